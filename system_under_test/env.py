@@ -1,0 +1,113 @@
+"""What a node gets from the world besides asyncio: storage, clocks, randomness and a log.
+
+The real implementation is `system_under_test.real_env`; the simulator has its own. Storage is synchronous and
+POSIX-like: whoever must not block calls it through `loop.run_in_executor(None, file.fdatasync)`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol
+
+
+class File(Protocol):
+    """One open file. Every method may raise OSError (ENOSPC, EIO, EBADF after close)."""
+
+    def pread(self, size: int, offset: int) -> bytes:
+        """Return up to `size` bytes from `offset`; fewer only at the end of the file."""
+        ...
+
+    def pwrite(self, data: bytes | bytearray | memoryview, offset: int) -> None:
+        """Write all of `data` at `offset`. On OSError a prefix may have been written."""
+        ...
+
+    def allocate(self, size: int) -> None:
+        """Make the file at least `size` bytes long with every block reserved (posix_fallocate)."""
+        ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def fsync(self) -> None: ...
+
+    def fdatasync(self) -> None: ...
+
+    def size(self) -> int: ...
+
+    def try_lock(self) -> bool:
+        """Take the exclusive lock that ends with close() or with the process; False if held elsewhere."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskUsage:
+    """Bytes of the file system that holds a path."""
+
+    total_bytes: int
+    free_bytes: int
+
+
+class Storage(Protocol):
+    """The file system of a node. Paths are absolute, with `/`. Errors are OSError with the POSIX errno."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """Open for reading and writing; `create` makes a missing file (durable only after fsync_dir)."""
+        ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def listdir(self, path: str) -> list[str]:
+        """Names in the folder, in no particular order: sort before use."""
+        ...
+
+    def makedirs(self, path: str) -> None:
+        """Create the folder and its parents; nothing happens if it exists."""
+        ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Replace `target` atomically (durable only after fsync_dir of the folder)."""
+        ...
+
+    def unlink(self, path: str) -> None: ...
+
+    def rmdir(self, path: str) -> None: ...
+
+    def fsync_dir(self, path: str) -> None:
+        """Make the entries of this folder durable."""
+        ...
+
+    def disk_usage(self, path: str) -> DiskUsage: ...
+
+    def modified_ms(self, path: str) -> int: ...
+
+
+class Clock(Protocol):
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970 by this node's clock, which may be skewed and may step."""
+        ...
+
+    def monotonic_ns(self) -> int:
+        """Nanoseconds since some start; never steps."""
+        ...
+
+
+class Log(Protocol):
+    """Structured log: `log.info("broker registered", name_server=address)`. Values are plain data."""
+
+    def debug(self, event: str, /, **fields: object) -> None: ...
+    def info(self, event: str, /, **fields: object) -> None: ...
+    def warning(self, event: str, /, **fields: object) -> None: ...
+    def error(self, event: str, /, **fields: object) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Env:
+    """Everything a node may touch of the world, besides asyncio."""
+
+    name: str
+    storage: Storage
+    clock: Clock
+    random: Random
+    log: Log
