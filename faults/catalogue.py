@@ -1,0 +1,63 @@
+"""Every kind of fault by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from faults.client_faults import ClientCrash, FailingListener, SlowConsumer
+from faults.clock_skew import ClockSkew
+from faults.disk_faults import DiskFull, DiskLost, FailingDisk, SlowDisk
+from faults.fault import Fault, FaultError
+from faults.graceful_stop import GracefulStop
+from faults.kill import Kill
+from faults.name_server_faults import NameServerAmnesia, NameServerFreeze, SplitNameServers
+from faults.partition import (
+    PartitionBridge,
+    PartitionHalves,
+    PartitionOne,
+    PartitionOneWay,
+    PartitionRing,
+)
+from faults.pause import Pause
+from faults.power_cut import ClusterPowerCut, PowerCut, PowerCutInOperation
+from faults.topic_change import TopicChange
+
+_ALL: tuple[Fault, ...] = (
+    Kill(),
+    GracefulStop(),
+    Pause(),
+    PowerCut(),
+    PowerCutInOperation(),
+    ClusterPowerCut(),
+    PartitionHalves(),
+    PartitionOne(),
+    PartitionOneWay(),
+    PartitionBridge(),
+    PartitionRing(),
+    DiskFull(),
+    FailingDisk(),
+    SlowDisk(),
+    DiskLost(),
+    ClockSkew(),
+    NameServerFreeze(),
+    NameServerAmnesia(),
+    SplitNameServers(),
+    TopicChange(),
+    ClientCrash(),
+    SlowConsumer(),
+    FailingListener(),
+)
+
+FAULTS: dict[str, Fault] = {fault.name: fault for fault in _ALL}
+
+
+def fault_named(name: str) -> Fault:
+    """Raises FaultError for an unknown name, with the names there are."""
+    if name not in FAULTS:
+        raise FaultError(f"unknown fault {name!r}; there are: {', '.join(FAULTS)}")
+    return FAULTS[name]
+
+
+def check_names(names: Sequence[str]) -> None:
+    for name in names:
+        fault_named(name)

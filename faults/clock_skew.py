@@ -1,0 +1,31 @@
+"""A node's wall clock that is wrong: it steps away and, when healed, steps back."""
+
+from __future__ import annotations
+
+from random import Random
+
+from faults.capabilities import Controls, Evidence
+from faults.fault import Fault, PlannedFault, Situation, Strike, between, pick
+
+
+class ClockSkew(Fault):
+    name = "clock-skew"
+    summary = "the wall clock of a node steps by up to an hour, and back when healed"
+    needs = ("process", "clock")
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        step_s = between(random, 1.0, 3600.0) * (1 if random.random() < 0.5 else -1)
+        node = pick(random, situation.shape.servers + situation.shape.clients)
+        return Strike(targets=(node,), params={"step_ms": int(step_s * 1000)})
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        assert controls.clock is not None
+        assert controls.process is not None
+        alive = controls.process.is_alive(planned.targets[0])
+        await controls.clock.step(planned.targets[0], planned.params["step_ms"])
+        return {"bitten": alive}
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        assert controls.clock is not None
+        await controls.clock.reset(planned.targets[0])
+        return fired

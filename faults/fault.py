@@ -1,0 +1,81 @@
+"""What every fault is: a name, the capabilities it needs, a seeded choice of targets, fire and heal."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, ClassVar
+
+from faults.capabilities import Controls, Evidence
+from faults.shape import ClusterShape
+
+
+class FaultError(Exception):
+    """A fault could not be planned, fired or healed. The text says which, why and on what node."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedFault:
+    """One entry of a plan. Times are seconds from the start of the load."""
+
+    fault_id: int
+    kind: str
+    at_s: float
+    duration_s: float
+    targets: tuple[str, ...]
+    params: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def until_s(self) -> float:
+        return self.at_s + self.duration_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strike:
+    """What a fault drew for one use: where, and with which parameters."""
+
+    targets: tuple[str, ...]
+    params: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What the draw of a fault may know: the cluster, how it keeps its data, the topic under load."""
+
+    shape: ClusterShape
+    topic: str
+    sync_flush: bool
+    replication: str  # "none", "async" or "sync"
+
+
+class Fault(ABC):
+    """One kind of fault. Instances hold no state: what fire() learnt comes back to heal()."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]  # one line, for `staticfire faults`
+    needs: ClassVar[tuple[str, ...]]  # attributes of Controls
+    destructive: ClassVar[bool] = False  # may lose data that was not yet durable
+    max_per_run: ClassVar[int] = 99
+    duration_s: ClassVar[tuple[float, float]] = (2.0, 8.0)  # the range that a plan draws from
+
+    @abstractmethod
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        """Choose targets and parameters; None where this cluster offers no target."""
+
+    @abstractmethod
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        """Break it. The evidence is handed to heal()."""
+
+    @abstractmethod
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        """Put it right. The evidence must hold `bitten`: whether the fault was seen to have an effect."""
+
+
+def pick(random: Random, choices: tuple[str, ...]) -> str:
+    """One of the choices, by `.random()` alone: the same on every version of Python."""
+    return choices[int(random.random() * len(choices))]
+
+
+def between(random: Random, low: float, high: float) -> float:
+    return low + (high - low) * random.random()

@@ -1,0 +1,27 @@
+"""SIGKILL of a broker or name server, and a restart: the page cache survives."""
+
+from __future__ import annotations
+
+from random import Random
+
+from faults.capabilities import Controls, Evidence
+from faults.fault import Fault, PlannedFault, Situation, Strike, pick
+
+
+class Kill(Fault):
+    name = "kill"
+    summary = "SIGKILL a broker, start it again later; what was written survives in the page cache"
+    needs = ("process",)
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        brokers = tuple(broker.node for broker in situation.shape.brokers)
+        return Strike(targets=(pick(random, brokers),))
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        assert controls.process is not None
+        return {"bitten": await controls.process.kill(planned.targets[0])}
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        assert controls.process is not None
+        await controls.process.start(planned.targets[0])
+        return fired

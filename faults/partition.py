@@ -1,0 +1,101 @@
+"""Partitions between machines, by grudge: halves, one, one way, bridge, ring."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from random import Random
+
+from faults import grudges
+from faults.capabilities import Controls, Evidence
+from faults.fault import Fault, PlannedFault, Situation, Strike
+
+
+def shuffled(random: Random, nodes: Sequence[str]) -> list[str]:
+    """The nodes in a seeded order (by `.random()` alone)."""
+    left = list(nodes)
+    return [left.pop(int(random.random() * len(left))) for _ in range(len(left))]
+
+
+class Partition(Fault):
+    """Drops packets between pairs of nodes. The pairs are in the plan, so it can be read and shrunk."""
+
+    needs = ("network",)
+    duration_s = (2.0, 12.0)
+
+    @abstractmethod
+    def grudge(self, nodes: Sequence[str]) -> list[grudges.Pair]:
+        """The pairs to drop; the first node is the one the partition is about."""
+
+    def candidates(self, situation: Situation) -> tuple[str, ...]:
+        return situation.shape.servers + situation.shape.clients
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        brokers = shuffled(random, [broker.node for broker in situation.shape.brokers])
+        others = [n for n in shuffled(random, self.candidates(situation)) if n != brokers[0]]
+        pairs = self.grudge([brokers[0], *others])
+        if not pairs:
+            return None
+        return Strike(targets=(brokers[0],), params={"drop": [list(pair) for pair in pairs]})
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        assert controls.network is not None
+        before = self._dropped(controls, planned)
+        for source, target in planned.params["drop"]:
+            await controls.network.drop(source=source, target=target)
+        return {"dropped_before": before}
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        assert controls.network is not None
+        for source, target in planned.params["drop"]:
+            await controls.network.restore(source=source, target=target)
+        dropped = self._dropped(controls, planned) - fired["dropped_before"]
+        return {"bitten": dropped > 0, "dropped_packets": dropped}
+
+    def _dropped(self, controls: Controls, planned: PlannedFault) -> int:
+        assert controls.network is not None
+        network = controls.network
+        return sum(network.dropped(source=s, target=t) for s, t in planned.params["drop"])
+
+
+class PartitionHalves(Partition):
+    name = "partition-halves"
+    summary = "cut all nodes into two halves that do not hear each other"
+
+    def grudge(self, nodes: Sequence[str]) -> list[grudges.Pair]:
+        return grudges.halves(nodes)
+
+
+class PartitionOne(Partition):
+    name = "partition-one"
+    summary = "cut one broker off from everybody"
+
+    def grudge(self, nodes: Sequence[str]) -> list[grudges.Pair]:
+        return grudges.one(nodes[0], nodes)
+
+
+class PartitionOneWay(Partition):
+    name = "partition-one-way"
+    summary = "one broker is heard by everybody and hears nobody"
+
+    def grudge(self, nodes: Sequence[str]) -> list[grudges.Pair]:
+        return grudges.one_way(nodes[0], nodes)
+
+
+class PartitionBridge(Partition):
+    name = "partition-bridge"
+    summary = "two halves that only one node can reach"
+
+    def grudge(self, nodes: Sequence[str]) -> list[grudges.Pair]:
+        return grudges.bridge(nodes)
+
+
+class PartitionRing(Partition):
+    name = "partition-ring"
+    summary = "every server hears only its two neighbours"
+
+    def candidates(self, situation: Situation) -> tuple[str, ...]:
+        return situation.shape.servers
+
+    def grudge(self, nodes: Sequence[str]) -> list[grudges.Pair]:
+        return grudges.ring(nodes)

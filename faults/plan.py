@@ -1,0 +1,165 @@
+"""Seeded fault plans: data that a run carries out, a person can read, and a shrinker can cut down.
+
+A plan keeps within what the cluster promises to survive (TigerBeetle calls it an atlas): a disk that is lost for good
+leaves a replica that nothing else destroys, and a destructive fault never meets another one on the same node. What it
+must not do is be gentle: everything within the promise is fair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from random import Random
+from typing import Any
+
+from faults.catalogue import fault_named
+from faults.fault import Fault, FaultError, PlannedFault, Situation, Strike, between
+
+SETTLE_S = 2.0  # between the end of one fault on a node and the next one there
+ATTEMPTS = 8  # draws for one slot before the slot stays empty
+
+
+def draw_plan(
+    random: Random, kinds: Sequence[str], count: int, time_s: float, situation: Situation
+) -> tuple[PlannedFault, ...]:
+    """Draw `count` faults of these kinds over `time_s` seconds; each kind once before any twice.
+
+    Raises FaultError for an unknown kind.
+    """
+    faults = [fault_named(kind) for kind in kinds]
+    plan: list[PlannedFault] = []
+    for slot in range(count if faults else 0):
+        fault = _kind_for(random, faults, slot)
+        planned = _draw_one(random, fault, len(plan), time_s, situation, plan)
+        if planned is not None:
+            plan.append(planned)
+    return tuple(sorted(plan, key=lambda planned: (planned.at_s, planned.fault_id)))
+
+
+def _kind_for(random: Random, faults: Sequence[Fault], slot: int) -> Fault:
+    if slot < len(faults):
+        return faults[slot]
+    return faults[int(random.random() * len(faults))]
+
+
+def _draw_one(
+    random: Random,
+    fault: Fault,
+    fault_id: int,
+    time_s: float,
+    situation: Situation,
+    plan: Sequence[PlannedFault],
+) -> PlannedFault | None:
+    if sum(planned.kind == fault.name for planned in plan) >= fault.max_per_run:
+        return None
+    for _ in range(ATTEMPTS):
+        strike = fault.draw(random, situation)
+        if strike is None:
+            return None
+        planned = _place(random, fault, fault_id, time_s, strike)
+        if _fits(planned, fault, plan, situation):
+            return planned
+    return None
+
+
+def _place(
+    random: Random, fault: Fault, fault_id: int, time_s: float, strike: Strike
+) -> PlannedFault:
+    low, high = fault.duration_s
+    duration_s = min(between(random, low, high), time_s * 0.4)
+    at_s = between(random, min(3.0, time_s * 0.1), max(time_s - duration_s - 1.0, time_s * 0.2))
+    return PlannedFault(
+        fault_id=fault_id,
+        kind=fault.name,
+        at_s=round(at_s, 3),
+        duration_s=round(duration_s, 3),
+        targets=strike.targets,
+        params=strike.params,
+    )
+
+
+def _fits(
+    planned: PlannedFault, fault: Fault, plan: Sequence[PlannedFault], situation: Situation
+) -> bool:
+    if any(_collide(planned, other) for other in plan):
+        return False
+    return _survivable(planned, fault, plan, situation)
+
+
+def _collide(a: PlannedFault, b: PlannedFault) -> bool:
+    """Two faults with a common target must not overlap: one's heal would end the other's effect."""
+    if b.at_s > a.until_s + SETTLE_S or a.at_s > b.until_s + SETTLE_S:
+        return False
+    return bool(touched(a) & touched(b))
+
+
+def touched(planned: PlannedFault) -> frozenset[str]:
+    return frozenset(planned.targets)
+
+
+def _survivable(
+    planned: PlannedFault, fault: Fault, plan: Sequence[PlannedFault], situation: Situation
+) -> bool:
+    if not fault.destructive:
+        return not any(
+            other.kind == "disk-lost" and touched(other) & touched(planned) for other in plan
+        )
+    lost = [other for other in plan if other.kind == "disk-lost"]
+    if planned.kind == "disk-lost":
+        return not _replicas_hit(planned, plan, situation)
+    return not any(_shares_replica(planned, other, situation) for other in lost)
+
+
+def _replicas_hit(
+    planned: PlannedFault, plan: Iterable[PlannedFault], situation: Situation
+) -> bool:
+    """Whether something else breaks a node of the broker whose disk is to be lost."""
+    return any(_breaks(other) and _shares_replica(other, planned, situation) for other in plan)
+
+
+def _breaks(planned: PlannedFault) -> bool:
+    return fault_named(planned.kind).destructive or "drop" not in planned.params
+
+
+def _shares_replica(planned: PlannedFault, lost: PlannedFault, situation: Situation) -> bool:
+    shape = situation.shape
+    name = shape.broker(lost.targets[0]).broker_name
+    replicas = frozenset(replica.node for replica in shape.replicas(name))
+    return bool(replicas & touched(planned))
+
+
+def to_data(plan: Iterable[PlannedFault]) -> list[dict[str, Any]]:
+    """The plan as plain tables for TOML and JSON."""
+    return [
+        {
+            "id": planned.fault_id,
+            "kind": planned.kind,
+            "at_s": planned.at_s,
+            "duration_s": planned.duration_s,
+            "targets": list(planned.targets),
+            "params": planned.params,
+        }
+        for planned in plan
+    ]
+
+
+def from_data(rows: Sequence[dict[str, Any]]) -> tuple[PlannedFault, ...]:
+    """Raises FaultError, with the entry, for one that is not a planned fault."""
+    return tuple(_planned_from(row, number) for number, row in enumerate(rows))
+
+
+def _planned_from(row: dict[str, Any], number: int) -> PlannedFault:
+    try:
+        planned = PlannedFault(
+            fault_id=int(row.get("id", number)),
+            kind=str(row["kind"]),
+            at_s=float(row["at_s"]),
+            duration_s=float(row["duration_s"]),
+            targets=tuple(str(target) for target in row["targets"]),
+            params=dict(row.get("params", {})),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise FaultError(
+            f"fault {number} of the plan is not valid ({error!r}); it needs kind, at_s, duration_s, targets"
+        ) from error
+    fault_named(planned.kind)
+    return planned

@@ -1,0 +1,103 @@
+"""Power loss: of one node, inside a disk operation of it, or of the whole cluster in one instant."""
+
+from __future__ import annotations
+
+from random import Random
+
+from faults.capabilities import Controls, Evidence
+from faults.fault import Fault, PlannedFault, Situation, Strike, pick
+
+OPERATIONS_AHEAD_MAX = 200  # how far ahead a cut inside a disk operation may lie
+
+
+def lost_since(controls: Controls, planned: PlannedFault, before: dict[str, int]) -> Evidence:
+    assert controls.disk is not None
+    lost = 0
+    cuts = 0
+    for node in planned.targets:
+        counters = controls.disk.counters(node)
+        lost += counters["lost_bytes"] - before[f"{node} lost_bytes"]
+        cuts += counters["power_cuts"] - before[f"{node} power_cuts"]
+    return {"bitten": cuts > 0, "lost_bytes": lost, "power_cuts": cuts}
+
+
+def counters_now(controls: Controls, planned: PlannedFault) -> dict[str, int]:
+    assert controls.disk is not None
+    now: dict[str, int] = {}
+    for node in planned.targets:
+        counters = controls.disk.counters(node)
+        now[f"{node} lost_bytes"] = counters["lost_bytes"]
+        now[f"{node} power_cuts"] = counters["power_cuts"]
+    return now
+
+
+class PowerCut(Fault):
+    name = "power-cut"
+    summary = "cut the power of a broker's machine; unsynced writes are lost, torn or reordered"
+    needs = ("process", "disk")
+    destructive = True
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        brokers = tuple(broker.node for broker in situation.shape.brokers)
+        return Strike(targets=(pick(random, brokers),))
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        assert controls.disk is not None
+        before = counters_now(controls, planned)
+        await controls.disk.power_cut(planned.targets)
+        return lost_since(controls, planned, before)
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        assert controls.disk is not None
+        for node in planned.targets:
+            await controls.disk.power_on(node)
+        return fired
+
+
+class PowerCutInOperation(Fault):
+    name = "power-cut-in-operation"
+    summary = "cut the power of a broker's machine in the middle of a disk operation"
+    needs = ("process", "disk")
+    destructive = True
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        brokers = tuple(broker.node for broker in situation.shape.brokers)
+        operation = 1 + int(random.random() * OPERATIONS_AHEAD_MAX)
+        return Strike(targets=(pick(random, brokers),), params={"operation": operation})
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        assert controls.disk is not None
+        before = counters_now(controls, planned)
+        await controls.disk.power_cut_at(planned.targets[0], planned.params["operation"])
+        return dict(before)
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        assert controls.disk is not None
+        evidence = lost_since(controls, planned, fired)
+        await controls.disk.power_cut_at(planned.targets[0], 0)
+        await controls.disk.power_on(planned.targets[0])
+        return evidence
+
+
+class ClusterPowerCut(Fault):
+    name = "cluster-power-cut"
+    summary = "cut the power of every broker and name server in one instant"
+    needs = ("process", "disk")
+    destructive = True
+    max_per_run = 2
+    duration_s = (1.0, 4.0)
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        return Strike(targets=situation.shape.servers)
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        assert controls.disk is not None
+        before = counters_now(controls, planned)
+        await controls.disk.power_cut(planned.targets)
+        return lost_since(controls, planned, before)
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        assert controls.disk is not None
+        for node in planned.targets:
+            await controls.disk.power_on(node)
+        return fired
