@@ -1,0 +1,28 @@
+"""The shell around every node: connection <-> frames <-> handler (RocketMQ: rocketmq-remoting).
+
+`RemotingServer` listens, `RemotingClient` connects, and both speak through `Connection`. Handlers are plain
+synchronous functions; nothing here knows what a broker or a name server is.
+"""
+
+from system_under_test.remoting.address import parse_address
+from system_under_test.remoting.client import RemotingClient
+from system_under_test.remoting.connection import Connection, Handler
+from system_under_test.remoting.errors import (
+    RemotingClosed,
+    RemotingConnectError,
+    RemotingError,
+    RemotingTimeout,
+)
+from system_under_test.remoting.server import RemotingServer
+
+__all__ = [
+    "Connection",
+    "Handler",
+    "RemotingClient",
+    "RemotingClosed",
+    "RemotingConnectError",
+    "RemotingError",
+    "RemotingServer",
+    "RemotingTimeout",
+    "parse_address",
+]

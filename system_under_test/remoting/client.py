@@ -1,0 +1,201 @@
+"""The connecting side: one connection for each address, shared by all callers (RocketMQ: NettyRemotingClient)."""
+
+from __future__ import annotations
+
+import asyncio
+
+from system_under_test.env import Env
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.remoting.address import parse_address
+from system_under_test.remoting.connection import Connection, Handler
+from system_under_test.remoting.errors import RemotingClosed, RemotingConnectError, RemotingError
+from system_under_test.remoting.pending_requests import PendingRequest, PendingRequests
+
+CONNECT_TIMEOUT_S = 3.0  # RocketMQ: com.rocketmq.remoting.client.connect.timeout
+
+
+class RemotingClient:
+    """Calls other nodes by address (`host:port`). Connects at the first call, and again after a connection ended.
+
+    `on_request` answers what the other side asks on the same connection.
+    """
+
+    def __init__(
+        self,
+        env: Env,
+        *,
+        on_request: Handler | None = None,
+        connect_timeout_s: float = CONNECT_TIMEOUT_S,
+    ) -> None:
+        self._env = env
+        self._on_request = on_request
+        self._connect_timeout_s = connect_timeout_s
+        self._connections: dict[str, Connection] = {}
+        self._connects: dict[str, PendingConnect] = {}
+        self._next_key = 0
+        self._closed = False
+
+    async def invoke(
+        self,
+        address: str,
+        command: RemotingCommand,
+        timeout_s: float,
+        *,
+        close_on_timeout: bool = False,
+    ) -> RemotingCommand:
+        """Send a request and return the response; connecting counts towards the timeout.
+
+        Raises:
+            RemotingConnectError: the request never left this process.
+            RemotingTimeout: written, but not answered in time; the connection stays unless `close_on_timeout`.
+            RemotingClosed: the connection ended first.
+        """
+        return await self.invoke_nowait(
+            address, command, timeout_s, close_on_timeout=close_on_timeout
+        )
+
+    def invoke_nowait(
+        self,
+        address: str,
+        command: RemotingCommand,
+        timeout_s: float,
+        *,
+        close_on_timeout: bool = False,
+    ) -> asyncio.Future[RemotingCommand]:
+        """Like invoke, but returns the future of the response. The command belongs to the client from here on."""
+        loop = asyncio.get_running_loop()
+        request = PendingRequest(
+            code=command.code,
+            timeout_s=timeout_s,
+            deadline_s=loop.time() + timeout_s,
+            future=loop.create_future(),
+            closes=close_on_timeout,
+        )
+        connection = self.connection(address)
+        if connection is not None:
+            connection.send_request(command, request)
+        elif self._closed:
+            request.fail(RemotingClosed("this client is closed"))
+        else:
+            self._pending_connect(address).add(command, request)
+        return request.future
+
+    async def invoke_oneway(self, address: str, command: RemotingCommand) -> None:
+        """Send a request that nobody answers. Raises RemotingConnectError."""
+        (await self.connect(address)).invoke_oneway(command)
+
+    async def connect(self, address: str) -> Connection:
+        """Return the open connection to `address`, or make one. Raises RemotingConnectError."""
+        connection = self.connection(address)
+        if connection is not None:
+            return connection
+        if self._closed:
+            raise RemotingClosed("this client is closed")
+        # Shielded: a caller that gives up must not end the connect that others share.
+        return await asyncio.shield(self._pending_connect(address).opened)
+
+    def connection(self, address: str) -> Connection | None:
+        """The open connection to `address`, if there is one."""
+        connection = self._connections.get(address)
+        return None if connection is None or connection.closed else connection
+
+    def close_connection(self, address: str) -> None:
+        """End the connection to `address`; its outstanding requests fail with RemotingClosed."""
+        connection = self._connections.pop(address, None)
+        if connection is not None:
+            connection.close()
+
+    async def close(self) -> None:
+        """End everything; outstanding requests fail with RemotingClosed."""
+        self._closed = True
+        for address in list(self._connections):
+            self.close_connection(address)
+        connects = list(self._connects.values())
+        for connect in connects:
+            connect.task.cancel()
+            connect.fail(RemotingClosed, "this client was closed")
+        await asyncio.gather(*(connect.task for connect in connects), return_exceptions=True)
+
+    def _pending_connect(self, address: str) -> PendingConnect:
+        connect = self._connects.get(address)
+        if connect is None:
+            connect = self._connects[address] = PendingConnect(address)
+            connect.task = asyncio.get_running_loop().create_task(self._connect(address, connect))
+        return connect
+
+    async def _connect(self, address: str, connect: PendingConnect) -> None:
+        try:
+            connection = await self._open(address)
+        except (OSError, ValueError, TimeoutError) as error:
+            reason = str(error) or f"no answer in {self._connect_timeout_s:g} s"
+            connect.fail(RemotingConnectError, f"cannot connect to {address}: {reason}")
+        else:
+            self._connections[address] = connection
+            connect.succeed(connection)
+        finally:
+            del self._connects[address]
+
+    async def _open(self, address: str) -> Connection:
+        host, port = parse_address(address)
+        loop = asyncio.get_running_loop()
+        self._next_key += 1
+        connection = Connection(
+            key=self._next_key,
+            loop=loop,
+            log=self._env.log,
+            handler=self._on_request,
+            on_close=lambda lost: self._lost(address, lost),
+        )
+        try:
+            async with asyncio.timeout(self._connect_timeout_s):
+                await loop.create_connection(lambda: connection, host, port)
+        except (asyncio.CancelledError, TimeoutError):
+            connection.abort()  # it may have been made in the very turn in which we gave up
+            raise
+        if connection.closed:
+            raise ConnectionResetError("the peer closed the connection at once")
+        return connection
+
+    def _lost(self, address: str, connection: Connection) -> None:
+        if self._connections.get(address) is connection:
+            del self._connections[address]
+
+
+class PendingConnect:
+    """A connect under way, and the requests that wait for it. A request that expires here was never sent."""
+
+    __slots__ = ("_address", "_commands", "_loop", "_requests", "opened", "task")
+
+    task: asyncio.Task[
+        None
+    ]  # set by the client right after construction: the task needs this object
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._loop = asyncio.get_running_loop()
+        self._commands: list[tuple[RemotingCommand, PendingRequest]] = []
+        self._requests = PendingRequests(self._loop, self._timed_out)
+        self.opened: asyncio.Future[Connection] = self._loop.create_future()
+
+    def add(self, command: RemotingCommand, request: PendingRequest) -> None:
+        self._requests.add(len(self._commands), request)
+        self._commands.append((command, request))
+
+    def succeed(self, connection: Connection) -> None:
+        self._requests.take_all()
+        for command, request in self._commands:
+            if not request.future.done():
+                connection.send_request(command, request)
+        if not self.opened.done():
+            self.opened.set_result(connection)
+
+    def fail(self, error_type: type[RemotingError], text: str) -> None:
+        self._requests.fail_all(error_type, text)
+        if not self.opened.done():
+            self.opened.set_exception(error_type(text))
+            self.opened.exception()  # nobody has to wait for it: the requests were told themselves
+
+    def _timed_out(self, request: PendingRequest) -> RemotingError:
+        return RemotingConnectError(
+            f"no connection to {self._address} in the {request.timeout_s:g} s of request {request.code}"
+        )

@@ -1,0 +1,282 @@
+"""One TCP connection between two nodes, seen from either end (RocketMQ: NettyRemotingAbstract, NettyDecoder).
+
+Bytes go through the frame decoder; requests go to the handler, at once and in order; responses go to whoever waits
+for them. Both ends may ask. Nothing here starts a task.
+
+Everything a peer can do is bounded: input holds at most one frame, output at most OUTPUT_SIZE_MAX, silence lasts at
+most IDLE_TIMEOUT_S. Bytes that break the protocol end the connection with one log line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+
+from system_under_test.env import Log
+from system_under_test.protocol.codes import ResponseCode
+from system_under_test.protocol.command import RemotingCommand, decode_command
+from system_under_test.protocol.frames import FrameDecoder, RemoteProtocolError
+from system_under_test.remoting.address import format_address
+from system_under_test.remoting.errors import RemotingClosed, RemotingError, RemotingTimeout
+from system_under_test.remoting.pending_requests import PendingRequest, PendingRequests
+
+IDLE_TIMEOUT_S = 120.0  # RocketMQ: serverChannelMaxIdleTimeSeconds, clientChannelMaxIdleTimeSeconds
+OUTPUT_SIZE_MAX = 64 * 1024 * 1024  # bytes a peer may leave unread
+WRITE_BATCH_SIZE = 1024 * 1024  # bytes collected before they are written without waiting for more
+CLOSE_TIMEOUT_S = 5.0  # a closing connection gets this long to deliver what it holds
+REMARK_LENGTH_MAX = 1024  # characters of an error text that go back to the peer
+OPAQUE_MAX = 0x7FFFFFFF
+PAUSE_S = 1.0  # a timer that is this late means that the process itself stood still
+
+RESPONSE_FLAG = 1
+ONEWAY_FLAG = 2
+
+# A handler answers at once, or returns None and answers later through `connection.send`, or never.
+Handler = Callable[["Connection", RemotingCommand], RemotingCommand | None]
+OnClose = Callable[["Connection"], None]
+
+
+class Connection(asyncio.Protocol):
+    """One connection. `key` is unique among the connections of its server or client, and is never used again."""
+
+    __slots__ = (
+        "_active_at_s",
+        "_decoder",
+        "_handler",
+        "_log",
+        "_loop",
+        "_on_close",
+        "_opaque",
+        "_output",
+        "_output_size",
+        "_pending",
+        "_reading",
+        "_timer",
+        "_transport",
+        "closed",
+        "key",
+        "remote_host",
+        "remote_port",
+    )
+
+    def __init__(
+        self,
+        *,
+        key: int,
+        loop: asyncio.AbstractEventLoop,
+        log: Log,
+        handler: Handler | None,
+        on_close: OnClose | None = None,
+    ) -> None:
+        self.key = key
+        self.closed = False
+        self.remote_host = ""
+        self.remote_port = 0
+        self._loop = loop
+        self._log = log
+        self._handler = handler
+        self._on_close = on_close
+        self._decoder = FrameDecoder()
+        self._pending = PendingRequests(loop, self._timed_out)
+        self._opaque = 0
+        self._output: list[bytes] = []
+        self._output_size = 0
+        self._reading = False  # inside data_received, which flushes at its end
+        self._active_at_s = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._transport: asyncio.Transport | None = None
+
+    @property
+    def address(self) -> str:
+        """The peer as `host:port`."""
+        return format_address(self.remote_host, self.remote_port)
+
+    # Sending
+
+    def send(self, command: RemotingCommand) -> None:
+        """Write a command, together with all others of this turn of the loop. Nothing happens once closed."""
+        if self.closed:
+            return
+        frame = command.encode()
+        if not self._output and not self._reading:
+            self._loop.call_soon(self._flush)
+        self._output.append(frame)
+        self._output_size += len(frame)
+        if self._output_size > WRITE_BATCH_SIZE:
+            self._flush()
+
+    def invoke_nowait(
+        self, command: RemotingCommand, timeout_s: float, *, close_on_timeout: bool = False
+    ) -> asyncio.Future[RemotingCommand]:
+        """Send a request; the future gets its response, or RemotingTimeout or RemotingClosed."""
+        request = PendingRequest(
+            code=command.code,
+            timeout_s=timeout_s,
+            deadline_s=self._loop.time() + timeout_s,
+            future=self._loop.create_future(),
+            closes=close_on_timeout,
+        )
+        self.send_request(command, request)
+        return request.future
+
+    def send_request(self, command: RemotingCommand, request: PendingRequest) -> None:
+        """Like invoke_nowait, for a request that already waits."""
+        if self.closed:
+            request.fail(RemotingClosed(f"the connection to {self.address} is closed"))
+            return
+        command.opaque = self._next_opaque()
+        self._pending.add(command.opaque, request)
+        self.send(command)
+
+    def invoke_oneway(self, command: RemotingCommand) -> None:
+        """Send a request that nobody answers."""
+        command.opaque = self._next_opaque()
+        command.flag |= ONEWAY_FLAG
+        self.send(command)
+
+    # Ending
+
+    def close(self) -> None:
+        """Deliver what is written, then end the connection. Outstanding requests fail at once."""
+        if self.closed:
+            return
+        self._flush()
+        if self.closed:  # the flush itself met a peer that does not read
+            return
+        self._end("was closed")
+        if self._transport is not None:
+            self._transport.close()
+            self._timer = self._loop.call_later(CLOSE_TIMEOUT_S, self._transport.abort)
+
+    def abort(self) -> None:
+        """End the connection and drop what is not yet delivered."""
+        self._end("was aborted")
+        if self._transport is not None:
+            self._transport.abort()
+
+    # What asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        if peer is not None:  # None: the peer was gone before we looked
+            self.remote_host, self.remote_port = peer[0], peer[1]
+        self._transport.set_write_buffer_limits(high=OUTPUT_SIZE_MAX)
+        self._active_at_s = self._loop.time()
+        self._check_idle_at(self._active_at_s + IDLE_TIMEOUT_S)
+
+    def data_received(self, data: bytes) -> None:
+        self._active_at_s = self._loop.time()
+        self._reading = True
+        try:
+            for frame in self._decoder.feed(data):
+                self._accept(decode_command(frame))
+                if self.closed:
+                    break
+        except RemoteProtocolError as error:
+            self._log.warning("peer broke the protocol", peer=self.address, error=str(error))
+            self.abort()
+        finally:
+            self._reading = False
+            self._flush()
+
+    def pause_writing(self) -> None:
+        self._log.warning("peer does not read", peer=self.address, unread_bytes=OUTPUT_SIZE_MAX)
+        self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end("was lost" if exc is None else f"was lost: {exc}")
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._on_close is not None:
+            self._on_close(self)
+
+    # Inside
+
+    def _accept(self, command: RemotingCommand) -> None:
+        if command.flag & RESPONSE_FLAG:
+            self._pending.answer(command)
+        else:
+            self._serve(command)
+
+    def _serve(self, request: RemotingCommand) -> None:
+        """Answer one request. Whatever the handler raises is the answer to this request only."""
+        try:
+            response = self._handler(self, request) if self._handler else not_supported(request)
+        except Exception as error:
+            self._log_failure(request, error)
+            response = failed(request, error)
+        if response is not None and not request.flag & ONEWAY_FLAG:
+            self.send(response)
+
+    def _log_failure(self, request: RemotingCommand, error: Exception) -> None:
+        # A ValueError is about what the peer sent, and it is told so; anything else is about us.
+        log = self._log.debug if isinstance(error, ValueError) else self._log.error
+        log("request failed", code=request.code, peer=self.address, error=describe(error))
+
+    def _next_opaque(self) -> int:
+        self._opaque = (self._opaque + 1) & OPAQUE_MAX
+        return self._opaque
+
+    def _flush(self) -> None:
+        if self.closed or not self._output:
+            return
+        data = self._output[0] if len(self._output) == 1 else b"".join(self._output)
+        self._output.clear()
+        self._output_size = 0
+        self._active_at_s = self._loop.time()
+        assert self._transport is not None
+        self._transport.write(data)
+
+    def _end(self, how: str) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        self._output.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._pending.fail_all(RemotingClosed, f"the connection to {self.address} {how}")
+
+    def _timed_out(self, request: PendingRequest) -> RemotingError:
+        if request.closes:
+            self.close()
+        return RemotingTimeout(
+            f"request {request.code} to {self.address} had no answer in {request.timeout_s:g} s"
+        )
+
+    def _check_idle_at(self, when_s: float) -> None:
+        self._timer = self._loop.call_at(when_s, self._check_idle, when_s)
+
+    def _check_idle(self, due_s: float) -> None:
+        now_s = self._loop.time()
+        idle_until_s = self._active_at_s + IDLE_TIMEOUT_S
+        if now_s - due_s > PAUSE_S:
+            # We stood still, not the peer: what it sent meanwhile may not have been read yet.
+            self._check_idle_at(now_s + IDLE_TIMEOUT_S)
+        elif idle_until_s > now_s:
+            self._check_idle_at(idle_until_s)
+        else:
+            self._log.info("connection was idle", peer=self.address, timeout_s=IDLE_TIMEOUT_S)
+            self.close()
+
+
+def not_supported(request: RemotingCommand) -> RemotingCommand:
+    """Code 3, with RocketMQ's words (NettyRemotingAbstract.processRequestCommand)."""
+    return RemotingCommand.response(
+        request,
+        ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+        f" request type {request.code} not supported",
+    )
+
+
+def failed(request: RemotingCommand, error: Exception) -> RemotingCommand:
+    """Code 1 with the text of the error."""
+    return RemotingCommand.response(
+        request, ResponseCode.SYSTEM_ERROR, describe(error)[:REMARK_LENGTH_MAX]
+    )
+
+
+def describe(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,98 @@
+"""The listening side (RocketMQ: NettyRemotingServer, without TLS)."""
+
+from __future__ import annotations
+
+import asyncio
+
+from system_under_test.env import Env
+from system_under_test.remoting.connection import Connection, Handler, OnClose
+
+BACKLOG = 1024  # RocketMQ: serverSocketBacklog
+STOP_TIMEOUT_S = 1.0  # connections that are not gone by then are aborted
+
+
+class RemotingServer:
+    """Accepts connections and hands their requests to one handler.
+
+    `on_close` is called once for each connection that was accepted, after it ended for whatever reason.
+    """
+
+    def __init__(
+        self,
+        env: Env,
+        host: str,
+        port: int,
+        handler: Handler,
+        *,
+        on_close: OnClose | None = None,
+    ) -> None:
+        self.host = host
+        self.port = port  # 0 until start() if the system is to choose
+        self._env = env
+        self._handler = handler
+        self._on_close = on_close
+        self._connections: dict[int, Connection] = {}
+        self._next_key = 0
+        self._server: asyncio.Server | None = None
+        self._all_gone: asyncio.Future[None] | None = None
+
+    @property
+    def connections(self) -> list[Connection]:
+        """Those that are open now, oldest first."""
+        return [connection for connection in self._connections.values() if not connection.closed]
+
+    async def start(self) -> None:
+        """Listen. Raises OSError if the address cannot be bound."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            self._new_connection, self.host, self.port, backlog=BACKLOG
+        )
+        if self.port == 0:
+            self.port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """Stop listening and close every connection; what was already sent is still delivered."""
+        if self._server is None:
+            return
+        self._server.close()
+        self._server = None
+        for connection in list(self._connections.values()):
+            connection.close()
+        await self._wait_until_gone()
+        for connection in list(self._connections.values()):
+            connection.abort()
+
+    async def _wait_until_gone(self) -> None:
+        if not self._connections:
+            return
+        loop = asyncio.get_running_loop()
+        self._all_gone = loop.create_future()
+        timer = loop.call_later(STOP_TIMEOUT_S, self._stop_waiting)
+        try:
+            await self._all_gone
+        finally:
+            timer.cancel()
+            self._all_gone = None
+
+    def _stop_waiting(self) -> None:
+        if self._all_gone is not None and not self._all_gone.done():
+            self._all_gone.set_result(None)
+
+    def _new_connection(self) -> Connection:
+        self._next_key += 1
+        connection = Connection(
+            key=self._next_key,
+            loop=asyncio.get_running_loop(),
+            log=self._env.log,
+            handler=self._handler,
+            on_close=self._lost,
+        )
+        self._connections[connection.key] = connection
+        return connection
+
+    def _lost(self, connection: Connection) -> None:
+        del self._connections[connection.key]
+        if not self._connections:
+            self._stop_waiting()
+        if self._on_close is not None:
+            self._on_close(connection)
