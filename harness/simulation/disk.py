@@ -1,0 +1,258 @@
+"""A disk of a simulated host: a page cache that a power cut empties, and faults on demand.
+
+`SimDisk` implements `system_under_test.env.Storage` and knows no event loop: time, randomness and the cost of a call
+come in through the constructor. A process that dies keeps its page cache (`release_locks`); a power cut does not
+(`power_cut`, later `power_on`): see `disk_crash` for what becomes of files and `disk_namespace` for their names.
+The faults (`fill`, `fail_write`, `fail_fsync`, `slow`, `cut_at`, `destroy`, `heal`) are those of `disk_device`.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from functools import partial
+from random import Random
+
+from harness.simulation.disk_crash import draw_below, lose_power
+from harness.simulation.disk_device import DiskDevice, PowerCut
+from harness.simulation.disk_file import SimFile
+from harness.simulation.disk_inode import Content, Inode, whole_blocks
+from harness.simulation.disk_namespace import Namespace, parent_of, posix_error
+from harness.simulation.disk_options import DiskCounters, DiskOptions, PowerCutReport
+from system_under_test.env import DiskUsage
+
+__all__ = ["DiskCounters", "DiskOptions", "PowerCut", "PowerCutReport", "SimDisk", "SimFile"]
+
+
+class SimDisk(DiskDevice):
+    """The file system of one simulated host. `epoch_ms` is the wall time of `now_ns() == 0`, for `modified_ms`."""
+
+    def __init__(
+        self,
+        *,
+        random: Random,
+        now_ns: Callable[[], int],
+        charge: Callable[[int], None],
+        on_power_cut: Callable[[], None] | None = None,
+        options: DiskOptions | None = None,
+        epoch_ms: int = 0,
+    ) -> None:
+        super().__init__(
+            random=random,
+            now_ns=now_ns,
+            charge=charge,
+            on_power_cut=on_power_cut,
+            options=options,
+        )
+        self._epoch_ms = epoch_ms
+        self._names = Namespace()
+        self._opened: dict[SimFile, None] = {}
+
+    # --- Storage --------------------------------------------------------------------------------------------------
+
+    def open(self, path: str, *, create: bool = False) -> SimFile:
+        self._begin_call(path)
+        inode = self._names.file(path)
+        if inode is None:
+            if not create:
+                raise posix_error(errno.ENOENT, path)
+            inode = Inode(self.now_ns())
+            self._change_names(partial(self._link, path, inode))
+        opened = SimFile(self, inode, path, self._opened.pop)
+        self._opened[opened] = None
+        return opened
+
+    def exists(self, path: str) -> bool:
+        self._begin_call(path)
+        return self._names.exists(path)
+
+    def listdir(self, path: str) -> list[str]:
+        self._begin_call(path)
+        names = self._names.names(path)
+        turn = draw_below(self.random, max(1, len(names)))  # so that nobody can rely on an order
+        return names[turn:] + names[:turn]
+
+    def makedirs(self, path: str) -> None:
+        self._begin_call(path)
+        missing = []
+        folder = path
+        while not self._names.exists(folder):
+            missing.append(folder)
+            folder = parent_of(folder)
+        if not missing and not self._names.is_folder(path):
+            raise posix_error(errno.EEXIST, path)
+        for folder in reversed(missing):
+            self._change_names(partial(self._names.link, folder, None))
+
+    def rename(self, source: str, target: str) -> None:
+        self._begin_call(source)
+        self._change_names(partial(self._rename, source, target))
+
+    def unlink(self, path: str) -> None:
+        self._begin_call(path)
+        self._change_names(partial(self._unlink, path))
+
+    def rmdir(self, path: str) -> None:
+        self._begin_call(path)
+        self._change_names(partial(self._names.remove_folder, path))
+
+    def fsync_dir(self, path: str) -> None:
+        self._begin_call(path)
+        self._names.check_folder(path)
+        self.counters.operations += 1
+        if self.is_cut_due():
+            self.strike()
+        self.charge_device(self.options.entry_sync_ns)
+        if self.take_sync_failure():
+            raise posix_error(errno.EIO, path)
+        self.counters.syncs += 1
+        self._names.sync_folder(path)
+
+    def disk_usage(self, path: str) -> DiskUsage:
+        self._begin_call(path)
+        return DiskUsage(total_bytes=self.options.total_bytes, free_bytes=self.free_bytes)
+
+    def modified_ms(self, path: str) -> int:
+        self._begin_call(path)
+        inode = self._names.file(path)
+        if inode is None:
+            raise posix_error(errno.ENOENT, path)
+        return self._epoch_ms + inode.modified_ns // 1_000_000
+
+    # --- power and processes --------------------------------------------------------------------------------------
+
+    def release_locks(self) -> None:
+        """The process that used the disk has died: close what it had open, and with that release its locks."""
+        for opened in list(self._opened):
+            opened.close()
+
+    def power_cut(self) -> PowerCutReport:
+        """Lose what was not synced, as the seed decides. Calls raise PowerCut until `power_on`."""
+        self.release_locks()
+        self.is_powered = False
+        self._cut_operation = None
+        self._update_restricted()
+        entries_lost = self._names.lose_power(self.random)
+        bytes_lost = sectors_torn = 0
+        for _, inode in self._names.files():
+            loss = lose_power(inode, self.random)
+            bytes_lost += loss.bytes_lost
+            sectors_torn += loss.sectors_torn
+        self._count_space()
+        self._count_power_cut(bytes_lost, sectors_torn, entries_lost)
+        return PowerCutReport(
+            bytes_lost=bytes_lost, sectors_torn=sectors_torn, entries_lost=entries_lost
+        )
+
+    def power_on(self) -> None:
+        self.is_powered = True
+        self._free_at_ns = 0
+        self._update_restricted()
+
+    # --- for tests and observers: no cost, no faults, no power needed ---------------------------------------------
+
+    @property
+    def dirty_bytes(self) -> int:
+        """Bytes of writes that no sync has covered."""
+        return sum(inode.dirty_bytes for _, inode in self._names.files())
+
+    def is_durable(self, path: str, offset: int = 0, size: int = 0) -> bool:
+        """Whether `size` bytes at `offset` are the same after any power cut; with 0 bytes only the name is asked."""
+        if self.is_destroyed or not self._names.is_durable(path):
+            return False
+        inode = self._names.file(path)
+        if inode is None or offset + size > min(inode.cached.size, inode.durable.size):
+            return False
+        return inode.cached.read(size, offset) == inode.durable.read(size, offset)
+
+    def read_cached(self, path: str, offset: int = 0, size: int | None = None) -> bytes:
+        """What a process would read now."""
+        inode = self._names.file(path)
+        if inode is None:
+            raise posix_error(errno.ENOENT, path)
+        return _read(inode.cached, offset, size)
+
+    def read_durable(self, path: str, offset: int = 0, size: int | None = None) -> bytes:
+        """What is on the platter under this name."""
+        inode = self._names.durable_file(path)
+        if inode is None:
+            raise posix_error(errno.ENOENT, path)
+        return _read(inode.durable, offset, size)
+
+    def snapshot(self) -> dict[str, bytes]:
+        """Every file by path with its content as a process would read it."""
+        return {path: _read(inode.cached, 0, None) for path, inode in self._names.files()}
+
+    def flip_bits(self, path: str, count: int = 1) -> list[int]:
+        """Flip `count` seeded bits of what is on the platter; return their byte offsets (none in an empty file)."""
+        inode = self._names.durable_file(path)
+        if inode is None:
+            raise posix_error(errno.ENOENT, path)
+        if not inode.durable.data:
+            return []
+        return [self._flip_bit(inode) for _ in range(count)]
+
+    # --- inside ---------------------------------------------------------------------------------------------------
+
+    def _begin_call(self, path: str) -> None:
+        if self.restricted:
+            self.check_alive(path)
+        self.charge(self.options.call_ns)
+
+    def _change_names(self, change: Callable[[], None]) -> None:
+        """Do one change of a name; the power may fail before or after it."""
+        self.counters.operations += 1
+        if self.is_cut_due():
+            if self.random.random() < 0.5:
+                change()
+            self.strike()
+        change()
+
+    def _link(self, path: str, inode: Inode) -> None:
+        self._names.link(path, inode)
+        inode.links = 1
+
+    def _unlink(self, path: str) -> None:
+        self._forget(self._names.unlink(path))
+
+    def _rename(self, source: str, target: str) -> None:
+        replaced = self._names.rename(source, target)
+        if replaced is not None:
+            self._forget(replaced)
+
+    def _forget(self, inode: Inode) -> None:
+        """The file has lost its name; its blocks are free as soon as nobody has it open."""
+        inode.links = 0
+        if not inode.open_files:
+            self.release(inode)
+
+    def _count_space(self) -> None:
+        """Count the blocks again: files may have come back or shrunk in the power cut."""
+        self._allocated_bytes = 0
+        for _, inode in self._names.files():
+            inode.links = 1
+            kept = min(inode.allocated_bytes, whole_blocks(inode.cached.size))
+            inode.allocated_bytes = max(kept, whole_blocks(len(inode.cached.data)))
+            self._allocated_bytes += inode.allocated_bytes
+
+    def _count_power_cut(self, bytes_lost: int, sectors_torn: int, entries_lost: int) -> None:
+        counters = self.counters
+        counters.power_cuts += 1
+        counters.bytes_lost += bytes_lost
+        counters.sectors_torn += sectors_torn
+        counters.entries_lost += entries_lost
+
+    def _flip_bit(self, inode: Inode) -> int:
+        position = draw_below(self.random, len(inode.durable.data))
+        before = inode.durable.data[position]
+        after = before ^ (1 << draw_below(self.random, 8))
+        inode.durable.data[position] = after
+        # A clean page may be read again from the platter at any time; a dirty one hides the damage.
+        if inode.cached.read(1, position) == bytes([before]):
+            inode.cached.write(bytes([after]), position)
+        self.counters.bits_flipped += 1
+        return position
+
+
+def _read(content: Content, offset: int, size: int | None) -> bytes:
+    return content.read(content.size if size is None else size, offset)

@@ -1,0 +1,180 @@
+"""The device under a simulated disk: its speed, its space, its power, and the faults it was told to have."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from random import Random
+from typing import NoReturn
+
+from harness.simulation.disk_inode import BLOCK_SIZE, Inode, whole_blocks
+from harness.simulation.disk_namespace import posix_error
+from harness.simulation.disk_options import DiskCounters, DiskOptions
+
+
+class PowerCut(BaseException):
+    """The power failed inside a disk call. Not an Exception: no handler of the node may survive it."""
+
+
+class DiskDevice:
+    """Charges costs, hands out blocks and decides which call fails.
+
+    `now_ns` is the time of the simulation; `charge(ns)` delays the caller. `on_power_cut()` is called when a cut of
+    `cut_at` strikes, inside the call and before it raises PowerCut; from then to `power_on` every call raises PowerCut.
+    """
+
+    def __init__(
+        self,
+        *,
+        random: Random,
+        now_ns: Callable[[], int],
+        charge: Callable[[int], None],
+        on_power_cut: Callable[[], None] | None = None,
+        options: DiskOptions | None = None,
+    ) -> None:
+        self.random = random
+        self.now_ns = now_ns
+        self.charge = charge
+        self.options = options or DiskOptions()
+        self.counters = DiskCounters()
+        self.restricted = False  # some fault may concern the next call: look closer
+        self.is_powered = True
+        self.is_destroyed = False
+        self._on_power_cut = on_power_cut
+        self._allocated_bytes = 0
+        self._filler_bytes = 0
+        self._free_at_ns = 0  # when the device has done all that was asked so far
+        self._slow_factor = 1.0
+        self._cut_operation: int | None = None
+        self._write_failures = 0
+        self._sync_failures = 0
+
+    # --- faults ---------------------------------------------------------------------------------------------------
+
+    def fill(self, free_bytes: int = 0) -> None:
+        """Let somebody else's data take the space, all but `free_bytes`."""
+        self._filler_bytes = 0
+        self._filler_bytes = max(0, self.free_bytes - free_bytes)
+
+    def free(self) -> None:
+        """Give back what `fill` took."""
+        self._filler_bytes = 0
+
+    def fail_write(self, count: int = 1) -> None:
+        """Let the next `count` writes raise EIO; a part of each may arrive."""
+        self._write_failures = count
+        self._update_restricted()
+
+    def fail_fsync(self, count: int = 1) -> None:
+        """Let the next `count` syncs raise EIO; the dirty pages of the file are dropped."""
+        self._sync_failures = count
+        self._update_restricted()
+
+    def slow(self, factor: float) -> None:
+        """Make every sync take `factor` times as long."""
+        self._slow_factor = factor
+
+    def cut_at(self, operation: int) -> None:
+        """Cut the power inside the `operation`-th changing call from now (1 is the next one)."""
+        if operation < 1:
+            raise ValueError(f"cut_at({operation}): operations count from 1")
+        self._cut_operation = self.counters.operations + operation
+        self._update_restricted()
+
+    def destroy(self) -> None:
+        """Lose the disk for good: from now on every call raises EIO."""
+        self.is_destroyed = True
+        self._update_restricted()
+
+    def heal(self) -> None:
+        """End every fault that can end; a destroyed disk stays destroyed."""
+        self._filler_bytes = 0
+        self._slow_factor = 1.0
+        self._write_failures = self._sync_failures = 0
+        self._cut_operation = None
+        self._update_restricted()
+
+    # --- for SimFile and SimDisk ----------------------------------------------------------------------------------
+
+    @property
+    def free_bytes(self) -> int:
+        return max(0, self.options.total_bytes - self._allocated_bytes - self._filler_bytes)
+
+    def charge_device(self, cost_ns: int) -> None:
+        """Charge work that only the one device can do: the caller waits for what was queued before."""
+        now_ns = self.now_ns()
+        slow_ns = int(cost_ns * (self._slow_factor - 1.0))
+        self.counters.slow_ns += slow_ns
+        self._free_at_ns = max(now_ns, self._free_at_ns) + cost_ns + slow_ns
+        self.charge(self._free_at_ns - now_ns)
+
+    def reserve(self, inode: Inode, end: int) -> int:
+        """Reserve blocks up to byte `end` of the file, as many as there are; return the bytes reserved in all."""
+        missing = whole_blocks(end) - inode.allocated_bytes
+        if missing > 0:
+            granted = min(missing, self.free_bytes // BLOCK_SIZE * BLOCK_SIZE)
+            inode.allocated_bytes += granted
+            self._allocated_bytes += granted
+        return inode.allocated_bytes
+
+    def can_reserve(self, inode: Inode, end: int) -> bool:
+        return whole_blocks(end) - inode.allocated_bytes <= self.free_bytes
+
+    def release(self, inode: Inode, size: int = 0) -> None:
+        """Give back the blocks of `inode` beyond byte `size`."""
+        surplus = inode.allocated_bytes - whole_blocks(size)
+        if surplus > 0:
+            inode.allocated_bytes -= surplus
+            self._allocated_bytes -= surplus
+
+    def no_space(self, path: str) -> OSError:
+        self.counters.no_space_errors += 1
+        return posix_error(errno.ENOSPC, path)
+
+    def check_alive(self, path: str) -> None:
+        """Raise PowerCut without power and EIO on a destroyed disk."""
+        if not self.is_powered:
+            raise PowerCut
+        if self.is_destroyed:
+            self.counters.dead_disk_errors += 1
+            raise posix_error(errno.EIO, path)
+
+    def is_cut_due(self) -> bool:
+        """Whether the operation just counted is the one that `cut_at` chose."""
+        return self._cut_operation is not None and self.counters.operations >= self._cut_operation
+
+    def strike(self) -> NoReturn:
+        """The cut of `cut_at` happens now."""
+        self.is_powered = False
+        self._cut_operation = None
+        self._update_restricted()
+        if self._on_power_cut is not None:
+            self._on_power_cut()
+        raise PowerCut
+
+    def take_write_failure(self) -> bool:
+        """Use up one failure of `fail_write`, if there is one."""
+        if not self._write_failures:
+            return False
+        self._write_failures -= 1
+        self.counters.write_errors += 1
+        self._update_restricted()
+        return True
+
+    def take_sync_failure(self) -> bool:
+        """Use up one failure of `fail_fsync`, if there is one."""
+        if not self._sync_failures:
+            return False
+        self._sync_failures -= 1
+        self.counters.sync_errors += 1
+        self._update_restricted()
+        return True
+
+    def _update_restricted(self) -> None:
+        self.restricted = (
+            not self.is_powered
+            or self.is_destroyed
+            or self._cut_operation is not None
+            or self._write_failures > 0
+            or self._sync_failures > 0
+        )

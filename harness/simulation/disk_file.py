@@ -1,0 +1,173 @@
+"""An open file of a simulated disk."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+
+from harness.simulation.disk_crash import tear_offset
+from harness.simulation.disk_device import DiskDevice
+from harness.simulation.disk_inode import Change, ChangeKind, Inode
+from harness.simulation.disk_namespace import posix_error
+
+
+class SimFile:
+    """Implements `system_under_test.env.File`. Reads and writes touch the page cache, syncs the device."""
+
+    __slots__ = ("_device", "_inode", "_on_close", "is_open", "path")
+
+    def __init__(
+        self,
+        device: DiskDevice,
+        inode: Inode,
+        path: str,
+        on_close: Callable[[SimFile], object],
+    ) -> None:
+        self._device = device
+        self._inode = inode
+        self._on_close = on_close
+        self.path = path  # as it was opened: for messages
+        self.is_open = True
+        inode.open_files += 1
+
+    def pread(self, size: int, offset: int) -> bytes:
+        device = self._device
+        if device.restricted or not self.is_open:
+            self._check_usable()
+        options = device.options
+        device.charge(options.call_ns + int(size * options.cached_byte_ns))
+        return self._inode.cached.read(size, offset)
+
+    def pwrite(self, data: bytes | bytearray | memoryview, offset: int) -> None:
+        device, inode = self._device, self._inode
+        data = bytes(data)
+        size = len(data)
+        device.counters.operations += 1
+        if device.restricted or not self.is_open:
+            self._check_usable()
+            self._check_write_faults(data, offset)
+        options = device.options
+        device.charge(options.call_ns + int(size * options.cached_byte_ns))
+        if offset + size > inode.allocated_bytes:
+            room = device.reserve(inode, offset + size)
+            if room < offset + size:
+                self._write(data[: max(0, room - offset)], offset)
+                raise device.no_space(self.path)
+        self._write(data, offset)
+
+    def allocate(self, size: int) -> None:
+        device, inode = self._device, self._inode
+        if self._begin_change():
+            if device.random.random() < 0.5 and device.can_reserve(inode, size):
+                self._allocate(size)
+            device.strike()
+        if not device.can_reserve(inode, size):
+            raise device.no_space(self.path)
+        self._allocate(size)
+
+    def truncate(self, size: int) -> None:
+        device = self._device
+        if self._begin_change():
+            if device.random.random() < 0.5:
+                self._truncate(size)
+            device.strike()
+        self._truncate(size)
+
+    def fsync(self) -> None:
+        device, inode = self._device, self._inode
+        device.counters.operations += 1
+        if device.restricted or not self.is_open:
+            self._check_usable()
+            self._check_sync_faults()
+        device.counters.syncs += 1
+        options = device.options
+        device.charge_device(options.fsync_ns + int(inode.dirty_bytes * options.durable_byte_ns))
+        inode.sync()
+
+    fdatasync = (
+        fsync  # without a grown size the data could not be read, so fdatasync writes that, too
+    )
+
+    def size(self) -> int:
+        if self._device.restricted or not self.is_open:
+            self._check_usable()
+        return self._inode.cached.size
+
+    def try_lock(self) -> bool:
+        self._check_usable()
+        if self._inode.lock_holder is None:
+            self._inode.lock_holder = self
+        return self._inode.lock_holder is self
+
+    def close(self) -> None:
+        if not self.is_open:
+            return
+        self.is_open = False
+        self._on_close(self)
+        inode = self._inode
+        if inode.lock_holder is self:
+            inode.lock_holder = None
+        inode.open_files -= 1
+        if not inode.open_files and not inode.links:
+            self._device.release(inode)
+
+    def _check_usable(self) -> None:
+        self._device.check_alive(self.path)
+        if not self.is_open:
+            raise posix_error(errno.EBADF, self.path)
+
+    def _begin_change(self) -> bool:
+        """Count and charge a change of the size; True if the power is to fail in it."""
+        device = self._device
+        device.counters.operations += 1
+        self._check_usable()
+        device.charge(device.options.call_ns)
+        return device.is_cut_due()
+
+    def _write(self, data: bytes, offset: int) -> None:
+        """Put `data` into the page cache; its blocks are reserved."""
+        device, inode = self._device, self._inode
+        size = len(data)
+        if not size:
+            return
+        inode.cached.write(data, offset)
+        inode.changes.append(Change(ChangeKind.WRITE, offset, data))
+        inode.dirty_bytes += size
+        inode.modified_ns = device.now_ns()
+        device.counters.bytes_written += size
+
+    def _allocate(self, size: int) -> None:
+        self._device.reserve(self._inode, size)
+        if size > self._inode.cached.size:
+            self._resize(Change(ChangeKind.EXTEND, size))
+
+    def _truncate(self, size: int) -> None:
+        self._resize(Change(ChangeKind.TRUNCATE, size))
+        self._device.release(self._inode, size)
+
+    def _resize(self, change: Change) -> None:
+        inode = self._inode
+        inode.cached.apply(change)
+        inode.changes.append(change)
+        inode.modified_ns = self._device.now_ns()
+
+    def _check_write_faults(self, data: bytes, offset: int) -> None:
+        device = self._device
+        is_cut = device.is_cut_due()
+        if not is_cut and not device.take_write_failure():
+            return
+        arrived = tear_offset(offset, len(data), device.random)
+        room = device.reserve(self._inode, offset + arrived)
+        self._write(data[: max(0, min(arrived, room - offset))], offset)
+        if is_cut:
+            device.strike()
+        raise posix_error(errno.EIO, self.path)
+
+    def _check_sync_faults(self) -> None:
+        device = self._device
+        if device.is_cut_due():
+            device.strike()
+        if device.take_sync_failure():
+            device.charge_device(device.options.fsync_ns)
+            device.counters.bytes_lost += self._inode.drop_dirty_pages()
+            raise posix_error(errno.EIO, self.path)
