@@ -1,0 +1,163 @@
+"""The real world behind `Env`: files of this machine, its clocks, and a log of JSON lines on stderr."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import random
+import sys
+import time
+from pathlib import Path
+from typing import TextIO
+
+from system_under_test.env import DiskUsage, Env
+
+_FILE_MODE = 0o644
+
+
+class RealFile:
+    """An open file. Its lock belongs to this descriptor: closing another one of the same file does not drop it."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor  # -1 once closed: every call then raises EBADF
+
+    def pread(self, size: int, offset: int) -> bytes:
+        data = os.pread(self._descriptor, size, offset)
+        if len(data) == size or not data:
+            return data
+        return data + self.pread(size - len(data), offset + len(data))
+
+    def pwrite(self, data: bytes | bytearray | memoryview, offset: int) -> None:
+        written = os.pwrite(self._descriptor, data, offset)
+        if written < len(
+            data
+        ):  # a signal, or the disk is about to be full: the next call says which
+            self.pwrite(memoryview(data)[written:], offset + written)
+
+    def allocate(self, size: int) -> None:
+        os.posix_fallocate(self._descriptor, 0, size)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+
+    def fsync(self) -> None:
+        os.fsync(self._descriptor)
+
+    def fdatasync(self) -> None:
+        os.fdatasync(self._descriptor)
+
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def try_lock(self) -> bool:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
+
+
+class RealStorage:
+    """The file system of this machine."""
+
+    def open(self, path: str, *, create: bool = False) -> RealFile:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return RealFile(os.open(path, flags, _FILE_MODE))
+
+    def exists(self, path: str) -> bool:
+        return Path(path).exists()
+
+    def listdir(self, path: str) -> list[str]:
+        return os.listdir(path)
+
+    def makedirs(self, path: str) -> None:
+        Path(path).mkdir(parents=True, exist_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        Path(source).replace(target)
+
+    def unlink(self, path: str) -> None:
+        Path(path).unlink()
+
+    def rmdir(self, path: str) -> None:
+        Path(path).rmdir()
+
+    def fsync_dir(self, path: str) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def disk_usage(self, path: str) -> DiskUsage:
+        usage = os.statvfs(path)
+        return DiskUsage(
+            total_bytes=usage.f_blocks * usage.f_frsize,
+            free_bytes=usage.f_bavail * usage.f_frsize,  # what is left for others than root
+        )
+
+    def modified_ms(self, path: str) -> int:
+        return Path(path).stat().st_mtime_ns // 1_000_000
+
+
+class RealClock:
+    """The clocks of this machine."""
+
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ns(self) -> int:
+        return time.monotonic_ns()
+
+
+class JsonLinesLog:
+    """One JSON object a line: `time_ms`, `level`, `node`, `event`, then the fields of the call."""
+
+    def __init__(self, node: str, clock: RealClock, output: TextIO) -> None:
+        self._node = node
+        self._clock = clock
+        self._output = output
+
+    def debug(self, event: str, /, **fields: object) -> None:
+        self._write("debug", event, fields)
+
+    def info(self, event: str, /, **fields: object) -> None:
+        self._write("info", event, fields)
+
+    def warning(self, event: str, /, **fields: object) -> None:
+        self._write("warning", event, fields)
+
+    def error(self, event: str, /, **fields: object) -> None:
+        self._write("error", event, fields)
+
+    def _write(self, level: str, event: str, fields: dict[str, object]) -> None:
+        line = {
+            "time_ms": self._clock.wall_ms(),
+            "level": level,
+            "node": self._node,
+            "event": event,
+            **fields,
+        }
+        # One write a line: lines of several processes on one pipe must not mix.
+        self._output.write(json.dumps(line, default=str) + "\n")
+        self._output.flush()
+
+
+def make_env(name: str) -> Env:
+    """The Env of a real node: `name` is the node's name in its log."""
+    clock = RealClock()
+    return Env(
+        name=name,
+        storage=RealStorage(),
+        clock=clock,
+        random=random.Random(),
+        log=JsonLinesLog(name, clock, sys.stderr),
+    )
