@@ -14,6 +14,9 @@ from typing import TextIO
 from system_under_test.env import DiskUsage, Env
 
 _FILE_MODE = 0o644
+_CLOSED = (
+    1 << 31
+) - 1  # never a descriptor: every call raises EBADF, where -1 would be a ValueError for some
 
 
 class RealFile:
@@ -22,7 +25,7 @@ class RealFile:
     __slots__ = ("_descriptor",)
 
     def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor  # -1 once closed: every call then raises EBADF
+        self._descriptor = descriptor
 
     def pread(self, size: int, offset: int) -> bytes:
         data = os.pread(self._descriptor, size, offset)
@@ -60,8 +63,8 @@ class RealFile:
         return True
 
     def close(self) -> None:
-        if self._descriptor >= 0:
-            descriptor, self._descriptor = self._descriptor, -1
+        if self._descriptor != _CLOSED:
+            descriptor, self._descriptor = self._descriptor, _CLOSED
             os.close(descriptor)
 
 

@@ -1,0 +1,55 @@
+"""The real Env; what it shares with the simulated disk is in tests/harness/simulation/test_disk_contract.py."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from system_under_test.real_env import JsonLinesLog, RealClock, RealStorage, make_env
+
+
+def test_log_writes_one_json_object_a_line() -> None:
+    output = io.StringIO()
+    log = JsonLinesLog("broker-a", RealClock(), output)
+    log.debug("first", path="/store")
+    log.info("second", sizes=[1, 2], body=b"raw")
+    log.warning("third")
+    log.error("fourth", text="two\nlines")
+    lines = [json.loads(line) for line in output.getvalue().splitlines()]
+    assert [(line["level"], line["event"]) for line in lines] == [
+        ("debug", "first"),
+        ("info", "second"),
+        ("warning", "third"),
+        ("error", "fourth"),
+    ]
+    assert all(line["node"] == "broker-a" and line["time_ms"] > 0 for line in lines)
+    assert lines[0]["path"] == "/store"
+    assert lines[1]["body"] == "b'raw'"
+    assert lines[3]["text"] == "two\nlines"
+
+
+def test_make_env_logs_to_stderr_under_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    env = make_env("broker-b")
+    env.log.info("started")
+    assert json.loads(capsys.readouterr().err)["node"] == "broker-b"
+    assert env.clock.wall_ms() > 1_600_000_000_000
+    assert env.clock.monotonic_ns() <= env.clock.monotonic_ns()
+
+
+def test_allocate_reserves_real_blocks(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    RealStorage().open(str(path), create=True).allocate(1 << 20)
+    assert path.stat().st_blocks * 512 >= 1 << 20
+
+
+def test_two_storages_share_one_lock(tmp_path: Path) -> None:
+    path = str(tmp_path / "lock")
+    first = RealStorage().open(path, create=True)
+    second = RealStorage().open(path)
+    assert first.try_lock()
+    assert not second.try_lock()
+    first.close()
+    assert second.try_lock()
