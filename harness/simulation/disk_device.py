@@ -40,7 +40,7 @@ class DiskDevice:
         self.restricted = False  # some fault may concern the next call: look closer
         self.is_powered = True
         self.is_destroyed = False
-        self._on_power_cut = on_power_cut
+        self.on_power_cut = on_power_cut
         self._allocated_bytes = 0
         self._filler_bytes = 0
         self._free_at_ns = 0  # when the device has done all that was asked so far
@@ -148,8 +148,8 @@ class DiskDevice:
         self.is_powered = False
         self._cut_operation = None
         self._update_restricted()
-        if self._on_power_cut is not None:
-            self._on_power_cut()
+        if self.on_power_cut is not None:
+            self.on_power_cut()
         raise PowerCut
 
     def take_write_failure(self) -> bool:
