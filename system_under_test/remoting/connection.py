@@ -205,15 +205,12 @@ class Connection(asyncio.Protocol):
         try:
             response = self._handler(self, request) if self._handler else not_supported(request)
         except Exception as error:
-            self._log_failure(request, error)
+            # A ValueError is about what the peer sent, and the peer is told; anything else is about us.
+            if not isinstance(error, ValueError):
+                self._log.error("request failed", code=request.code, error=describe(error))
             response = failed(request, error)
         if response is not None and not request.flag & ONEWAY_FLAG:
             self.send(response)
-
-    def _log_failure(self, request: RemotingCommand, error: Exception) -> None:
-        # A ValueError is about what the peer sent, and it is told so; anything else is about us.
-        log = self._log.debug if isinstance(error, ValueError) else self._log.error
-        log("request failed", code=request.code, peer=self.address, error=describe(error))
 
     def _next_opaque(self) -> int:
         self._opaque = (self._opaque + 1) & OPAQUE_MAX

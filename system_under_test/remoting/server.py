@@ -62,6 +62,12 @@ class RemotingServer:
         for connection in list(self._connections.values()):
             connection.abort()
 
+    def close_connection(self, key: int) -> None:
+        """End one connection, if it still exists."""
+        connection = self._connections.get(key)
+        if connection is not None:
+            connection.close()
+
     async def _wait_until_gone(self) -> None:
         if not self._connections:
             return

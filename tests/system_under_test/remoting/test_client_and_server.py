@@ -1,0 +1,334 @@
+"""Client and server over real loopback sockets; ports are chosen by the system."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from system_under_test.env import Env
+from system_under_test.protocol.codes import ResponseCode
+from system_under_test.protocol.command import RemotingCommand, decode_command
+from system_under_test.protocol.frames import FrameDecoder
+from system_under_test.remoting import (
+    Connection,
+    Handler,
+    RemotingClient,
+    RemotingClosed,
+    RemotingConnectError,
+    RemotingServer,
+    RemotingTimeout,
+)
+from tests.system_under_test.remoting.manual_loop import MemoryLog
+
+SILENCE_S = 0.02  # how long a test waits for an answer that never comes
+
+
+class Cluster:
+    """One server, one client, and what the server saw."""
+
+    def __init__(self, env: Env, handler: Handler, on_request: Handler | None = None) -> None:
+        self.closed: list[int] = []
+        self.server = RemotingServer(
+            env, "127.0.0.1", 0, handler, on_close=lambda gone: self.closed.append(gone.key)
+        )
+        self.client = RemotingClient(env, on_request=on_request)
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.server.port}"
+
+    async def invoke(
+        self, code: int = 105, timeout_s: float = 5.0, **kwargs: bool
+    ) -> RemotingCommand:
+        command = RemotingCommand.request(code, {"topic": "T"}, b"hi")
+        return await self.client.invoke(self.address, command, timeout_s, **kwargs)
+
+
+@asynccontextmanager
+async def cluster(
+    env: Env, handler: Handler, on_request: Handler | None = None
+) -> AsyncIterator[Cluster]:
+    nodes = Cluster(env, handler, on_request)
+    await nodes.server.start()
+    try:
+        yield nodes
+    finally:
+        await nodes.client.close()
+        await nodes.server.stop()
+
+
+def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(asyncio.wait_for(scenario(), 10))
+
+
+def echo(connection: Connection, command: RemotingCommand) -> RemotingCommand:
+    return RemotingCommand.response(command, ResponseCode.SUCCESS, body=command.body)
+
+
+def never(connection: Connection, command: RemotingCommand) -> None:
+    return None
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop turn until sockets have done their part."""
+    while not condition():
+        await asyncio.sleep(0)
+
+
+def test_concurrent_callers_share_one_connection(env: Env) -> None:
+    async def scenario() -> None:
+        async with cluster(env, echo) as nodes:
+            answers = await asyncio.gather(*(nodes.invoke() for _ in range(50)))
+            assert {answer.body for answer in answers} == {b"hi"}
+            assert len({answer.opaque for answer in answers}) == 50
+            assert len(nodes.server.connections) == 1
+
+    run(scenario)
+
+
+def test_the_server_may_ask_on_the_same_connection(env: Env) -> None:
+    heard: list[int] = []
+
+    def ask_back(connection: Connection, command: RemotingCommand) -> None:
+        future = connection.invoke_nowait(RemotingCommand.request(221), 5.0)
+        future.add_done_callback(
+            lambda answer: connection.send(
+                RemotingCommand.response(command, ResponseCode.SUCCESS, body=answer.result().body)
+            )
+        )
+
+    def on_request(connection: Connection, command: RemotingCommand) -> RemotingCommand:
+        heard.append(command.code)
+        return RemotingCommand.response(command, ResponseCode.SUCCESS, body=b"from the client")
+
+    async def scenario() -> None:
+        async with cluster(env, ask_back, on_request) as nodes:
+            assert ((await nodes.invoke()).body, heard) == (b"from the client", [221])
+
+    run(scenario)
+
+
+def test_a_client_without_handler_answers_code_3(env: Env) -> None:
+    codes: list[int] = []
+
+    def ask_back(connection: Connection, command: RemotingCommand) -> RemotingCommand:
+        future = connection.invoke_nowait(RemotingCommand.request(221), 5.0)
+        future.add_done_callback(lambda answer: codes.append(answer.result().code))
+        return echo(connection, command)
+
+    async def scenario() -> None:
+        async with cluster(env, ask_back) as nodes:
+            await nodes.invoke()
+            await until(lambda: bool(codes))
+            assert codes == [ResponseCode.REQUEST_CODE_NOT_SUPPORTED]
+
+    run(scenario)
+
+
+def test_oneway(env: Env) -> None:
+    heard: list[bool] = []
+
+    def note(connection: Connection, command: RemotingCommand) -> RemotingCommand:
+        heard.append(command.is_oneway)
+        return echo(connection, command)
+
+    async def scenario() -> None:
+        async with cluster(env, note) as nodes:
+            await nodes.client.invoke_oneway(nodes.address, RemotingCommand.request(34))
+            await nodes.invoke()
+            assert heard == [True, False]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("closes", [False, True])
+def test_a_timeout(env: Env, closes: bool) -> None:
+    async def scenario() -> None:
+        async with cluster(env, never) as nodes:
+            with pytest.raises(RemotingTimeout):
+                await nodes.invoke(timeout_s=SILENCE_S, close_on_timeout=closes)
+            assert (nodes.client.connection(nodes.address) is None) == closes
+            if closes:
+                await until(lambda: nodes.closed == [1])
+
+    run(scenario)
+
+
+def test_the_next_call_after_a_close_connects_again(env: Env) -> None:
+    async def scenario() -> None:
+        async with cluster(env, echo) as nodes:
+            await nodes.invoke()
+            nodes.client.close_connection(nodes.address)
+            await nodes.invoke()
+            await until(lambda: nodes.closed == [1])
+            assert [connection.key for connection in nodes.server.connections] == [2]
+
+    run(scenario)
+
+
+def test_a_stopping_server_fails_outstanding_requests_at_once(env: Env) -> None:
+    async def scenario() -> None:
+        async with cluster(env, never) as nodes:
+            connection = await nodes.client.connect(nodes.address)
+            call = connection.invoke_nowait(RemotingCommand.request(105), 60.0)
+            await until(lambda: len(nodes.server.connections) == 1)
+            await nodes.server.stop()
+            with pytest.raises(RemotingClosed):
+                await call
+            assert nodes.closed == [1]
+
+    run(scenario)
+
+
+def test_a_closing_client_fails_outstanding_requests_at_once(env: Env) -> None:
+    async def scenario() -> None:
+        async with cluster(env, never) as nodes:
+            connected = asyncio.ensure_future(nodes.invoke(timeout_s=60.0))
+            await until(lambda: len(nodes.server.connections) == 1)
+            connecting = nodes.client.invoke_nowait(
+                "127.0.0.2:1", RemotingCommand.request(105), 60.0
+            )
+            await nodes.client.close()
+            for call in (connected, connecting):
+                with pytest.raises(RemotingClosed):
+                    await call
+            with pytest.raises(RemotingClosed):
+                await nodes.invoke()
+
+    run(scenario)
+
+
+def unused_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:{port}", "nowhere", "127.0.0.1:99999", ":80", ""])
+def test_what_cannot_be_reached_was_never_sent(env: Env, address: str) -> None:
+    async def scenario() -> None:
+        client = RemotingClient(env)
+        target = address.format(port=unused_port())
+        with pytest.raises(RemotingConnectError, match=f"cannot connect to {target}"):
+            await client.invoke(target, RemotingCommand.request(105), 5.0)
+        with pytest.raises(RemotingConnectError):
+            await client.invoke_oneway(target, RemotingCommand.request(105))
+        await client.close()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(("connect_s", "timeout_s"), [(SILENCE_S, 5.0), (5.0, SILENCE_S)])
+def test_a_connect_without_answer(
+    env: Env, monkeypatch: pytest.MonkeyPatch, connect_s: float, timeout_s: float
+) -> None:
+    async def unanswered(*_: object) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    async def scenario() -> None:
+        monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", unanswered)
+        client = RemotingClient(env, connect_timeout_s=connect_s)
+        with pytest.raises(RemotingConnectError):
+            await client.invoke("127.0.0.1:1", RemotingCommand.request(105), timeout_s)
+        await client.close()
+
+    run(scenario)
+
+
+def test_requests_that_expire_while_connecting_are_not_sent(
+    env: Env, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[int] = []
+
+    def note(connection: Connection, command: RemotingCommand) -> RemotingCommand:
+        heard.append(command.code)
+        return echo(connection, command)
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        gate = loop.create_future()
+        create_connection = loop.create_connection
+
+        async def slow(*arguments: Any) -> object:
+            await gate
+            return await create_connection(*arguments)
+
+        monkeypatch.setattr(loop, "create_connection", slow)
+        async with cluster(env, note) as nodes:
+            patient = asyncio.ensure_future(nodes.invoke(code=106))
+            with pytest.raises(RemotingConnectError):
+                await nodes.invoke(code=105, timeout_s=SILENCE_S)
+            gate.set_result(None)
+            await patient
+            assert heard == [106]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("serialize_type", [0, 1])
+def test_raw_bytes_in_pieces(env: Env, serialize_type: int) -> None:
+    async def scenario() -> None:
+        async with cluster(env, echo) as nodes:
+            reader, writer = await asyncio.open_connection("127.0.0.1", nodes.server.port)
+            command = RemotingCommand.request(105, {"topic": "T"}, b"x" * 100_000)
+            command.opaque, command.serialize_type = 7, serialize_type
+            data = command.encode() * 3
+            for start in range(0, len(data), 30_011):
+                writer.write(data[start : start + 30_011])
+                await writer.drain()
+            decoder, frames = FrameDecoder(), list[bytes]()
+            while len(frames) < 3:
+                frames += decoder.feed(await reader.read(65_536))
+            answers = [decode_command(frame) for frame in frames]
+            assert [(a.opaque, a.serialize_type, len(a.body)) for a in answers] == [
+                (7, serialize_type, 100_000)
+            ] * 3
+            writer.close()
+            await writer.wait_closed()
+
+    run(scenario)
+
+
+def test_garbage_ends_that_connection_and_no_other(env: Env, log: MemoryLog) -> None:
+    async def scenario() -> None:
+        async with cluster(env, echo) as nodes:
+            await nodes.invoke()
+            reader, writer = await asyncio.open_connection("127.0.0.1", nodes.server.port)
+            writer.write(b"GET / HTTP/1.1\r\n\r\n")
+            with pytest.raises(ConnectionResetError):  # aborted with our bytes unread: a reset
+                if await reader.read() == b"":
+                    raise ConnectionResetError
+            writer.close()
+            assert (await nodes.invoke()).body == b"hi"
+            assert nodes.closed == [2]
+            assert log.names("warning", "error") == ["peer broke the protocol"]
+
+    run(scenario)
+
+
+def test_closing_by_key(env: Env) -> None:
+    async def scenario() -> None:
+        async with cluster(env, echo) as nodes:
+            await nodes.invoke()
+            nodes.server.close_connection(99)  # gone long ago
+            nodes.server.close_connection(1)
+            await until(lambda: nodes.closed == [1])
+
+    run(scenario)
+
+
+def test_a_taken_port_is_an_error(env: Env) -> None:
+    async def scenario() -> None:
+        async with cluster(env, echo) as nodes:
+            second = RemotingServer(env, "127.0.0.1", nodes.server.port, echo)
+            with pytest.raises(OSError, match="in use"):
+                await second.start()
+            await second.stop()
+
+    run(scenario)
