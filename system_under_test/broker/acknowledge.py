@@ -1,0 +1,79 @@
+"""Group commit, the shell: when a stored message is answered (RocketMQ, CommitLog.handleDiskFlush and handleHA)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from system_under_test.broker.ha import HaService
+from system_under_test.broker.waiting import Answer, WaitingSends
+from system_under_test.protocol.codes import ResponseCode
+from system_under_test.store.message_store import MessageStore
+
+NS_PER_S = 1_000_000_000
+
+
+class Acknowledger:
+    """Lets senders wait until their messages are flushed and replicated. One timer stands for all of them."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        ha: HaService,
+        waiting: WaitingSends,
+        *,
+        now_ns: Callable[[], int],
+    ) -> None:
+        self._store = store
+        self._ha = ha
+        self._waiting = waiting
+        self._now_ns = now_ns
+        self._timer: asyncio.TimerHandle | None = None
+
+    def acknowledge(self, end_offset: int, answer: Answer, waits: bool) -> None:
+        """Answer a stored message: now if nobody has to wait for it, else when it is safe or out of time."""
+        if not waits or not self._waiting.needed:
+            answer(ResponseCode.SUCCESS)
+            return
+        now_ns = self._now_ns()
+        usable = self._ha.slave_available(end_offset)
+        self._waiting.add(end_offset, answer, now_ns=now_ns, slave_usable=usable)
+        if self._timer is None:
+            self._arm(now_ns)
+
+    def settle(self) -> None:
+        """Something was flushed or replicated: answer whoever waited for that."""
+        if self._waiting:
+            self._waiting.settle(
+                now_ns=self._now_ns(),
+                flushed_offset=self._store.flushed_offset,
+                replicated_offset=self._ha.replicated_offset,
+            )
+
+    def slaves_lost(self) -> None:
+        """A replica has gone; if it was the last usable one, nobody waits for it any longer."""
+        if self._waiting and not self._ha.slave_available(self._store.end_offset):
+            self._waiting.slaves_lost()
+            self.settle()
+
+    def fail_all(self) -> None:
+        """The disk has failed: answer everybody with FLUSH_DISK_TIMEOUT."""
+        self._waiting.fail_all()
+        self.stop()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _arm(self, now_ns: int) -> None:
+        """Set the timer to the head's deadline. It is not moved by answers: a late look costs less than many moves."""
+        deadline_ns = self._waiting.next_deadline_ns(flushed_offset=self._store.flushed_offset)
+        if deadline_ns is not None:
+            delay_s = max(0, deadline_ns - now_ns) / NS_PER_S
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._check_deadlines)
+
+    def _check_deadlines(self) -> None:
+        self._timer = None
+        self.settle()
+        self._arm(self._now_ns())

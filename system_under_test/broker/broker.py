@@ -1,0 +1,401 @@
+"""One broker: composes store, replication, processors and shell (RocketMQ, BrokerController)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from system_under_test.broker.acknowledge import Acknowledger
+from system_under_test.broker.admin import AdminRequests
+from system_under_test.broker.client_requests import ClientRequests, notify_consumers_changed
+from system_under_test.broker.clients import Clients
+from system_under_test.broker.config import BrokerConfig, BrokerRole
+from system_under_test.broker.flush import LogFlusher, QueueFlusher, StoreFailed
+from system_under_test.broker.ha import HaConfig, HaEvents, HaService
+from system_under_test.broker.hold import HeldPulls
+from system_under_test.broker.offsets import ConsumerOffsets, offset_table_from_json
+from system_under_test.broker.periodic import PeriodicJob, repeat
+from system_under_test.broker.pull import PullProcessor
+from system_under_test.broker.queue_queries import QueueQueries
+from system_under_test.broker.registration import Registration
+from system_under_test.broker.send import SendProcessor
+from system_under_test.broker.slave_sync import SlaveSync
+from system_under_test.broker.subscription_groups import SubscriptionGroups
+from system_under_test.broker.topics import Topics
+from system_under_test.broker.waiting import Answer, WaitingSends
+from system_under_test.env import Env
+from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.remoting import Connection, Handler, RemotingClient, RemotingServer
+from system_under_test.store.config import StoreConfig
+from system_under_test.store.message_store import MessageStore
+from system_under_test.store.metadata_file import MetadataFile
+
+NS_PER_S = 1_000_000_000
+HOLD_CHECK_INTERVAL_S = 5.0  # RocketMQ: PullRequestHoldService
+CLIENT_SCAN_INTERVAL_S = 10.0  # RocketMQ: ClientHousekeepingService
+
+
+class Broker:
+    """One broker on one store. `start` and `stop` are the shell; everything between is woken by events.
+
+    Raises (start):
+        StoreError: the store cannot be opened, in one sentence.
+        OSError: a port cannot be bound.
+    """
+
+    def __init__(self, env: Env, config: BrokerConfig) -> None:
+        self._env = env
+        self._config = config
+        clock = env.clock
+        self.store = MessageStore(env.storage, clock, env.log, make_store_config(config))
+        self.offsets = ConsumerOffsets()
+        self._offsets_file = self._metadata_file("consumerOffset.json")
+        self.topics = Topics(
+            config,
+            self._metadata_file("topics.json"),
+            now_ms=clock.wall_ms,
+            on_change=self._topics_changed,
+        )
+        self.groups = SubscriptionGroups(
+            self._metadata_file("subscriptionGroup.json"),
+            auto_create=config.auto_create_groups,
+            now_ms=clock.wall_ms,
+        )
+        self.clients = Clients(now_ns=clock.monotonic_ns, notify=notify_consumers_changed)
+        self._client = RemotingClient(env)
+        self._server = RemotingServer(
+            env,
+            config.listen_host,
+            config.listen_port,
+            self.handle,
+            on_close=self.clients.connection_closed,
+        )
+        self._registration = Registration(
+            config, self._client, self.topics, env.log, on_master=self._learn_master
+        )
+        self._slave_sync = SlaveSync(self._client, self.topics, self.offsets, self.groups, env.log)
+        self._log_flusher = LogFlusher(
+            self.store, on_flushed=self._on_flushed, on_failure=self._on_failure
+        )
+        self._queue_flusher = QueueFlusher(self.store, on_failure=self._on_failure)
+        self._held = HeldPulls()
+        self._jobs: list[PeriodicJob] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._accepts_sends = False
+        self._flush_scheduled = False
+        self.failure: asyncio.Future[OSError] = asyncio.get_running_loop().create_future()
+        # Need the recovered store, so start() makes them:
+        self.ha: HaService
+        self._acknowledger: Acknowledger
+        self._pull: PullProcessor
+        self._handlers: dict[int, Handler] = {}
+
+    def _metadata_file(self, name: str) -> MetadataFile:
+        return MetadataFile(self._env.storage, f"{self._config.store_path}/config/{name}")
+
+    # Life
+
+    async def start(self) -> None:
+        """Recover the store, serve, register."""
+        report = self.store.open()
+        self._load_metadata()
+        self._compose(clean=report.clean)
+        self._dispatch()
+        await self._server.start()
+        await self.ha.start()
+        if self.ha.ready:
+            await self._caught_up()
+        self._registration.start()
+        self._start_jobs()
+        self._env.log.info("broker started", address=self._config.address, ready=self.ha.ready)
+
+    def _load_metadata(self) -> None:
+        self.topics.load()
+        self.groups.load()
+        document = self._offsets_file.load()
+        if document is not None:
+            self.offsets.merge(offset_table_from_json(document))
+            self.offsets.changed = False
+
+    def _compose(self, *, clean: bool) -> None:
+        config, env = self._config, self._env
+        now_ns = env.clock.monotonic_ns
+        self.ha = HaService(
+            env, self.store, make_ha_config(config, self._needs_catch_up(clean)), self._ha_events()
+        )
+        waiting = WaitingSends(
+            sync_flush=config.sync_flush,
+            sync_replication=config.role is BrokerRole.SYNC_MASTER,
+            flush_timeout_ns=int(config.sync_flush_timeout_s * NS_PER_S),
+            slave_timeout_ns=int(config.slave_timeout_s * NS_PER_S),
+        )
+        self._acknowledger = Acknowledger(self.store, self.ha, waiting, now_ns=now_ns)
+        self._pull = PullProcessor(
+            config,
+            self.store,
+            self.topics,
+            self.groups,
+            self.clients,
+            self.offsets,
+            self._held,
+            now_ns=now_ns,
+        )
+        self._handlers = self._make_handlers()
+
+    def _needs_catch_up(self, clean: bool) -> bool:
+        """A master may have lost an acknowledged tail: with async flush when it was not stopped, or with its disk."""
+        config = self._config
+        if config.is_slave or not config.ha_peers:
+            return False
+        return (not config.sync_flush and not clean) or self.store.end_offset == 0
+
+    def _ha_events(self) -> HaEvents:
+        return HaEvents(
+            on_progress=self._on_replicated,
+            on_slaves_lost=self._on_slaves_lost,
+            on_received=self._log_flusher.wake,
+            on_failure=self._on_failure,
+            on_caught_up=self._caught_up,
+        )
+
+    def _make_handlers(self) -> dict[int, Handler]:
+        config, env = self._config, self._env
+        send = SendProcessor(
+            config,
+            self.store,
+            self.topics,
+            self.groups,
+            env.random,
+            is_ready=self._is_accepting,
+            acknowledge=self._acknowledge,
+        )
+        queries = QueueQueries(config, self.store, self.offsets)
+        clients = ClientRequests(self.clients, self.topics, self.groups, is_slave=config.is_slave)
+        admin = AdminRequests(
+            config,
+            self.store,
+            self.topics,
+            self.groups,
+            self.offsets,
+            started_at_ms=env.clock.wall_ms(),
+        )
+        return {
+            RequestCode.SEND_MESSAGE: send.handle,
+            RequestCode.SEND_MESSAGE_V2: send.handle,
+            RequestCode.SEND_BATCH_MESSAGE: send.handle,
+            RequestCode.PULL_MESSAGE: self._pull.handle,
+            RequestCode.QUERY_CONSUMER_OFFSET: queries.query_consumer_offset,
+            RequestCode.UPDATE_CONSUMER_OFFSET: queries.update_consumer_offset,
+            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: queries.search_offset,
+            RequestCode.GET_MAX_OFFSET: queries.max_offset,
+            RequestCode.GET_MIN_OFFSET: queries.min_offset,
+            RequestCode.GET_EARLIEST_MSG_STORETIME: queries.earliest_store_time,
+            RequestCode.VIEW_MESSAGE_BY_ID: queries.view_message,
+            RequestCode.HEART_BEAT: clients.heartbeat,
+            RequestCode.UNREGISTER_CLIENT: clients.unregister,
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP: clients.consumer_list,
+            RequestCode.UPDATE_AND_CREATE_TOPIC: admin.create_topic,
+            RequestCode.DELETE_TOPIC_IN_BROKER: admin.delete_topic,
+            RequestCode.GET_ALL_TOPIC_CONFIG: admin.all_topics,
+            RequestCode.GET_ALL_CONSUMER_OFFSET: admin.all_offsets,
+            RequestCode.GET_ALL_DELAY_OFFSET: admin.all_delay_offsets,
+            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: admin.all_groups,
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: admin.put_group,
+            RequestCode.GET_BROKER_RUNTIME_INFO: admin.runtime_info,
+        }
+
+    def _start_jobs(self) -> None:
+        config, log = self._config, self._env.log
+        self._jobs = [
+            PeriodicJob(log, "held pulls", HOLD_CHECK_INTERVAL_S, self._pull.check_held),
+            PeriodicJob(log, "client scan", CLIENT_SCAN_INTERVAL_S, self.clients.expire),
+            PeriodicJob(
+                log, "queue flush", config.queue_flush_interval_s, self._queue_flusher.wake
+            ),
+        ]
+        for job in self._jobs:
+            job.start()
+        interval_s = config.offset_flush_interval_s
+        self._repeat("consumer offsets", interval_s, self._save_offsets, interval_s)
+        if config.is_slave:
+            self._repeat(
+                "slave sync",
+                config.slave_sync_interval_s,
+                self._slave_sync.run,
+                config.slave_sync_first_s,
+            )
+
+    async def stop(self) -> None:
+        """Stop gracefully: nothing that was stored is lost, and the next start needs no recovery."""
+        self._accepts_sends = False
+        for job in self._jobs:
+            job.stop()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._log_flusher.drain()
+        self._acknowledger.settle()
+        self._acknowledger.stop()
+        await self._server.stop()
+        await self.ha.stop()
+        await self._queue_flusher.drain()
+        self.offsets.changed = True
+        await self._save_offsets()
+        await self._registration.stop()
+        await self._client.close()
+        self.store.close()
+        self._env.log.info("broker stopped", address=self._config.address)
+
+    def _repeat(
+        self, name: str, interval_s: float, job: Callable[[], Awaitable[None]], first_s: float
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(repeat(self._env.log, name, interval_s, job, first_s=first_s))
+        self._tasks.append(task)
+
+    async def _save_offsets(self) -> None:
+        if not self.offsets.changed:
+            return
+        self.offsets.changed = False
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.run_in_executor(None, self._offsets_file.save, self.offsets.snapshot())
+        except OSError:
+            self.offsets.changed = True
+            raise
+
+    async def _caught_up(self) -> None:
+        """The log holds everything that replicas have: from here on sends are accepted."""
+        await self._log_flusher.drain()
+        self._dispatch()
+        if not self._config.is_slave:  # a slave's queues always lag behind the master's offsets
+            for clamped in self.offsets.clamp(self._queue_end):
+                self._env.log.warning("consumer offset was beyond its queue", offset=clamped)
+            self._accepts_sends = True
+
+    def _queue_end(self, topic: str, queue_id: int) -> int:
+        return self.store.queue_bounds(topic, queue_id)[1]
+
+    # Requests
+
+    def handle(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+        """Answer one request, or None if the answer comes later."""
+        handler = self._handlers.get(request.code)
+        if handler is None:
+            return RemotingCommand.response(
+                request,
+                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                f" request type {request.code} not supported",
+            )
+        return handler(connection, request)
+
+    def _is_accepting(self) -> bool:
+        return self._accepts_sends
+
+    def _acknowledge(self, end_offset: int, answer: Answer, waits: bool) -> None:
+        self._acknowledger.acknowledge(end_offset, answer, waits)
+        if not self._flush_scheduled:  # one flush and one transfer for all puts of this turn
+            self._flush_scheduled = True
+            asyncio.get_running_loop().call_soon(self._after_puts)
+
+    # Events
+
+    def _after_puts(self) -> None:
+        self._flush_scheduled = False
+        self._log_flusher.wake()
+        if not self._config.sync_flush:
+            self.ha.notify_append()
+
+    def _on_flushed(self) -> None:
+        self._acknowledger.settle()
+        self.ha.notify_append()
+        self.ha.notify_flushed()
+        self._dispatch()
+
+    def _on_replicated(self) -> None:
+        self._acknowledger.settle()
+        self._dispatch()
+
+    def _on_slaves_lost(self) -> None:
+        self._acknowledger.slaves_lost()
+        self._dispatch()
+
+    def _dispatch(self) -> None:
+        """Make messages visible to consumers, and wake the pulls that wait for them."""
+        for entry in self.store.dispatch(self._visible_end()):
+            self._pull.message_arrived(
+                entry.topic, entry.queue_id, entry.queue_offset, entry.tags_code
+            )
+
+    def _visible_end(self) -> int:
+        """How far consumers may see: only what one power cut or one lost disk cannot take back.
+
+        A consumer that moves its offset past a message which then vanishes skips the message that gets its offset.
+        """
+        flushed = self.store.flushed_offset
+        if self._config.role is BrokerRole.SYNC_MASTER and self.ha.slave_available(flushed):
+            return min(flushed, self.ha.replicated_offset)
+        return flushed
+
+    def _on_failure(self, error: OSError) -> None:
+        self._accepts_sends = False
+        self._acknowledger.fail_all()
+        if not self.failure.done():
+            self.failure.set_result(error)
+
+    def _topics_changed(self) -> None:
+        self._registration.topics_changed()
+
+    def _learn_master(self, address: str, ha_address: str) -> None:
+        if address != self._config.address:
+            self._slave_sync.master_address = address
+            self.ha.set_master_address(ha_address)
+
+    async def lift_catch_up(self) -> None:
+        """Accept sends although not every peer was heard (for an admin): what only they have will be lost."""
+        await self.ha.lift()
+
+
+def make_store_config(config: BrokerConfig) -> StoreConfig:
+    return StoreConfig(
+        root=config.store_path,
+        commit_log_file_size=config.commit_log_file_size,
+        consume_queue_file_size=config.consume_queue_file_size,
+        sync_flush=config.sync_flush,
+        message_size_max=config.message_size_max,
+        memory_bytes=config.memory_bytes,
+    )
+
+
+def make_ha_config(config: BrokerConfig, catch_up: bool) -> HaConfig:
+    return HaConfig(
+        host=config.listen_host,
+        port=config.ha_port,
+        flushed_only=config.sync_flush,
+        follows_master=config.is_slave,
+        master_address=config.ha_master_address,
+        peers=config.ha_peers,
+        catch_up=catch_up,
+        fall_behind_max=config.ha_fall_behind_max,
+        heartbeat_interval_s=config.ha_heartbeat_interval_s,
+        silence_max_s=config.ha_silence_max_s,
+        reconnect_delay_s=config.ha_reconnect_delay_s,
+    )
+
+
+async def main(env: Env, config: BrokerConfig) -> None:
+    """Run a broker until cancelled, then stop it gracefully.
+
+    Raises:
+        StoreError: the store cannot be opened.
+        StoreFailed: a write or an fsync failed; the store was left as it is, for recovery at the next start.
+    """
+    broker = Broker(env, config)
+    try:
+        await broker.start()
+        error = await asyncio.shield(broker.failure)
+    except asyncio.CancelledError:
+        await broker.stop()
+        raise
+    raise StoreFailed(f"store {config.store_path} failed: {error}") from error

@@ -1,0 +1,76 @@
+"""Requests about clients: codes 34, 35, 38, and the notification 40 (RocketMQ, ClientManageProcessor)."""
+
+from __future__ import annotations
+
+from system_under_test.broker.clients import Clients
+from system_under_test.broker.subscription_groups import SubscriptionGroups
+from system_under_test.broker.topics import Topics
+from system_under_test.protocol import json_dialect
+from system_under_test.protocol.bodies import HeartbeatData
+from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.headers import (
+    GetConsumerListHeader,
+    NotifyConsumerIdsChangedHeader,
+    UnregisterClientHeader,
+)
+from system_under_test.remoting import Connection
+
+
+class ClientRequests:
+    """Heartbeats and everything that follows from them."""
+
+    def __init__(
+        self, clients: Clients, topics: Topics, groups: SubscriptionGroups, *, is_slave: bool
+    ) -> None:
+        self._clients = clients
+        self._topics = topics
+        self._groups = groups
+        self._is_slave = is_slave
+
+    def heartbeat(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+        """Register the clients of a connection; create what their groups need."""
+        heartbeat = HeartbeatData.from_json(json_dialect.loads(request.body.decode()))
+        for consumer in heartbeat.consumers:
+            self._prepare_group(consumer.group_name)
+        self._clients.heartbeat(
+            connection, heartbeat, language=request.language, version=request.version
+        )
+        return RemotingCommand.response(request, ResponseCode.SUCCESS)
+
+    def _prepare_group(self, name: str) -> None:
+        if self._is_slave:
+            return  # a slave's tables are the master's: its own versions would hide them
+        group = self._groups.find(name)
+        if group is not None and group.retry_queue_nums > 0:
+            self._topics.create_retry_topic(name, group.retry_queue_nums)
+
+    def unregister(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+        header = UnregisterClientHeader.from_ext(request.ext_fields)
+        self._clients.unregister(
+            connection, producer_group=header.producer_group, consumer_group=header.consumer_group
+        )
+        return RemotingCommand.response(request, ResponseCode.SUCCESS)
+
+    def consumer_list(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+        """The client ids of a group; code 1 if nobody is there."""
+        header = GetConsumerListHeader.from_ext(request.ext_fields)
+        group = self._clients.consumer_group(header.consumer_group)
+        if group is None:
+            return RemotingCommand.response(
+                request,
+                ResponseCode.SYSTEM_ERROR,
+                f"no consumer for this group, {header.consumer_group}",
+            )
+        body = json_dialect.dumps({"consumerIdList": group.client_ids()})
+        return RemotingCommand.response(request, ResponseCode.SUCCESS, body=body)
+
+
+def notify_consumers_changed(group: str, connection: Connection) -> None:
+    """Tell one member that its group has changed: it rebalances at once."""
+    header = NotifyConsumerIdsChangedHeader(consumer_group=group)
+    connection.invoke_oneway(
+        RemotingCommand.request(
+            RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header.to_ext(), oneway=True
+        )
+    )

@@ -1,0 +1,151 @@
+"""Who is connected: producer and consumer groups (RocketMQ, ConsumerManager, ProducerManager).
+
+Membership is by connection. A member leaves by code 35, by the end of its connection, or after 120 s of silence; the
+rest of its consumer group is told with code 40 and rebalances at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from system_under_test.protocol.bodies import ConsumerData, HeartbeatData, SubscriptionData
+from system_under_test.remoting import Connection
+
+CLIENT_EXPIRY_NS = 120_000_000_000  # RocketMQ: CHANNEL_EXPIRED_TIMEOUT
+BROADCASTING = "BROADCASTING"
+
+
+class Member:
+    """One connection of a group."""
+
+    __slots__ = ("client_id", "connection", "language", "seen_at_ns", "version")
+
+    def __init__(
+        self, connection: Connection, client_id: str, *, language: int, version: int
+    ) -> None:
+        self.connection = connection
+        self.client_id = client_id
+        self.language = language
+        self.version = version
+        self.seen_at_ns = 0
+
+
+class ConsumerGroup:
+    """Members and subscriptions of one group; the last heartbeat decides how it consumes."""
+
+    __slots__ = ("data", "members", "subscriptions")
+
+    def __init__(self, data: ConsumerData) -> None:
+        self.data = data
+        self.members: dict[int, Member] = {}  # by connection key
+        self.subscriptions: dict[str, SubscriptionData] = {}  # by topic
+
+    @property
+    def is_broadcasting(self) -> bool:
+        return self.data.message_model == BROADCASTING
+
+    def client_ids(self) -> list[str]:
+        return [member.client_id for member in self.members.values()]
+
+    def subscribe(self, data: ConsumerData) -> bool:
+        """Take the subscriptions of a heartbeat; return whether a topic was added or removed.
+
+        A known topic is replaced only by a newer version: an older heartbeat must not bring an older filter back.
+        """
+        self.data = data
+        wanted = {subscription.topic: subscription for subscription in data.subscriptions}
+        changed = wanted.keys() != self.subscriptions.keys()
+        for topic, subscription in wanted.items():
+            known = self.subscriptions.get(topic)
+            if known is not None and known.sub_version >= subscription.sub_version:
+                wanted[topic] = known
+        self.subscriptions = wanted
+        return changed
+
+
+Notify = Callable[[str, Connection], None]
+
+
+class Clients:
+    """All groups of this broker.
+
+    Args:
+        notify: sends code 40 for a group to one member's connection.
+    """
+
+    def __init__(self, *, now_ns: Callable[[], int], notify: Notify) -> None:
+        self._now_ns = now_ns
+        self._notify = notify
+        self._consumers: dict[str, ConsumerGroup] = {}
+        self._producers: dict[str, dict[int, Member]] = {}
+
+    def consumer_group(self, group: str) -> ConsumerGroup | None:
+        return self._consumers.get(group)
+
+    def producers(self, group: str) -> list[Member]:
+        return list(self._producers.get(group, {}).values())
+
+    def heartbeat(
+        self, connection: Connection, heartbeat: HeartbeatData, *, language: int, version: int
+    ) -> None:
+        """Register or refresh everything that one heartbeat lists; tell groups that changed."""
+
+        def enter(members: dict[int, Member]) -> bool:
+            known = members.get(connection.key)
+            if known is None or known.client_id != heartbeat.client_id:
+                members[connection.key] = Member(
+                    connection, heartbeat.client_id, language=language, version=version
+                )
+            members[connection.key].seen_at_ns = self._now_ns()
+            return known is None
+
+        for producer_group in heartbeat.producer_groups:
+            enter(self._producers.setdefault(producer_group, {}))
+        for data in heartbeat.consumers:
+            group = self._consumers.setdefault(data.group_name, ConsumerGroup(data))
+            is_new = enter(group.members)
+            if group.subscribe(data) or is_new:
+                self._tell(data.group_name)
+
+    def unregister(
+        self, connection: Connection, *, producer_group: str | None, consumer_group: str | None
+    ) -> None:
+        """One client leaves the groups it names (code 35)."""
+        if producer_group is not None:
+            self._leave_producers(producer_group, connection.key)
+        if consumer_group is not None:
+            self._leave_consumers(consumer_group, connection.key)
+
+    def connection_closed(self, connection: Connection) -> None:
+        """A connection has ended: its clients leave every group."""
+        for group in list(self._producers):
+            self._leave_producers(group, connection.key)
+        for group in list(self._consumers):
+            self._leave_consumers(group, connection.key)
+
+    def expire(self) -> None:
+        """Close connections whose clients have been silent for too long; leaving follows from that."""
+        oldest_ns = self._now_ns() - CLIENT_EXPIRY_NS
+        tables = [group.members for group in self._consumers.values()]
+        tables += self._producers.values()
+        silent = [m for members in tables for m in members.values() if m.seen_at_ns < oldest_ns]
+        for member in silent:
+            member.connection.close()
+
+    def _leave_producers(self, group: str, key: int) -> None:
+        members = self._producers.get(group, {})
+        if members.pop(key, None) is not None and not members:
+            del self._producers[group]
+
+    def _leave_consumers(self, group: str, key: int) -> None:
+        known = self._consumers.get(group)
+        if known is None or known.members.pop(key, None) is None:
+            return
+        if known.members:
+            self._tell(group)
+        else:
+            del self._consumers[group]
+
+    def _tell(self, group: str) -> None:
+        for member in self._consumers[group].members.values():
+            self._notify(group, member.connection)

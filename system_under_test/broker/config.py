@@ -1,0 +1,87 @@
+"""Options of one broker. Names in comments are the Java property names (RocketMQ, BrokerConfig and MessageStoreConfig)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+MASTER_ID = 0  # RocketMQ, MixAll.MASTER_ID
+
+
+class BrokerRole(StrEnum):
+    """What a broker does with other brokers of the same name (RocketMQ, BrokerRole)."""
+
+    SYNC_MASTER = "sync-master"  # a send waits until one slave has it
+    ASYNC_MASTER = "async-master"
+    SLAVE = "slave"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig:
+    """Every option of a broker. Times end in their unit; sizes are bytes."""
+
+    broker_name: str  # brokerName
+    listen_host: str  # brokerIP1: registered, stored as the store host of every message
+    listen_port: int = 10911  # listenPort
+    name_servers: tuple[str, ...] = ()  # namesrvAddr
+    cluster_name: str = "DefaultCluster"  # brokerClusterName
+    broker_id: int = MASTER_ID  # brokerId
+    role: BrokerRole = BrokerRole.ASYNC_MASTER  # brokerRole
+    store_path: str = "/store"  # storePathRootDir
+    sync_flush: bool = False  # flushDiskType=SYNC_FLUSH
+    commit_log_file_size: int = 1 << 30  # mappedFileSizeCommitLog
+    consume_queue_file_size: int = 6_000_000  # mappedFileSizeConsumeQueue
+    message_size_max: int = 4 << 20  # maxMessageSize
+
+    ha_master_address: str | None = None  # haMasterAddress; None: learned when registering
+    ha_peers: tuple[
+        str, ...
+    ] = ()  # HA addresses of the other replicas, asked before sends are accepted
+    ha_fall_behind_max: int = 256 << 20  # haSlaveFallbehindMax
+    ha_heartbeat_interval_s: float = 5.0  # haSendHeartbeatInterval
+    ha_silence_max_s: float = 20.0  # haHousekeepingInterval
+    ha_reconnect_delay_s: float = 1.0
+
+    sync_flush_timeout_s: float = 5.0  # syncFlushTimeout
+    slave_timeout_s: float = 3.0  # slaveTimeout
+    queue_flush_interval_s: float = 10.0
+    offset_flush_interval_s: float = 5.0  # flushConsumerOffsetInterval
+    register_period_s: float = 30.0  # registerNameServerPeriod
+    register_timeout_s: float = 6.0  # registerBrokerTimeoutMills
+    slave_sync_interval_s: float = 10.0
+    slave_sync_first_s: float = 3.0
+
+    broker_permission: int = 6  # brokerPermission: 4 read, 2 write
+    auto_create_topics: bool = True  # autoCreateTopicEnable
+    auto_create_groups: bool = True  # autoCreateSubscriptionGroup
+    default_topic_queues: int = 8  # defaultTopicQueueNums
+    region_id: str = "DefaultRegion"  # regionId
+    trace_on: bool = True  # traceOn
+    long_polling: bool = True  # longPollingEnable
+    short_polling_s: float = 1.0  # shortPollingTimeMills
+    memory_bytes: int = 3 << 30  # 40 % of RAM: younger messages count as "in memory"
+
+    def __post_init__(self) -> None:
+        if (self.role is BrokerRole.SLAVE) != (self.broker_id > MASTER_ID):
+            raise ValueError(
+                f"broker id is {self.broker_id} in role {self.role}; a slave needs an id above 0,"
+                " a master has 0"
+            )
+
+    @property
+    def is_slave(self) -> bool:
+        return self.role is BrokerRole.SLAVE
+
+    @property
+    def address(self) -> str:
+        """The address clients use, `ip:port`."""
+        return f"{self.listen_host}:{self.listen_port}"
+
+    @property
+    def ha_port(self) -> int:
+        """RocketMQ's BrokerStartup ignores haListenPort and takes the port after the main one."""
+        return self.listen_port + 1
+
+    @property
+    def ha_address(self) -> str:
+        return f"{self.listen_host}:{self.ha_port}"

@@ -1,0 +1,371 @@
+"""The asyncio shell of replication: the HA port, the link to the master, and the catch-up of a restarted master.
+
+The protocol itself is in `system_under_test.store.replication`. Everything here is woken by events; one timer of 5 s
+sends heartbeats and ends silent connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from system_under_test.broker.periodic import PeriodicJob
+from system_under_test.env import Env
+from system_under_test.remoting import parse_address
+from system_under_test.store.replication import (
+    CatchUpReceiver,
+    Diverged,
+    Reconnect,
+    ReplicaReceiver,
+    ReplicaSender,
+    ReplicatedLog,
+    ReplicationError,
+    cut_partial_record,
+)
+
+NS_PER_S = 1_000_000_000
+CONNECT_TIMEOUT_S = 5.0  # RocketMQ: HAClient.connectMaster
+WRITE_BUFFER_SIZE_MAX = 256 << 10  # bytes on their way to one replica
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HaConfig:
+    """Options of HaService. `peers` are asked before `ready` if `catch_up` is set."""
+
+    host: str
+    port: int
+    flushed_only: bool  # sync flush: send and acknowledge only what is flushed
+    follows_master: bool  # this broker is a slave
+    master_address: str | None
+    peers: tuple[str, ...]
+    catch_up: bool
+    fall_behind_max: int
+    heartbeat_interval_s: float
+    silence_max_s: float
+    reconnect_delay_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HaEvents:
+    """What HaService tells the broker. All are called on the loop."""
+
+    on_progress: Callable[[], None]  # a replica has acknowledged more
+    on_slaves_lost: Callable[[], None]  # a replica has gone
+    on_received: Callable[[], None]  # bytes were appended to the own log
+    on_failure: Callable[[OSError], None]  # they could not be: the disk has failed
+    on_caught_up: Callable[[], Awaitable[None]]  # makes the log durable and visible before `ready`
+
+
+class HaSenderConnection(asyncio.Protocol):
+    """One replica that reads our log."""
+
+    def __init__(self, service: HaService, sender: ReplicaSender) -> None:
+        self._service = service
+        self.sender = sender
+        self.reported_at_ns = 0
+        self.wrote = False  # since the last heartbeat tick
+        self._paused = False
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=WRITE_BUFFER_SIZE_MAX)
+        self.reported_at_ns = self._service.now_ns()
+        self._service.sender_opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.reported_at_ns = self._service.now_ns()
+        try:
+            advanced = self.sender.receive(data)
+        except ReplicationError as error:
+            self._service.log.warning("replica was refused", error=str(error))
+            self.abort()
+            return
+        self.pump()
+        if advanced:
+            self._service.sender_advanced(self.sender)
+
+    def pump(self) -> None:
+        """Write whatever the replica lacks and the connection takes."""
+        assert self._transport is not None
+        while not self._paused and (transfer := self.sender.next_transfer()):
+            self._transport.write(transfer)
+            self.wrote = True
+
+    def tick(self) -> None:
+        """Heartbeat if nothing was written since the last tick."""
+        assert self._transport is not None
+        if not self.wrote and not self._paused:
+            self._transport.write(self.sender.heartbeat())
+        self.wrote = False
+
+    def pause_writing(self) -> None:
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        self.pump()
+
+    def abort(self) -> None:
+        assert self._transport is not None
+        self._transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._paused = True
+        self._service.sender_closed(self)
+
+
+class Receiver(Protocol):
+    """What a link needs of ReplicaReceiver and CatchUpReceiver."""
+
+    def connected(self) -> bytes: ...
+    def receive(self, data: bytes) -> None: ...
+
+
+class HaLink(asyncio.Protocol):
+    """Our connection to a sender. `ended` gets the reason: an error, or None when the connection was closed."""
+
+    def __init__(
+        self, service: HaService, receiver: Receiver, *, after_receive: Callable[[HaLink], None]
+    ) -> None:
+        self._service = service
+        self._receiver = receiver
+        self._after_receive = after_receive
+        self._transport: asyncio.Transport | None = None
+        self._reason: Exception | None = None
+        self.received_at_ns = service.now_ns()
+        self.ended: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self.write(self._receiver.connected())
+
+    def data_received(self, data: bytes) -> None:
+        self.received_at_ns = self._service.now_ns()
+        try:
+            self._receiver.receive(data)
+        except (Reconnect, Diverged, ReplicationError) as reason:
+            self.end(reason)
+        except OSError as error:
+            self._service.append_failed(error)
+            self.end(error)
+        self._after_receive(self)
+
+    def write(self, data: bytes) -> None:
+        if data and self._reason is None and self._transport is not None:
+            self._transport.write(data)
+
+    def end(self, reason: Exception | None) -> None:
+        """Close the connection; the first reason counts."""
+        if self._reason is None:
+            self._reason = reason
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.ended.done():
+            self.ended.set_result(self._reason or exc)
+
+
+class HaService:
+    """Replication of one broker: serves its log in every role, follows the master as a slave.
+
+    `ready` becomes True once the log holds everything that the peers have (or `lift` was called).
+    """
+
+    def __init__(self, env: Env, log: ReplicatedLog, config: HaConfig, events: HaEvents) -> None:
+        self.log = env.log
+        self.ready = not config.catch_up
+        self.replicated_offset = 0  # the log up to here is on at least one replica
+        self.now_ns = env.clock.monotonic_ns
+        self._replicated_log = log
+        self._config = config
+        self._events = events
+        self._senders: list[HaSenderConnection] = []
+        self._link: HaLink | None = None
+        self._receiver = ReplicaReceiver(log, flushed_only=config.flushed_only)
+        self._master_address = config.master_address
+        self._master_known = asyncio.Event()
+        self._server: asyncio.Server | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._catch_up_task: asyncio.Task[None] | None = None
+        self._tick = PeriodicJob(
+            env.log, "ha heartbeat", config.heartbeat_interval_s, self._on_tick
+        )
+
+    async def start(self) -> None:
+        """Listen on the HA port; follow the master or catch up, as configured."""
+        loop = asyncio.get_running_loop()
+        config = self._config
+        self._server = await loop.create_server(self._accept, config.host, config.port)
+        self._tick.start()
+        if config.follows_master:
+            if self._master_address is not None:
+                self._master_known.set()
+            self._tasks.append(loop.create_task(self._follow_master()))
+        if not self.ready:
+            self._catch_up_task = loop.create_task(self._catch_up())
+            self._tasks.append(self._catch_up_task)
+
+    async def stop(self) -> None:
+        """Close the port and all connections."""
+        self._tick.stop()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._server is not None:
+            self._server.close()
+        if self._link is not None:
+            self._link.end(None)
+        for connection in list(self._senders):
+            connection.abort()
+
+    def set_master_address(self, address: str) -> None:
+        """The HA address of the master, learned from a name server. A configured one wins."""
+        if self._config.master_address is not None or address == self._master_address:
+            return
+        self._master_address = address
+        self._master_known.set()
+        if self._link is not None:
+            self._link.end(None)
+
+    # As a sender
+
+    def slave_available(self, end_offset: int) -> bool:
+        """Whether some replica reported lately and is close enough to be waited for (RocketMQ, isSlaveOK)."""
+        if not self._senders:
+            return False
+        config = self._config
+        alive_since_ns = self.now_ns() - int(config.silence_max_s * NS_PER_S)
+        for connection in self._senders:
+            sender = connection.sender
+            if sender.requested_offset is None or connection.reported_at_ns < alive_since_ns:
+                continue
+            known = sender.requested_offset if sender.acked_offset is None else sender.acked_offset
+            if end_offset - config.fall_behind_max < known <= end_offset:
+                return True
+        return False
+
+    def notify_append(self) -> None:
+        """The log has grown (with sync flush: has been flushed further): feed the replicas."""
+        for connection in self._senders:
+            connection.pump()
+
+    def sender_opened(self, connection: HaSenderConnection) -> None:
+        self._senders.append(connection)
+
+    def sender_advanced(self, sender: ReplicaSender) -> None:
+        assert sender.acked_offset is not None
+        if sender.acked_offset > self.replicated_offset:
+            self.replicated_offset = sender.acked_offset
+            self._events.on_progress()
+
+    def sender_closed(self, connection: HaSenderConnection) -> None:
+        if connection in self._senders:
+            self._senders.remove(connection)
+            self._events.on_slaves_lost()
+
+    def _accept(self) -> HaSenderConnection:
+        sender = ReplicaSender(self._replicated_log, flushed_only=self._config.flushed_only)
+        return HaSenderConnection(self, sender)
+
+    def _on_tick(self) -> None:
+        silent_since_ns = self.now_ns() - int(self._config.silence_max_s * NS_PER_S)
+        for connection in list(self._senders):
+            if connection.reported_at_ns < silent_since_ns:
+                self.log.warning("replica is silent", silence_max_s=self._config.silence_max_s)
+                connection.abort()
+            else:
+                connection.tick()
+        link = self._link
+        if link is not None and link.received_at_ns < silent_since_ns:
+            link.end(ReplicationError("the sender is silent"))
+        elif link is not None and self._config.follows_master:
+            link.write(self._receiver.repeat_report())
+
+    # As a slave
+
+    def notify_flushed(self) -> None:
+        """The log is flushed further: acknowledge it to the master."""
+        if self._link is not None and self._config.follows_master:
+            self._link.write(self._receiver.report())
+
+    async def _follow_master(self) -> None:
+        while True:
+            await self._master_known.wait()
+            assert self._master_address is not None
+            reason = await self._converse(self._master_address, self._receiver, self._acknowledge)
+            if isinstance(reason, Reconnect):
+                self.log.info("replication starts from another position", reason=str(reason))
+                continue
+            if isinstance(reason, ReplicationError):
+                self.log.warning("replication was interrupted", reason=str(reason))
+            await asyncio.sleep(self._config.reconnect_delay_s)
+
+    def _acknowledge(self, link: HaLink) -> None:
+        link.write(self._receiver.report())
+        self._events.on_received()
+
+    async def _converse(
+        self, address: str, receiver: Receiver, after_receive: Callable[[HaLink], None]
+    ) -> Exception | None:
+        """Hold one connection until it ends; return why."""
+        link = HaLink(self, receiver, after_receive=after_receive)
+        try:
+            host, port = parse_address(address)
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                await asyncio.get_running_loop().create_connection(lambda: link, host, port)
+            self._link = link
+            return await link.ended
+        except (OSError, TimeoutError, ValueError) as error:
+            return error
+        finally:
+            self._link = None
+            link.end(None)
+
+    def append_failed(self, error: OSError) -> None:
+        self._events.on_failure(error)
+
+    # Catch-up of a master
+
+    async def _catch_up(self) -> None:
+        """Fetch from every peer what it has beyond our end; then be ready. Waits for as long as it takes."""
+        for peer in self._config.peers:
+            while not await self._has_heard(peer):
+                await asyncio.sleep(self._config.reconnect_delay_s)
+        await self._become_ready()
+
+    async def _has_heard(self, peer: str) -> bool:
+        receiver = CatchUpReceiver(self._replicated_log)
+        before = self._replicated_log.end_offset
+
+        def after_receive(link: HaLink) -> None:
+            self._events.on_received()
+            if receiver.complete:
+                link.end(None)
+
+        reason = await self._converse(peer, receiver, after_receive)
+        if isinstance(reason, Diverged):
+            self.log.error("peer is ignored in catch-up", peer=peer, reason=str(reason))
+            return True
+        fetched = self._replicated_log.end_offset - before
+        if receiver.complete:
+            self.log.info("peer was heard in catch-up", peer=peer, fetched_bytes=fetched)
+        return receiver.complete
+
+    async def lift(self) -> None:
+        """Accept sends although not every peer was heard: whatever only they have will be lost."""
+        if not self.ready:
+            self.log.warning("catch-up was lifted", peers=self._config.peers)
+            if self._catch_up_task is not None:
+                self._catch_up_task.cancel()
+            await self._become_ready()
+
+    async def _become_ready(self) -> None:
+        cut = cut_partial_record(self._replicated_log)
+        if cut:
+            self.log.info("half record of the catch-up was cut", size_bytes=cut)
+        await self._events.on_caught_up()
+        self.ready = True

@@ -1,0 +1,100 @@
+"""Pulls that found nothing and wait for a message (RocketMQ, PullRequestHoldService)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.headers import PullMessageHeader
+from system_under_test.remoting import Connection
+
+QueueKey = tuple[str, int]
+
+
+class HeldPull:
+    """One held pull request: what to look for and until when."""
+
+    __slots__ = ("connection", "deadline_ns", "header", "request", "tags")
+
+    def __init__(
+        self,
+        connection: Connection,
+        request: RemotingCommand,
+        header: PullMessageHeader,
+        tags: frozenset[int] | None,
+        deadline_ns: int,
+    ) -> None:
+        self.connection = connection
+        self.request = request
+        self.header = header
+        self.tags = tags  # None: every message matches
+        self.deadline_ns = deadline_ns
+
+
+class HeldPulls:
+    """Held pulls by topic and queue id.
+
+    A pull leaves when a matching message has been dispatched, when its time is up, or when its connection has
+    closed. Whoever takes it out answers it.
+    """
+
+    def __init__(self) -> None:
+        self._by_queue: dict[QueueKey, list[HeldPull]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_queue.values()))
+
+    def hold(self, pull: HeldPull) -> None:
+        key = (pull.header.topic, pull.header.queue_id)
+        self._by_queue.setdefault(key, []).append(pull)
+
+    def take_arrived(
+        self, topic: str, queue_id: int, queue_offset: int, tags_code: int
+    ) -> list[HeldPull]:
+        """Take the pulls that a message dispatched at `queue_offset` satisfies."""
+        held = self._by_queue.get((topic, queue_id))
+        if held is None:
+            return []
+        return self._take(
+            (topic, queue_id),
+            lambda pull: (
+                queue_offset >= pull.header.queue_offset
+                and (pull.tags is None or tags_code in pull.tags)
+            ),
+        )
+
+    def take_due(self, now_ns: int, queue_end: Callable[[str, int], int]) -> list[HeldPull]:
+        """Take the pulls whose time is up, and those whose queue has grown by messages of other tags.
+
+        The latter are answered "no match" with an advanced offset, so that a filter never pins an offset.
+        """
+        due: list[HeldPull] = []
+        for key in list(self._by_queue):
+            end = queue_end(*key)
+            due += self._take(
+                key,
+                lambda pull, end=end: now_ns >= pull.deadline_ns or end > pull.header.queue_offset,
+            )
+        return due
+
+    def drop_closed(self) -> None:
+        """Forget pulls whose client has gone."""
+        for key in list(self._by_queue):
+            self._take(key, lambda pull: pull.connection.closed)
+
+    def take_all(self) -> Iterable[HeldPull]:
+        """Take every pull: the broker stops."""
+        pulls = [pull for held in self._by_queue.values() for pull in held]
+        self._by_queue.clear()
+        return pulls
+
+    def _take(self, key: QueueKey, wanted: Callable[[HeldPull], bool]) -> list[HeldPull]:
+        held = self._by_queue[key]
+        taken = [pull for pull in held if wanted(pull)]
+        if taken:
+            kept = [pull for pull in held if not wanted(pull)]
+            if kept:
+                self._by_queue[key] = kept
+            else:
+                del self._by_queue[key]
+        return taken

@@ -1,0 +1,85 @@
+"""Consumer offsets of clustering groups (RocketMQ, ConsumerOffsetManager). Durable in config/consumerOffset.json."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+TOPIC_GROUP_SEPARATOR = "@"  # neither a topic nor a group may contain it
+
+OffsetTable = dict[str, dict[int, int]]  # "topic@group" -> queue id -> queue offset
+
+
+class ConsumerOffsets:
+    """Position of each group in each queue. Offsets may move backwards: a reset does that."""
+
+    def __init__(self) -> None:
+        self._table: OffsetTable = {}
+        self.changed = False  # since the last snapshot()
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        queues = self._table.setdefault(f"{topic}{TOPIC_GROUP_SEPARATOR}{group}", {})
+        if queues.get(queue_id) != offset:
+            queues[queue_id] = offset
+            self.changed = True
+
+    def query(self, group: str, topic: str, queue_id: int) -> int | None:
+        """The committed offset, or None if the group never committed one for this queue."""
+        return self._table.get(f"{topic}{TOPIC_GROUP_SEPARATOR}{group}", {}).get(queue_id)
+
+    def clamp(self, queue_end: Callable[[str, int], int]) -> list[str]:
+        """Pull back every offset beyond the end of its queue; return what was changed, for the log.
+
+        A power cut may take a tail that was consumed and committed. The next messages get those queue offsets
+        again, and a committed offset beyond them would skip them (bug R03 of RocketMQ).
+        """
+        clamped: list[str] = []
+        for key, queues in self._table.items():
+            topic = key.partition(TOPIC_GROUP_SEPARATOR)[0]
+            for queue_id, offset in queues.items():
+                end = queue_end(topic, queue_id)
+                if offset > end:
+                    queues[queue_id] = end
+                    clamped.append(f"{key} queue {queue_id}: {offset} -> {end}")
+        self.changed = self.changed or bool(clamped)
+        return clamped
+
+    def forget_topic(self, topic: str) -> None:
+        """Drop the offsets of a deleted topic."""
+        prefix = topic + TOPIC_GROUP_SEPARATOR
+        doomed = [key for key in self._table if key.startswith(prefix)]
+        for key in doomed:
+            del self._table[key]
+        self.changed = self.changed or bool(doomed)
+
+    def merge(self, table: OffsetTable) -> None:
+        """Take over the master's offsets, queue maps as a whole (RocketMQ, SlaveSynchronize: putAll)."""
+        for key, queues in table.items():
+            if self._table.get(key) != queues:
+                self._table[key] = dict(queues)
+                self.changed = True
+
+    def snapshot(self) -> dict[str, object]:
+        """The JSON document of consumerOffset.json and of code 43. Later changes do not show in it."""
+        table = {
+            key: {str(queue_id): offset for queue_id, offset in queues.items()}
+            for key, queues in self._table.items()
+        }
+        return {"offsetTable": table}
+
+
+def offset_table_from_json(document: Mapping[str, object]) -> OffsetTable:
+    """Read `{"offsetTable": {"topic@group": {queueId: offset}}}`.
+
+    Raises:
+        ValueError: the document has another shape.
+    """
+    table = document.get("offsetTable", {})
+    if not isinstance(table, Mapping):
+        raise ValueError(f"offsetTable is {type(table).__name__}, not an object")
+    return {str(key): _queue_offsets(str(key), queues) for key, queues in table.items()}
+
+
+def _queue_offsets(key: str, queues: object) -> dict[int, int]:
+    if not isinstance(queues, Mapping):
+        raise ValueError(f"offsets of {key!r} are {type(queues).__name__}, not an object")
+    return {int(queue_id): int(offset) for queue_id, offset in queues.items()}

@@ -1,0 +1,51 @@
+"""Jobs that run for ever at an interval and survive an exception (RocketMQ, ScheduledExecutorService jobs).
+
+In Java one uncaught exception silently ends a scheduled job; here it is logged and the next round comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from system_under_test.env import Log
+
+
+class PeriodicJob:
+    """A synchronous job on a timer, without a task of its own."""
+
+    def __init__(self, log: Log, name: str, interval_s: float, job: Callable[[], None]) -> None:
+        self._log = log
+        self._name = name
+        self._interval_s = interval_s
+        self._job = job
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._interval_s, self._run)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _run(self) -> None:
+        self.start()
+        try:
+            self._job()
+        except Exception as error:
+            self._log.error("periodic job failed", job=self._name, error=repr(error))
+
+
+async def repeat(
+    log: Log, name: str, interval_s: float, job: Callable[[], Awaitable[None]], *, first_s: float
+) -> None:
+    """Await `job` every `interval_s`, first after `first_s`, until cancelled."""
+    delay_s = first_s
+    while True:
+        await asyncio.sleep(delay_s)
+        delay_s = interval_s
+        try:
+            await job()
+        except Exception as error:
+            log.warning("periodic job failed", job=name, error=repr(error))

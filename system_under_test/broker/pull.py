@@ -1,0 +1,285 @@
+"""Serving messages: code 11 with long polling (RocketMQ, PullMessageProcessor)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from system_under_test.broker.clients import Clients
+from system_under_test.broker.config import MASTER_ID, BrokerConfig
+from system_under_test.broker.hold import HeldPull, HeldPulls
+from system_under_test.broker.offsets import ConsumerOffsets
+from system_under_test.broker.subscription_groups import SubscriptionGroups
+from system_under_test.broker.topics import PERM_READ, Topics
+from system_under_test.protocol.codes import ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.headers import PullMessageHeader
+from system_under_test.protocol.message import java_string_hash
+from system_under_test.remoting import Connection
+from system_under_test.store.message_store import GetResult, GetStatus, MessageStore
+
+COMMIT_OFFSET_FLAG = 1  # RocketMQ, PullSysFlag
+SUSPEND_FLAG = 2
+SUBSCRIPTION_FLAG = 4
+TAG_EXPRESSION_TYPES = (None, "", "TAG")
+EVERYTHING = "*"
+
+NS_PER_MS = 1_000_000
+NS_PER_S = 1_000_000_000
+
+GET_CODES = {
+    GetStatus.FOUND: ResponseCode.SUCCESS,
+    GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
+    GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+}
+
+
+class PullRefused(Exception):
+    """A check failed: nothing was read."""
+
+    def __init__(self, code: ResponseCode, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class PullProcessor:
+    """Checks a pull, reads the queue, and holds the request when there is nothing to read yet."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        topics: Topics,
+        groups: SubscriptionGroups,
+        clients: Clients,
+        offsets: ConsumerOffsets,
+        held: HeldPulls,
+        *,
+        now_ns: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._clients = clients
+        self._offsets = offsets
+        self._held = held
+        self._now_ns = now_ns
+
+    def handle(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+        """Answer a pull, or hold it and return None.
+
+        Raises:
+            HeaderError: a header field is missing or malformed.
+        """
+        header = PullMessageHeader.from_ext(request.ext_fields)
+        try:
+            tags = self._check(header)
+        except PullRefused as refusal:
+            return RemotingCommand.response(request, refusal.code, str(refusal))
+        result = self._read(header, tags)
+        if header.sys_flag & COMMIT_OFFSET_FLAG and not self._config.is_slave:
+            self._offsets.commit(
+                header.consumer_group, header.topic, header.queue_id, header.commit_offset
+            )
+        code = self._code_of(header, result)
+        if header.sys_flag & SUSPEND_FLAG and self._may_hold(code, result):
+            self._hold(connection, request, header, tags)
+            return None
+        return self._answer(request, header, result, code)
+
+    def rerun(self, pull: HeldPull) -> None:
+        """Answer a pull that was held; it is never held again and commits no offset."""
+        result = self._read(pull.header, pull.tags)
+        code = self._code_of(pull.header, result)
+        pull.connection.send(self._answer(pull.request, pull.header, result, code))
+
+    def message_arrived(self, topic: str, queue_id: int, queue_offset: int, tags_code: int) -> None:
+        """Wake the pulls that wait for a message just dispatched."""
+        for pull in self._held.take_arrived(topic, queue_id, queue_offset, tags_code):
+            self.rerun(pull)
+
+    def check_held(self) -> None:
+        """Answer the pulls whose time is up; forget those whose client has gone."""
+        self._held.drop_closed()
+        for pull in self._held.take_due(self._now_ns(), self._queue_end):
+            self.rerun(pull)
+
+    def _queue_end(self, topic: str, queue_id: int) -> int:
+        return self._store.queue_bounds(topic, queue_id)[1]
+
+    # Checks, in RocketMQ's order
+
+    def _check(self, header: PullMessageHeader) -> frozenset[int] | None:
+        """Return the tag hashes wanted, None for all. Raises PullRefused."""
+        if not self._config.broker_permission & PERM_READ:
+            raise PullRefused(
+                ResponseCode.NO_PERMISSION,
+                f"the broker[{self._config.broker_name}] pulling message is forbidden",
+            )
+        self._check_group(header)
+        self._check_queue(header)
+        if header.sys_flag & SUBSCRIPTION_FLAG:
+            return parse_tags(header)
+        return self._registered_tags(header)
+
+    def _check_group(self, header: PullMessageHeader) -> None:
+        name = header.consumer_group
+        group = self._groups.find(name)
+        if group is None:
+            raise PullRefused(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"subscription group [{name}] does not exist",
+            )
+        if not group.consume_enable:
+            raise PullRefused(
+                ResponseCode.NO_PERMISSION, f"subscription group no permission, {name}"
+            )
+
+    def _check_queue(self, header: PullMessageHeader) -> None:
+        topic = self._topics.get(header.topic)
+        if topic is None:
+            raise PullRefused(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"topic[{header.topic}] not exist, apply first please!",
+            )
+        if not topic.perm & PERM_READ:
+            raise PullRefused(
+                ResponseCode.NO_PERMISSION,
+                f"the topic[{header.topic}] pulling message is forbidden",
+            )
+        if not 0 <= header.queue_id < topic.read_queue_nums:
+            raise PullRefused(
+                ResponseCode.SYSTEM_ERROR,
+                f"queueId[{header.queue_id}] is illegal, topic:[{header.topic}]"
+                f" topicConfig.readQueueNums:[{topic.read_queue_nums}]",
+            )
+
+    def _registered_tags(self, header: PullMessageHeader) -> frozenset[int] | None:
+        """The filter of the group's heartbeats."""
+        name = header.consumer_group
+        group = self._clients.consumer_group(name)
+        if group is None:
+            raise PullRefused(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's group info not exist: {name}"
+            )
+        settings = self._groups.find(name)
+        if group.is_broadcasting and settings is not None and not settings.consume_broadcast_enable:
+            raise PullRefused(
+                ResponseCode.NO_PERMISSION,
+                f"the consumer group[{name}] can not consume by broadcast way",
+            )
+        subscription = group.subscriptions.get(header.topic)
+        if subscription is None:
+            raise PullRefused(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+                f"the consumer's subscription not exist: {name}",
+            )
+        if subscription.sub_version < header.sub_version:
+            raise PullRefused(
+                ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest"
+            )
+        if subscription.expression_type not in TAG_EXPRESSION_TYPES:
+            raise PullRefused(ResponseCode.SYSTEM_ERROR, sql_refusal(subscription.expression_type))
+        if not subscription.sub_string or subscription.sub_string == EVERYTHING:
+            return None
+        return tag_hashes(subscription.sub_string)
+
+    # Reading and answering
+
+    def _read(self, header: PullMessageHeader, tags: frozenset[int] | None) -> GetResult:
+        return self._store.get(
+            header.topic, header.queue_id, header.queue_offset, header.max_msg_nums, tags
+        )
+
+    def _code_of(self, header: PullMessageHeader, result: GetResult) -> ResponseCode:
+        code = GET_CODES.get(result.status)
+        if code is None:  # NO_MESSAGE_IN_QUEUE, NO_MATCHED_LOGIC_QUEUE
+            wrong = header.queue_offset != 0
+            code = ResponseCode.PULL_OFFSET_MOVED if wrong else ResponseCode.PULL_NOT_FOUND
+        if code == ResponseCode.PULL_OFFSET_MOVED and self._config.is_slave:
+            return ResponseCode.PULL_RETRY_IMMEDIATELY
+        return code
+
+    def _may_hold(self, code: ResponseCode, result: GetResult) -> bool:
+        """Hold what found nothing.
+
+        A slave that lags also holds an offset beyond its end: RocketMQ's answers 20 at once, and a consumer without
+        a master then asks again and again without a pause.
+        """
+        if code == ResponseCode.PULL_NOT_FOUND:
+            return True
+        return self._config.is_slave and result.status in (
+            GetStatus.OFFSET_OVERFLOW_BADLY,
+            GetStatus.NO_MESSAGE_IN_QUEUE,
+        )
+
+    def _hold(
+        self,
+        connection: Connection,
+        request: RemotingCommand,
+        header: PullMessageHeader,
+        tags: frozenset[int] | None,
+    ) -> None:
+        hold_ns = header.suspend_timeout_millis * NS_PER_MS
+        if not self._config.long_polling:
+            hold_ns = int(self._config.short_polling_s * NS_PER_S)
+        self._held.hold(HeldPull(connection, request, header, tags, self._now_ns() + hold_ns))
+
+    def _answer(
+        self,
+        request: RemotingCommand,
+        header: PullMessageHeader,
+        result: GetResult,
+        code: ResponseCode,
+    ) -> RemotingCommand:
+        next_offset = result.next_offset
+        if self._config.is_slave and result.status not in FOLLOWED_ON_SLAVES:
+            next_offset = header.queue_offset  # what a slave lacks says nothing about the queue
+        return RemotingCommand.response(
+            request,
+            code,
+            result.status.name,
+            {
+                "suggestWhichBrokerId": str(MASTER_ID),
+                "nextBeginOffset": str(next_offset),
+                "minOffset": str(result.min_offset),
+                "maxOffset": str(result.max_offset),
+            },
+            b"".join(result.records),
+        )
+
+
+FOLLOWED_ON_SLAVES = (
+    GetStatus.FOUND,
+    GetStatus.NO_MATCHED_MESSAGE,
+    GetStatus.MESSAGE_WAS_REMOVING,
+)
+
+
+def parse_tags(header: PullMessageHeader) -> frozenset[int] | None:
+    """The filter inside a pull request (sysFlag bit 2); None for all. Raises PullRefused."""
+    if header.expression_type not in TAG_EXPRESSION_TYPES:
+        raise PullRefused(ResponseCode.SYSTEM_ERROR, sql_refusal(header.expression_type))
+    expression = (header.subscription or "").strip()
+    if expression in ("", EVERYTHING):
+        return None
+    hashes = tag_hashes(expression)
+    if not hashes:
+        raise PullRefused(
+            ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed"
+        )
+    return hashes
+
+
+def tag_hashes(expression: str) -> frozenset[int]:
+    """Java hash codes of the tags in `a || b`."""
+    tags = (tag.strip() for tag in expression.split("||"))
+    return frozenset(java_string_hash(tag) for tag in tags if tag)
+
+
+def sql_refusal(expression_type: str | None) -> str:
+    return f"The broker does not support consumer to filter message by {expression_type}"

@@ -1,0 +1,176 @@
+"""Topics of one broker (RocketMQ, TopicConfigManager). Durable in config/topics.json."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from system_under_test.broker.config import BrokerConfig
+from system_under_test.protocol.bodies import DataVersion, TopicConfig, TopicConfigTable
+from system_under_test.store.metadata_file import MetadataFile
+
+PERM_READ = 4
+PERM_WRITE = 2
+PERM_INHERIT = 1
+PERM_READ_WRITE = PERM_READ | PERM_WRITE
+
+TOPIC_LENGTH_MAX = 127
+TOPIC_CHARACTERS = re.compile(r"[%|a-zA-Z0-9_-]+")  # RocketMQ, TopicValidator
+RETRY_PREFIX = "%RETRY%"
+DLQ_PREFIX = "%DLQ%"
+
+AUTO_CREATE_TOPIC = "TBW102"  # RocketMQ, AUTO_CREATE_TOPIC_KEY_TOPIC
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+OP_HALF_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+CHECK_MAX_TIME_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
+SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
+OFFSET_MOVED_TOPIC = "OFFSET_MOVED_EVENT"
+BENCHMARK_TOPIC = "BenchmarkTest"
+SYSTEM_TOPIC_PREFIX = "rmq_sys_"
+DELAY_LEVELS = 18
+
+# Clients may not send to these (RocketMQ, TopicValidator.NOT_ALLOWED_SEND_TOPIC_SET).
+FORBIDDEN_TOPICS = frozenset(
+    (
+        SCHEDULE_TOPIC,
+        HALF_TOPIC,
+        OP_HALF_TOPIC,
+        CHECK_MAX_TIME_TOPIC,
+        SELF_TEST_TOPIC,
+        OFFSET_MOVED_TOPIC,
+    )
+)
+
+
+def retry_topic(group: str) -> str:
+    return RETRY_PREFIX + group
+
+
+def topic_name_error(topic: str) -> str | None:
+    """What is wrong with a topic name, or None."""
+    if not topic.strip():
+        return "The specified topic is blank."
+    if len(topic) > TOPIC_LENGTH_MAX:
+        return f"The specified topic is longer than topic max length {TOPIC_LENGTH_MAX}."
+    if not TOPIC_CHARACTERS.fullmatch(topic):
+        return (
+            f"The specified topic[{topic}] contains illegal characters,"
+            " allowing only ^[%|a-zA-Z0-9_-]+$"
+        )
+    return None
+
+
+class Topics:
+    """The topic table. Every change is durable before it is visible to others.
+
+    Args:
+        on_change: called after a change, to register it with the name servers.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        file: MetadataFile,
+        *,
+        now_ms: Callable[[], int],
+        on_change: Callable[[], None],
+    ) -> None:
+        self._config = config
+        self._file = file
+        self._now_ms = now_ms
+        self._on_change = on_change
+        self._topics: dict[str, TopicConfig] = {}
+        self._version = DataVersion(timestamp=now_ms(), counter=0)
+        self.system_topics: tuple[str, ...] = ()
+
+    def load(self) -> None:
+        """Read topics.json and add the system topics. Raises StoreError."""
+        document = self._file.load()
+        if document is not None:
+            table = TopicConfigTable.from_json(document)
+            self._topics = dict(table.topics)
+            self._version = table.data_version
+        system = self._make_system_topics()
+        self.system_topics = tuple(topic.topic_name for topic in system)
+        for topic in system:
+            self._topics.setdefault(topic.topic_name, topic)
+
+    def _make_system_topics(self) -> list[TopicConfig]:
+        config = self._config
+        topics = [
+            make_topic(SELF_TEST_TOPIC, 1),
+            make_topic(BENCHMARK_TOPIC, 1024),
+            make_topic(config.cluster_name, 16, PERM_READ_WRITE | PERM_INHERIT),
+            make_topic(config.broker_name, 1, PERM_READ_WRITE | PERM_INHERIT),
+            make_topic(OFFSET_MOVED_TOPIC, 1),
+            make_topic(SCHEDULE_TOPIC, DELAY_LEVELS),
+            make_topic(f"{config.cluster_name}_REPLY_TOPIC", 1),
+        ]
+        if config.auto_create_topics:
+            perm = PERM_READ_WRITE | PERM_INHERIT
+            topics.append(make_topic(AUTO_CREATE_TOPIC, config.default_topic_queues, perm))
+        return topics
+
+    def get(self, topic: str) -> TopicConfig | None:
+        return self._topics.get(topic)
+
+    def table(self) -> TopicConfigTable:
+        """Everything that is registered with name servers and copied by slaves."""
+        return TopicConfigTable(topics=dict(self._topics), data_version=self._version)
+
+    def is_system(self, topic: str) -> bool:
+        return topic in self.system_topics or topic.startswith(SYSTEM_TOPIC_PREFIX)
+
+    def create_on_send(
+        self, topic: str, default_topic: str, default_queues: int
+    ) -> TopicConfig | None:
+        """Create an unknown topic after the template that the producer names; None if that is not possible.
+
+        RocketMQ, TopicConfigManager.createTopicInSendMessageMethod.
+        """
+        template = self._topics.get(default_topic)
+        if template is not None and template.perm & PERM_INHERIT:
+            queues = max(0, min(default_queues, template.write_queue_nums))
+            return self.put(make_topic(topic, queues, template.perm & ~PERM_INHERIT))
+        if topic.startswith(RETRY_PREFIX):
+            return self.put(make_topic(topic, 1))
+        return None
+
+    def create_retry_topic(self, group: str, queues: int) -> TopicConfig:
+        """The retry topic of a group, created if it is missing."""
+        topic = self._topics.get(retry_topic(group))
+        return topic if topic is not None else self.put(make_topic(retry_topic(group), queues))
+
+    def put(self, topic: TopicConfig) -> TopicConfig:
+        """Create or replace a topic. Raises OSError when it cannot be made durable; nothing changes then."""
+        changed = {**self._topics, topic.topic_name: topic}
+        self._replace(changed)
+        return topic
+
+    def delete(self, topic: str) -> bool:
+        """Forget a topic; return whether it was known. Raises OSError like `put`."""
+        if topic not in self._topics:
+            return False
+        self._replace({name: kept for name, kept in self._topics.items() if name != topic})
+        return True
+
+    def _replace(self, topics: dict[str, TopicConfig]) -> None:
+        version = DataVersion(timestamp=self._now_ms(), counter=self._version.counter + 1)
+        self._file.save(TopicConfigTable(topics=topics, data_version=version).to_json())
+        self._topics = topics
+        self._version = version
+        self._on_change()
+
+    def adopt(self, table: TopicConfigTable) -> bool:
+        """Take over the master's table if its version differs (RocketMQ, SlaveSynchronize); return whether it did."""
+        if table.data_version == self._version:
+            return False
+        self._file.save(table.to_json())
+        self._topics = dict(table.topics)
+        self._version = table.data_version
+        return True
+
+
+def make_topic(name: str, queues: int, perm: int = PERM_READ_WRITE) -> TopicConfig:
+    return TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm)

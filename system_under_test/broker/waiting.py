@@ -1,0 +1,120 @@
+"""Sends that are stored but not yet safe enough to be acknowledged.
+
+Group commit on both sides: one fdatasync and one slave report answer everything below their offset. Entries lie in
+the order of the log and share their time-outs, so only the head has to be looked at (RocketMQ, GroupCommitService
+and GroupTransferService).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from system_under_test.protocol.codes import ResponseCode
+
+Answer = Callable[[ResponseCode], None]
+
+
+class WaitingSend:
+    """One stored message whose sender waits for an answer."""
+
+    __slots__ = ("answer", "end_offset", "flush_by_ns", "slave_by_ns", "slave_usable")
+
+    def __init__(
+        self,
+        end_offset: int,
+        answer: Answer,
+        *,
+        slave_usable: bool,
+        flush_by_ns: int,
+        slave_by_ns: int,
+    ) -> None:
+        self.end_offset = end_offset  # the log up to here must be safe
+        self.answer = answer
+        self.slave_usable = slave_usable
+        self.flush_by_ns = flush_by_ns
+        self.slave_by_ns = slave_by_ns
+
+
+class WaitingSends:
+    """Stored messages in log order, answered when flushed and replicated, or when their time is up.
+
+    Args:
+        sync_flush: an answer waits for the local flush.
+        sync_replication: an answer waits for one slave, if one is usable.
+    """
+
+    def __init__(
+        self,
+        *,
+        sync_flush: bool,
+        sync_replication: bool,
+        flush_timeout_ns: int,
+        slave_timeout_ns: int,
+    ) -> None:
+        self._sync_flush = sync_flush
+        self._sync_replication = sync_replication
+        self._flush_timeout_ns = flush_timeout_ns
+        self._slave_timeout_ns = slave_timeout_ns
+        self._queue: deque[WaitingSend] = deque()
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    @property
+    def needed(self) -> bool:
+        """False when every send may be answered as soon as it is stored."""
+        return self._sync_flush or self._sync_replication
+
+    def add(self, end_offset: int, answer: Answer, *, now_ns: int, slave_usable: bool) -> None:
+        """Let `answer` wait until the log is safe up to `end_offset`."""
+        self._queue.append(
+            WaitingSend(
+                end_offset,
+                answer,
+                slave_usable=slave_usable,
+                flush_by_ns=now_ns + self._flush_timeout_ns,
+                slave_by_ns=now_ns + self._slave_timeout_ns,
+            )
+        )
+
+    def settle(self, *, now_ns: int, flushed_offset: int, replicated_offset: int) -> None:
+        """Answer from the head whatever is safe or out of time."""
+        queue = self._queue
+        while queue:
+            code = self._verdict(queue[0], now_ns, flushed_offset, replicated_offset)
+            if code is None:
+                return
+            queue.popleft().answer(code)
+
+    def _verdict(
+        self, send: WaitingSend, now_ns: int, flushed_offset: int, replicated_offset: int
+    ) -> ResponseCode | None:
+        """The code to answer with, or None to go on waiting. A weaker promise never looks like SUCCESS."""
+        if self._sync_flush and flushed_offset < send.end_offset:
+            return ResponseCode.FLUSH_DISK_TIMEOUT if now_ns >= send.flush_by_ns else None
+        if not self._sync_replication:
+            return ResponseCode.SUCCESS
+        if replicated_offset >= send.end_offset:
+            return ResponseCode.SUCCESS
+        if not send.slave_usable:
+            return ResponseCode.SLAVE_NOT_AVAILABLE
+        return ResponseCode.FLUSH_SLAVE_TIMEOUT if now_ns >= send.slave_by_ns else None
+
+    def slaves_lost(self) -> None:
+        """No slave is left: whoever waits for one need not wait for the time-out (answer 11)."""
+        for send in self._queue:
+            send.slave_usable = False
+
+    def fail_all(self) -> None:
+        """The disk has failed: nobody will ever know whether these messages are durable (answer 10)."""
+        while self._queue:
+            self._queue.popleft().answer(ResponseCode.FLUSH_DISK_TIMEOUT)
+
+    def next_deadline_ns(self, *, flushed_offset: int) -> int | None:
+        """When the head runs out of time; None if nobody waits."""
+        if not self._queue:
+            return None
+        head = self._queue[0]
+        unflushed = self._sync_flush and flushed_offset < head.end_offset
+        return head.flush_by_ns if unflushed else head.slave_by_ns
