@@ -44,7 +44,9 @@ def lose_power(inode: Inode, random: Random) -> Loss:
     if inode.changes:
         survival = Survival(draw_below(random, len(Survival)))
         loss = _SURVIVALS[survival](inode, random)
+    if inode.changes or inode.is_cache_stale:
         inode.cached = inode.durable.copy()
+    inode.is_cache_stale = False
     inode.changes.clear()
     inode.dirty_bytes = 0
     return loss

@@ -169,5 +169,6 @@ class SimFile:
             device.strike()
         if device.take_sync_failure():
             device.charge_device(device.options.fsync_ns)
-            device.counters.bytes_lost += self._inode.drop_dirty_pages()
+            keep_cache = device.options.failed_sync_keeps_cache
+            device.counters.bytes_lost += self._inode.drop_dirty_pages(keep_cache=keep_cache)
             raise posix_error(errno.EIO, self.path)

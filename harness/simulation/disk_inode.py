@@ -94,6 +94,7 @@ class Inode:
         "changes",
         "dirty_bytes",
         "durable",
+        "is_cache_stale",
         "links",
         "lock_holder",
         "modified_ns",
@@ -106,6 +107,9 @@ class Inode:
         self.changes: list[Change] = []
         self.dirty_bytes = 0  # bytes of the WRITE changes
         self.allocated_bytes = 0  # whole blocks, counted from the start of the file
+        self.is_cache_stale = (
+            False  # a failed fsync: the cache differs from the platter without a change to sync
+        )
         self.links = 0
         self.open_files = 0
         self.lock_holder: object | None = None
@@ -121,21 +125,23 @@ class Inode:
         self.dirty_bytes = 0
         return synced
 
-    def drop_dirty_pages(self) -> int:
+    def drop_dirty_pages(self, *, keep_cache: bool) -> int:
         """Forget unsynced writes as Linux does after a failed fsync; return the bytes lost.
 
-        Size changes are journalled metadata and stay: the lost part of a grown file reads as zeros, and the next
-        fsync succeeds without a word (the "fsyncgate" of PostgreSQL, 2018).
+        The next fsync succeeds without a word (the "fsyncgate" of PostgreSQL, 2018). Size changes are journalled
+        metadata and stay, so the lost part of a grown file reads as zeros. With `keep_cache` processes go on reading
+        what was written, although it will never reach the platter.
         """
-        size = self.cached.size
         metadata = [change for change in self.changes if change.kind != ChangeKind.WRITE]
-        metadata.append(Change(ChangeKind.EXTEND, size))
-        self.cached = self.durable.copy()
-        for change in metadata:
-            self.cached.apply(change)
+        metadata.append(Change(ChangeKind.EXTEND, self.cached.size))
+        if not keep_cache:
+            self.cached = self.durable.copy()
+            for change in metadata:
+                self.cached.apply(change)
         lost = self.dirty_bytes
         self.changes = metadata
         self.dirty_bytes = 0
+        self.is_cache_stale = True
         return lost
 
 

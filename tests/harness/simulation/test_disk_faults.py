@@ -33,6 +33,20 @@ def test_a_failed_fsync_drops_the_pages_and_the_next_one_succeeds() -> None:
     assert disk.counters.bytes_lost == 14
 
 
+def test_a_failed_fsync_may_leave_a_cache_that_lies() -> None:
+    disk = make_disk(options=DiskOptions(failed_sync_keeps_cache=True))
+    file = durable_file(disk, data=b"old")
+    file.pwrite(b"new", 0)
+    disk.fail_fsync()
+    assert raised(file.fsync) == errno.EIO
+    assert file.pread(9, 0) == b"new"
+    file.fsync()
+    assert not disk.is_durable("/d/f", 0, 3)
+    disk.power_cut()
+    disk.power_on()
+    assert disk.read_cached("/d/f") == b"old"
+
+
 def test_a_failed_fsync_keeps_truncations() -> None:
     disk = make_disk()
     file = durable_file(disk, data=b"abcdef")
