@@ -1,0 +1,152 @@
+"""Turns messages into records at the end of the log (RocketMQ, CommitLog.asyncPutMessage), or says why not."""
+
+from __future__ import annotations
+
+import re
+
+from system_under_test.env import Clock
+from system_under_test.protocol.message import (
+    Message,
+    RecordError,
+    encode_record,
+    offset_message_id,
+    patch_record,
+    tags_code,
+)
+from system_under_test.store.commit_log import CommitLog
+from system_under_test.store.config import RECORD_OVERHEAD_MAX, StoreConfig
+from system_under_test.store.consume_queue import ConsumeQueue
+from system_under_test.store.dispatcher import Dispatcher
+from system_under_test.store.queue_table import QueueTable, is_topic_name
+from system_under_test.store.record_scan import BLANK_HEADER_SIZE, has_queue_entry
+from system_under_test.store.results import Dispatched, PutResult, PutStatus
+
+__all__ = ["Appender", "MessageIllegal"]
+
+# 0x01 and 0x02 separate properties; a zero is what a lost sector reads as, so recovery would cut the log there.
+_FORBIDDEN = re.compile("[\x00-\x02]")
+_HEX_OFFSET_DIGITS = 16
+
+
+class MessageIllegal(ValueError):
+    """The message breaks a limit or a rule of the record format; nothing was stored."""
+
+
+class Appender:
+    """Appends one message after the other; store times never go back, whatever the clock does."""
+
+    __slots__ = (
+        "_clock",
+        "_commit_log",
+        "_config",
+        "_dispatcher",
+        "_id_prefixes",
+        "_queues",
+        "_record_size_max",
+        "_tags_codes",
+        "last_timestamp_ms",
+    )
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        clock: Clock,
+        commit_log: CommitLog,
+        queues: QueueTable,
+        dispatcher: Dispatcher,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._commit_log = commit_log
+        self._queues = queues
+        self._dispatcher = dispatcher
+        self._record_size_max = min(
+            config.message_size_max + RECORD_OVERHEAD_MAX,
+            config.commit_log_file_size - BLANK_HEADER_SIZE,
+        )
+        self._tags_codes: dict[str | None, int] = {}
+        self._id_prefixes: dict[tuple[str, int], str] = {}
+        self.last_timestamp_ms = 0
+
+    def append(self, message: Message) -> PutResult:
+        """Append `message`.
+
+        Raises:
+            MessageIllegal: nothing was stored, and never will be.
+            OSError: ENOSPC while space was reserved, and nothing has changed; or `CommitLog.append` failed.
+        """
+        record, queue = self._prepare(message)
+        size = len(record)
+        has_entry = has_queue_entry(message.sys_flag)
+        queue_offset = queue.next_offset if has_entry else 0
+        # All space is taken before the first byte is written: a full disk refuses a message, it never splits one.
+        offset = self._commit_log.reserve(size)
+        if has_entry:
+            queue.reserve()
+        now_ms = max(self._clock.wall_ms(), self.last_timestamp_ms)
+        patch_record(
+            record, queue_offset=queue_offset, physical_offset=offset, store_timestamp_ms=now_ms
+        )
+        self._commit_log.append(record, offset)
+        if not self._config.sync_flush:
+            self._commit_log.write_out()
+        self.last_timestamp_ms = now_ms
+        code = self._tags_code(message.properties.get("TAGS"))
+        dispatched = Dispatched(message.topic, message.queue_id, queue_offset, code, now_ms)
+        self._dispatcher.add(queue if has_entry else None, offset, size, dispatched)
+        return PutResult(
+            PutStatus.PUT_OK,
+            offset,
+            size,
+            offset + size,
+            queue_offset,
+            now_ms,
+            self._message_id(message.store_host, offset),
+        )
+
+    def _prepare(self, message: Message) -> tuple[bytearray, ConsumeQueue]:
+        properties = message.properties
+        if _FORBIDDEN.search("".join((*properties, *properties.values()))):
+            raise MessageIllegal("a property holds a byte 0, 1 or 2; these separate properties")
+        if len(message.body) > self._config.message_size_max:
+            raise MessageIllegal(
+                f"body has {len(message.body)} bytes; message_size_max is {self._config.message_size_max}"
+            )
+        queue = self._queues.get(message.topic, message.queue_id)
+        if queue is None:
+            queue = self._new_queue(message.topic, message.queue_id)
+        try:
+            record = encode_record(message)
+        except (RecordError, UnicodeError) as error:
+            raise MessageIllegal(str(error)) from error
+        if len(record) > self._record_size_max:
+            raise MessageIllegal(
+                f"record has {len(record)} bytes; {self._record_size_max} is the most"
+            )
+        return record, queue
+
+    def _new_queue(self, topic: str, queue_id: int) -> ConsumeQueue:
+        if not is_topic_name(topic):
+            raise MessageIllegal(
+                f"topic is {topic[:140]!r}; 1 to 127 characters of letters, digits and %|_- are allowed"
+            )
+        if not 0 <= queue_id < 1 << 31:
+            raise MessageIllegal(f"queue id is {queue_id}; it must be 0 or more")
+        return self._queues.get_or_create(topic, queue_id)
+
+    def _tags_code(self, tags: str | None) -> int:
+        code = self._tags_codes.get(tags)
+        if code is None:
+            code = tags_code(tags)
+            if (
+                len(self._tags_codes) < 10_000
+            ):  # tags repeat; a store full of unique ones must not fill the memory
+                self._tags_codes[tags] = code
+        return code
+
+    def _message_id(self, store_host: tuple[str, int], offset: int) -> str:
+        prefix = self._id_prefixes.get(store_host)
+        if prefix is None:
+            prefix = offset_message_id(*store_host, 0)[:-_HEX_OFFSET_DIGITS]
+            self._id_prefixes[store_host] = prefix
+        return f"{prefix}{offset:016X}"

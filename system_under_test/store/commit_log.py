@@ -1,0 +1,152 @@
+"""The broker's one log of records (RocketMQ, CommitLog): where the next record goes, and how bytes get to the files.
+
+Offsets are physical offsets. `flushed_offset` <= `written_offset` <= `end_offset`: on the platter, in the page cache,
+appended. What lies between the last two waits in a buffer; whoever wants to read it calls `write_out` first.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from system_under_test.env import Storage
+from system_under_test.protocol.message import MAGIC_BLANK
+from system_under_test.store.mapped_file import MappedFileQueue
+from system_under_test.store.record_scan import BLANK_HEADER, BLANK_HEADER_SIZE
+
+__all__ = ["CommitLog"]
+
+BUFFER_SIZE_MAX = 256 << 10
+# Distance of the remembered record starts; between two of them one hops from record to record.
+MARK_DISTANCE = 16 << 10
+
+
+class CommitLog:
+    """Appends bytes, reads them back, cuts them off. Knows records only by where they start."""
+
+    __slots__ = (
+        "_buffer",
+        "_marks",
+        "end_offset",
+        "file_size",
+        "files",
+        "flushed_offset",
+        "written_offset",
+    )
+
+    def __init__(self, storage: Storage, folder: str, file_size: int) -> None:
+        self.files = MappedFileQueue(storage, folder, file_size)
+        self.file_size = file_size
+        self.end_offset = 0
+        self.written_offset = 0
+        self.flushed_offset = 0
+        self._buffer = bytearray()
+        self._marks: list[int] = []  # some record starts, ascending
+
+    @property
+    def min_offset(self) -> int:
+        return self.files.first_offset if self.files.files else self.end_offset
+
+    def begin_at(self, offset: int) -> None:
+        """Take `offset` as the end of what is in the files."""
+        self.end_offset = self.written_offset = self.flushed_offset = offset
+
+    # --- append ----------------------------------------------------------------------------------------------------
+
+    def reserve(self, size: int) -> int:
+        """Return where a record of `size` bytes will start; the file for it exists then.
+
+        Raises OSError when the next file cannot be made; the log is as before.
+        """
+        end = self.end_offset
+        if end >= self.files.end_of_files:
+            self.files.create_next(end - end % self.file_size)
+            return end
+        room = self.file_size - end % self.file_size
+        # A record never spans two files, and behind it there must be room for a blank.
+        if size + BLANK_HEADER_SIZE <= room:
+            return end
+        if end + room >= self.files.end_of_files:
+            self.files.create_next(end + room)
+        return end + room
+
+    def append(self, record: bytes | bytearray, offset: int) -> None:
+        """Append a record at the offset that `reserve` gave. Raises OSError when a write fails."""
+        if offset != self.end_offset:
+            self._end_file()
+        assert offset == self.end_offset
+        self.mark(offset)
+        self._buffer += record
+        self.end_offset = offset + len(record)
+        if len(self._buffer) > BUFFER_SIZE_MAX:
+            self.write_out()
+
+    def _end_file(self) -> None:
+        room = self.file_size - self.end_offset % self.file_size
+        self._buffer += BLANK_HEADER.pack(room, MAGIC_BLANK)
+        self.write_out()
+        self.end_offset += room
+        self.written_offset = self.end_offset
+
+    def append_raw(self, data: bytes | bytearray | memoryview) -> None:
+        """Append bytes of another replica's log at the end, through file ends.
+
+        Raises OSError: ENOSPC leaves the log as before, after anything else the store must stop.
+        """
+        self.write_out()
+        end = self.end_offset + len(data)
+        while end > self.files.end_of_files:
+            self.files.create_next(self.files.end_of_files if self.files.files else self.end_offset)
+        self.files.write(self.end_offset, data)
+        self.end_offset = self.written_offset = end
+
+    def write_out(self) -> None:
+        """Write the buffer to the page cache. Raises OSError; the store must stop then."""
+        if self._buffer:
+            self.files.write(self.written_offset, self._buffer)
+            self.written_offset += len(self._buffer)
+            self._buffer = bytearray()
+
+    # --- read ------------------------------------------------------------------------------------------------------
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes of what is written out; never across the end of a file."""
+        size = min(size, self.written_offset - offset)
+        return self.files.read(offset, size) if size > 0 else b""
+
+    def mark(self, offset: int) -> None:
+        """Remember that a record starts at `offset`, if the last remembered one is far enough behind."""
+        marks = self._marks
+        if not marks or offset - marks[-1] >= MARK_DISTANCE:
+            marks.append(offset)
+
+    def record_start_before(self, offset: int) -> int:
+        """The last place at or before `offset` where a record, a blank or the end of whole records is."""
+        start = max(self.min_offset, min(offset, self.end_offset))
+        for position in self._starts_up_to(start):
+            start = position
+        return start
+
+    def _starts_up_to(self, offset: int) -> Iterator[int]:
+        position = max(self.min_offset, offset - offset % self.file_size)
+        number = bisect_right(self._marks, offset)
+        if number:
+            position = max(position, self._marks[number - 1])
+        while True:
+            yield position
+            header = self.read(position, BLANK_HEADER_SIZE)
+            size = BLANK_HEADER.unpack(header)[0] if len(header) == BLANK_HEADER_SIZE else 0
+            if size <= 0 or position + size > offset:
+                return
+            position += size
+
+    # --- cut -------------------------------------------------------------------------------------------------------
+
+    def cut(self, offset: int) -> None:
+        """End the log at `offset` and make the bytes beyond it unreadable, durably."""
+        self.files.cut(offset)
+        self.files.sync_new_files()
+        self._marks = [mark for mark in self._marks if mark < offset]
+        self._buffer = bytearray()
+        self.end_offset = self.written_offset = offset
+        self.flushed_offset = min(self.flushed_offset, offset)

@@ -1,0 +1,40 @@
+"""Options of one store. Names in comments are RocketMQ's (MessageStoreConfig)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from system_under_test.store.consume_queue import ENTRY_SIZE
+
+__all__ = ["RECORD_OVERHEAD_MAX", "StoreConfig"]
+
+# Whole record: message_size_max and this (RocketMQ, CommitLog.MessageExtEncoder).
+RECORD_OVERHEAD_MAX = 64 << 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreConfig:
+    """Where a store lives, how large its files are and when its writes become durable.
+
+    With `sync_flush` nobody is answered before a flush, so puts wait in a buffer until `begin_flush`. Without it an
+    answer must survive the death of the process, so each put reaches the page cache before it returns.
+    """
+
+    root: str  # storePathRootDir
+    commit_log_file_size: int = 1 << 30  # mappedFileSizeCommitLog
+    consume_queue_file_size: int = 6_000_000  # mappedFileSizeConsumeQueue, a multiple of 20
+    sync_flush: bool = False  # flushDiskType=SYNC_FLUSH
+    message_size_max: int = 4 << 20  # maxMessageSize: bytes of a body
+    memory_bytes: int = (
+        3 << 30
+    )  # accessMessageInMemoryMaxRatio of the RAM: older messages are "in disk"
+
+    def __post_init__(self) -> None:
+        if self.consume_queue_file_size <= 0 or self.consume_queue_file_size % ENTRY_SIZE:
+            raise ValueError(
+                f"consume queue file size is {self.consume_queue_file_size}; a multiple of {ENTRY_SIZE} is needed"
+            )
+        if self.commit_log_file_size < 512:
+            raise ValueError(
+                f"commit log file size is {self.commit_log_file_size}; 512 is the least"
+            )

@@ -1,0 +1,172 @@
+"""The index of one message queue: 20 bytes a message, in queue order (RocketMQ, ConsumeQueue).
+
+Entry i is at byte 20 * i of the queue's files: physical offset (8), record size (4), tags code (8). The queue is dense:
+entry i belongs to the record whose queue offset is i.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from system_under_test.env import Storage
+from system_under_test.store.mapped_file import MappedFile, MappedFileQueue
+
+__all__ = ["ENTRY", "ENTRY_SIZE", "ConsumeQueue", "Entry"]
+
+ENTRY = struct.Struct(">qiq")
+ENTRY_SIZE = ENTRY.size
+# Fills the places before the first entry of a queue that does not begin at 0 (RocketMQ, fillPreBlank).
+_FILLER = ENTRY.pack(0, 0x7FFFFFFF, 0)
+
+
+class Entry(NamedTuple):
+    """Where one message of the queue is, and the hash of its tag."""
+
+    physical_offset: int
+    size: int
+    tags_code: int
+
+
+class ConsumeQueue:
+    """Queue offsets: `min_offset` <= `max_offset` (next entry to be written) <= `next_offset` (of the next put)."""
+
+    __slots__ = (
+        "dirty_from",
+        "files",
+        "max_offset",
+        "min_offset",
+        "next_offset",
+        "queue_id",
+        "topic",
+    )
+
+    def __init__(
+        self, storage: Storage, root: str, topic: str, queue_id: int, file_size: int
+    ) -> None:
+        topic_folder = f"{root}/{topic}"
+        self.topic = topic
+        self.queue_id = queue_id
+        self.files = MappedFileQueue(
+            storage, f"{topic_folder}/{queue_id}", file_size, parents=(topic_folder, root)
+        )
+        self.min_offset = 0
+        self.max_offset = 0
+        self.next_offset = 0
+        self.dirty_from: int | None = None  # first byte not known to be durable
+
+    def reserve(self) -> None:
+        """Make the file for the next put's entry. Raises OSError; the queue is as before."""
+        self.reserve_up_to(self.next_offset + 1)
+
+    def reserve_up_to(self, offset: int) -> None:
+        """Make the files for all entries below `offset`."""
+        needed = offset * ENTRY_SIZE
+        if needed > self.files.end_of_files and not self.files.files:
+            self._create_first_file()
+        while needed > self.files.end_of_files:
+            self.files.create_next(self.files.end_of_files)
+
+    def _create_first_file(self) -> None:
+        start = self.min_offset * ENTRY_SIZE
+        base = start - start % self.files.file_size
+        self.files.create_next(base)
+        self.files.write(base, _FILLER * ((start - base) // ENTRY_SIZE))
+
+    def begin_at(self, offset: int) -> None:
+        """Take `offset` as the end, for recovery: entries before it count, whatever is behind it does not.
+
+        Files that do not reach `offset` are of no use: the queue begins there without any.
+        """
+        if not self.files.first_offset <= offset * ENTRY_SIZE <= self.files.end_of_files:
+            self.files.cut(0)
+        self.min_offset = offset
+        if self.files.files:
+            self.min_offset = self.files.first_offset // ENTRY_SIZE
+        self.max_offset = self.next_offset = offset
+
+    def correct_min(self, log_min_offset: int) -> None:
+        """Let the queue begin at its first entry whose record has not been deleted (RocketMQ, correctMinOffset)."""
+        low, high = self.min_offset, self.max_offset
+        while log_min_offset and low < high:
+            middle = (low + high) // 2
+            if self.read(middle, 1)[0].physical_offset < log_min_offset:
+                low = middle + 1
+            else:
+                high = middle
+        self.min_offset = low
+
+    def holds(self, entries: bytes | bytearray) -> bool:
+        """Whether the files already have these entries at the end of the queue."""
+        position = self.max_offset * ENTRY_SIZE
+        end = position + len(entries)
+        if end > self.files.end_of_files:
+            return False
+        data = bytearray()
+        while position + len(data) < end:
+            part = self.files.read(position + len(data), end - position - len(data))
+            if not part:
+                return False
+            data += part
+        return data == entries
+
+    def append(self, entries: bytes | bytearray) -> None:
+        """Append packed entries. Raises OSError; nothing counts as appended then."""
+        count = len(entries) // ENTRY_SIZE
+        self.reserve_up_to(self.max_offset + count)
+        position = self.max_offset * ENTRY_SIZE
+        self.files.write(position, entries)
+        self._mark_dirty(position)
+        self.max_offset += count
+        self.next_offset = max(self.next_offset, self.max_offset)
+
+    def read(self, offset: int, count: int) -> list[Entry]:
+        """Up to `count` entries from `offset`; never across the end of a file or the end of the queue."""
+        count = min(count, self.max_offset - offset)
+        if count <= 0 or offset < self.min_offset:
+            return []
+        data = self.files.read(offset * ENTRY_SIZE, count * ENTRY_SIZE)
+        return [Entry(*fields) for fields in ENTRY.iter_unpack(data)]
+
+    def probe(self, offset: int) -> Entry | None:
+        """Entry `offset` as the files have it, whether it counts or not; None if it is empty or has no file."""
+        data = self.files.read(offset * ENTRY_SIZE, ENTRY_SIZE)
+        if len(data) < ENTRY_SIZE:
+            return None
+        entry = Entry(*ENTRY.unpack(data))
+        return entry if entry.physical_offset >= 0 and entry.size > 0 else None
+
+    def cut(self, offset: int) -> None:
+        """Drop the entries from `offset` on; their bytes become zeros (durable with the next flush)."""
+        position = offset * ENTRY_SIZE
+        self.files.cut(position)
+        self.max_offset = self.next_offset = offset
+        self.min_offset = min(self.min_offset, offset) if self.files.files else offset
+        self._mark_dirty(position)
+
+    def cut_beyond(self, physical_offset: int) -> bool:
+        """Drop the entries of records at or beyond `physical_offset`; return whether there were any."""
+        low, high = self.min_offset, self.max_offset
+        while low < high:
+            middle = (low + high) // 2
+            if self.read(middle, 1)[0].physical_offset < physical_offset:
+                low = middle + 1
+            else:
+                high = middle
+        self.next_offset = self.max_offset
+        if low == self.max_offset:
+            return False
+        self.cut(low)
+        return True
+
+    def take_dirty_files(self) -> list[MappedFile]:
+        """The files to be flushed; what gets dirty from now on belongs to the next flush."""
+        start = self.dirty_from
+        self.dirty_from = None
+        self.files.close_retired()
+        end = self.files.end_of_files
+        return self.files.touched(end if start is None else start, end)
+
+    def _mark_dirty(self, position: int) -> None:
+        if self.dirty_from is None or self.dirty_from > position:
+            self.dirty_from = position

@@ -1,0 +1,17 @@
+"""What the store raises. Every text is one sentence: what is wrong, the value, what is allowed."""
+
+from __future__ import annotations
+
+__all__ = ["RecordInvalid", "StoreError", "StoreLocked"]
+
+
+class StoreError(Exception):
+    """The store cannot be opened or used as asked."""
+
+
+class StoreLocked(StoreError):
+    """Another process holds the store's lock."""
+
+
+class RecordInvalid(StoreError):
+    """Replicated bytes are not the records that belong at their offset; nothing of them was appended."""

@@ -1,0 +1,105 @@
+"""Makes what was written durable. A task is begun and finished by the store's thread and may run in another.
+
+A task holds the open files and numbers it needs, so that `run` shares nothing with the store; the end it vouches for
+was taken before it ran, so what is appended meanwhile does not count (RocketMQ, GroupCommitService and
+FlushConsumeQueueService).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from system_under_test.env import Storage
+from system_under_test.store.checkpoint import Checkpoint
+from system_under_test.store.mapped_file import MappedFile
+
+__all__ = ["FlushTask", "QueueFlushTask", "SyncPlan"]
+
+
+class SyncPlan:
+    """Files and folders to sync, in that order: a name must not become durable before what it names."""
+
+    __slots__ = ("_files", "_folders", "_new_files", "_storage")
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._files: list[MappedFile] = []
+        self._new_files: list[MappedFile] = []
+        self._folders: dict[str, None] = {}
+
+    def add(self, files: Iterable[MappedFile], entry_folders: Sequence[str]) -> None:
+        """Sync `files`; if one of them is new, sync `entry_folders` (deepest first), too."""
+        for mapped_file in files:
+            mapped_file.file  # noqa: B018  opened here: run() must not change what the store shares
+            if mapped_file.is_new:
+                self._new_files.append(mapped_file)
+                self._folders.update(dict.fromkeys(entry_folders))
+            else:
+                self._files.append(mapped_file)
+
+    def run(self) -> None:
+        for mapped_file in self._files:
+            mapped_file.file.fdatasync()
+        for mapped_file in self._new_files:
+            mapped_file.file.fsync()
+        for folder in self._folders:
+            self._storage.fsync_dir(folder)
+
+    def finish(self) -> None:
+        """What was new is durable now."""
+        for mapped_file in self._new_files:
+            mapped_file.is_new = False
+
+
+class FlushTask:
+    """Flushes the commit log up to `end_offset`."""
+
+    __slots__ = ("_failure", "_plan", "end_offset", "epoch")
+
+    def __init__(
+        self, plan: SyncPlan, *, end_offset: int, epoch: int, failure: OSError | None = None
+    ) -> None:
+        self._plan = plan
+        self._failure = failure
+        self.end_offset = end_offset
+        self.epoch = epoch  # of the store: a truncate() in between makes the task worthless
+
+    def run(self) -> None:
+        """Only file operations. Raises OSError, also for a write that failed before: what it lost is not durable."""
+        if self._failure is not None:
+            raise self._failure
+        self._plan.run()
+
+    def finish(self) -> None:
+        self._plan.finish()
+
+
+class QueueFlushTask:
+    """Flushes consume queues. The checkpoint times it carries were true when it was made and count when it has run."""
+
+    __slots__ = ("_checkpoint", "_plan", "epoch", "logics_ms", "physic_ms")
+
+    def __init__(
+        self,
+        plan: SyncPlan,
+        checkpoint: Checkpoint,
+        *,
+        physic_ms: int,
+        logics_ms: int,
+        epoch: int,
+    ) -> None:
+        self._plan = plan
+        self._checkpoint = checkpoint
+        self.physic_ms = physic_ms
+        self.logics_ms = logics_ms
+        self.epoch = epoch  # of the store: a truncate() in between makes the task worthless
+
+    def run(self) -> None:
+        """Only file operations; also makes the checkpoint of the task before durable. Raises OSError."""
+        self._plan.run()
+        self._checkpoint.sync()
+
+    def finish(self) -> None:
+        """Only now may the checkpoint tell that the queues are durable up to the times of this task."""
+        self._plan.finish()
+        self._checkpoint.write(physic_ms=self.physic_ms, logics_ms=self.logics_ms)

@@ -1,0 +1,229 @@
+"""Fixed-size files that form one long byte sequence (RocketMQ, MappedFile and MappedFileQueue; ours are not mapped).
+
+A file's name is the 20-digit offset of its first byte. A file is allocated in full before anything is written to it,
+so that a write can neither run out of space nor change a size. It counts as *new* until its size and its folder entry
+are durable. Only the last file may be new: with that rule a power cut leaves a short or missing file only at the end,
+and a wrong size anywhere else is damage that must not be papered over.
+"""
+
+from __future__ import annotations
+
+from system_under_test.env import File, Storage
+from system_under_test.store.errors import StoreError
+
+__all__ = ["MappedFile", "MappedFileQueue"]
+
+NAME_DIGITS = 20
+_ZEROS = bytes(1 << 20)
+
+
+class MappedFile:
+    """One file of a sequence; `base` is the offset of its first byte in the sequence."""
+
+    __slots__ = ("_file", "_storage", "base", "is_new", "path")
+
+    def __init__(self, storage: Storage, folder: str, base: int) -> None:
+        self._storage = storage
+        self.base = base
+        self.path = f"{folder}/{base:0{NAME_DIGITS}d}"
+        self.is_new = False
+        self._file: File | None = None
+
+    @property
+    def file(self) -> File:
+        """The open file; opened at first use, since a store may have more files than a process may open."""
+        if self._file is None:
+            self._file = self._storage.open(self.path)
+        return self._file
+
+    def create(self, size: int) -> None:
+        """Make the file with `size` reserved bytes of zeros. On OSError nothing of it is left."""
+        self._file = self._storage.open(self.path, create=True)
+        self.is_new = True
+        try:
+            self._file.allocate(size)
+        except OSError:
+            self.remove()
+            raise
+
+    def wipe_from(self, position: int, size: int) -> None:
+        """Make everything from `position` zeros and the file `size` bytes long, all of it reserved."""
+        self.file.truncate(position)
+        self.file.allocate(size)
+
+    def remove(self) -> None:
+        self.close()
+        self._storage.unlink(self.path)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+class MappedFileQueue:
+    """The files of one folder in order of offset. An empty sequence may begin anywhere."""
+
+    __slots__ = ("_retired", "_storage", "entry_folders", "file_size", "files", "folder")
+
+    def __init__(
+        self,
+        storage: Storage,
+        folder: str,
+        file_size: int,
+        *,
+        parents: tuple[str, ...] = (),
+    ) -> None:
+        """`parents`: folders above `folder`, deepest first, that may be as new as the files."""
+        self._storage = storage
+        self.folder = folder
+        self.entry_folders = (folder, *parents)  # to be synced when a file is new
+        self.file_size = file_size
+        self.files: list[MappedFile] = []
+        self._retired: list[
+            MappedFile
+        ] = []  # removed, but a flush in flight may still hold their handles
+
+    @property
+    def first_offset(self) -> int:
+        return self.files[0].base if self.files else 0
+
+    @property
+    def end_of_files(self) -> int:
+        """Where the last file ends."""
+        return self.files[-1].base + self.file_size if self.files else 0
+
+    def load(self) -> None:
+        """Find the files and check their names and sizes; nothing is changed. Raises StoreError."""
+        if not self._storage.exists(self.folder):
+            return
+        for name in sorted(self._storage.listdir(self.folder)):
+            self._load_file(name)
+        for mapped_file in self.files[:-1]:
+            self._check_size(mapped_file)
+            mapped_file.close()
+        if self.files:
+            self._check_size(self.files[-1], is_last=True)
+
+    def _load_file(self, name: str) -> None:
+        if len(name) != NAME_DIGITS or not name.isdecimal():
+            raise StoreError(
+                f"{self.folder}/{name} is not a store file: the name must be {NAME_DIGITS} digits"
+            )
+        base = int(name)
+        expected = self.end_of_files if self.files else base - base % self.file_size
+        if base != expected:
+            raise StoreError(
+                f"{self.folder}/{name} does not continue the files before it: {expected:020d} must be next"
+            )
+        self.files.append(MappedFile(self._storage, self.folder, base))
+
+    def _check_size(self, mapped_file: MappedFile, *, is_last: bool = False) -> None:
+        size = mapped_file.file.size()
+        if size == self.file_size:
+            return
+        if is_last and size < self.file_size:
+            mapped_file.is_new = True  # a power cut while it was made or cut; recovery repairs it
+            return
+        raise StoreError(
+            f"{mapped_file.path} has {size} bytes; every file there must have {self.file_size}"
+        )
+
+    def file_at(self, offset: int) -> MappedFile:
+        """The file that holds `offset`, which must lie inside the sequence."""
+        return self.files[(offset - self.files[0].base) // self.file_size]
+
+    def create_next(self, base: int) -> None:
+        """Append the file that begins at `base`. On OSError the sequence is as before."""
+        assert not self.files or base == self.end_of_files
+        self.sync_new_files()
+        if not self.files:
+            self._storage.makedirs(self.folder)
+        mapped_file = MappedFile(self._storage, self.folder, base)
+        mapped_file.create(self.file_size)
+        self.files.append(mapped_file)
+
+    def sync_new_files(self) -> None:
+        """Make size and folder entry of new files durable."""
+        new_files = [mapped_file for mapped_file in self.files if mapped_file.is_new]
+        if not new_files:
+            return
+        for mapped_file in new_files:
+            mapped_file.file.fsync()
+        for folder in self.entry_folders:
+            self._storage.fsync_dir(folder)
+        for mapped_file in new_files:
+            mapped_file.is_new = False
+
+    def touched(self, start: int, end: int) -> list[MappedFile]:
+        """Files with bytes of [start, end), and new ones."""
+        return [
+            mapped_file
+            for mapped_file in self.files
+            if mapped_file.is_new
+            or (mapped_file.base < end and mapped_file.base + self.file_size > start)
+        ]
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes; never across the end of a file. b"" outside the sequence."""
+        if not self.files or not self.files[0].base <= offset < self.end_of_files:
+            return b""
+        position = (offset - self.files[0].base) % self.file_size
+        return self.file_at(offset).file.pread(min(size, self.file_size - position), position)
+
+    def write(self, offset: int, data: bytes | bytearray | memoryview) -> None:
+        """Write `data`, which may cross file ends but must fit into the files there are."""
+        view = memoryview(data)
+        while len(view):
+            mapped_file = self.file_at(offset)
+            position = offset - mapped_file.base
+            part = view[: self.file_size - position]
+            mapped_file.file.pwrite(part, position)
+            offset += len(part)
+            view = view[len(part) :]
+
+    def cut(self, offset: int) -> None:
+        """Remove the files at and beyond `offset`, last first, and make what lies beyond it zeros.
+
+        The removal is durable before the wipe begins: a short file must be the last one. The wipe is durable after
+        the caller's fsync: the file counts as new until then.
+        """
+        removed = False
+        while self.files and self.files[-1].base >= offset:
+            mapped_file = self.files.pop()
+            self._storage.unlink(mapped_file.path)
+            self._retired.append(mapped_file)
+            removed = True
+        if removed:
+            self._storage.fsync_dir(self.folder)
+        if self.files and offset < self.end_of_files:
+            last = self.files[-1]
+            last.wipe_from(offset - last.base, self.file_size)
+            last.is_new = True
+
+    def is_blank_from(self, offset: int) -> bool:
+        """Whether every byte from `offset` to the end of the files is zero and the last file has its full size."""
+        return self.end_of_content(offset) == offset and not (self.files and self.files[-1].is_new)
+
+    def end_of_content(self, offset: int) -> int:
+        """Where the last byte other than zero at or after `offset` ends; `offset` if there is none."""
+        end = position = offset
+        while position < self.end_of_files:
+            data = self.read(position, len(_ZEROS))
+            if data != _ZEROS[: len(data)]:
+                end = position + len(data.rstrip(b"\0"))
+            if not data:  # the last file is short
+                break
+            position += len(data)
+        return end
+
+    def close_retired(self) -> None:
+        """Close removed files; call when no flush is in flight."""
+        for mapped_file in self._retired:
+            mapped_file.close()
+        self._retired.clear()
+
+    def close(self) -> None:
+        self.close_retired()
+        for mapped_file in self.files:
+            mapped_file.close()

@@ -1,0 +1,498 @@
+"""A broker's store: one commit log, many consume queues, a checkpoint (RocketMQ, DefaultMessageStore).
+
+Synchronous and without an event loop. Who appends, flushes and dispatches when is decided by the broker:
+
+    put() -> begin_flush() -> task.run(), in any thread -> finish_flush() -> dispatch() -> get()
+
+At most one flush of the log and one of the queues may be in flight. Queue entries are built only up to
+`flushed_offset`: a consumer must not see, and move its offset past, a message that a power cut may still take.
+After a failed write or fsync nobody knows what is on the platter. The store then refuses everything for good; the
+broker must exit, and the next start finds out by recovery.
+"""
+
+from __future__ import annotations
+
+import errno
+
+from system_under_test.env import Clock, File, Log, Storage
+from system_under_test.protocol.message import Message
+from system_under_test.store.appending import Appender, MessageIllegal
+from system_under_test.store.checkpoint import Checkpoint
+from system_under_test.store.commit_log import CommitLog
+from system_under_test.store.config import StoreConfig
+from system_under_test.store.consume_queue import ConsumeQueue
+from system_under_test.store.dispatcher import Dispatcher
+from system_under_test.store.errors import RecordInvalid, StoreError, StoreLocked
+from system_under_test.store.flush import FlushTask, QueueFlushTask, SyncPlan
+from system_under_test.store.folders import make_durable_folder, parent_folder
+from system_under_test.store.metadata_file import MetadataFile
+from system_under_test.store.queue_table import QueueTable
+from system_under_test.store.raw_tail import RawTail
+from system_under_test.store.reading import NO_QUEUE, GetResult, GetStatus, QueueReader
+from system_under_test.store.record_scan import (
+    BLANK_HEADER,
+    BLANK_HEADER_SIZE,
+    RecordScanner,
+    ScannedRecord,
+    stored_at_ms,
+)
+from system_under_test.store.recovery import Recovery, RecoveryReport
+from system_under_test.store.results import Dispatched, PutResult, PutStatus
+
+__all__ = [
+    "Dispatched",
+    "FlushTask",
+    "GetResult",
+    "GetStatus",
+    "MessageStore",
+    "MetadataFile",
+    "PutResult",
+    "PutStatus",
+    "QueueFlushTask",
+    "RecordInvalid",
+    "RecoveryReport",
+    "StoreConfig",
+    "StoreError",
+    "StoreLocked",
+]
+
+_RECORD_HEADER_SIZE = 88
+
+
+class MessageStore:
+    """One store folder, opened by one process at a time. Not thread safe; only tasks may run elsewhere."""
+
+    def __init__(self, storage: Storage, clock: Clock, log: Log, config: StoreConfig) -> None:
+        self._storage = storage
+        self._log = log
+        self._config = config
+        root = config.root
+        self._abort_path = f"{root}/abort"
+        self._queues_folder = f"{root}/consumequeue"
+        self._commit_log = CommitLog(storage, f"{root}/commitlog", config.commit_log_file_size)
+        self._queues = QueueTable(storage, self._queues_folder, config.consume_queue_file_size)
+        self._checkpoint = Checkpoint(storage, f"{root}/checkpoint")
+        self._scanner = RecordScanner(config.commit_log_file_size)
+        self._dispatcher = Dispatcher()
+        self._appender = Appender(config, clock, self._commit_log, self._queues, self._dispatcher)
+        self._reader = QueueReader(self._commit_log, config.memory_bytes)
+        self._raw_tail = RawTail(self._scanner)
+        self._lock_file: File | None = None
+        self._epoch = 0  # counts truncations: a flush begun before one proves nothing after it
+        self._failure: OSError | None = None
+        self._no_space: OSError | None = None
+
+    # --- open and close --------------------------------------------------------------------------------------------
+
+    def open(self) -> RecoveryReport:
+        """Lock the folder, load and recover.
+
+        Raises:
+            StoreLocked: another process has the store open.
+            StoreError: the files cannot be what this store has written, or a file operation failed.
+        """
+        try:
+            report = self._open()
+        except OSError as error:
+            self._close_files()
+            raise StoreError(f"store {self._config.root} cannot be opened: {error}") from error
+        except StoreError:
+            self._close_files()
+            raise
+        return report
+
+    def _open(self) -> RecoveryReport:
+        storage, root = self._storage, self._config.root
+        make_durable_folder(storage, root)
+        self._lock()
+        clean = not storage.exists(self._abort_path)
+        for folder in (self._commit_log.files.folder, self._queues_folder):
+            storage.makedirs(folder)
+        self._commit_log.files.load()
+        self._queues.load()
+        self._checkpoint.open()
+        self._mark_as_running()
+        recovery = Recovery(
+            storage=storage,
+            commit_log=self._commit_log,
+            queues=self._queues,
+            checkpoint=self._checkpoint,
+            scanner=self._scanner,
+            log=self._log,
+        )
+        report = recovery.run(clean=clean)
+        self._appender.last_timestamp_ms = recovery.last_timestamp_ms
+        self._dispatcher.begin_at(report.end_offset, recovery.last_timestamp_ms, self._queues)
+        return report
+
+    def _lock(self) -> None:
+        self._lock_file = self._storage.open(f"{self._config.root}/lock", create=True)
+        if not self._lock_file.try_lock():
+            raise StoreLocked(f"store {self._config.root} is in use by another process")
+        self._lock_file.pwrite(b"lock", 0)
+
+    def _mark_as_running(self) -> None:
+        """Make `abort` durable before anything is changed: whatever happens now, the next start must look closely."""
+        file = self._storage.open(self._abort_path, create=True)
+        file.fsync()
+        file.close()
+        self._storage.fsync_dir(self._config.root)
+        self._storage.fsync_dir(parent_folder(self._config.root))
+
+    def close(self) -> None:
+        """Make everything durable and visible, then remove `abort` and unlock. After a failure `abort` stays.
+
+        Raises OSError if that fails; the files are closed nevertheless.
+        """
+        try:
+            if self._failure is None:
+                self._flush_everything()
+                # A record without its queue entry would be out of reach after a normal start.
+                if self._dispatcher.dispatched_offset == self._whole_end:
+                    self._storage.unlink(self._abort_path)
+                    self._storage.fsync_dir(self._config.root)
+        finally:
+            self._close_files()
+
+    def _flush_everything(self) -> None:
+        self._flush_log()
+        self.dispatch()
+        queue_task = self.begin_queue_flush()
+        if queue_task is not None:
+            queue_task.run()
+            self.finish_queue_flush(queue_task)
+        self._checkpoint.sync()
+
+    def _flush_log(self) -> None:
+        task = self.begin_flush()
+        if task is not None:
+            task.run()
+            self.finish_flush(task)
+
+    def _close_files(self) -> None:
+        self._commit_log.files.close()
+        self._queues.close()
+        self._checkpoint.close()
+        if self._lock_file is not None:
+            self._lock_file.close()
+            self._lock_file = None
+
+    # --- state -----------------------------------------------------------------------------------------------------
+
+    @property
+    def min_offset(self) -> int:
+        return self._commit_log.min_offset
+
+    @property
+    def end_offset(self) -> int:
+        """End of what is appended."""
+        return self._commit_log.end_offset
+
+    @property
+    def flushed_offset(self) -> int:
+        """End of what survives a power cut."""
+        return self._commit_log.flushed_offset
+
+    @property
+    def dispatched_offset(self) -> int:
+        """End of what is visible in the queues."""
+        return self._dispatcher.dispatched_offset
+
+    @property
+    def dirty_bytes(self) -> int:
+        return self.end_offset - self.flushed_offset
+
+    @property
+    def _whole_end(self) -> int:
+        """End of the last whole record; only replicated bytes may follow it."""
+        return self.end_offset - len(self._raw_tail.partial)
+
+    @property
+    def failure(self) -> OSError | None:
+        """The failed write or fsync that stopped the store for good."""
+        return self._failure
+
+    @property
+    def writable(self) -> bool:
+        """Whether a put has a chance: False after a failure, and while the disk is full."""
+        if self._failure is None and self._no_space is not None:
+            needed = self._config.commit_log_file_size + self._config.consume_queue_file_size
+            if self._storage.disk_usage(self._config.root).free_bytes >= needed:
+                self._no_space = None
+        return self._failure is None and self._no_space is None
+
+    @property
+    def unwritable_reason(self) -> str:
+        """Why `writable` is False; empty while it is True."""
+        if self._failure is not None:
+            return f"a write or flush failed: {self._failure}"
+        return "" if self._no_space is None else f"no space left: {self._no_space}"
+
+    def _failed(self, error: OSError) -> None:
+        if self._failure is None:
+            self._failure = error
+            self._log.error("store stopped", reason=str(error))
+
+    # --- append ----------------------------------------------------------------------------------------------------
+
+    def put(self, message: Message) -> PutResult:
+        """Append one message. It is durable once `flushed_offset` has reached the result's `end_offset`."""
+        if self._failure is not None:
+            return self._refusal(self._failure)
+        try:
+            if self._raw_tail.partial:  # nobody will ever send the rest of that record
+                self.truncate(self._whole_end)
+            result = self._appender.append(message)
+        except MessageIllegal as error:
+            return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=str(error))
+        except OSError as error:
+            self._note_error(error)
+            return self._refusal(error)
+        self._no_space = None
+        return result
+
+    def _note_error(self, error: OSError) -> None:
+        """A full disk refuses new files until there is space; anything else is a failure."""
+        if error.errno == errno.ENOSPC:
+            self._no_space = error
+        else:
+            self._failed(error)
+
+    @staticmethod
+    def _refusal(error: OSError) -> PutResult:
+        return PutResult(
+            PutStatus.SERVICE_NOT_AVAILABLE, reason=f"the store is not writable: {error}"
+        )
+
+    def write_out(self) -> None:
+        """Bring buffered puts to the page cache: then they survive the process, and `read_raw` sees them."""
+        if self._failure is not None:
+            return
+        try:
+            self._commit_log.write_out()
+        except OSError as error:
+            self._failed(error)
+
+    # --- flush -----------------------------------------------------------------------------------------------------
+
+    def begin_flush(self) -> FlushTask | None:
+        """A task that makes everything appended so far durable; None if there is nothing to do.
+
+        After a failure the task raises it when run: the caller learns of it on the path it has for that.
+        """
+        log = self._commit_log
+        log.files.close_retired()
+        self.write_out()
+        plan = SyncPlan(self._storage)
+        if self._failure is None:
+            if log.flushed_offset == log.end_offset:
+                return None
+            plan.add(log.files.touched(log.flushed_offset, log.end_offset), log.files.entry_folders)
+        return FlushTask(plan, end_offset=log.end_offset, epoch=self._epoch, failure=self._failure)
+
+    def finish_flush(self, task: FlushTask) -> int:
+        """Count what `task` has made durable; return `flushed_offset`. Call after `run` has returned."""
+        log = self._commit_log
+        if task.epoch == self._epoch and self._failure is None:
+            task.finish()
+            log.flushed_offset = max(log.flushed_offset, task.end_offset)
+        return log.flushed_offset
+
+    def fail_flush(self, task: FlushTask | QueueFlushTask, error: OSError) -> None:
+        """`task.run` raised `error`: nothing of it counts, and a second fsync would prove nothing either."""
+        del task
+        self._failed(error)
+
+    def begin_queue_flush(self) -> QueueFlushTask | None:
+        """A task that makes the queue entries durable that `dispatch` has written; None if there are none."""
+        queues = self._dispatcher.begin_flush()
+        if not queues or self._failure is not None:
+            return None
+        plan = SyncPlan(self._storage)
+        for queue in queues:
+            plan.add(queue.take_dirty_files(), queue.files.entry_folders)
+        # Taken before the fsync begins. The log is durable at least as far as its records are dispatched.
+        dispatched_ms = self._dispatcher.last_timestamp_ms
+        return QueueFlushTask(
+            plan,
+            self._checkpoint,
+            physic_ms=dispatched_ms,
+            logics_ms=dispatched_ms,
+            epoch=self._epoch,
+        )
+
+    def finish_queue_flush(self, task: QueueFlushTask) -> None:
+        """Let the checkpoint tell what `task` has made durable. Call after `run` has returned."""
+        if task.epoch != self._epoch or self._failure is not None:
+            return
+        try:
+            task.finish()
+        except OSError as error:
+            self._failed(error)
+
+    # --- dispatch --------------------------------------------------------------------------------------------------
+
+    def dispatch(self) -> list[Dispatched]:
+        """Make durable messages visible in their queues; return them in log order.
+
+        A full disk postpones it (`writable` turns False). Raises StoreError if a queue would get a hole.
+        """
+        if self._failure is not None:
+            return []
+        try:
+            return self._dispatcher.dispatch(self._commit_log.flushed_offset)
+        except OSError as error:
+            self._note_error(error)
+            return []
+
+    # --- read ------------------------------------------------------------------------------------------------------
+
+    def get(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_messages: int,
+        tags: frozenset[int] | None = None,
+    ) -> GetResult:
+        """Records from queue offset `offset`; with `tags` only those whose tag has one of these hash codes."""
+        queue = self._queues.get(topic, queue_id)
+        return NO_QUEUE if queue is None else self._reader.get(queue, offset, max_messages, tags)
+
+    def queue_bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
+        """First queue offset, and the next one to become visible; (0, 0) for a queue that does not exist."""
+        queue = self._queues.get(topic, queue_id)
+        return (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
+
+    def queue_keys(self) -> list[tuple[str, int]]:
+        """(topic, queue id) of every queue, sorted."""
+        return sorted((queue.topic, queue.queue_id) for queue in self._queues)
+
+    def look_up(self, physical_offset: int) -> bytes | None:
+        """The record that starts at `physical_offset`; None if none does."""
+        self.write_out()
+        if not self.min_offset <= physical_offset < self._whole_end:
+            return None
+        header = self._commit_log.read(physical_offset, BLANK_HEADER_SIZE)
+        if len(header) < BLANK_HEADER_SIZE:
+            return None
+        size = BLANK_HEADER.unpack(header)[0]
+        record = self._commit_log.read(physical_offset, size)
+        found: list[ScannedRecord] = []
+        self._scanner.scan(record, physical_offset, found.append)
+        return record if found and found[0].size == len(record) else None
+
+    def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
+        """The queue offset of the message stored closest to `timestamp_ms`; 0 if there is none."""
+        queue = self._queues.get(topic, queue_id)
+        return 0 if queue is None else self._reader.offset_by_time(queue, timestamp_ms)
+
+    def earliest_store_time(self, topic: str, queue_id: int) -> int:
+        """When the first message of the queue was stored, in milliseconds; -1 if there is none."""
+        queue = self._queues.get(topic, queue_id)
+        return -1 if queue is None else self._reader.store_time(queue, queue.min_offset)
+
+    # --- replication -----------------------------------------------------------------------------------------------
+
+    def read_raw(self, offset: int, size_max: int) -> bytes:
+        """Log bytes from `offset`, appended but not necessarily flushed; never across a file end; b"" at the end."""
+        self.write_out()
+        return self._commit_log.read(offset, size_max)
+
+    def append_raw(self, offset: int, data: bytes) -> None:
+        """Append bytes of another replica's log. An empty store begins at `offset`, if that is the start of a file.
+
+        Raises:
+            RecordInvalid: `offset` is not the end, or the bytes are not sound records; nothing was appended.
+            OSError: ENOSPC, and nothing was appended; or the write failed, and the store has stopped.
+            StoreError: the store has stopped.
+        """
+        if self._failure is not None:
+            raise StoreError(f"the store is not writable: {self._failure}")
+        self._check_raw_offset(offset)
+        records, partial = self._raw_tail.check(offset, data)
+        try:
+            self._commit_log.append_raw(data)
+        except OSError as error:
+            self._note_error(error)
+            raise
+        self._raw_tail.partial = partial
+        for record in records:
+            self._add_replicated(record)
+
+    def _check_raw_offset(self, offset: int) -> None:
+        log = self._commit_log
+        if offset == log.end_offset:
+            return
+        if log.end_offset or offset % log.file_size:
+            raise RecordInvalid(
+                f"bytes for {offset} do not follow the log, which ends at {log.end_offset}"
+            )
+        log.begin_at(offset)
+        self._dispatcher.begin_at(offset, 0, self._queues)
+
+    def _add_replicated(self, record: ScannedRecord) -> None:
+        topic = record.topic.decode()
+        queue: ConsumeQueue | None = None
+        if record.has_entry:
+            queue = self._queues.get_or_create(topic, record.queue_id)
+        self._commit_log.mark(record.physical_offset)
+        self._appender.last_timestamp_ms = max(
+            self._appender.last_timestamp_ms, record.store_timestamp_ms
+        )
+        message = Dispatched(
+            topic,
+            record.queue_id,
+            record.queue_offset,
+            record.tags_code,
+            record.store_timestamp_ms,
+        )
+        self._dispatcher.add(queue, record.physical_offset, record.size, message)
+
+    def record_start_before(self, offset: int) -> int:
+        """The last record boundary at or before `offset`; the end of the last whole record counts as one."""
+        self.write_out()
+        return self._commit_log.record_start_before(min(offset, self._whole_end))
+
+    def truncate(self, offset: int) -> None:
+        """End the log and the queues at `offset`, durably: nothing beyond it can ever be read again.
+
+        Raises:
+            StoreError: `offset` is no record boundary, or the store has stopped.
+            OSError: a file operation failed, and the store has stopped.
+        """
+        self.write_out()
+        if self._failure is not None:
+            raise StoreError(f"the store is not writable: {self._failure}")
+        if self.record_start_before(offset) != offset:
+            raise StoreError(
+                f"{offset} is no record boundary of a log that ends at {self.end_offset}"
+            )
+        if offset == self.end_offset:
+            return
+        try:
+            self._truncate(offset)
+        except OSError as error:
+            self._failed(error)
+            raise
+
+    def _truncate(self, offset: int) -> None:
+        self._epoch += 1
+        # First, as what is appended next may be older than what is cut: the checkpoint must not vouch for it.
+        self._checkpoint.lower_to(self._time_not_after(offset))
+        self._raw_tail.partial = b""
+        self._dispatcher.drop_from(offset)
+        for queue in self._queues:
+            if queue.cut_beyond(offset):
+                self._dispatcher.touch(queue)
+        self._dispatcher.restore_next_offsets()
+        self._commit_log.cut(offset)
+        self._flush_log()
+
+    def _time_not_after(self, offset: int) -> int:
+        """A store time that is not later than that of the last record before `offset`: its file's first one."""
+        if offset <= self.min_offset:
+            return 0
+        base = offset - 1 - (offset - 1) % self._commit_log.file_size
+        header = self._commit_log.read(base, _RECORD_HEADER_SIZE)
+        return stored_at_ms(header) if len(header) == _RECORD_HEADER_SIZE else 0

@@ -1,0 +1,63 @@
+"""All consume queues of a store, by topic and queue id (RocketMQ, DefaultMessageStore.consumeQueueTable)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from system_under_test.env import Storage
+from system_under_test.store.consume_queue import ConsumeQueue
+from system_under_test.store.errors import StoreError
+
+__all__ = ["QueueTable", "is_topic_name"]
+
+# A topic names a folder, so nothing but these may ever reach a path (RocketMQ, TopicValidator).
+_TOPIC_NAME = re.compile(r"[%|a-zA-Z0-9_-]{1,127}")
+
+
+def is_topic_name(topic: str) -> bool:
+    return _TOPIC_NAME.fullmatch(topic) is not None
+
+
+class QueueTable:
+    """Finds, makes and loads consume queues. Iterates in the order in which they were made or loaded."""
+
+    __slots__ = ("_file_size", "_queues", "_root", "_storage")
+
+    def __init__(self, storage: Storage, root: str, file_size: int) -> None:
+        self._storage = storage
+        self._root = root
+        self._file_size = file_size
+        self._queues: dict[tuple[str, int], ConsumeQueue] = {}
+
+    def load(self) -> None:
+        """Find the queues on disk and check their files. Raises StoreError."""
+        for topic in sorted(self._storage.listdir(self._root)):
+            for queue_id in sorted(self._storage.listdir(f"{self._root}/{topic}")):
+                if not (is_topic_name(topic) and queue_id.isdecimal()):
+                    raise StoreError(
+                        f"{self._root}/{topic}/{queue_id} is not the folder of a consume queue"
+                    )
+                self.get_or_create(topic, int(queue_id)).files.load()
+
+    def get(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        return self._queues.get((topic, queue_id))
+
+    def get_or_create(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """The queue; a new one has no files until an entry is reserved. The topic must be a topic name."""
+        queue = self._queues.get((topic, queue_id))
+        if queue is None:
+            assert is_topic_name(topic), topic
+            queue = ConsumeQueue(self._storage, self._root, topic, queue_id, self._file_size)
+            self._queues[topic, queue_id] = queue
+        return queue
+
+    def __iter__(self) -> Iterator[ConsumeQueue]:
+        return iter(self._queues.values())
+
+    def __len__(self) -> int:
+        return len(self._queues)
+
+    def close(self) -> None:
+        for queue in self:
+            queue.files.close()

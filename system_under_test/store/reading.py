@@ -1,0 +1,169 @@
+"""Reads messages of a queue as a pull wants them (RocketMQ, DefaultMessageStore.getMessage, getOffsetInQueueByTime)."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from system_under_test.store.commit_log import CommitLog
+from system_under_test.store.consume_queue import ENTRY_SIZE, ConsumeQueue, Entry
+from system_under_test.store.record_scan import stored_at_ms
+
+__all__ = ["GetResult", "GetStatus", "QueueReader"]
+
+# RocketMQ, MessageStoreConfig: maxTransferBytes/CountOnMessageInMemory/InDisk
+_MEMORY_BYTES_MAX, _MEMORY_COUNT_MAX = 256 << 10, 32
+_DISK_BYTES_MAX, _DISK_COUNT_MAX = 64 << 10, 8
+_SCAN_BYTES_MIN = 16_000  # RocketMQ, DefaultMessageStore.getMessage: maxFilterMessageCount
+_GAP_SIZE_MAX = 4096  # records this close are read together
+_HEADER_SIZE = 88
+
+
+class GetStatus(Enum):
+    """RocketMQ, GetMessageStatus."""
+
+    FOUND = "FOUND"
+    NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
+    MESSAGE_WAS_REMOVING = "MESSAGE_WAS_REMOVING"
+    OFFSET_FOUND_NULL = "OFFSET_FOUND_NULL"
+    OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
+    OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
+    OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
+    NO_MATCHED_LOGIC_QUEUE = "NO_MATCHED_LOGIC_QUEUE"
+    NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
+
+
+class GetResult(NamedTuple):
+    """What a pull gets. `next_offset` is where the next one goes on, or the correction of a wrong offset."""
+
+    status: GetStatus
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    records: list[bytes] = []  # noqa: RUF012  never changed
+    suggest_slave: bool = False  # the reader is so far behind that a slave should serve it
+
+
+NO_QUEUE = GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
+
+
+class QueueReader:
+    """Reads entries and the records that they point to."""
+
+    __slots__ = ("_log", "_memory_bytes")
+
+    def __init__(self, log: CommitLog, memory_bytes: int) -> None:
+        self._log = log
+        self._memory_bytes = memory_bytes
+
+    def get(
+        self, queue: ConsumeQueue, offset: int, max_messages: int, tags: frozenset[int] | None
+    ) -> GetResult:
+        """Up to `max_messages` records from `offset`, of those tags codes if any are given."""
+        low, high = queue.min_offset, queue.max_offset
+        if high == 0:
+            return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, low, high)
+        if offset < low:
+            return GetResult(GetStatus.OFFSET_TOO_SMALL, low, low, high)
+        if offset == high:
+            return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, offset, low, high)
+        if offset > high:
+            return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
+        entries = queue.read(offset, max(_SCAN_BYTES_MIN // ENTRY_SIZE, max_messages))
+        if not entries:
+            return GetResult(GetStatus.OFFSET_FOUND_NULL, self._next_file(queue, offset), low, high)
+        examined, chosen = self._choose(entries, max_messages, tags)
+        records = self._read_records(chosen)
+        status = GetStatus.FOUND
+        if not records:
+            status = GetStatus.MESSAGE_WAS_REMOVING if chosen else GetStatus.NO_MATCHED_MESSAGE
+        is_behind = self._is_in_disk(entries[examined - 1])
+        return GetResult(status, offset + examined, low, high, records, is_behind)
+
+    @staticmethod
+    def _next_file(queue: ConsumeQueue, offset: int) -> int:
+        per_file = queue.files.file_size // ENTRY_SIZE
+        return offset - offset % per_file + per_file
+
+    def _is_in_disk(self, entry: Entry) -> bool:
+        return self._log.end_offset - entry.physical_offset > self._memory_bytes
+
+    def _choose(
+        self, entries: list[Entry], max_messages: int, tags: frozenset[int] | None
+    ) -> tuple[int, list[Entry]]:
+        """How many entries were looked at, and which of them to return: the first always fits."""
+        chosen: list[Entry] = []
+        size = 0
+        disk_end = self._log.end_offset - self._memory_bytes  # below: "in disk"
+        for examined, entry in enumerate(entries):
+            if chosen:
+                in_disk = entry.physical_offset < disk_end
+                size_max = _DISK_BYTES_MAX if in_disk else _MEMORY_BYTES_MAX
+                count_max = _DISK_COUNT_MAX if in_disk else _MEMORY_COUNT_MAX
+                if len(chosen) >= min(max_messages, count_max) or size + entry.size > size_max:
+                    return examined, chosen
+            if tags is None or _tag_hash(entry.tags_code) in tags:
+                chosen.append(entry)
+                size += entry.size
+        return len(entries), chosen
+
+    def _read_records(self, entries: list[Entry]) -> list[bytes]:
+        """The records of those entries that still lead to one; neighbours are read in one go."""
+        records: list[bytes] = []
+        number = 0
+        while number < len(entries):
+            start = entries[number].physical_offset
+            end = start + entries[number].size
+            last = number + 1
+            while last < len(entries) and 0 <= entries[last].physical_offset - end <= _GAP_SIZE_MAX:
+                end = entries[last].physical_offset + entries[last].size
+                last += 1
+            data = self._log.read(start, end - start)
+            for entry in entries[number:last]:
+                position = entry.physical_offset - start
+                record = data[position : position + entry.size]
+                # Files do not join: a record of the next file is not in `data`, but it begins a run of its own.
+                if len(record) < entry.size:
+                    record = self._log.read(entry.physical_offset, entry.size)
+                if _is_record(record, entry.size):
+                    records.append(record)
+            number = last
+        return records
+
+    # --- by time ---------------------------------------------------------------------------------------------------
+
+    def offset_by_time(self, queue: ConsumeQueue, timestamp_ms: int) -> int:
+        """The queue offset stored closest to `timestamp_ms`: ties go to the earlier, after the last one to the last."""
+        low, high = queue.min_offset, queue.max_offset
+        if low >= high:
+            return 0
+        while low < high:
+            middle = (low + high) // 2
+            if self.store_time(queue, middle) < timestamp_ms:
+                low = middle + 1
+            else:
+                high = middle
+        if low == queue.max_offset:
+            return low - 1
+        if low == queue.min_offset:
+            return low
+        after = self.store_time(queue, low) - timestamp_ms
+        before = timestamp_ms - self.store_time(queue, low - 1)
+        return low - 1 if after > 0 and before <= after else low
+
+    def store_time(self, queue: ConsumeQueue, offset: int) -> int:
+        """When message `offset` was stored, in milliseconds; -1 if there is no such message."""
+        entries = queue.read(offset, 1)
+        if not entries:
+            return -1
+        header = self._log.read(entries[0].physical_offset, min(entries[0].size, _HEADER_SIZE))
+        return stored_at_ms(header) if len(header) == _HEADER_SIZE else -1
+
+
+def _tag_hash(tags_code: int) -> int:
+    """The low 32 bits as Java's int: what a subscription's code set holds."""
+    return ((tags_code + 0x8000_0000) & 0xFFFF_FFFF) - 0x8000_0000
+
+
+def _is_record(record: bytes, size: int) -> bool:
+    return len(record) == size and int.from_bytes(record[:4], "big") == size

@@ -1,0 +1,194 @@
+"""Walks raw commit-log bytes record by record, and believes nothing that does not add up.
+
+The body has a checksum; topic and properties have none. A sector that a power cut took away reads as zeros, so a record
+counts only if its lengths agree, its physical offset is its position, and neither topic nor properties hold a zero.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import NamedTuple
+from zlib import crc32
+
+from system_under_test.protocol.message import MAGIC_BLANK, MAGIC_MESSAGE, tags_code
+
+__all__ = [
+    "BLANK_HEADER",
+    "BLANK_HEADER_SIZE",
+    "RecordScanner",
+    "ScanEnd",
+    "ScannedRecord",
+    "has_queue_entry",
+    "stored_at_ms",
+]
+
+BLANK_HEADER = struct.Struct(">Ii")  # remaining size, magic
+BLANK_HEADER_SIZE = 8  # RocketMQ, CommitLog.END_FILE_MIN_BLANK_LENGTH
+
+RECORD_SIZE_MIN = 91  # IPv4 hosts, no body, topic or properties
+# TOTALSIZE MAGICCODE BODYCRC QUEUEID FLAG QUEUEOFFSET PHYSICALOFFSET SYSFLAG BORNTIMESTAMP
+_FIXED = struct.Struct(">IiIiiqqiq")
+_TIMESTAMP = struct.Struct(">q")
+_LENGTH = struct.Struct(">i")
+_IPV6_BORN = 0x10
+_IPV6_STORE = 0x20
+_TRANSACTION_MASK = 0x0C
+_HAS_ENTRY = (
+    0x00,
+    0x08,
+)  # not a transaction, or a committed one; prepared and rollback have no queue entry
+_TAGS = b"\x02TAGS\x01"
+
+# A delayed message's entry holds its delivery time in place of the tags code (RocketMQ, ScheduleMessageService).
+SCHEDULE_TOPIC = b"SCHEDULE_TOPIC_XXXX"
+_DELAY = b"\x02DELAY\x01"
+_SECOND, _MINUTE, _HOUR = 1_000, 60_000, 3_600_000
+DELAY_LEVELS_MS = (
+    *(1 * _SECOND, 5 * _SECOND, 10 * _SECOND, 30 * _SECOND),
+    *(minutes * _MINUTE for minutes in (*range(1, 11), 20, 30)),
+    *(1 * _HOUR, 2 * _HOUR),
+)
+
+
+class ScannedRecord(NamedTuple):
+    """What dispatch needs of a record."""
+
+    topic: bytes
+    queue_id: int
+    queue_offset: int
+    physical_offset: int
+    size: int
+    tags_code: int
+    store_timestamp_ms: int
+    has_entry: bool
+
+
+class ScanEnd(Enum):
+    """Why a scan stopped."""
+
+    MORE = auto()  # the next record, or its first 8 bytes, are not complete
+    BAD = auto()  # what follows is not a record
+
+
+class RecordScanner:
+    """Scans commit-log bytes; keeps the codes of the tags it has met, since tags repeat and Java's hash is slow."""
+
+    __slots__ = ("_file_size", "_tags_codes")
+
+    def __init__(self, file_size: int) -> None:
+        self._file_size = file_size
+        self._tags_codes: dict[bytes, int] = {}
+
+    def scan(
+        self,
+        buffer: bytes | bytearray,
+        physical_offset: int,
+        found: Callable[[ScannedRecord], None],
+    ) -> tuple[int, ScanEnd]:
+        """Call `found` for each whole record of `buffer`, whose first byte lies at `physical_offset`.
+
+        Returns:
+            How many bytes whole records and blanks take, and why the scan stopped there.
+        """
+        position = 0
+        available = len(buffer)
+        file_size = self._file_size
+        while position + BLANK_HEADER_SIZE <= available:
+            size, magic = BLANK_HEADER.unpack_from(buffer, position)
+            room = file_size - (physical_offset + position) % file_size
+            if magic == MAGIC_MESSAGE:
+                # The writer leaves room for the blank header behind every record.
+                if not RECORD_SIZE_MIN <= size <= room - BLANK_HEADER_SIZE:
+                    return position, ScanEnd.BAD
+                if position + size > available:
+                    break
+                record = self._record(buffer, position, size, physical_offset + position)
+                if record is None:
+                    return position, ScanEnd.BAD
+                found(record)
+            elif magic != MAGIC_BLANK or size != room:
+                return position, ScanEnd.BAD
+            elif position + size > available:
+                break
+            position += size
+        return position, ScanEnd.MORE
+
+    def _record(
+        self, buffer: bytes | bytearray, position: int, size: int, physical_offset: int
+    ) -> ScannedRecord | None:
+        (_, _, body_crc, queue_id, _, queue_offset, own_offset, sys_flag, _) = _FIXED.unpack_from(
+            buffer, position
+        )
+        if own_offset != physical_offset or queue_offset < 0 or queue_id < 0:
+            return None
+        end = position + size
+        at = position + (68 if sys_flag & _IPV6_BORN else 56)
+        (store_timestamp_ms,) = _TIMESTAMP.unpack_from(buffer, at)
+        at += 40 if sys_flag & _IPV6_STORE else 28
+        if at + 7 > end:
+            return None
+        (body_size,) = _LENGTH.unpack_from(buffer, at)
+        body_at = at + 4
+        topic_at = body_at + body_size + 1
+        if body_size < 0 or topic_at + 2 > end:
+            return None
+        properties_at = topic_at + buffer[topic_at - 1] + 2
+        if properties_at > end:
+            return None
+        # The length field of the properties must name exactly what is left (RocketMQ: TOTALSIZE against the parts).
+        if (buffer[properties_at - 2] << 8) + buffer[properties_at - 1] != end - properties_at:
+            return None
+        topic = bytes(buffer[topic_at : properties_at - 2])
+        properties = b"\x02" + buffer[properties_at:end]
+        if not topic or 0 in topic or 0 in properties:
+            return None
+        if crc32(memoryview(buffer)[body_at : topic_at - 1]) & 0x7FFFFFFF != body_crc:
+            return None
+        return ScannedRecord(
+            topic,
+            queue_id,
+            queue_offset,
+            physical_offset,
+            size,
+            self._entry_code(topic, properties, store_timestamp_ms),
+            store_timestamp_ms,
+            has_queue_entry(sys_flag),
+        )
+
+    def _entry_code(self, topic: bytes, properties: bytes, store_timestamp_ms: int) -> int:
+        if topic == SCHEDULE_TOPIC:
+            level = _property(properties, _DELAY)
+            if level.isdigit() and int(level) > 0:
+                number = min(int(level), len(DELAY_LEVELS_MS))
+                return store_timestamp_ms + DELAY_LEVELS_MS[number - 1]
+        tags = _property(properties, _TAGS)
+        code = self._tags_codes.get(tags)
+        if code is None:
+            code = tags_code(tags.decode("utf-8", "replace") or None)
+            if len(self._tags_codes) < 10_000:
+                self._tags_codes[tags] = code
+        return code
+
+
+def has_queue_entry(sys_flag: int) -> bool:
+    """Whether a record of this kind belongs into its consume queue."""
+    return sys_flag & _TRANSACTION_MASK in _HAS_ENTRY
+
+
+def stored_at_ms(record: bytes) -> int:
+    """The store timestamp in the first bytes of a record (at least 88 of them)."""
+    sys_flag: int = _LENGTH.unpack_from(record, 36)[0]
+    time_ms: int = _TIMESTAMP.unpack_from(record, 68 if sys_flag & _IPV6_BORN else 56)[0]
+    return time_ms
+
+
+def _property(properties: bytes, pattern: bytes) -> bytes:
+    """The value of the last property that matches 0x02 NAME 0x01; b"" if there is none."""
+    at = properties.rfind(pattern)
+    if at < 0:
+        return b""
+    start = at + len(pattern)
+    end = properties.find(b"\x02", start)
+    return bytes(properties[start:] if end < 0 else properties[start:end])

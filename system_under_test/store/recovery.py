@@ -1,0 +1,275 @@
+"""Finds where the log ends and makes the consume queues agree with it (RocketMQ, CommitLog.recoverNormally/Abnormally).
+
+Both ways are one: choose a file to begin with, walk the records from there, cut the log at the first thing that is no
+record, rebuild every queue entry that points into the part walked. After a clean exit the walk begins at the third-last
+file; otherwise at the newest file whose first record the checkpoint calls durable, queue entries included. If what lies
+before turns out to be incomplete nevertheless, the walk begins again at the first file.
+
+Every step can be repeated: a power cut during recovery leaves a store that recovers to the same end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from system_under_test.env import Log, Storage
+from system_under_test.protocol.message import MAGIC_MESSAGE
+from system_under_test.store.checkpoint import Checkpoint
+from system_under_test.store.commit_log import CommitLog
+from system_under_test.store.consume_queue import ENTRY, ENTRY_SIZE, ConsumeQueue, Entry
+from system_under_test.store.errors import StoreError
+from system_under_test.store.flush import SyncPlan
+from system_under_test.store.queue_table import QueueTable, is_topic_name
+from system_under_test.store.record_scan import (
+    BLANK_HEADER,
+    RecordScanner,
+    ScanEnd,
+    ScannedRecord,
+    stored_at_ms,
+)
+
+__all__ = ["Recovery", "RecoveryReport"]
+
+_WINDOW_SIZE = 4 << 20
+_COPY_SIZE = 1 << 20
+_HEADER_SIZE = 88
+_FILES_AFTER_CLEAN_EXIT = 3  # RocketMQ, CommitLog.recoverNormally
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryReport:
+    """What opening a store found. `cut_bytes`: bytes beyond the last good record that were not zero."""
+
+    clean: bool
+    start_file: int  # first byte of the file where the walk began
+    end_offset: int
+    cut_bytes: int
+    messages_redispatched: int
+
+
+@dataclass(slots=True, kw_only=True)
+class _QueueTail:
+    """Entries of one queue found in the walk; the first belongs at `start`."""
+
+    start: int
+    entries: bytearray
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.entries) // ENTRY_SIZE
+
+
+class _Walk:
+    """Collects what the records from one file on say."""
+
+    def __init__(self, log: CommitLog, start: int, physic_ms: int) -> None:
+        self._log = log
+        self._physic_ms = physic_ms
+        self.start = start
+        self.end = start
+        self.last_ms = 0
+        self.doubtful_from: int | None = None  # first record that no finished flush vouches for
+        self.messages = 0
+        self.tails: dict[tuple[bytes, int], _QueueTail] = {}
+
+    def found(self, record: ScannedRecord) -> None:
+        if record.store_timestamp_ms > self.last_ms:
+            self.last_ms = record.store_timestamp_ms
+        if self.doubtful_from is None and record.store_timestamp_ms >= self._physic_ms:
+            self.doubtful_from = record.physical_offset
+        self._log.mark(record.physical_offset)
+        if record.has_entry:
+            self._add_entry(record)
+
+    def _add_entry(self, record: ScannedRecord) -> None:
+        key = (record.topic, record.queue_id)
+        tail = self.tails.get(key)
+        if tail is None:
+            tail = self.tails[key] = _QueueTail(start=record.queue_offset, entries=bytearray())
+        missing = record.queue_offset - tail.end
+        if missing > 0:
+            raise StoreError(
+                f"queue {record.topic.decode()}/{record.queue_id} has no message {tail.end}:"
+                f" the record at {record.physical_offset} is number {record.queue_offset}"
+            )
+        if (
+            missing < 0
+        ):  # a repeated queue offset; the first record keeps it (RocketMQ, ConsumeQueue)
+            return
+        tail.entries += ENTRY.pack(record.physical_offset, record.size, record.tags_code)
+        self.messages += 1
+
+
+class Recovery:
+    """Recovers one store whose files are loaded. Use once."""
+
+    def __init__(
+        self,
+        *,
+        storage: Storage,
+        commit_log: CommitLog,
+        queues: QueueTable,
+        checkpoint: Checkpoint,
+        scanner: RecordScanner,
+        log: Log,
+    ) -> None:
+        self._storage = storage
+        self._commit_log = commit_log
+        self._queues = queues
+        self._checkpoint = checkpoint
+        self._scanner = scanner
+        self._log = log
+        self.last_timestamp_ms = 0  # of the newest record
+
+    def run(self, *, clean: bool) -> RecoveryReport:
+        """Recover; afterwards everything up to the end of the log is durable. Raises StoreError, OSError."""
+        walk = self._walk(self._normal_start() if clean else self._abnormal_start())
+        first = self._commit_log.min_offset
+        if walk.start > first and not self._is_complete_before(walk):
+            self._log.warning("consume queues are incomplete, rebuilding all", start=walk.start)
+            walk = self._walk(first)
+        self.last_timestamp_ms = walk.last_ms
+        cut_bytes = self._commit_log.files.end_of_content(walk.end) - walk.end
+        # Before the log: what is appended after the cut may be older than what the checkpoint vouches for.
+        self._checkpoint.lower_to(walk.last_ms)
+        self._recover_log(walk, clean=clean)
+        for queue in self._all_queues(walk):
+            self._recover_queue(queue, walk, clean=clean)
+        return RecoveryReport(
+            clean=clean,
+            start_file=walk.start,
+            end_offset=walk.end,
+            cut_bytes=cut_bytes,
+            messages_redispatched=walk.messages,
+        )
+
+    # --- where to begin --------------------------------------------------------------------------------------------
+
+    def _normal_start(self) -> int:
+        files = self._commit_log.files.files[-_FILES_AFTER_CLEAN_EXIT:]
+        return files[0].base if files else 0
+
+    def _abnormal_start(self) -> int:
+        durable_until_ms = self._checkpoint.min_timestamp_ms
+        for mapped_file in reversed(self._commit_log.files.files):
+            header = mapped_file.file.pread(_HEADER_SIZE, 0)
+            if len(header) < _HEADER_SIZE or BLANK_HEADER.unpack_from(header)[1] != MAGIC_MESSAGE:
+                continue
+            if 0 < stored_at_ms(header) <= durable_until_ms:
+                return mapped_file.base
+        return self._commit_log.min_offset
+
+    # --- the walk --------------------------------------------------------------------------------------------------
+
+    def _walk(self, start: int) -> _Walk:
+        walk = _Walk(self._commit_log, start, self._checkpoint.physic_ms)
+        files = self._commit_log.files
+        window = _WINDOW_SIZE
+        while True:
+            data = files.read(walk.end, window)
+            consumed, reason = self._scanner.scan(data, walk.end, walk.found)
+            walk.end += consumed
+            if reason is ScanEnd.BAD or not data:
+                return walk
+            if consumed == 0:
+                if len(data) < window:  # an incomplete record at the end of a file
+                    return walk
+                window *= 2  # a record larger than the window
+
+    def _is_complete_before(self, walk: _Walk) -> bool:
+        """Whether each queue met in the walk has the entry before its first one there."""
+        for (topic, queue_id), tail in walk.tails.items():
+            queue = self._queues.get(topic.decode(), queue_id)
+            if tail.start and (
+                queue is None or not self._is_entry(queue, tail.start - 1, walk.start)
+            ):
+                return False
+        return any(queue.files.files for queue in self._queues)
+
+    # --- the log ---------------------------------------------------------------------------------------------------
+
+    def _recover_log(self, walk: _Walk, *, clean: bool) -> None:
+        log = self._commit_log
+        log.begin_at(walk.end)
+        if clean and log.files.is_blank_from(walk.end):
+            return
+        log.cut(walk.end)
+        if not log.files.files:
+            return
+        # The dead process may have seen an fsync fail, after which the page cache looks clean and the platter is not:
+        # write again what nobody vouches for, then sync whatever the walk has read.
+        if walk.doubtful_from is not None:
+            self._write_again(walk.doubtful_from, walk.end)
+        log.files.files[-1].is_new = True
+        plan = SyncPlan(self._storage)
+        plan.add(log.files.touched(walk.start, walk.end), log.files.entry_folders)
+        plan.run()
+        plan.finish()
+
+    def _write_again(self, position: int, end: int) -> None:
+        files = self._commit_log.files
+        while position < end:
+            data = files.read(position, min(_COPY_SIZE, end - position))
+            files.write(position, data)
+            position += len(data)
+
+    # --- the queues ------------------------------------------------------------------------------------------------
+
+    def _all_queues(self, walk: _Walk) -> list[ConsumeQueue]:
+        for topic, queue_id in walk.tails:
+            name = topic.decode("utf-8", "replace")
+            if not is_topic_name(name):
+                raise StoreError(
+                    f"the log holds a message of topic {name!r}, which is not a topic name"
+                )
+            self._queues.get_or_create(name, queue_id)
+        return list(self._queues)
+
+    def _recover_queue(self, queue: ConsumeQueue, walk: _Walk, *, clean: bool) -> None:
+        tail = walk.tails.get((queue.topic.encode(), queue.queue_id))
+        if tail is None:
+            queue.begin_at(self._count_entries(queue, walk.start))
+        else:
+            queue.begin_at(tail.start)
+            if clean and queue.holds(tail.entries):
+                queue.begin_at(tail.end)  # as expected: nothing to write
+            else:
+                queue.append(tail.entries)
+        if not queue.files.is_blank_from(queue.max_offset * ENTRY_SIZE):
+            queue.cut(queue.max_offset)
+        queue.correct_min(self._commit_log.min_offset)
+
+    def _count_entries(self, queue: ConsumeQueue, limit: int) -> int:
+        """The end of a queue of which nothing was met in the walk.
+
+        Its entries below `limit` are durable, so they form a prefix; what is behind it may be torn and may look like
+        an entry, so each one probed must agree with its record.
+        """
+        low = queue.files.first_offset // ENTRY_SIZE
+        high = queue.files.end_of_files // ENTRY_SIZE
+        while low < high:
+            middle = (low + high) // 2
+            if self._is_entry(queue, middle, limit):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _is_entry(self, queue: ConsumeQueue, offset: int, limit: int) -> bool:
+        """Whether entry `offset` points below `limit`, at the record that has this queue offset."""
+        entry = queue.probe(offset)
+        if entry is None or entry.physical_offset >= limit:
+            return False
+        if entry.physical_offset < self._commit_log.min_offset:
+            return True  # its record has been deleted, but the queue goes on after it
+        return self._is_record_of(queue, offset, entry)
+
+    def _is_record_of(self, queue: ConsumeQueue, offset: int, entry: Entry) -> bool:
+        found: list[ScannedRecord] = []
+        data = self._commit_log.files.read(entry.physical_offset, entry.size)
+        self._scanner.scan(data, entry.physical_offset, found.append)
+        return any(
+            (record.topic, record.queue_id, record.queue_offset, record.size)
+            == (queue.topic.encode(), queue.queue_id, offset, entry.size)
+            for record in found
+        )

@@ -1,0 +1,42 @@
+"""What the store answers (RocketMQ, PutMessageStatus and PutMessageResult, DispatchRequest)."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+__all__ = ["Dispatched", "PutResult", "PutStatus"]
+
+
+class PutStatus(Enum):
+    """Whether a message was appended. Flush and replication are judged by whoever waits for them."""
+
+    PUT_OK = "PUT_OK"
+    MESSAGE_ILLEGAL = "MESSAGE_ILLEGAL"
+    SERVICE_NOT_AVAILABLE = "SERVICE_NOT_AVAILABLE"
+
+
+class PutResult(NamedTuple):
+    """Where a message was appended; `end_offset` is where its record ends. If refused: why, and no offsets.
+
+    A named tuple as one is made for every send.
+    """
+
+    status: PutStatus
+    physical_offset: int = -1
+    size_bytes: int = 0
+    end_offset: int = -1
+    queue_offset: int = -1
+    store_timestamp_ms: int = 0
+    message_id: str = ""  # the offset message id
+    reason: str = ""
+
+
+class Dispatched(NamedTuple):
+    """One message that has become visible in its queue."""
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    tags_code: int
+    store_timestamp_ms: int
