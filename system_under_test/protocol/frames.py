@@ -1,0 +1,48 @@
+"""Bytes to frames: a 4-byte length, then that many bytes (RocketMQ: NettyDecoder)."""
+
+from __future__ import annotations
+
+LENGTH_SIZE = 4
+FRAME_SIZE_MAX = 16_777_216  # com.rocketmq.remoting.frameMaxLength; counts the length field, too
+FRAME_SIZE_MIN = 4  # the word that holds serialize type and header length
+
+
+class RemoteProtocolError(ValueError):
+    """The peer broke the protocol: the connection must be closed."""
+
+
+class FrameDecoder:
+    """Collects bytes and hands out whole frames, without their length field.
+
+    Never holds more than one unfinished frame.
+    """
+
+    def __init__(self, frame_size_max: int = FRAME_SIZE_MAX) -> None:
+        self._size_max = frame_size_max - LENGTH_SIZE
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Add what was received and return the frames that are complete now.
+
+        Raises:
+            RemoteProtocolError: a length is below 4 or above the limit.
+        """
+        buffer = self._buffer
+        buffer += data
+        frames: list[bytes] = []
+        position = 0
+        available = len(buffer)
+        while available - position >= LENGTH_SIZE:
+            start = position + LENGTH_SIZE
+            size = int.from_bytes(buffer[position:start], "big", signed=True)
+            if not FRAME_SIZE_MIN <= size <= self._size_max:
+                raise RemoteProtocolError(
+                    f"frame length {size} is outside {FRAME_SIZE_MIN}..{self._size_max}"
+                )
+            if available - start < size:
+                break
+            position = start + size
+            frames.append(bytes(buffer[start:position]))
+        if position:
+            del buffer[:position]
+        return frames
