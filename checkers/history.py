@@ -1,12 +1,32 @@
-"""What an op is, and how a history is written and read (one JSON object a line, Jepsen's keys)."""
+"""What an op is, and how a history is written and read (one JSON object a line, Jepsen's keys).
+
+A history is written as it happens, so a crash of the harness may tear its last line. Such a file is
+read up to the tear and says so (`History.torn`). Everything else that is wrong with a file is one
+HistoryError that names the line: a verdict over a history that was misread would be worth nothing.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args
+
+import orjson
 
 OpType = Literal["invoke", "ok", "fail", "info"]
 NEMESIS = -1
+
+OP_TYPES = frozenset(get_args(OpType))
+CLIENT_FUNCTIONS = frozenset({"send", "consume", "assign", "commit", "probe", "drain"})
+NEMESIS_PREFIXES = ("start_", "stop_")
+_KEYS = frozenset({"index", "time_ns", "process", "type", "f", "value", "error", "node"})
+
+T = TypeVar("T")
+
+
+class HistoryError(ValueError):
+    """A history or a file of observations cannot be read; the text is one sentence with the place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,3 +44,141 @@ class Op:
     value: dict[str, Any] = field(default_factory=dict)
     error: str | None = None  # why; only on "fail" and "info"
     node: str | None = None  # where the process runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """The ops of a file, and whether its last line was cut short."""
+
+    ops: list[Op]
+    torn: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observations:
+    """What the harness saw inside nodes, and whether the file's last line was cut short."""
+
+    records: list[dict[str, Any]]
+    torn: bool
+
+
+def encode_op(op: Op) -> bytes:
+    """Return the op as one JSON line, newline included; the same op always gives the same bytes."""
+    fields: dict[str, Any] = {
+        "index": op.index,
+        "time_ns": op.time_ns,
+        "process": op.process,
+        "type": op.type,
+        "f": op.f,
+        "value": op.value,
+    }
+    if op.error is not None:
+        fields["error"] = op.error
+    if op.node is not None:
+        fields["node"] = op.node
+    return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def write_history(path: Path, ops: Iterable[Op]) -> None:
+    """Write a whole history to `path`, replacing what is there."""
+    path.write_bytes(b"".join(map(encode_op, ops)))
+
+
+def read_history(path: Path) -> History:
+    """Read a file of ops. Raises HistoryError; a file that cannot be opened raises OSError."""
+    return decode_history(path.read_bytes(), name=path.name)
+
+
+def decode_history(data: bytes, *, name: str = "history") -> History:
+    """Read the bytes of a history. Raises HistoryError with `name` and the line number."""
+    ops, torn = _decode_lines(data, name, _decode_op)
+    _check_indices(ops, name)
+    return History(ops=ops, torn=torn)
+
+
+def read_observations(path: Path) -> Observations:
+    """Read a file of observations. Raises HistoryError; a file that is not there raises OSError."""
+    records, torn = _decode_lines(path.read_bytes(), path.name, _decode_observation)
+    return Observations(records=records, torn=torn)
+
+
+def check_function(f: str, process: int) -> None:
+    """Raise HistoryError unless `f` is known for this kind of process."""
+    if process == NEMESIS:
+        if not f.startswith(NEMESIS_PREFIXES):
+            raise HistoryError(f"f is {f!r}; the nemesis has only start_<fault> and stop_<fault>")
+    elif f not in CLIENT_FUNCTIONS:
+        raise HistoryError(f"f is {f!r}; known are {', '.join(sorted(CLIENT_FUNCTIONS))}")
+
+
+def _decode_lines(data: bytes, name: str, decode: Callable[[Any], T]) -> tuple[list[T], bool]:
+    values = []
+    *whole, tail = data.split(b"\n")
+    for number, line in enumerate(whole, start=1):
+        try:
+            values.append(decode(orjson.loads(line)))
+        except ValueError as error:
+            raise HistoryError(f"{name} line {number}: {_sentence(error)}") from error
+    # The writer ends each line with a newline, so bytes after the last one are half a line.
+    return values, bool(tail)
+
+
+def _sentence(error: ValueError) -> str:
+    if isinstance(error, orjson.JSONDecodeError):
+        return f"not JSON ({error.msg} at column {error.colno})"
+    return str(error)
+
+
+def _decode_op(fields: Any) -> Op:
+    if not isinstance(fields, dict):
+        raise HistoryError(f"an op is a JSON object, not {type(fields).__name__}")
+    if unknown := fields.keys() - _KEYS:
+        raise HistoryError(f"unknown key {min(unknown)!r}; known are {', '.join(sorted(_KEYS))}")
+    op = Op(
+        index=_typed(fields, "index", int),
+        time_ns=_typed(fields, "time_ns", int),
+        process=_typed(fields, "process", int),
+        type=_op_type(fields),
+        f=_typed(fields, "f", str),
+        value=_typed(fields, "value", dict) if "value" in fields else {},
+        error=_typed(fields, "error", str) if fields.get("error") is not None else None,
+        node=_typed(fields, "node", str) if fields.get("node") is not None else None,
+    )
+    check_function(op.f, op.process)
+    return op
+
+
+def _op_type(fields: dict[str, Any]) -> OpType:
+    value = _typed(fields, "type", str)
+    if value not in OP_TYPES:
+        raise HistoryError(f"type is {value!r}; allowed are {', '.join(get_args(OpType))}")
+    return value  # type: ignore[return-value]  # it is in OP_TYPES
+
+
+def _typed(fields: dict[str, Any], key: str, wanted: type[T]) -> T:
+    if key not in fields:
+        raise HistoryError(f"{key} is missing")
+    value = fields[key]
+    if type(value) is not wanted:  # not isinstance: true is no index
+        raise HistoryError(f"{key} is {value!r}; expected {wanted.__name__}")
+    return value
+
+
+def _decode_observation(fields: Any) -> dict[str, Any]:
+    if not isinstance(fields, dict):
+        raise HistoryError(f"an observation is a JSON object, not {type(fields).__name__}")
+    _typed(fields, "kind", str)
+    _typed(fields, "time_ns", int)
+    return fields
+
+
+def _check_indices(ops: Sequence[Op], name: str) -> None:
+    for number, op in _out_of_place(ops):
+        what = "appears twice" if op.index < number - 1 else f"follows {number - 2}"
+        raise HistoryError(
+            f"{name} line {number}: index {op.index} {what}; indices are 0, 1, 2, ..."
+        )
+
+
+def _out_of_place(ops: Sequence[Op]) -> Iterator[tuple[int, Op]]:
+    return ((number, op) for number, op in enumerate(ops, start=1) if op.index != number - 1)

@@ -1,0 +1,156 @@
+"""A history as NumPy columns: one row a message touch (a send, or one message of a delivery).
+
+Strings live in dictionaries (`Names`), rows hold small integers, so that kernels compare and index
+instead of hashing. Integers only: -1 means "not known" for ids, queues and offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from enum import IntEnum
+from typing import Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+PartitionKey = Literal["message", "queue", "broker"]
+UNKNOWN = -1
+INTERNAL_TOPICS = ("%RETRY%", "%DLQ%")  # the broker moves messages there by itself (MixAll)
+
+
+class Outcome(IntEnum):
+    """How a touch ended. A delivery is OK (consumed) or UNKNOWN (the listener failed or died)."""
+
+    OK = 0
+    WEAK = 1  # stored, but FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT or SLAVE_NOT_AVAILABLE
+    UNKNOWN = 2
+    FAILED = 3  # definitely not stored
+
+
+class QueueKey(NamedTuple):
+    """A message queue. Sorts by topic, broker name, number."""
+
+    topic: str
+    broker: str
+    queue: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Touches:
+    """Rows of one sort, all arrays of shape (rows,), int64 but for `body_ok`."""
+
+    op_index: Ints  # of the completion; of the invocation when there is none
+    invoke_index: Ints
+    time_ns: Ints  # of the completion
+    invoke_ns: Ints
+    process: Ints
+    outcome: Ints  # Outcome
+    message: Ints  # id in Names.messages; UNKNOWN when the body held no readable key
+    topic: Ints  # id in Names.topics
+    queue: Ints  # id in Names.queues; UNKNOWN for a send that nobody answered
+    group: Ints  # id in Names.groups; UNKNOWN for sends
+    queue_offset: Ints
+    physical_offset: Ints
+    tries: Ints  # attempts of a send (0: not recorded), reconsume times of a delivery
+    body_ok: Mask
+
+    def __len__(self) -> int:
+        return len(self.op_index)
+
+    def where(self, rows: Mask | Ints) -> Self:
+        """Return the chosen rows, in the order of `rows`."""
+        return type(self)(**{name: getattr(self, name)[rows] for name in _TOUCH_FIELDS})
+
+
+_TOUCH_FIELDS = tuple(field.name for field in fields(Touches))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commits:
+    """One row a queue whose offset a consumer persisted, all arrays of shape (rows,), int64."""
+
+    op_index: Ints
+    time_ns: Ints
+    process: Ints
+    group: Ints
+    queue: Ints
+    offset: Ints  # the next message the group wants
+
+    def __len__(self) -> int:
+        return len(self.op_index)
+
+    def where(self, rows: Mask | Ints) -> Self:
+        """Return the chosen rows, in the order of `rows`."""
+        return type(self)(**{name: getattr(self, name)[rows] for name in _COMMIT_FIELDS})
+
+
+_COMMIT_FIELDS = tuple(field.name for field in fields(Commits))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """The dictionaries behind the ids."""
+
+    messages: list[str]
+    topics: list[str]
+    brokers: list[str]
+    queues: list[QueueKey]
+    groups: list[str]
+    broker_of_queue: Ints  # shape (queues,)
+    topic_of_queue: Ints  # shape (queues,)
+    internal_topic: Mask  # shape (topics,): a retry or dead-letter topic
+
+    def key(self, message: int) -> str | None:
+        return None if message == UNKNOWN else self.messages[message]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """The touches of a history, or of some of its partitions."""
+
+    names: Names
+    sends: Touches
+    deliveries: Touches
+    commits: Commits
+
+    def partitions(self, key: PartitionKey, pieces: int) -> Iterator[Columns]:
+        """Cut into `pieces`, each holding whole partitions (partition id modulo pieces).
+
+        Commits belong to queues; by message they are in no piece.
+        """
+        pick = _PARTITION_IDS[key]
+        sends, deliveries = pick(self.names, self.sends), pick(self.names, self.deliveries)
+        by_queue = key != "message"
+        commits = pick(self.names, self.commits) if by_queue else np.full(len(self.commits), -1)
+        for piece in range(pieces):
+            yield Columns(
+                names=self.names,
+                sends=self.sends.where(sends % pieces == piece),
+                deliveries=self.deliveries.where(deliveries % pieces == piece),
+                commits=self.commits.where((commits % pieces == piece) & by_queue),
+            )
+
+
+def _message_ids(_names: Names, rows: Touches | Commits) -> Ints:
+    assert isinstance(rows, Touches)  # partitions() asks for no other
+    return rows.message
+
+
+def _queue_ids(_names: Names, rows: Touches | Commits) -> Ints:
+    return rows.queue
+
+
+def _broker_ids(names: Names, rows: Touches | Commits) -> Ints:
+    if not names.queues:
+        return np.full(len(rows), UNKNOWN, np.int64)
+    return np.where(rows.queue == UNKNOWN, UNKNOWN, names.broker_of_queue[rows.queue])
+
+
+_PARTITION_IDS: dict[PartitionKey, Callable[[Names, Touches | Commits], Ints]] = {
+    "message": _message_ids,
+    "queue": _queue_ids,
+    "broker": _broker_ids,
+}

@@ -1,0 +1,157 @@
+"""Holes in a commit log: a power loss may cost a suffix of the log, never something out of its middle.
+
+**log_hole**: an acknowledged copy that nobody got from its broker, excused as part of a lost suffix,
+although the log reached beyond it: a recovery observation says so, or a message that was acknowledged
+before the fault, further up in the log, has survived. That one has survived for certain when the drained
+queue goes on past its offset and the offset holds no other message.
+
+Works on copies: a retried send may have reached its readers from another broker, and yet this broker
+must not have lost what it acknowledged. Only copies with a known physical offset can be judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches
+from checkers.kernel import Context, Kernel, finding_at, nothing_missing, rows_by_id
+from checkers.placements import first_at, place_ids, placements_of
+from checkers.promises import RESYNC_NS, Hit, Loss, LossRule, judge
+from checkers.verdict import Finding, Tally
+
+
+def tally_log_holes(columns: Columns, context: Context) -> Tally:
+    """Judge the copies of whole brokers (partition key: broker)."""
+    sends = columns.sends
+    acked = sends.where((sends.outcome == Outcome.OK) & (sends.physical_offset != UNKNOWN))
+    if not len(acked) or not context.promises.any_suffix_excused():
+        return Tally(counts={"excused_copies": 0})
+    missing = ~_delivered_from_broker(columns, acked) & _passed(columns, context, acked)
+    findings: list[Finding] = []
+    excused = 0
+    for brokers, rows in rows_by_id(columns.names.broker_of_queue[acked.queue]):
+        broker = columns.names.brokers[int(brokers[0])]
+        log = _Log(columns, context, broker, acked.where(rows), missing[rows])
+        excused += len(log.excused)
+        findings.extend(log.holes())
+    return Tally.of(findings, excused_copies=excused)
+
+
+def _delivered_from_broker(columns: Columns, acked: Touches) -> Mask:
+    """Which copies somebody got from the broker that acknowledged them, shape (acked,)."""
+    brokers = columns.names.broker_of_queue
+    size = len(columns.names.brokers)
+    read = columns.deliveries.where(columns.deliveries.message != UNKNOWN)
+    delivered = np.zeros(len(columns.names.messages) * size, np.bool_)
+    delivered[read.message * size + brokers[read.queue]] = True
+    found: Mask = delivered[acked.message * size + brokers[acked.queue]]
+    return found
+
+
+def _passed(columns: Columns, context: Context, acked: Touches) -> Mask:
+    """Which copies some group has read past, shape (acked,)."""
+    passed = np.zeros(len(acked), np.bool_)
+    for group in context.facts.groups:
+        passed |= context.resolved(columns, acked, group)
+    return passed
+
+
+class _Log:
+    """The acknowledged copies in one broker's log."""
+
+    __slots__ = ("_acked", "_broker", "_columns", "_context", "_missing", "_survived", "excused")
+
+    def __init__(
+        self, columns: Columns, context: Context, broker: str, acked: Touches, missing: Mask
+    ) -> None:
+        self._columns, self._context, self._broker = columns, context, broker
+        self._acked, self._missing = acked, missing
+        self._survived: Touches | None = None
+        self.excused = [
+            (row, rule)
+            for row in np.flatnonzero(missing).tolist()
+            if (rule := context.promises.rule(broker, int(acked.invoke_ns[row]))).loss
+            is Loss.SUFFIX
+        ]
+
+    def holes(self) -> Iterator[Finding]:
+        for row, rule in self.excused:
+            if reason := self._reached_beyond(int(self._acked.physical_offset[row]), rule):
+                yield finding_at(
+                    self._columns,
+                    self._acked,
+                    row,
+                    anomaly="log_hole",
+                    judgement=judge(self._context.facts.mode, "log_hole"),
+                    detail=f"lost, and no suffix of the log: {reason}",
+                )
+
+    def _reached_beyond(self, physical_offset: int, rule: LossRule) -> str | None:
+        """Say what proves that the log kept what lies above `physical_offset`."""
+        recovered = self._recovered_end(rule.hits)
+        if recovered is not None:
+            above = recovered > physical_offset
+            return f"it was recovered up to {recovered}" if above else None
+        survivor = self._survivor_above(physical_offset, min(hit.start_ns for hit in rule.hits))
+        if survivor is None:
+            return None
+        return f"key {survivor}, further up and acknowledged before the fault, has survived"
+
+    def _recovered_end(self, hits: tuple[Hit, ...]) -> int | None:
+        """The furthest end that a damaged replica recovered to in this episode, if observed."""
+        nodes = {hit.node for hit in hits} & set(self._context.promises.holders(self._broker))
+        first_ns = min(hit.start_ns for hit in hits)
+        last_ns = max(hit.healed_ns for hit in hits) + RESYNC_NS
+        ends = [
+            int(seen["end_offset"])
+            for seen in self._context.observations
+            if seen["kind"] == "recovery" and seen["node"] in nodes and "end_offset" in seen
+            if first_ns <= seen["time_ns"] <= last_ns
+        ]
+        return max(ends) if ends else None
+
+    def _survivor_above(self, physical_offset: int, fault_ns: int) -> str | None:
+        if self._survived is None:
+            certain = ~self._missing & self._is_last_at_its_place() & self._is_below_the_end()
+            self._survived = self._acked.where(certain)
+        survived = self._survived
+        before = (survived.time_ns < fault_ns) & (survived.physical_offset > physical_offset)
+        rows = np.flatnonzero(before)
+        return self._columns.names.key(int(survived.message[rows[0]])) if len(rows) else None
+
+    def _is_last_at_its_place(self) -> Mask:
+        """Which copies share their (queue, offset) with no other message, shape (acked,)."""
+        places = placements_of(self._columns)
+        ids = place_ids(places.queue, places.offset)
+        changed = places.message != places.message[first_at(ids)]
+        shared = np.zeros(int(ids.max()) + 1, np.bool_)
+        shared[ids[changed]] = True
+        unshared = np.zeros(len(self._columns.sends), np.bool_)
+        from_send = places.from_send
+        unshared[places.row[from_send]] = ~shared[ids[from_send]]
+        # The copies of this log are rows of columns.sends, found again by their op index.
+        return unshared[_rows_of_ops(self._columns.sends, self._acked)]
+
+    def _is_below_the_end(self) -> Mask:
+        ends = np.zeros(len(self._columns.names.queues), np.int64)
+        for drain in self._context.timeline.drains.values():
+            for row, queue in enumerate(self._columns.names.queues):
+                if drain.complete and queue in drain.ends:
+                    ends[row] = max(ends[row], drain.ends[queue].max_offset)
+        return self._acked.queue_offset < ends[self._acked.queue]
+
+
+def _rows_of_ops(sends: Touches, acked: Touches) -> Ints:
+    order = np.argsort(sends.op_index, kind="stable")
+    return order[np.searchsorted(sends.op_index[order], acked.op_index)]
+
+
+LOG_HOLES = Kernel(
+    name="log_holes",
+    partition_by="broker",
+    anomalies=("log_hole",),
+    partial=tally_log_holes,
+    unknown_reason=nothing_missing,
+)

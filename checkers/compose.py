@@ -1,0 +1,150 @@
+"""Many checkers, one verdict: history, observations and facts of a run in, RunVerdict out.
+
+Each checker answers for itself: one that crashes is unknown and hides nobody else's finding. A run below
+its floors (too few acknowledgements, no fault that bit, no drain, a fault that was not healed) proves
+nothing: it may be invalid, it is never valid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from checkers.availability import LIVENESS
+from checkers.column_builder import build_columns
+from checkers.columns import Columns, Outcome
+from checkers.commit_log import LOG_HOLES
+from checkers.duplication import DUPLICATION
+from checkers.facts import FaultFacts, RunFacts
+from checkers.history import Op
+from checkers.kernel import Checker, Context, undrained
+from checkers.loss import LOSS
+from checkers.offsets import DRAINED_OFFSETS, OFFSETS
+from checkers.order import ORDER
+from checkers.promises import LossPromises
+from checkers.provenance import PROVENANCE
+from checkers.replicas import DURABLE_BEFORE_ACK, REPLICA_PREFIX
+from checkers.verdict import Finding, Validity, Verdict, combine
+
+KERNELS = (LOSS, LOG_HOLES, PROVENANCE, DUPLICATION, ORDER, OFFSETS)
+ALL_CHECKERS: tuple[Checker, ...] = (
+    *(kernel.as_checker() for kernel in KERNELS),
+    DRAINED_OFFSETS,
+    LIVENESS,
+    DURABLE_BEFORE_ACK,
+    REPLICA_PREFIX,
+)
+CLIENT_CHECKERS = tuple(checker for checker in ALL_CHECKERS if not checker.needs_observations)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunVerdict:
+    """The answer for a whole run."""
+
+    valid: Validity
+    verdicts: tuple[Verdict, ...]
+    below_floors: tuple[str, ...]  # why the run proves nothing, one sentence each
+    not_applicable: tuple[str, ...]  # checkers that have no question to this profile
+    faults_bitten: tuple[str, ...]  # fault ids
+    faults_not_bitten: tuple[str, ...]
+    counts: Mapping[str, int]  # sends by outcome, deliveries
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return all findings, violations first."""
+        found = (finding for verdict in self.verdicts for finding in verdict.findings)
+        return tuple(sorted(found, key=_severity))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "valid": self.valid,
+            "verdicts": [verdict.to_json() for verdict in self.verdicts],
+            "below_floors": list(self.below_floors),
+            "not_applicable": list(self.not_applicable),
+            "faults_bitten": list(self.faults_bitten),
+            "faults_not_bitten": list(self.faults_not_bitten),
+            "counts": dict(self.counts),
+        }
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Self:
+        """Read what to_json wrote. Raises TypeError or KeyError on other input."""
+        lists = ("below_floors", "not_applicable", "faults_bitten", "faults_not_bitten")
+        return cls(
+            valid=fields["valid"],
+            verdicts=tuple(map(Verdict.from_json, fields["verdicts"])),
+            counts=fields["counts"],
+            **{name: tuple(fields[name]) for name in lists},
+        )
+
+
+def _severity(finding: Finding) -> tuple[Any, ...]:
+    return (finding.judgement != "violation", finding.time_ns, finding.sort_key())
+
+
+def check_run(
+    ops: Sequence[Op],
+    observations: Sequence[Mapping[str, Any]],
+    facts: RunFacts,
+    checkers: Sequence[Checker] = ALL_CHECKERS,
+) -> RunVerdict:
+    """Judge a run. Raises HistoryError when the ops break the conventions of a history."""
+    columns, timeline = build_columns(ops)
+    context = Context(
+        facts=facts,
+        timeline=timeline,
+        promises=LossPromises(facts),
+        observations=observations,
+    )
+    asked = [checker for checker in checkers if checker.applies(context)]
+    verdicts = tuple(_check_safely(checker, columns, context) for checker in asked)
+    below_floors = tuple(_below_floors(columns, context))
+    floor: Validity = "unknown" if below_floors else True
+    return RunVerdict(
+        valid=combine((*(verdict.valid for verdict in verdicts), floor)),
+        verdicts=verdicts,
+        below_floors=below_floors,
+        not_applicable=tuple(checker.name for checker in checkers if checker not in asked),
+        faults_bitten=tuple(fault.fault_id for fault in facts.faults if _bit(fault)),
+        faults_not_bitten=tuple(fault.fault_id for fault in facts.faults if not _bit(fault)),
+        counts=_counts(columns),
+    )
+
+
+def _check_safely(checker: Checker, columns: Columns, context: Context) -> Verdict:
+    try:
+        return checker.check(columns, context)
+    except Exception as error:  # whatever it is: it becomes this checker's answer, in full
+        reason = f"the checker failed: {type(error).__name__}: {error}"
+        return Verdict(checker=checker.name, valid="unknown", reason=reason)
+
+
+def _below_floors(columns: Columns, context: Context) -> Iterator[str]:
+    facts, floors = context.facts, context.facts.floors
+    acked = int(np.count_nonzero(columns.sends.outcome == Outcome.OK))
+    if acked < floors.acked_min:
+        yield f"{acked} acknowledged sends; the floor is {floors.acked_min}"
+    bitten = sum(map(_bit, facts.faults))
+    if facts.faults and bitten < floors.bitten_min:
+        yield f"{bitten} of {len(facts.faults)} planned faults bit; the floor is {floors.bitten_min}"
+    missing = undrained(context)
+    if floors.drained and missing is not None:
+        torn = " (the history is torn)" if facts.torn else ""
+        yield f"not drained{torn}: {missing}"
+    for fault in facts.faults:
+        if _bit(fault) and fault.healed_ns is None and not fault.permanent:
+            yield f"fault {fault.fault_id} ({fault.kind}) was never healed"
+
+
+def _bit(fault: FaultFacts) -> bool:
+    return fault.bitten_ns is not None
+
+
+def _counts(columns: Columns) -> dict[str, int]:
+    sends = columns.sends
+    by_outcome = np.bincount(sends.outcome, minlength=len(Outcome)).tolist()
+    names = {outcome.name.lower(): by_outcome[outcome] for outcome in Outcome}
+    acked = names.pop("ok")
+    return {"sends": len(sends), "acked": acked, **names, "deliveries": len(columns.deliveries)}

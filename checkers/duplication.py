@@ -1,0 +1,176 @@
+"""Duplication: a group got a message more than once. At-least-once allows it, but not without a reason.
+
+An extra delivery is either another *copy* (another place in a log: the message was stored again) or a
+*redelivery* of the same place. A copy is explained by an ambiguous, weakly acknowledged or retried send,
+up to the number of attempts. A redelivery is explained by a listener that did not finish, by the retry
+count, by a change of owner, or by a fault nearby: offsets are persisted every few seconds only.
+
+**duplicate_unexplained** is a violation; **duplicate** (explained) is allowed and only counted. An owner
+that starts again below an offset that was committed and safely persisted is never explained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from checkers.columns import UNKNOWN, Columns, Outcome, QueueKey, Touches
+from checkers.kernel import Context, Kernel, finding_at, nothing_missing
+from checkers.promises import NS_PER_S, Damage, Judgement, judge
+from checkers.timeline import Commit
+from checkers.unrest import fault_active, fault_near
+from checkers.verdict import Finding, Tally
+
+# Consumers persist offsets every 5 s, brokers write them every 5 s, slaves copy them every 10 s.
+PERSISTED_AFTER_NS = 25 * NS_PER_S
+
+
+def tally_duplication(columns: Columns, context: Context) -> Tally:
+    """Judge the deliveries of whole messages (partition key: message)."""
+    findings = [
+        _judge_repeats(columns, context, touches)
+        for touches in _repeated(columns, columns.deliveries)
+    ]
+    return Tally.of(findings)
+
+
+def _repeated(columns: Columns, deliveries: Touches) -> Iterator[Touches]:
+    """Yield, in delivery order, what one group got of one message, when that is more than one row."""
+    groups = len(columns.names.groups)
+    cell = deliveries.message * groups + deliveries.group
+    cell[deliveries.message == UNKNOWN] = -1  # bodies without a key are not one message
+    times = np.bincount(cell + 1, minlength=1)
+    times[0] = 0
+    rows = np.flatnonzero(times[cell + 1] > 1)
+    if not len(rows):
+        return
+    rows = rows[np.lexsort((rows, deliveries.invoke_index[rows], cell[rows]))]
+    cuts = np.flatnonzero(np.diff(cell[rows])) + 1
+    for part in np.split(rows, cuts):
+        yield deliveries.where(part)
+
+
+def _judge_repeats(columns: Columns, context: Context, repeats: Touches) -> Finding:
+    reasons = [*_copies(columns, repeats), *_redeliveries(columns, context, repeats)]
+    unexplained = [reason for reason, explained in reasons if not explained]
+    anomaly = "duplicate_unexplained" if unexplained else "duplicate"
+    told = unexplained or [reason for reason, _ in reasons]
+    mode = context.facts.mode
+    return finding_at(
+        columns,
+        repeats,
+        len(repeats) - 1,
+        anomaly=anomaly,
+        judgement=judge(mode, anomaly) if unexplained else Judgement.ALLOWED,
+        detail=f"delivered {len(repeats)} times: {'; '.join(dict.fromkeys(told))}",
+        group=columns.names.groups[repeats.group[0]],
+        at_invocation=True,
+    )
+
+
+def _copies(columns: Columns, repeats: Touches) -> Iterator[tuple[str, bool]]:
+    """Judge how often the message was stored, if that is more than once."""
+    internal = columns.names.internal_topic[repeats.topic]
+    places = set(
+        zip(
+            repeats.queue[~internal].tolist(), repeats.queue_offset[~internal].tolist(), strict=True
+        )
+    )
+    if len(places) < 2:
+        return
+    sends = columns.sends
+    row = np.flatnonzero(sends.message == repeats.message[0])
+    if not len(row):
+        yield (
+            f"{len(places)} copies of a message that nobody sent",
+            True,
+        )  # a phantom, reported there
+        return
+    attempts, outcome = int(sends.tries[row[0]]), Outcome(int(sends.outcome[row[0]]))
+    yield _judge_copies(len(places), attempts, outcome)
+
+
+def _judge_copies(copies: int, attempts: int, outcome: Outcome) -> tuple[str, bool]:
+    if attempts >= copies:
+        return f"{copies} copies of a send with {attempts} attempts", True
+    if outcome is Outcome.WEAK:
+        return f"{copies} copies of a weakly acknowledged send", True
+    if attempts == 0 and outcome is not Outcome.OK:
+        return f"{copies} copies of a send whose outcome is unknown", True
+    return f"{copies} copies of a send with {attempts or 'one'} attempt(s)", False
+
+
+def _redeliveries(
+    columns: Columns, context: Context, repeats: Touches
+) -> Iterator[tuple[str, bool]]:
+    """Compare each delivery of a place with the one before it."""
+    last: dict[tuple[int, int], int] = {}
+    for row, place in enumerate(
+        zip(repeats.queue.tolist(), repeats.queue_offset.tolist(), strict=True)
+    ):
+        if place in last:
+            queue = columns.names.queues[place[0]]
+            yield _judge_redelivery(columns, context, repeats, queue, last[place], row)
+        last[place] = row
+
+
+def _judge_redelivery(
+    columns: Columns, context: Context, repeats: Touches, queue: QueueKey, before: int, row: int
+) -> tuple[str, bool]:
+    group = columns.names.groups[repeats.group[row]]
+    if repeats.outcome[before] != Outcome.OK:
+        return "the listener did not finish", True
+    if repeats.tries[row] > repeats.tries[before]:
+        return "retried by the consumer", True
+    if commit := _safe_commit(context, group, queue, repeats, row):
+        return f"owner began below offset {commit.offset}, persisted long before", False
+    if repeats.process[row] != repeats.process[before]:
+        return "the queue changed its owner", True
+    first, last = int(repeats.invoke_index[before]), int(repeats.invoke_index[row])
+    if context.timeline.ownership_between(group, queue, first, last):
+        return "the queue was assigned anew", True
+    fault = fault_near(
+        context.facts.faults, int(repeats.invoke_ns[before]), int(repeats.invoke_ns[row])
+    )
+    if fault is not None:
+        return f"offset not persisted: fault {fault.fault_id} ({fault.kind})", True
+    return "the same owner got it again, with no rebalance and no fault nearby", False
+
+
+def _safe_commit(
+    context: Context, group: str, queue: QueueKey, repeats: Touches, row: int
+) -> Commit | None:
+    """Return a commit beyond the message that the owner must have known when it took the queue."""
+    process, at = int(repeats.process[row]), int(repeats.invoke_index[row])
+    gain = context.timeline.gained_before(group, queue, process, at)
+    if gain is None:
+        return None
+    offset = int(repeats.queue_offset[row])
+    for commit in context.timeline.commits.get((group, queue), ()):
+        persisted_ns = commit.time_ns + PERSISTED_AFTER_NS
+        if (
+            commit.offset > offset
+            and persisted_ns < gain.time_ns
+            and _stays(context, queue, commit.time_ns, gain.time_ns)
+        ):
+            return commit
+    return None
+
+
+def _stays(context: Context, queue: QueueKey, committed_ns: int, until_ns: int) -> bool:
+    """Whether nothing hindered persisting an offset, and no disk was lost with it afterwards."""
+    hindered = fault_active(context.facts.faults, committed_ns, committed_ns + PERSISTED_AFTER_NS)
+    destroyed = context.promises.damaged(
+        queue.broker, at_least=Damage.DISK, since_ns=committed_ns, until_ns=until_ns
+    )
+    return hindered is None and not destroyed
+
+
+DUPLICATION = Kernel(
+    name="duplication",
+    partition_by="message",
+    anomalies=("duplicate_unexplained",),
+    partial=tally_duplication,
+    unknown_reason=nothing_missing,
+)

@@ -1,0 +1,101 @@
+"""What a campaign knows about its own run, and no history tells: profile, nodes, faults, floors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, Self
+
+from checkers.history import NEMESIS, Op
+
+Flush = Literal["sync", "async"]
+Replication = Literal["none", "async", "sync"]
+Mode = Literal["hardened", "faithful"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultFacts:
+    """One planned fault and what became of it; a time of None means that it never came to that."""
+
+    fault_id: str
+    kind: str  # "kill", "power_cut", "partition": see promises.DAMAGE_OF_FAULT
+    targets: tuple[str, ...]  # nodes
+    fired_ns: int | None = None
+    bitten_ns: int | None = None  # when it was proven to have had an effect
+    healed_ns: int | None = None
+    permanent: bool = False  # is never healed, on purpose: a disk destroyed for good
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Floors:
+    """What a run must at least have seen, or its verdict is unknown."""
+
+    acked_min: int = 1  # sends acknowledged with SEND_OK
+    bitten_min: int = 1  # faults that bit; counts only when faults were planned
+    drained: bool = True  # every group drained
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """Everything the checkers must know besides history and observations."""
+
+    flush: Flush
+    replication: Replication
+    mode: Mode = "hardened"
+    groups: Mapping[str, tuple[str, ...]]  # consumer group -> topics it must see completely
+    topics: tuple[str, ...]
+    brokers: Mapping[str, tuple[str, ...]]  # broker name -> its nodes, the master first
+    living: tuple[str, ...] | None = None  # broker names that must serve after heal; None: all
+    faults: tuple[FaultFacts, ...] = ()
+    floors: Floors = field(default_factory=Floors)
+    torn: bool = False  # the history's last line was cut short
+
+    @property
+    def living_brokers(self) -> tuple[str, ...]:
+        return tuple(sorted(self.brokers)) if self.living is None else self.living
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Self:
+        """Read what to_json wrote. Raises TypeError or KeyError on other input."""
+        return cls(
+            **{
+                **fields,
+                "groups": {group: tuple(topics) for group, topics in fields["groups"].items()},
+                "topics": tuple(fields["topics"]),
+                "brokers": {name: tuple(nodes) for name, nodes in fields["brokers"].items()},
+                "living": None if fields["living"] is None else tuple(fields["living"]),
+                "faults": tuple(map(_fault_from_json, fields["faults"])),
+                "floors": Floors(**fields["floors"]),
+            }
+        )
+
+
+def _fault_from_json(fields: Mapping[str, Any]) -> FaultFacts:
+    return FaultFacts(**{**fields, "targets": tuple(fields["targets"])})
+
+
+def faults_of(ops: Iterable[Op]) -> tuple[FaultFacts, ...]:
+    """Collect the faults that the nemesis wrote into a history, in order of first mention."""
+    found: dict[str, dict[str, Any]] = {}
+    for op in ops:
+        if op.process == NEMESIS and "fault_id" in op.value:
+            fault = found.setdefault(
+                op.value["fault_id"],
+                {"kind": op.value["kind"], "targets": tuple(op.value["targets"])},
+            )
+            fault.setdefault(f"{op.value['phase']}_ns", op.time_ns)
+    return tuple(
+        FaultFacts(
+            fault_id=fault_id,
+            kind=fault["kind"],
+            targets=fault["targets"],
+            fired_ns=fault.get("fired_ns"),
+            bitten_ns=fault.get("bitten_ns"),
+            healed_ns=fault.get("healed_ns"),
+            permanent=fault.get("permanent", False),
+        )
+        for fault_id, fault in found.items()
+    )

@@ -1,0 +1,178 @@
+"""What a checker is: a kernel over columns, or a rule over the run's few other facts.
+
+A kernel maps columns that hold whole partitions (of its own partition key) to a Tally; tallies merge;
+`finish` makes the verdict. So the same kernel runs over everything at once, over one queue at a time,
+or in many processes, and a test holds that every cut gives the same verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from checkers.columns import UNKNOWN, Columns, Ints, Mask, PartitionKey, QueueKey, Touches
+from checkers.facts import RunFacts
+from checkers.promises import Judgement, LossPromises
+from checkers.timeline import Timeline
+from checkers.verdict import Finding, Tally, Validity, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What every partition needs besides its columns: small, the same for all."""
+
+    facts: RunFacts
+    timeline: Timeline
+    promises: LossPromises
+    observations: Sequence[Mapping[str, Any]] = ()
+
+    def resolved(self, columns: Columns, sends: Touches, group: str) -> Mask:
+        """Which sends `group` must have consumed by now, shape (sends,).
+
+        A send is open while it lies at or above the committed offset of a queue that was not read to
+        its end, or when it was acknowledged after the drain.
+        """
+        low, end, committed, drained_at = _drain_columns(columns, self.timeline, group)
+        queue, offset = sends.queue, sends.queue_offset
+        passed = (offset < committed[queue]) | (offset >= end[queue])
+        return passed & (offset >= low[queue]) & (sends.op_index < drained_at[queue])
+
+
+def _drain_columns(columns: Columns, timeline: Timeline, group: str) -> tuple[Ints, ...]:
+    """Columns of shape (queues,): min, max and committed offset at the drain; the drain's op index."""
+    queues = columns.names.queues
+    table = np.zeros((4, len(queues)), np.int64)
+    for row, queue in enumerate(queues):
+        drain = timeline.drains_of(group, queue.topic)
+        if drain is None:
+            continue
+        end = drain.ends.get(queue)
+        if end is not None:
+            table[:, row] = (*end, drain.op_index)
+        elif drain.complete:
+            # Nothing is left to read, and this queue is not there: it was lost with all it held.
+            table[:, row] = (0, 0, 0, drain.op_index)
+    return tuple(table)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checker:
+    """One question to a run. `check` may raise: the composition turns that into unknown."""
+
+    name: str
+    check: Callable[[Columns, Context], Verdict]
+    applies: Callable[[Context], bool]
+    needs_observations: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """A checker that can run in pieces.
+
+    `partial` gets columns that hold whole partitions. `unknown_reason` says why a tally without any
+    violation still proves nothing; None when it does.
+    """
+
+    name: str
+    partition_by: PartitionKey
+    anomalies: tuple[str, ...]
+    partial: Callable[[Columns, Context], Tally]
+    unknown_reason: Callable[[Tally, Context], str | None]
+
+    def finish(self, tally: Tally, context: Context) -> Verdict:
+        violated = any(tally.counts.get(anomaly, 0) for anomaly in self.anomalies)
+        reason = self.unknown_reason(tally, context)
+        valid: Validity = True if reason is None else "unknown"
+        return Verdict(
+            checker=self.name,
+            valid=False if violated else valid,
+            counts=tally.counts,
+            findings=tally.findings,
+            reason=reason,
+        )
+
+    def check(self, columns: Columns, context: Context) -> Verdict:
+        return self.finish(self.partial(columns, context), context)
+
+    def check_pieces(self, columns: Columns, context: Context, pieces: int) -> Verdict:
+        """Give the verdict of `check`, computed in pieces of whole partitions."""
+        parts = columns.partitions(self.partition_by, pieces)
+        tallies = (self.partial(part, context) for part in parts)
+        return self.finish(reduce(Tally.merge, tallies, Tally()), context)
+
+    def as_checker(self) -> Checker:
+        return Checker(name=self.name, check=self.check, applies=lambda _context: True)
+
+
+def nothing_missing(_tally: Tally, _context: Context) -> str | None:
+    """For kernels whose clean tally is an answer: the anomaly did not occur in this history."""
+    return None
+
+
+def undrained(context: Context) -> str | None:
+    """Say which groups have not read their topics to the end; None when all have."""
+    missing = [
+        f"group {group} on {topic}: {_drain_state(context.timeline, group, topic)}"
+        for group, topics in sorted(context.facts.groups.items())
+        for topic in topics
+        if not ((drain := context.timeline.drains_of(group, topic)) and drain.complete)
+    ]
+    return "; ".join(missing) if missing else None
+
+
+def _drain_state(timeline: Timeline, group: str, topic: str) -> str:
+    drain = timeline.drains_of(group, topic)
+    return "never drained" if drain is None else f"not drained, lag {drain.lag}"
+
+
+def finding_at(
+    columns: Columns,
+    touches: Touches,
+    row: int,
+    *,
+    anomaly: str,
+    judgement: Judgement,
+    detail: str,
+    group: str | None = None,
+    at_invocation: bool = False,
+) -> Finding:
+    """Make a finding from a row of touches. Deliveries happen when the listener is called."""
+    queue = queue_of(columns, touches, row)
+    time_ns = touches.invoke_ns[row] if at_invocation else touches.time_ns[row]
+    return Finding(
+        anomaly=anomaly,
+        judgement=judgement,
+        op_index=int(touches.op_index[row]),
+        time_ns=int(time_ns),
+        detail=detail,
+        key=columns.names.key(int(touches.message[row])),
+        topic=columns.names.topics[touches.topic[row]],
+        broker=None if queue is None else queue.broker,
+        queue=None if queue is None else queue.queue,
+        queue_offset=_known(touches.queue_offset[row]),
+        physical_offset=_known(touches.physical_offset[row]),
+        group=group,
+    )
+
+
+def queue_of(columns: Columns, touches: Touches, row: int) -> QueueKey | None:
+    queue = int(touches.queue[row])
+    return None if queue == UNKNOWN else columns.names.queues[queue]
+
+
+def _known(value: np.int64) -> int | None:
+    return None if value == UNKNOWN else int(value)
+
+
+def rows_by_id(ids: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """Yield (ids, rows) of each id, ids ascending, rows in row order; both of shape (rows of the id,)."""
+    if not len(ids):
+        return
+    order = np.argsort(ids, kind="stable")
+    cuts = np.flatnonzero(np.diff(ids[order])) + 1
+    for rows in np.split(order, cuts):
+        yield ids[rows], rows

@@ -1,0 +1,131 @@
+"""Loss: an acknowledged message that nobody got, or that one consumer group never got.
+
+**lost**: acknowledged with SEND_OK, and no delivery to any group, although some group has passed the
+place where it was stored. **unseen**: delivered to somebody, yet never consumed by this group, although
+the group has passed it. A listener that failed or died has not consumed.
+
+Sends with another outcome than SEND_OK are never lost: weak ones may vanish, unknown ones that show up
+are *recovered*. What the kernel cannot see: a message that is delivered from another copy of a retried
+send (`log_hole` looks at copies), and messages above the committed offset of an undrained queue; those
+are *pending*, and the verdict is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from checkers.columns import UNKNOWN, Columns, Mask, Outcome, Touches
+from checkers.kernel import Context, Kernel, finding_at, queue_of, undrained
+from checkers.verdict import Finding, Tally
+
+
+def tally_loss(columns: Columns, context: Context) -> Tally:
+    """Judge the acknowledged messages of whole messages (partition key: message)."""
+    sends = columns.sends
+    acked = sends.where(sends.outcome == Outcome.OK)
+    delivered = _delivered(columns, columns.deliveries)
+    seen = delivered[acked.message]
+    pending, passed_by_any = np.zeros((2, len(acked)), np.bool_)
+    findings: list[Finding] = []
+    for group in context.facts.groups:
+        wanted = _wanted(columns, context, acked, group)
+        missed = wanted & ~_consumed(columns, group)[acked.message]
+        passed = wanted & context.resolved(columns, acked, group)
+        passed_by_any |= passed
+        pending |= missed & ~passed
+        findings.extend(_unseen(columns, context, acked, seen & missed & passed, group))
+    lost = ~seen & passed_by_any
+    findings.extend(_lost(columns, context, acked, lost))
+    pending &= ~lost
+    return Tally.of(findings, pending=int(pending.sum()), **_outcome_counts(columns, delivered))
+
+
+def _wanted(columns: Columns, context: Context, acked: Touches, group: str) -> Mask:
+    topics = columns.names.topics
+    subscribed = np.array([t in context.facts.groups[group] for t in topics], np.bool_)
+    return subscribed[acked.topic]
+
+
+def _delivered(columns: Columns, deliveries: Touches) -> Mask:
+    """Which messages occur in `deliveries`, shape (messages,)."""
+    flags = np.zeros(len(columns.names.messages) + 1, np.bool_)
+    flags[deliveries.message] = True  # UNKNOWN is -1: the spare last place
+    return flags[:-1]
+
+
+def _consumed(columns: Columns, group: str) -> Mask:
+    groups, deliveries = columns.names.groups, columns.deliveries
+    group_id = groups.index(group) if group in groups else UNKNOWN
+    consumed = (deliveries.group == group_id) & (deliveries.outcome == Outcome.OK)
+    return _delivered(columns, deliveries.where(consumed))
+
+
+def _lost(columns: Columns, context: Context, acked: Touches, lost: Mask) -> Iterator[Finding]:
+    for row in np.flatnonzero(lost).tolist():
+        yield _finding(columns, context, acked, row, "lost", "acknowledged, delivered to nobody")
+
+
+def _unseen(
+    columns: Columns, context: Context, acked: Touches, unseen: Mask, group: str
+) -> Iterator[Finding]:
+    for row in np.flatnonzero(unseen).tolist():
+        what = f"never consumed by {group}"
+        yield _finding(columns, context, acked, row, "unseen", what, group=group)
+
+
+def _finding(
+    columns: Columns,
+    context: Context,
+    acked: Touches,
+    row: int,
+    anomaly: str,
+    what: str,
+    *,
+    group: str | None = None,
+) -> Finding:
+    queue = queue_of(columns, acked, row)
+    assert queue is not None  # build_columns refuses an acknowledged send without one
+    rule = context.promises.rule(queue.broker, int(acked.invoke_ns[row]))
+    return finding_at(
+        columns,
+        acked,
+        row,
+        anomaly=anomaly,
+        judgement=rule.judgement,
+        detail=f"{what}; {context.promises.text(rule)}",
+        group=group,
+    )
+
+
+def _outcome_counts(columns: Columns, delivered: Mask) -> dict[str, int]:
+    outcome = columns.sends.outcome
+    by_outcome = np.bincount(outcome, minlength=len(Outcome)).tolist()
+    recovered = (outcome == Outcome.UNKNOWN) & delivered[columns.sends.message]
+    return {
+        "acked": by_outcome[Outcome.OK],
+        "weak": by_outcome[Outcome.WEAK],
+        "unknown": by_outcome[Outcome.UNKNOWN],
+        "failed": by_outcome[Outcome.FAILED],
+        "recovered": int(recovered.sum()),
+        "delivered": int(delivered.sum()),
+    }
+
+
+def _unknown_reason(tally: Tally, context: Context) -> str | None:
+    if reason := undrained(context):
+        return reason
+    if not tally.counts.get("acked"):
+        return "nothing was acknowledged"
+    pending = tally.counts.get("pending", 0)
+    return f"{pending} acknowledged messages came after the drain" if pending else None
+
+
+LOSS = Kernel(
+    name="loss",
+    partition_by="message",
+    anomalies=("lost", "unseen"),
+    partial=tally_loss,
+    unknown_reason=_unknown_reason,
+)

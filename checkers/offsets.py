@@ -1,0 +1,159 @@
+"""Offset sanity: a group's committed offset follows what it consumed, and nothing else.
+
+**commit_ahead**: an offset was committed beyond everything that the group had consumed from the queue by
+then: the messages in between are skipped. **commit_rewound**: one owner commits a lower offset than
+before. **commit_beyond_end**: at the drain the group's offset is higher than the queue is long, so the
+next messages will be skipped. **commit_behind**: the drain says that the lag is 0, and the offset is
+below the end of the queue.
+
+Starting points count as consumed: a group that begins at the end of a queue commits what it never read.
+The kernel takes the first commit of a queue without any delivery for such a start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from checkers.columns import Columns, Commits, Ints, Outcome, QueueKey, Touches
+from checkers.kernel import Checker, Context, Kernel, nothing_missing, rows_by_id
+from checkers.promises import Judgement, judge
+from checkers.timeline import Drain, QueueEnd
+from checkers.unrest import fault_near
+from checkers.verdict import Finding, Tally, Verdict
+
+
+def tally_commits(columns: Columns, context: Context) -> Tally:
+    """Judge the commits of whole message queues (partition key: queue)."""
+    commits, deliveries = columns.commits, columns.deliveries
+    queues = len(columns.names.queues)
+    consumed = np.flatnonzero(deliveries.outcome == Outcome.OK)
+    by_pair = {
+        int(ids[0]): consumed[rows]
+        for ids, rows in rows_by_id((deliveries.group * queues + deliveries.queue)[consumed])
+    }
+    findings: list[Finding] = []
+    for ids, rows in rows_by_id(commits.group * queues + commits.queue):
+        read = deliveries.where(by_pair.get(int(ids[0]), np.zeros(0, np.int64)))
+        findings.extend(_judge_commits(columns, context, commits.where(rows), read))
+    return Tally.of(findings, commits=len(commits))
+
+
+def _judge_commits(
+    columns: Columns, context: Context, commits: Commits, read: Touches
+) -> Iterator[Finding]:
+    """Judge what one group committed for one queue, against what it had consumed by then."""
+    commits = commits.where(np.argsort(commits.op_index, kind="stable"))
+    read = read.where(np.argsort(read.op_index, kind="stable"))
+    next_offset = _next_offset(commits, read)
+    for row in np.flatnonzero(commits.offset > next_offset).tolist():
+        detail = f"committed {commits.offset[row]}, consumed up to {next_offset[row]}"
+        yield _finding(columns, context, commits, row, "commit_ahead", detail)
+    for _, rows in rows_by_id(commits.process):
+        own = commits.where(rows)
+        for row in np.flatnonzero(np.diff(own.offset) < 0).tolist():
+            yield _judge_rewind(columns, context, own, row + 1)
+
+
+def _judge_rewind(columns: Columns, context: Context, own: Commits, row: int) -> Finding:
+    """Judge a commit of one process that is lower than the one before it, at row - 1.
+
+    A new assignment begins at the offset that the broker knows, which a fault may have set back.
+    """
+    group = columns.names.groups[int(own.group[row])]
+    queue = columns.names.queues[int(own.queue[row])]
+    since, at = int(own.op_index[row - 1]), int(own.op_index[row])
+    reset = bool(context.timeline.ownership_between(group, queue, since, at)) or fault_near(
+        context.facts.faults, int(own.time_ns[row - 1]), int(own.time_ns[row])
+    )
+    finding = _finding(
+        columns,
+        context,
+        own,
+        row,
+        "commit_rewound",
+        f"committed {own.offset[row]} after {own.offset[row - 1]}",
+    )
+    return replace(finding, judgement=Judgement.INFORMATIONAL) if reset else finding
+
+
+def _next_offset(commits: Commits, read: Touches) -> Ints:
+    """One past the highest offset consumed before each commit, shape (commits,)."""
+    consumed = np.concatenate(([0], np.maximum.accumulate(read.queue_offset + 1)))
+    before = np.searchsorted(read.op_index, commits.op_index)
+    start = commits.offset[0] if before[0] == 0 else 0
+    return np.maximum(consumed[before], start)
+
+
+def _finding(
+    columns: Columns, context: Context, commits: Commits, row: int, anomaly: str, detail: str
+) -> Finding:
+    queue = columns.names.queues[int(commits.queue[row])]
+    return Finding(
+        anomaly=anomaly,
+        judgement=judge(context.facts.mode, anomaly),
+        op_index=int(commits.op_index[row]),
+        time_ns=int(commits.time_ns[row]),
+        detail=f"{detail}, by process {commits.process[row]}",
+        topic=queue.topic,
+        broker=queue.broker,
+        queue=queue.queue,
+        queue_offset=int(commits.offset[row]),
+        group=columns.names.groups[int(commits.group[row])],
+    )
+
+
+def check_drained_offsets(_columns: Columns, context: Context) -> Verdict:
+    """Compare committed offsets with the ends of the queues, when the drain ended."""
+    drains = sorted(context.timeline.drains.items())
+    findings = [
+        finding
+        for (group, _topic), drain in drains
+        for queue, end in sorted(drain.ends.items())
+        for finding in _judge_end(context, group, queue, end, drain)
+    ]
+    tally = Tally.of(findings, drains=len(drains))
+    violated = any(name in tally.counts for name in ("commit_beyond_end", "commit_behind"))
+    return Verdict(
+        checker="drained_offsets",
+        valid=False if violated else (True if drains else "unknown"),
+        counts=tally.counts,
+        findings=tally.findings,
+        reason=None if drains else "no group was drained",
+    )
+
+
+def _judge_end(
+    context: Context, group: str, queue: QueueKey, end: QueueEnd, drain: Drain
+) -> Iterator[Finding]:
+    beyond = end.committed > end.max_offset
+    if not beyond and not (drain.complete and end.committed < end.max_offset):
+        return
+    anomaly = "commit_beyond_end" if beyond else "commit_behind"
+    yield Finding(
+        anomaly=anomaly,
+        judgement=judge(context.facts.mode, anomaly),
+        op_index=drain.op_index,
+        time_ns=drain.time_ns,
+        detail=f"committed {end.committed}, the queue ends at {end.max_offset}",
+        topic=queue.topic,
+        broker=queue.broker,
+        queue=queue.queue,
+        queue_offset=end.committed,
+        group=group,
+    )
+
+
+OFFSETS = Kernel(
+    name="offsets",
+    partition_by="queue",
+    anomalies=("commit_ahead", "commit_rewound"),
+    partial=tally_commits,
+    unknown_reason=nothing_missing,
+)
+
+DRAINED_OFFSETS = Checker(
+    name="drained_offsets", check=check_drained_offsets, applies=lambda _context: True
+)

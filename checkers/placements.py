@@ -1,0 +1,73 @@
+"""Which message was seen at which place: (message queue, queue offset) -> message.
+
+A place is known from an acknowledgement (SEND_OK or a weaker one) and from every delivery, however it
+ended. Cost grows with the number of touches, never with the size of offsets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from checkers.columns import UNKNOWN, Columns, Ints, Mask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placements:
+    """Every sighting of a message at a place; arrays of shape (sightings,), sends first."""
+
+    queue: Ints
+    offset: Ints
+    message: Ints
+    row: Ints  # in columns.sends or columns.deliveries
+    from_send: Mask
+
+
+def placements_of(columns: Columns) -> Placements:
+    sends, deliveries = columns.sends, columns.deliveries
+    placed = np.flatnonzero((sends.queue != UNKNOWN) & (sends.queue_offset != UNKNOWN))
+    read = np.flatnonzero(deliveries.message != UNKNOWN)  # an unreadable body names no message
+    return Placements(
+        queue=np.concatenate((sends.queue[placed], deliveries.queue[read])),
+        offset=np.concatenate((sends.queue_offset[placed], deliveries.queue_offset[read])),
+        message=np.concatenate((sends.message[placed], deliveries.message[read])),
+        row=np.concatenate((placed, read)),
+        from_send=np.repeat([True, False], [len(placed), len(read)]),
+    )
+
+
+def place_ids(queue: Ints, offset: Ints) -> Ints:
+    """Number the places of sightings densely, shape (sightings,); equal places get equal numbers."""
+    if not len(queue):
+        return queue
+    low = int(offset.min())
+    span = int(offset.max()) - low + 1
+    packed = queue * span + (offset - low)
+    if (int(queue.max()) + 1) * span > 4 * len(queue) + 1024:  # sparse: a table would be mostly air
+        if (int(queue.max()) + 1) * span >= 1 << 62:  # packing would overflow
+            _, offset = np.unique(offset, return_inverse=True)
+            packed = queue * (int(offset.max()) + 1) + offset
+        _, packed = np.unique(packed, return_inverse=True)
+    return packed
+
+
+def first_at(ids: Ints) -> Ints:
+    """Return for each sighting the first sighting with the same id, shape (sightings,)."""
+    size = len(ids)
+    table = np.empty(int(ids.max()) + 1 if size else 0, np.int64)
+    table[ids[::-1]] = np.arange(size - 1, -1, -1)  # the last write wins: the first sighting
+    return table[ids]
+
+
+def conflicting(places: Placements) -> tuple[Ints, Ints]:
+    """Return pairs of sightings (first, other) of two messages at one place.
+
+    One pair a place: its first sighting, and the first sighting there of another message.
+    """
+    ids = place_ids(places.queue, places.offset)
+    first = first_at(ids)
+    others = np.flatnonzero(places.message != places.message[first])
+    _, once = np.unique(ids[others], return_index=True)
+    others = others[once]
+    return first[others], others

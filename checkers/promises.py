@@ -1,0 +1,255 @@
+"""What is promised: profile x damage -> what an acknowledged message may suffer. Data first.
+
+SEND_OK is a promise, and how much of one depends on the profile (flush, replication) and on what was
+done to the nodes that hold the message. The tables below say what each node keeps and who must hold a
+message when it is acknowledged; everything else follows. A fault that did not bite excuses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, IntEnum, StrEnum
+from types import MappingProxyType
+
+from checkers.facts import FaultFacts, Flush, Mode, Replication, RunFacts
+
+NS_PER_S = 1_000_000_000
+# After its restart a replica fetches what it lacks from its peers. Until that is done (connect retry
+# 5 s, then the transfer) a fault on the peer can still destroy the only copy: one episode.
+RESYNC_NS = 10 * NS_PER_S
+FOREVER_NS = 1 << 62
+
+
+class Judgement(StrEnum):
+    """What an anomaly means under the profile of the run."""
+
+    VIOLATION = "violation"
+    ALLOWED = "allowed"
+    INFORMATIONAL = "informational"  # a documented hazard: shown, never red
+
+
+class Damage(IntEnum):
+    """What a fault destroys on a node, from nothing to everything."""
+
+    NONE = 0  # partition, pause, full disk, slow disk, clock: nothing that was acknowledged
+    PROCESS = 1  # memory of the process; the page cache stays
+    WRITE_ERROR = 2  # the dirty pages of a failed fsync (fsyncgate), then a restart
+    POWER = 3  # everything that was not fsynced
+    DISK = 4  # everything
+
+
+class Kept(IntEnum):
+    """What a damaged node still holds of the messages that it held."""
+
+    NOTHING = 0
+    PREFIX = 1  # the commit log up to some point
+    ALL = 2
+
+
+class Loss(Enum):
+    """What may happen to a message that was acknowledged with SEND_OK."""
+
+    NEVER = "it must survive"
+    SUFFIX = "it may be lost only as part of a suffix of the commit log"
+    ANY = "it may be lost"
+    HAZARD = "it may be lost (documented hazard of Apache RocketMQ 4.9)"
+
+
+DAMAGE_OF_FAULT: Mapping[str, Damage] = MappingProxyType(
+    {
+        "kill": Damage.PROCESS,
+        "disk_error": Damage.WRITE_ERROR,
+        "power_cut": Damage.POWER,
+        "cluster_power_cut": Damage.POWER,
+        "disk_lost": Damage.DISK,
+    }
+)
+
+KEPT: Mapping[tuple[Flush, Damage], Kept] = MappingProxyType(
+    {
+        ("sync", Damage.NONE): Kept.ALL,
+        ("sync", Damage.PROCESS): Kept.ALL,
+        ("sync", Damage.WRITE_ERROR): Kept.ALL,
+        ("sync", Damage.POWER): Kept.ALL,
+        ("sync", Damage.DISK): Kept.NOTHING,
+        ("async", Damage.NONE): Kept.ALL,
+        ("async", Damage.PROCESS): Kept.ALL,
+        ("async", Damage.WRITE_ERROR): Kept.PREFIX,
+        ("async", Damage.POWER): Kept.PREFIX,
+        ("async", Damage.DISK): Kept.NOTHING,
+    }
+)
+
+# SEND_OK of a synchronous master means: one slave has it, too. Which one, nobody knows.
+SLAVE_HOLDS_ACKED: Mapping[Replication, bool] = MappingProxyType(
+    {"none": False, "async": False, "sync": True}
+)
+
+LOSS_OF_KEPT: Mapping[Kept, Loss] = MappingProxyType(
+    {Kept.ALL: Loss.NEVER, Kept.PREFIX: Loss.SUFFIX, Kept.NOTHING: Loss.ANY}
+)
+
+# A restarted master of Apache RocketMQ never fetches its missing tail from a slave (bugs R02, R37).
+MASTER_REFETCHES: Mapping[Mode, bool] = MappingProxyType({"hardened": True, "faithful": False})
+
+JUDGEMENT_OF_LOSS: Mapping[Loss, Judgement] = MappingProxyType(
+    {
+        Loss.NEVER: Judgement.VIOLATION,
+        Loss.SUFFIX: Judgement.ALLOWED,
+        Loss.ANY: Judgement.ALLOWED,
+        Loss.HAZARD: Judgement.INFORMATIONAL,
+    }
+)
+
+# Anomalies that no damage excuses. What is missing here is a violation in both modes.
+JUDGEMENT: Mapping[tuple[Mode, str], Judgement] = MappingProxyType(
+    {
+        ("faithful", "replica_diverged"): Judgement.INFORMATIONAL,
+        ("faithful", "replica_ahead"): Judgement.INFORMATIONAL,
+        ("faithful", "acked_not_durable"): Judgement.INFORMATIONAL,
+    }
+)
+
+
+def judge(mode: Mode, anomaly: str) -> Judgement:
+    """Judge an anomaly that no damage excuses."""
+    return JUDGEMENT.get((mode, anomaly), Judgement.VIOLATION)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """One destructive fault on one node."""
+
+    node: str
+    damage: Damage
+    start_ns: int
+    until_ns: int  # messages sent later are not touched by it
+    healed_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossRule:
+    """What one message may suffer, and the hits that allow it (empty: none does)."""
+
+    loss: Loss
+    hits: tuple[Hit, ...]
+
+    @property
+    def judgement(self) -> Judgement:
+        return JUDGEMENT_OF_LOSS[self.loss]
+
+
+class LossPromises:
+    """Answers what a message may suffer, from its broker name and the time of its send.
+
+    Hits on replicas of one broker name count together only while the cluster could not have repaired
+    itself in between (an *episode*): losing the master's tail today and the slave's tomorrow is no
+    excuse.
+    """
+
+    __slots__ = ("_facts", "_hits", "_rules")
+
+    def __init__(self, facts: RunFacts) -> None:
+        self._facts = facts
+        self._hits = {name: _hits_on(nodes, facts.faults) for name, nodes in facts.brokers.items()}
+        self._rules: dict[tuple[str, tuple[Hit, ...]], LossRule] = {}
+
+    def rule(self, broker: str, sent_ns: int) -> LossRule:
+        """Return what a message acknowledged by `broker` may suffer; `sent_ns` is its invocation."""
+        hits = tuple(hit for hit in self._hits.get(broker, ()) if hit.until_ns >= sent_ns)
+        if (broker, hits) not in self._rules:
+            self._rules[broker, hits] = self._most_lenient(broker, hits)
+        return self._rules[broker, hits]
+
+    def text(self, rule: LossRule) -> str:
+        """Return the promise in a reader's words."""
+        facts = self._facts
+        done = ", ".join(sorted({f"{hit.damage.name.lower()} of {hit.node}" for hit in rule.hits}))
+        return (
+            f"{facts.flush} flush, {facts.replication} replication, "
+            f"{done or 'nothing destroyed'}: {rule.loss.value}"
+        )
+
+    def holders(self, broker: str) -> tuple[str, ...]:
+        """Return the nodes of which one must hold every acknowledged message of `broker`."""
+        nodes = self._facts.brokers.get(broker, ())
+        return nodes if SLAVE_HOLDS_ACKED[self._facts.replication] else nodes[:1]
+
+    def any_suffix_excused(self) -> bool:
+        """Whether this run has any message that may be lost as part of a suffix."""
+        return any(
+            KEPT[self._facts.flush, hit.damage] is Kept.PREFIX
+            for hits in self._hits.values()
+            for hit in hits
+        )
+
+    def damaged(self, broker: str, *, at_least: Damage, since_ns: int, until_ns: int) -> bool:
+        """Whether a replica of `broker` suffered such damage between the two times."""
+        return any(
+            hit.damage >= at_least and hit.until_ns >= since_ns and hit.start_ns <= until_ns
+            for hit in self._hits.get(broker, ())
+        )
+
+    def _most_lenient(self, broker: str, hits: Sequence[Hit]) -> LossRule:
+        rules = [self._rule_of_episode(broker, episode) for episode in _episodes(hits)]
+        never = LossRule(loss=Loss.NEVER, hits=tuple(hits))
+        return max(rules, key=lambda rule: _LENIENCE[rule.loss], default=never)
+
+    def _rule_of_episode(self, broker: str, hits: tuple[Hit, ...]) -> LossRule:
+        facts = self._facts
+        master, *slaves = facts.brokers[broker]
+        kept = {node: KEPT[facts.flush, _worst(node, hits)] for node in (master, *slaves)}
+        best = kept[master]
+        if SLAVE_HOLDS_ACKED[facts.replication] and slaves:
+            best = max(best, min(kept[slave] for slave in slaves))
+        loss = LOSS_OF_KEPT[best]
+        # With its disk gone the master comes back empty or not at all, and the slave serves reads.
+        refetch = kept[master] is Kept.PREFIX and best is Kept.ALL
+        if refetch and not MASTER_REFETCHES[facts.mode]:
+            loss = Loss.HAZARD
+        return LossRule(loss=loss, hits=hits)
+
+
+_LENIENCE: Mapping[Loss, int] = MappingProxyType(
+    {Loss.NEVER: 0, Loss.HAZARD: 1, Loss.SUFFIX: 2, Loss.ANY: 3}
+)
+
+
+def _worst(node: str, hits: Sequence[Hit]) -> Damage:
+    return max((hit.damage for hit in hits if hit.node == node), default=Damage.NONE)
+
+
+def _hits_on(nodes: Sequence[str], faults: Sequence[FaultFacts]) -> tuple[Hit, ...]:
+    hits = [
+        _hit(node, fault)
+        for fault in faults
+        for node in nodes
+        if node in fault.targets and fault.bitten_ns is not None
+        if DAMAGE_OF_FAULT.get(fault.kind, Damage.NONE) > Damage.NONE
+    ]
+    return tuple(sorted(hits, key=lambda hit: (hit.start_ns, hit.node)))
+
+
+def _hit(node: str, fault: FaultFacts) -> Hit:
+    assert fault.bitten_ns is not None
+    damage = DAMAGE_OF_FAULT[fault.kind]
+    start_ns = fault.bitten_ns if fault.fired_ns is None else fault.fired_ns
+    healed_ns = FOREVER_NS if fault.healed_ns is None else fault.healed_ns
+    # A power cut is an instant; a disk that fails goes on failing until it is healed.
+    lasting = damage is Damage.WRITE_ERROR
+    until_ns = healed_ns if lasting else max(start_ns, fault.bitten_ns)
+    return Hit(node=node, damage=damage, start_ns=start_ns, until_ns=until_ns, healed_ns=healed_ns)
+
+
+def _episodes(hits: Sequence[Hit]) -> list[tuple[Hit, ...]]:
+    """Cut hits, sorted by start, wherever the cluster had time to repair itself."""
+    episodes: list[list[Hit]] = []
+    whole_ns = -1  # from when on every replica is whole again
+    for hit in hits:
+        if episodes and hit.start_ns <= whole_ns:
+            episodes[-1].append(hit)
+        else:
+            episodes.append([hit])
+        whole_ns = max(whole_ns, hit.healed_ns + RESYNC_NS)
+    return [tuple(episode) for episode in episodes]

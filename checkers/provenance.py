@@ -1,0 +1,108 @@
+"""Provenance: where a delivered message came from, and whether it arrived as it was sent.
+
+**phantom**: delivered, never sent. **aborted_read**: delivered, although its send definitely failed,
+whoever read it and however that ended. **misrouted**: delivered from another topic than it was sent to,
+or from another queue than the one that acknowledged it, with one attempt only (a retry may leave a copy
+elsewhere). **corrupt**: the body is not what was sent, or holds no readable key.
+
+A corrupt body proves nothing about its key, so it is never a phantom. Retry and dead-letter topics are
+where the broker itself moves messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches
+from checkers.kernel import Context, Kernel, finding_at, nothing_missing
+from checkers.promises import judge
+from checkers.verdict import Finding, Tally
+
+NEVER_SENT = -1
+
+
+def tally_provenance(columns: Columns, context: Context) -> Tally:
+    """Judge the deliveries of whole messages (partition key: message)."""
+    delivered = columns.deliveries
+    corrupt = ~delivered.body_ok | (delivered.message == UNKNOWN)
+    readable = np.flatnonzero(~corrupt)
+    message = delivered.message[readable]
+    outcome = _by_message(columns, columns.sends.outcome, NEVER_SENT)[message]
+    findings = [
+        *_findings(columns, context, np.flatnonzero(corrupt), "corrupt"),
+        *_first_findings(columns, context, readable[outcome == NEVER_SENT], "phantom"),
+        *_first_findings(columns, context, readable[outcome == Outcome.FAILED], "aborted_read"),
+        *_first_findings(columns, context, _misrouted(columns, readable, outcome), "misrouted"),
+    ]
+    return Tally.of(findings, deliveries=len(delivered))
+
+
+def _by_message(columns: Columns, values: Ints, missing: int) -> Ints:
+    """Spread a column of sends over messages, shape (messages,)."""
+    spread = np.full(len(columns.names.messages), missing, np.int64)
+    spread[columns.sends.message] = values
+    return spread
+
+
+def _misrouted(columns: Columns, readable: Ints, outcome: Ints) -> Ints:
+    delivered, sends = columns.deliveries, columns.sends
+    message = delivered.message[readable]
+    topic = delivered.topic[readable]
+    sent_to = _by_message(columns, sends.topic, UNKNOWN)[message]
+    wrong_topic = (sent_to != topic) & (outcome != NEVER_SENT)
+    attempts = _by_message(columns, sends.tries, 0)[message]
+    acked_by = _by_message(columns, sends.queue, UNKNOWN)[message]
+    placed = (acked_by != UNKNOWN) & (attempts == 1)
+    wrong_queue = placed & (acked_by != delivered.queue[readable])
+    moved_by_broker = columns.names.internal_topic[topic]
+    wrong: Mask = (wrong_topic | wrong_queue) & ~moved_by_broker & (outcome != Outcome.FAILED)
+    return readable[wrong]
+
+
+def _first_findings(
+    columns: Columns, context: Context, rows: Ints, anomaly: str
+) -> Iterator[Finding]:
+    """Report each message once, at its first delivery of this sort."""
+    _, first = np.unique(columns.deliveries.message[rows], return_index=True)
+    return _findings(columns, context, rows[first], anomaly)
+
+
+def _findings(columns: Columns, context: Context, rows: Ints, anomaly: str) -> Iterator[Finding]:
+    delivered = columns.deliveries
+    for row in rows.tolist():
+        yield finding_at(
+            columns,
+            delivered,
+            row,
+            anomaly=anomaly,
+            judgement=judge(context.facts.mode, anomaly),
+            detail=_detail(columns, delivered, row, anomaly),
+            group=columns.names.groups[delivered.group[row]],
+            at_invocation=True,
+        )
+
+
+def _detail(columns: Columns, delivered: Touches, row: int, anomaly: str) -> str:
+    if anomaly == "misrouted":
+        sent = np.flatnonzero(columns.sends.message == delivered.message[row])[0]
+        queue = columns.sends.queue[sent]
+        topic = columns.names.topics[columns.sends.topic[sent]]
+        return f"sent to {columns.names.queues[queue] if queue != UNKNOWN else topic}"
+    return _DETAIL[anomaly]
+
+
+_DETAIL = {
+    "corrupt": "the delivered body is not the one that was sent",
+    "phantom": "delivered, but nobody sent it",
+    "aborted_read": "delivered, although its send failed for certain",
+}
+
+PROVENANCE = Kernel(
+    name="provenance",
+    partition_by="message",
+    anomalies=("phantom", "aborted_read", "misrouted", "corrupt"),
+    partial=tally_provenance,
+    unknown_reason=nothing_missing,
+)

@@ -1,0 +1,158 @@
+"""What the harness saw inside nodes: copies at the moment of the acknowledgement, and replicas at the end.
+
+**acked_not_durable**: when SEND_OK reached the producer, fewer nodes held the message safely than the
+profile promises, even if every node that could not be observed held it. **replica_diverged**: after the
+run a slave's log differs from its master's within what both have. **replica_ahead**: a slave has more
+than its master; then it is no prefix.
+
+An observation that nobody made is 'not observed': unknown, never green.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from checkers.columns import Columns, Outcome
+from checkers.facts import Flush, Replication
+from checkers.kernel import Checker, Context, finding_at
+from checkers.promises import judge
+from checkers.verdict import Finding, Tally, Verdict
+
+NOT_OBSERVED = "not observed"
+# (on disk, at least in memory): how many nodes must hold a message that is acknowledged with SEND_OK.
+COPIES_PROMISED: Mapping[tuple[Flush, Replication], tuple[int, int]] = {
+    ("sync", "none"): (1, 1),
+    ("sync", "async"): (1, 1),
+    ("sync", "sync"): (2, 2),
+    ("async", "none"): (0, 1),
+    ("async", "async"): (0, 1),
+    ("async", "sync"): (0, 2),
+}
+
+
+def check_durable_before_ack(columns: Columns, context: Context) -> Verdict:
+    """Compare each observed acknowledgement with the copies that the profile promises."""
+    rows = _acked_rows(columns)
+    findings, proven, unclear = [], 0, 0
+    for seen in context.observations:
+        if seen["kind"] != "ack_durability" or seen["key"] not in rows:
+            continue
+        row = rows[seen["key"]]
+        missing = _missing_copies(columns, context, row, seen, hidden=len(seen["unobserved"]))
+        if missing is not None:
+            findings.append(_not_durable(columns, context, row, missing))
+        elif _missing_copies(columns, context, row, seen, hidden=0) is None:
+            proven += 1
+        else:
+            unclear += 1
+    counts = {"acks": len(rows), "acks_proven": proven, "acks_unclear": unclear}
+    return _verdict("durable_before_ack", findings, counts, observed=proven > 0)
+
+
+def _acked_rows(columns: Columns) -> dict[str, int]:
+    names, sends = columns.names, columns.sends
+    acked = (sends.outcome == Outcome.OK).nonzero()[0].tolist()
+    return {names.messages[sends.message[row]]: row for row in acked}
+
+
+def _missing_copies(
+    columns: Columns, context: Context, row: int, seen: Mapping[str, Any], *, hidden: int
+) -> str | None:
+    """Say which copies are missing if `hidden` more nodes hold the message; None: enough."""
+    facts = context.facts
+    broker = columns.names.queues[columns.sends.queue[row]].broker
+    replicas = len(facts.brokers.get(broker, ()))
+    on_disk, held = COPIES_PROMISED[facts.flush, facts.replication]
+    durable = set(seen["durable_on"])
+    cached = durable | set(seen["cached_on"])
+    if len(durable) + hidden < min(on_disk, max(replicas, 1)):
+        return f"on disk of {_nodes(durable)}, promised on {min(on_disk, replicas)}"
+    if len(cached) + hidden < min(held, max(replicas, 1)):
+        return f"held by {_nodes(cached)}, promised on {min(held, replicas)}"
+    return None
+
+
+def _nodes(nodes: set[str]) -> str:
+    return ", ".join(sorted(nodes)) or "no node"
+
+
+def _not_durable(columns: Columns, context: Context, row: int, missing: str) -> Finding:
+    facts = context.facts
+    return finding_at(
+        columns,
+        columns.sends,
+        row,
+        anomaly="acked_not_durable",
+        judgement=judge(facts.mode, "acked_not_durable"),
+        detail=f"{facts.flush} flush, {facts.replication} replication: {missing} when acknowledged",
+    )
+
+
+def check_replica_prefix(_columns: Columns, context: Context) -> Verdict:
+    """Judge the last comparison of each pair of replicas."""
+    last: dict[tuple[str, str, str], Mapping[str, Any]] = {}
+    for seen in context.observations:
+        if seen["kind"] == "replica":
+            last[seen["broker_name"], seen["master"], seen["slave"]] = seen
+    findings = [finding for seen in last.values() for finding in _judge_replica(context, seen)]
+    compared = {broker_name for broker_name, _, _ in last}
+    missing = sorted(_replicated(context) - compared)
+    counts = {"replicas": len(last)}
+    return _verdict("replica_prefix", findings, counts, observed=bool(last) and not missing)
+
+
+def _replicated(context: Context) -> set[str]:
+    return {name for name, nodes in context.facts.brokers.items() if len(nodes) > 1}
+
+
+def _judge_replica(context: Context, seen: Mapping[str, Any]) -> Iterator[Finding]:
+    if seen["first_difference"] is not None:
+        detail = f"{seen['slave']} differs from {seen['master']} from {seen['first_difference']} on"
+        yield _replica_finding(context, seen, "replica_diverged", detail, seen["first_difference"])
+    elif seen["slave_end"] > seen["master_end"]:
+        detail = f"{seen['slave']} ends at {seen['slave_end']}, {seen['master']} before that"
+        yield _replica_finding(context, seen, "replica_ahead", detail, seen["master_end"])
+
+
+def _replica_finding(
+    context: Context, seen: Mapping[str, Any], anomaly: str, detail: str, offset: int
+) -> Finding:
+    return Finding(
+        anomaly=anomaly,
+        judgement=judge(context.facts.mode, anomaly),
+        op_index=-1,
+        time_ns=seen["time_ns"],
+        detail=detail,
+        broker=seen["broker_name"],
+        physical_offset=offset,
+    )
+
+
+def _verdict(
+    checker: str, findings: list[Finding], counts: Mapping[str, int], *, observed: bool
+) -> Verdict:
+    tally = Tally.of(findings, **counts)
+    violated = any(finding.judgement == "violation" for finding in findings)
+    return Verdict(
+        checker=checker,
+        valid=False if violated else (True if observed else "unknown"),
+        counts=tally.counts,
+        findings=tally.findings,
+        reason=None if observed else NOT_OBSERVED,
+    )
+
+
+DURABLE_BEFORE_ACK = Checker(
+    name="durable_before_ack",
+    check=check_durable_before_ack,
+    applies=lambda _context: True,
+    needs_observations=True,
+)
+
+REPLICA_PREFIX = Checker(
+    name="replica_prefix",
+    check=check_replica_prefix,
+    applies=lambda context: bool(_replicated(context)),
+    needs_observations=True,
+)

@@ -1,0 +1,94 @@
+"""The few ops of a history that touch no message: commits, assignments, drains, probes."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from checkers.columns import QueueKey
+from checkers.history import OpType
+
+
+class Commit(NamedTuple):
+    """A consumer persisted the offset of one queue: the next message it wants."""
+
+    op_index: int
+    time_ns: int
+    process: int
+    offset: int
+
+
+class Ownership(NamedTuple):
+    """A process gained or lost one queue."""
+
+    op_index: int
+    time_ns: int
+    process: int
+    change: Literal["gained", "lost"]
+
+
+class QueueEnd(NamedTuple):
+    """Where one queue and one group's offset stood when the drain ended."""
+
+    min_offset: int
+    max_offset: int  # one past the last message
+    committed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """The last drain of a group on a topic. `complete`: the lag reached 0 within the bound."""
+
+    op_index: int
+    time_ns: int
+    complete: bool
+    lag: int
+    ends: Mapping[QueueKey, QueueEnd]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """One send after heal that asks whether a broker serves."""
+
+    op_index: int
+    time_ns: int
+    broker: str
+    type: OpType
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """Ops that touch no message, each list in history order."""
+
+    commits: Mapping[tuple[str, QueueKey], Sequence[Commit]]  # by group and queue
+    ownership: Mapping[tuple[str, QueueKey], Sequence[Ownership]]  # by group and queue
+    assignments: Mapping[int, Sequence[int]]  # process -> op indices of its assign ops
+    drains: Mapping[tuple[str, str], Drain]  # by group and topic
+    probes: Sequence[Probe]
+
+    def drains_of(self, group: str, topic: str) -> Drain | None:
+        return self.drains.get((group, topic))
+
+    def ownership_between(
+        self, group: str, queue: QueueKey, after: int, until: int
+    ) -> Sequence[Ownership]:
+        """Changes of owner with op_index in after+1..until."""
+        changes = self.ownership.get((group, queue), ())
+        first = bisect_right(changes, after, key=lambda change: change.op_index)
+        return changes[first : bisect_right(changes, until, key=lambda change: change.op_index)]
+
+    def gained_before(
+        self, group: str, queue: QueueKey, process: int, before: int
+    ) -> Ownership | None:
+        """The latest gain of `queue` by `process` before op index `before`."""
+        changes = self.ownership.get((group, queue), ())
+        last = bisect_left(changes, before, key=lambda change: change.op_index)
+        gains = (
+            change
+            for change in reversed(changes[:last])
+            if change.process == process and change.change == "gained"
+        )
+        return next(gains, None)

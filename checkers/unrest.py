@@ -1,0 +1,31 @@
+"""When a run was at rest: which faults were active, as far as consumers could feel them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from checkers.facts import FaultFacts
+from checkers.promises import FOREVER_NS, NS_PER_S
+
+# How long after a fault an owner may still stumble: a rejected offset is corrected after 10 s.
+SETTLED_AFTER_NS = 30 * NS_PER_S
+
+
+def fault_active(faults: Sequence[FaultFacts], first_ns: int, last_ns: int) -> FaultFacts | None:
+    """Return a fault that bit and was active at some time between the two."""
+    active = (
+        fault
+        for fault in faults
+        if fault.bitten_ns is not None and _start_ns(fault, fault.bitten_ns) <= last_ns
+        if (FOREVER_NS if fault.healed_ns is None else fault.healed_ns) >= first_ns
+    )
+    return next(active, None)
+
+
+def fault_near(faults: Sequence[FaultFacts], first_ns: int, last_ns: int) -> FaultFacts | None:
+    """Like fault_active, and count a fault that healed shortly before."""
+    return fault_active(faults, first_ns - SETTLED_AFTER_NS, last_ns)
+
+
+def _start_ns(fault: FaultFacts, bitten_ns: int) -> int:
+    return bitten_ns if fault.fired_ns is None else fault.fired_ns
