@@ -15,7 +15,12 @@ from typing import cast
 
 from system_under_test.env import Log
 from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import RemotingCommand, decode_command
+from system_under_test.protocol.command import (
+    ONEWAY_FLAG,
+    RESPONSE_FLAG,
+    RemotingCommand,
+    decode_command,
+)
 from system_under_test.protocol.frames import FrameDecoder, RemoteProtocolError
 from system_under_test.remoting.address import format_address
 from system_under_test.remoting.errors import RemotingClosed, RemotingError, RemotingTimeout
@@ -28,9 +33,6 @@ CLOSE_TIMEOUT_S = 5.0  # a closing connection gets this long to deliver what it 
 REMARK_LENGTH_MAX = 1024  # characters of an error text that go back to the peer
 OPAQUE_MAX = 0x7FFFFFFF
 PAUSE_S = 1.0  # a timer that is this late means that the process itself stood still
-
-RESPONSE_FLAG = 1
-ONEWAY_FLAG = 2
 
 # A handler answers at once, or returns None and answers later through `connection.send`, or never.
 Handler = Callable[["Connection", RemotingCommand], RemotingCommand | None]
@@ -127,7 +129,11 @@ class Connection(asyncio.Protocol):
             return
         command.opaque = self._next_opaque()
         self._pending.add(command.opaque, request)
-        self.send(command)
+        try:
+            self.send(command)
+        except Exception as error:  # the command cannot be encoded: that is for its caller alone
+            self._pending.discard(command.opaque)
+            request.fail(error)
 
     def invoke_oneway(self, command: RemotingCommand) -> None:
         """Send a request that nobody answers."""
@@ -204,11 +210,14 @@ class Connection(asyncio.Protocol):
         """Answer one request. Whatever the handler raises is the answer to this request only."""
         try:
             response = self._handler(self, request) if self._handler else not_supported(request)
+            self._answer(request, response)
         except Exception as error:
             # A ValueError is about what the peer sent, and the peer is told; anything else is about us.
             if not isinstance(error, ValueError):
                 self._log.error("request failed", code=request.code, error=describe(error))
-            response = failed(request, error)
+            self._answer(request, failed(request, error))
+
+    def _answer(self, request: RemotingCommand, response: RemotingCommand | None) -> None:
         if response is not None and not request.flag & ONEWAY_FLAG:
             self.send(response)
 

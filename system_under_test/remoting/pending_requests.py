@@ -37,7 +37,7 @@ class PendingRequest:
         self.future = future
         self.closes = closes
 
-    def fail(self, error: RemotingError) -> None:
+    def fail(self, error: Exception) -> None:
         if not self.future.done():
             self.future.set_exception(error)
 
@@ -71,6 +71,10 @@ class PendingRequests:
         request = self._requests.pop(response.opaque, None)
         if request is not None and not request.future.done():
             request.future.set_result(response)
+
+    def discard(self, opaque: int) -> None:
+        """Forget a request that was not sent after all."""
+        self._requests.pop(opaque, None)
 
     def take_all(self) -> list[PendingRequest]:
         """Remove and return the requests that still wait, oldest first."""

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from system_under_test.protocol.command import RemotingCommand, decode_command
 from system_under_test.protocol.frames import FrameDecoder
 
 
-class ManualLoop(asyncio.AbstractEventLoop):
-    """Timers and callbacks, no sockets. `advance` is the only thing that runs them."""
+class ManualLoop:
+    """The part of an event loop that needs no sockets. `advance` is the only thing that runs callbacks."""
 
     def __init__(self) -> None:
         self.now_s = 1000.0
         self.timers: list[asyncio.TimerHandle] = []
         self._soon: list[asyncio.Handle] = []
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """This loop, for those who ask for a whole one."""
+        return cast(asyncio.AbstractEventLoop, self)
 
     def time(self) -> float:
         return self.now_s
@@ -28,12 +33,12 @@ class ManualLoop(asyncio.AbstractEventLoop):
         raise context["exception"]
 
     def create_future(self) -> asyncio.Future[Any]:
-        return asyncio.Future(loop=self)
+        return asyncio.Future(loop=self.loop)
 
     def call_soon(
         self, callback: Callable[..., object], *args: Any, context: Any = None
     ) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self, context)
+        handle = asyncio.Handle(callback, args, self.loop, context)
         self._soon.append(handle)
         return handle
 
@@ -45,7 +50,7 @@ class ManualLoop(asyncio.AbstractEventLoop):
     def call_at(
         self, when: float, callback: Callable[..., object], *args: Any, context: Any = None
     ) -> asyncio.TimerHandle:
-        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        handle = asyncio.TimerHandle(when, callback, args, self.loop, context)
         self.timers.append(handle)
         return handle
 

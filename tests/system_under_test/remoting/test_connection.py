@@ -31,7 +31,7 @@ class Wire:
         self.log = MemoryLog()
         self.closes = 0
         self.connection = Connection(
-            key=1, loop=self.loop, log=self.log, handler=handler, on_close=self._closed
+            key=1, loop=self.loop.loop, log=self.log, handler=handler, on_close=self._closed
         )
         self.transport = MemoryTransport(self.loop, self.connection)
         self.connection.connection_made(self.transport)
@@ -244,6 +244,26 @@ def test_oneway_requests_say_so() -> None:
     wire.connection.invoke_oneway(request())
     wire.loop.turn()
     assert [command.is_oneway for command in wire.transport.commands()] == [True]
+
+
+def unencodable(code: int = 105) -> RemotingCommand:
+    return RemotingCommand.request(code, {"topic": "x" * (1 << 24)})
+
+
+def test_a_request_that_cannot_be_encoded_fails_alone() -> None:
+    wire = Wire()
+    future, other = wire.connection.invoke_nowait(unencodable(), 3.0), wire.invoke()
+    assert isinstance(future.exception(), ValueError)
+    assert (other.done(), wire.connection.closed) == (False, False)
+
+
+def test_a_response_that_cannot_be_encoded_is_code_1() -> None:
+    def handler(connection: Connection, command: RemotingCommand) -> RemotingCommand:
+        return RemotingCommand.response(command, 0, ext_fields=unencodable().ext_fields)
+
+    wire = Wire(handler)
+    wire.receive(request())
+    assert [answer.code for answer in wire.transport.commands()] == [ResponseCode.SYSTEM_ERROR]
 
 
 # Ending
