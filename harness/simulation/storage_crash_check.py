@@ -1,0 +1,79 @@
+"""Compares the files and the answers of a recovered store with the model of a storage crash cycle."""
+
+from __future__ import annotations
+
+from harness.simulation.disk import SimDisk
+from harness.simulation.storage_crash_model import LogModel, PromiseBroken, QueueKey
+from harness.simulation.storage_crash_plan import QUEUES, ROOT
+from system_under_test.store.message_store import MessageStore
+from system_under_test.store.reading import GetStatus
+
+__all__ = ["StoreComparison"]
+
+_LOG_FOLDER = f"{ROOT}/commitlog/"
+_QUEUE_FOLDER = f"{ROOT}/consumequeue/"
+
+
+class StoreComparison:
+    """Reads the files below the store: what it believes of itself is no evidence."""
+
+    def __init__(self, disk: SimDisk, model: LogModel, log_file_size: int) -> None:
+        self._disk = disk
+        self._model = model
+        self._log_file_size = log_file_size
+
+    def check(self, store: MessageStore) -> None:
+        """The log is what was put, the queues agree with it, the store answers so. Raises PromiseBroken."""
+        end = store.end_offset
+        if store.flushed_offset != end:
+            raise PromiseBroken(f"recovered to {end}, but flushed only {store.flushed_offset}")
+        self._model.check_log(end, self.read_log)
+        self._check_nothing_beyond(end)
+        for queue in QUEUES:
+            self._check_queue_file(queue)
+            self._check_queue_answers(queue, store)
+
+    def files(self) -> dict[str, bytes]:
+        """Log and queue files, without those that hold nothing: they may be made and dropped at will."""
+        return {
+            path: content
+            for path, content in self._disk.snapshot().items()
+            if path.startswith((_LOG_FOLDER, _QUEUE_FOLDER)) and content.strip(b"\0")
+        }
+
+    def read_log(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes of the commit-log file that holds `offset`; b"" if there is none."""
+        base = offset - offset % self._log_file_size
+        path = f"{_LOG_FOLDER}{base:020d}"
+        return self._disk.read_cached(path, offset - base, size) if self._disk.exists(path) else b""
+
+    def _check_nothing_beyond(self, end: int) -> None:
+        base = end - end % self._log_file_size
+        while rest := self.read_log(max(base, end), self._log_file_size):
+            if rest.strip(b"\0"):
+                raise PromiseBroken(f"bytes of an older record lie beyond the end {end}")
+            base += self._log_file_size
+
+    def _check_queue_file(self, queue: QueueKey) -> None:
+        folder = f"{_QUEUE_FOLDER}{queue[0]}/{queue[1]}"
+        names = sorted(self._disk.listdir(folder)) if self._disk.exists(folder) else []
+        content = b"".join(self._disk.read_cached(f"{folder}/{name}") for name in names)
+        expected = self._model.entries(queue)
+        if content[: len(expected)] != expected:
+            raise PromiseBroken(f"consume queue {queue} does not agree with the log")
+        if content[len(expected) :].strip(b"\0"):
+            raise PromiseBroken(f"consume queue {queue} has stale entries beyond its end")
+
+    def _check_queue_answers(self, queue: QueueKey, store: MessageStore) -> None:
+        expected = self._model.records(queue)
+        bounds = store.queue_bounds(*queue)
+        if bounds != (0, len(expected)):
+            raise PromiseBroken(f"consume queue {queue} is {bounds}, not (0, {len(expected)})")
+        found: list[bytes] = []
+        while len(found) < len(expected):
+            answer = store.get(*queue, len(found), 32, None)
+            if answer.status is not GetStatus.FOUND or answer.next_offset <= len(found):
+                raise PromiseBroken(f"{queue} offset {len(found)} answers {answer.status}")
+            found += answer.records
+        if found != expected:
+            raise PromiseBroken(f"{queue} does not give back what was put")

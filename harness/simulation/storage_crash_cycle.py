@@ -1,0 +1,288 @@
+"""One cycle of the storage crash test: a store on a small simulated disk lives, dies and is compared with its model.
+
+A cycle is a row of lives. A life opens the store, puts, flushes and dispatches at seeded moments and ends by a power
+cut inside some disk operation (also inside recovery or a clean close), by a power cut between two, by the death of the
+process (the page cache survives), or by a clean close. After each death the files and the answers of the recovered
+store must agree with the model, and a second recovery must change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from harness.simulation.disk import DiskOptions, PowerCut, SimDisk
+from harness.simulation.storage_crash_check import StoreComparison
+from harness.simulation.storage_crash_model import LogModel, PromiseBroken
+from harness.simulation.storage_crash_plan import (
+    BODY_SIZE_MAX,
+    DEATHS,
+    FILLING,
+    LOG_FILES_MIN,
+    PUTS_MIN,
+    QUEUES,
+    ROOT,
+    CycleClock,
+    CycleCounts,
+    CyclePlan,
+    Death,
+    SilentLog,
+)
+from system_under_test.env import Storage
+from system_under_test.protocol.message import Message
+from system_under_test.store.config import StoreConfig
+from system_under_test.store.message_store import MessageStore
+from system_under_test.store.results import PutStatus
+
+WrapStorage = Callable[[Storage], Storage]
+
+
+class Cycle:
+    """Runs one seed. `wrap` may put a faulty layer between store and disk, to see that the test can fail."""
+
+    def __init__(self, seed: int, *, wrap: WrapStorage | None = None) -> None:
+        self.random = Random(f"storage crash {seed}")
+        self.plan = CyclePlan.draw(self.random)
+        self.counts = CycleCounts(cycles=1)
+        self._clock = CycleClock()
+        self._disk = SimDisk(
+            random=Random(f"storage crash disk {seed}"),
+            now_ns=self._clock.monotonic_ns,
+            charge=self._charge,
+            options=DiskOptions(
+                total_bytes=16 << 20,
+                failed_sync_keeps_cache=self.plan.failed_sync_keeps_cache,
+            ),
+        )
+        self._storage: Storage = wrap(self._disk) if wrap else self._disk
+        self._model = LogModel(self.plan.log_file_size)
+        self._comparison = StoreComparison(self._disk, self._model, self.plan.log_file_size)
+        self._store = self._new_store()
+        self._message_number = 0
+
+    def run(self) -> CycleCounts:
+        """Raises PromiseBroken, or whatever the store raises when nothing but crashes happened to it."""
+        self._recover()
+        for _ in range(self.plan.lives):
+            self._live()
+            self._recover()
+            self._check_recovery_is_stable()
+        counters = self._disk.counters
+        self.counts.bytes_lost = counters.bytes_lost
+        self.counts.sectors_torn = counters.sectors_torn
+        self.counts.entries_lost = counters.entries_lost
+        self.counts.power_cuts = counters.power_cuts
+        return self.counts
+
+    # --- lives and deaths -----------------------------------------------------------------------------------------
+
+    def _live(self) -> None:
+        """Work, undisturbed until there is enough to lose, and then die."""
+        self._work_undisturbed()
+        death = DEATHS[self._draw(len(DEATHS))]
+        if death is Death.DISK_ERROR:
+            self._work_until_disk_error()
+            return
+        if death is Death.CUT_IN_OPERATION:
+            self._disk.cut_at(1 + self._draw(40))
+        try:
+            for _ in range(5 + self._draw(25)):
+                self._work_step()
+            if death is Death.CLEAN_CLOSE or self._draw(4) == 0:
+                self._close()
+        except PowerCut:
+            assert death is Death.CUT_IN_OPERATION
+        if death is Death.PROCESS_DEATH:
+            self._end_process()
+        else:
+            self._cut_power()
+
+    def _work_until_disk_error(self) -> None:
+        """Let one write or sync fail; then, as a broker must, end the process."""
+        if self._draw(2) == 0:
+            self._disk.fail_write()
+        else:
+            self._disk.fail_fsync()
+        try:
+            while self._store.failure is None:
+                self._work_step()
+        except OSError:
+            self.counts.disk_errors += 1
+        self._disk.heal()
+        self._disk.release_locks()
+        self.counts.process_deaths += 1
+        if self._draw(2) == 0:
+            self._cut_power()
+
+    def _work_undisturbed(self) -> None:
+        target = PUTS_MIN if self._message_number == 0 else self._draw(10)
+        done_before = self._message_number
+        while self._message_number - done_before < target or not self._has_enough():
+            self._work_step()
+
+    def _has_enough(self) -> bool:
+        return (
+            self._model.end_offset > (LOG_FILES_MIN - 1) * self.plan.log_file_size
+            and all(self._model.count(queue) for queue in QUEUES)
+            and self.counts.flushes > 0
+        )
+
+    def _end_process(self) -> None:
+        if not self.plan.sync_flush:
+            # Each put is in the page cache when it returns.
+            self._model.promise(self._model.end_offset)
+        self._disk.release_locks()
+        self.counts.process_deaths += 1
+
+    def _cut_power(self) -> None:
+        self._disk.power_cut()
+        self._disk.heal()  # a cut that did not strike, a disk that was full
+        self._disk.power_on()
+
+    def _close(self) -> None:
+        self._store.close()
+        self._model.promise(self._model.end_offset)
+        self.counts.clean_closes += 1
+
+    # --- work -----------------------------------------------------------------------------------------------------
+
+    def _work_step(self) -> None:
+        self._clock.now_ns += self._draw(50) * 1_000_000
+        choice = self._draw(100)
+        if choice < 66:
+            self._put()
+        elif choice < 80:
+            self._flush()
+        elif choice < 88:
+            self._store.dispatch()
+        elif choice < 95:
+            self._flush_queues()
+        elif choice < 97:
+            self._clock.now_ns += 5_000_000_000  # past the checkpoint's margin of 3 s
+        elif choice < 98:
+            self._put_on_full_disk()
+        else:
+            self._clock.wall_offset_ms -= self._draw(20_000)  # the node's clock steps back
+
+    def _put(self) -> None:
+        if not self._try_put():
+            raise PromiseBroken("put was refused, though there is space")
+
+    def _try_put(self) -> bool:
+        """Put one message; False if it was refused for want of space. Raises OSError when the disk failed."""
+        message = self._draw_message()
+        self._model.begin_put(message)
+        result = self._store.put(message)
+        if result.status is PutStatus.PUT_OK:
+            self._model.accept_put(message, result)
+            self.counts.puts += 1
+            return True
+        if self._store.failure is not None:
+            raise OSError(result.reason)  # nobody knows how much of the record has arrived
+        self._model.refuse_put()
+        self.counts.refused_puts += 1
+        return False
+
+    def _put_on_full_disk(self) -> None:
+        self._disk.fill(free_bytes=self._draw(20_000))
+        for _ in range(self._draw(10)):
+            self._try_put()
+        self._flush()
+        self._store.dispatch()
+        self._disk.free()
+        self._put()
+
+    def _flush(self) -> None:
+        task = self._store.begin_flush()
+        if task is None:
+            return
+        if self._draw(4) == 0:
+            self._try_put()  # after begin_flush: the task must not vouch for it
+        try:
+            task.run()
+        except OSError as error:
+            self._store.fail_flush(task, error)
+            raise
+        self._model.promise(self._store.finish_flush(task))
+        self.counts.flushes += 1
+
+    def _flush_queues(self) -> None:
+        task = self._store.begin_queue_flush()
+        if task is None:
+            return
+        if self._draw(4) == 0:
+            self._try_put()
+        task.run()
+        self._store.finish_queue_flush(task)
+
+    def _draw_message(self) -> Message:
+        number = self._message_number
+        self._message_number += 1
+        topic, queue_id = QUEUES[number % 3 if number < 6 else self._draw(3)]
+        size = self.plan.body_size or self._draw(BODY_SIZE_MAX)
+        start = self._draw(BODY_SIZE_MAX)
+        body = bytes(size) if self._draw(20) == 0 else FILLING[start : start + size]
+        return Message(
+            topic=topic,
+            queue_id=queue_id,
+            body=body,
+            properties={"KEYS": f"k{number:05d}", "TAGS": "even" if number % 2 == 0 else "uneven"},
+            born_timestamp_ms=self._clock.wall_ms(),
+            born_host=("10.0.0.9", 40_000),
+            store_host=("10.0.0.1", 10_911),
+        )
+
+    # --- recovery -------------------------------------------------------------------------------------------------
+
+    def _recover(self) -> None:
+        """Open the store, in half of the cases with a power cut on the way, and compare."""
+        if self._draw(2) == 0:
+            self._disk.cut_at(1 + self._draw(30))
+            try:
+                self._open()
+            except PowerCut:
+                self.counts.cuts_in_recovery += 1
+            self._cut_power()
+        self._open()
+        self._store.dispatch()
+        self._comparison.check(self._store)
+
+    def _open(self) -> None:
+        """Recovery promises what it has found: not even the power cut right after it may take that."""
+        self._store = self._new_store()
+        self._store.open()
+        self.counts.recoveries += 1
+        self.counts.puts_lost += self._model.settle(
+            self._store.end_offset, self._comparison.read_log
+        )
+
+    def _check_recovery_is_stable(self) -> None:
+        """Recover twice = recover once."""
+        first = self._comparison.files()
+        self._disk.release_locks()
+        self._store = self._new_store()
+        report = self._store.open()
+        self._store.dispatch()
+        self._comparison.check(self._store)
+        if report.cut_bytes:
+            raise PromiseBroken(f"a second recovery cut {report.cut_bytes} bytes")
+        if self._comparison.files() != first:
+            raise PromiseBroken("a second recovery changed the files")
+
+    # --- inside ---------------------------------------------------------------------------------------------------
+
+    def _new_store(self) -> MessageStore:
+        config = StoreConfig(
+            root=ROOT,
+            commit_log_file_size=self.plan.log_file_size,
+            consume_queue_file_size=self.plan.queue_file_size,
+            sync_flush=self.plan.sync_flush,
+            message_size_max=BODY_SIZE_MAX,
+        )
+        return MessageStore(self._storage, self._clock, SilentLog(), config)
+
+    def _charge(self, cost_ns: int) -> None:
+        self._clock.now_ns += cost_ns
+
+    def _draw(self, bound: int) -> int:
+        return int(self.random.random() * bound)

@@ -1,0 +1,210 @@
+"""What a crash test knows about a log: what was put, in order, and how much of it is promised.
+
+The model never reads the store. It compares files and answers with what the puts returned, so that a store which
+recovers to a wrong state is caught even where its own view is consistent.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+from system_under_test.protocol.message import (
+    MAGIC_BLANK,
+    Message,
+    decode_record,
+    encode_record,
+    patch_record,
+    tags_code,
+)
+
+from system_under_test.store.consume_queue import ENTRY
+from system_under_test.store.results import PutResult
+
+QueueKey = tuple[str, int]
+ReadLog = Callable[[int, int], bytes]  # (physical offset, size) -> bytes of the commit-log files
+
+_BLANK_HEADER = struct.Struct(">Ii")
+
+
+class PromiseBroken(Exception):
+    """The store did not keep a promise; the text says which message or offset, and what was found."""
+
+
+class PutRecord:
+    """One accepted put: where its record must be, byte for byte."""
+
+    __slots__ = (
+        "_message",
+        "_raw",
+        "end_offset",
+        "physical_offset",
+        "queue",
+        "queue_offset",
+        "size",
+        "stored_ms",
+    )
+
+    def __init__(
+        self,
+        message: Message,
+        *,
+        physical_offset: int,
+        size: int,
+        queue_offset: int,
+        stored_ms: int,
+    ) -> None:
+        self._message = message
+        self._raw = b""
+        self.queue: QueueKey = (message.topic, message.queue_id)
+        self.physical_offset = physical_offset
+        self.size = size
+        self.end_offset = physical_offset + size
+        self.queue_offset = queue_offset
+        self.stored_ms = stored_ms
+
+    @property
+    def raw(self) -> bytes:
+        """The record as it must be in the log; encoded once, since most records outlive several crashes."""
+        if not self._raw:
+            record = encode_record(self._message)
+            patch_record(
+                record,
+                queue_offset=self.queue_offset,
+                physical_offset=self.physical_offset,
+                store_timestamp_ms=self.stored_ms,
+            )
+            self._raw = bytes(record)
+        return self._raw
+
+    @property
+    def entry(self) -> bytes:
+        """Its entry in the consume queue."""
+        code = tags_code(self._message.properties.get("TAGS"))
+        return ENTRY.pack(self.physical_offset, self.size, code)
+
+
+class LogModel:
+    """The accepted puts, the end that a finished flush promised, and the put that a power cut interrupted."""
+
+    def __init__(self, file_size: int) -> None:
+        self._file_size = file_size
+        self._interrupted: Message | None = None
+        self._counts: dict[QueueKey, int] = {}
+        self.puts: list[PutRecord] = []
+        self.promised_end = 0
+
+    @property
+    def end_offset(self) -> int:
+        return self.puts[-1].end_offset if self.puts else 0
+
+    def begin_put(self, message: Message) -> None:
+        self._interrupted = message
+
+    def refuse_put(self) -> None:
+        self._interrupted = None
+
+    def accept_put(self, message: Message, result: PutResult) -> None:
+        """Raises PromiseBroken when the offsets of the answer do not follow those before."""
+        put = PutRecord(
+            message,
+            physical_offset=result.physical_offset,
+            size=result.size_bytes,
+            queue_offset=result.queue_offset,
+            stored_ms=result.store_timestamp_ms,
+        )
+        expected = self.count(put.queue)
+        if put.queue_offset != expected:
+            raise PromiseBroken(
+                f"put got queue offset {put.queue_offset} in {put.queue}, not {expected}"
+            )
+        if put.physical_offset not in (self.end_offset, self._next_file(self.end_offset)):
+            raise PromiseBroken(
+                f"put got physical offset {put.physical_offset}; the log ends at {self.end_offset}"
+            )
+        if self.puts and put.stored_ms < self.puts[-1].stored_ms:
+            raise PromiseBroken(
+                f"store time went back from {self.puts[-1].stored_ms} to {put.stored_ms} ms"
+            )
+        self._append(put)
+        self._interrupted = None
+
+    def promise(self, end_offset: int) -> None:
+        """Everything before `end_offset` must survive from now on."""
+        self.promised_end = max(self.promised_end, end_offset)
+
+    def count(self, queue: QueueKey) -> int:
+        return self._counts.get(queue, 0)
+
+    def entries(self, queue: QueueKey) -> bytes:
+        """The consume queue as it must be once everything is dispatched."""
+        return b"".join(put.entry for put in self.puts if put.queue == queue)
+
+    def records(self, queue: QueueKey) -> list[bytes]:
+        return [put.raw for put in self.puts if put.queue == queue]
+
+    def settle(self, recovered_end: int, read: ReadLog) -> int:
+        """Accept the end that recovery found; return how many puts it cost. Raises PromiseBroken."""
+        if recovered_end < self.promised_end:
+            raise PromiseBroken(
+                f"recovered end {recovered_end} is before the flushed end {self.promised_end}"
+            )
+        if recovered_end > self.end_offset:
+            self._settle_beyond(recovered_end, read)
+        before = len(self.puts)
+        while self.puts and self.puts[-1].end_offset > recovered_end:
+            self._counts[self.puts.pop().queue] -= 1
+        if recovered_end not in (self.end_offset, self._next_file(self.end_offset)):
+            raise PromiseBroken(f"recovered end {recovered_end} is no end of a record")
+        self._interrupted = None
+        self.promised_end = recovered_end
+        return before - len(self.puts)
+
+    def check_log(self, recovered_end: int, read: ReadLog) -> None:
+        """Every byte of the log is a record that was put, or a blank at the end of a file."""
+        position = 0
+        for put in self.puts:
+            position = self._skip_blank(position, put.physical_offset, read)
+            if read(position, put.size) != put.raw:
+                raise PromiseBroken(f"record at {position} of {put.queue} is not what was put")
+            position += put.size
+        self._skip_blank(position, recovered_end, read)
+
+    def _skip_blank(self, position: int, next_position: int, read: ReadLog) -> int:
+        if position == next_position:
+            return position
+        room = next_position - position
+        expected = _BLANK_HEADER.pack(room, MAGIC_BLANK).ljust(room, b"\0")
+        if read(position, room) != expected:
+            raise PromiseBroken(f"no blank from {position} to {next_position}")
+        return next_position
+
+    def _settle_beyond(self, recovered_end: int, read: ReadLog) -> None:
+        """More came back than was acknowledged: at most a blank, and the put that was under way."""
+        message = self._interrupted
+        if message is None:
+            return
+        for start in (self.end_offset, self._next_file(self.end_offset)):
+            if start >= recovered_end:
+                return
+            raw = read(start, recovered_end - start)
+            if len(raw) < 8 or struct.unpack_from(">i", raw, 4)[0] == MAGIC_BLANK:
+                continue
+            found = decode_record(raw)
+            self._append(
+                PutRecord(
+                    message,
+                    physical_offset=start,
+                    size=found.size_bytes,
+                    queue_offset=self.count((message.topic, message.queue_id)),
+                    stored_ms=found.store_timestamp_ms,
+                )
+            )
+            return
+
+    def _append(self, put: PutRecord) -> None:
+        self.puts.append(put)
+        self._counts[put.queue] = self.count(put.queue) + 1
+
+    def _next_file(self, offset: int) -> int:
+        return -(-offset // self._file_size) * self._file_size

@@ -1,0 +1,100 @@
+"""What one cycle of the storage crash test draws from its seed, what it counts, and the small world it runs in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import Enum, auto
+from random import Random
+
+ROOT = "/data/store"
+QUEUES: tuple[tuple[str, int], ...] = (("TopicA", 0), ("TopicA", 1), ("TopicB", 0))
+PUTS_MIN = 20
+LOG_FILES_MIN = 2
+BODY_SIZE_MAX = 1_500
+FILLING = bytes(Random("bodies").randrange(256) for _ in range(2 * BODY_SIZE_MAX))
+
+
+class Death(Enum):
+    """How a life ends."""
+
+    CUT_IN_OPERATION = auto()
+    POWER_CUT = auto()  # between two operations
+    PROCESS_DEATH = auto()  # the page cache survives
+    CLEAN_CLOSE = auto()  # and then a power cut
+    DISK_ERROR = auto()  # a write or sync fails, so the process ends itself
+
+
+# A cut inside an operation finds most, so half of the deaths are of that kind.
+DEATHS = (*[Death.CUT_IN_OPERATION] * 5, *Death)
+
+
+@dataclass(slots=True, kw_only=True)
+class CycleCounts:
+    """What happened in one or many cycles. A test in which nothing was ever lost has shown nothing."""
+
+    cycles: int = 0
+    puts: int = 0
+    flushes: int = 0
+    power_cuts: int = 0
+    cuts_in_recovery: int = 0
+    process_deaths: int = 0
+    clean_closes: int = 0
+    disk_errors: int = 0
+    refused_puts: int = 0
+    recoveries: int = 0
+    puts_lost: int = 0  # never promised
+    bytes_lost: int = 0
+    sectors_torn: int = 0
+    entries_lost: int = 0
+
+    def add(self, other: CycleCounts) -> None:
+        for field in fields(self):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CyclePlan:
+    """The parameters of one cycle, all drawn from its seed."""
+
+    sync_flush: bool
+    log_file_size: int
+    queue_file_size: int
+    failed_sync_keeps_cache: bool
+    body_size: int | None  # None: varied. Equal sizes put new records exactly over stale ones.
+    lives: int
+
+    @staticmethod
+    def draw(random: Random) -> CyclePlan:
+        body_size = random.choice((None, 20, 200, 600, BODY_SIZE_MAX))
+        small = body_size is not None and body_size <= 200
+        return CyclePlan(
+            sync_flush=random.random() < 0.5,
+            log_file_size=random.choice((1024, 2048) if small else (4096, 6000, 8192)),
+            queue_file_size=20 * random.choice((3, 7, 30, 300)),
+            failed_sync_keeps_cache=random.random() < 0.5,
+            body_size=body_size,
+            lives=random.choice((2, 2, 3)),
+        )
+
+
+class CycleClock:
+    """Time that only the cycle moves."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+        self.wall_offset_ms = 1_700_000_000_000
+
+    def wall_ms(self) -> int:
+        return self.wall_offset_ms + self.now_ns // 1_000_000
+
+    def monotonic_ns(self) -> int:
+        return self.now_ns
+
+
+class SilentLog:
+    """The store's log is of no interest here."""
+
+    def debug(self, event: str, /, **values: object) -> None: ...
+    def info(self, event: str, /, **values: object) -> None: ...
+    def warning(self, event: str, /, **values: object) -> None: ...
+    def error(self, event: str, /, **values: object) -> None: ...

@@ -1,0 +1,104 @@
+"""A slice of the storage crash test, and proof that it can fail.
+
+The whole of it: `python -m harness.simulation.storage_crash --cycles 100000 --jobs 2`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.simulation import storage_crash
+from harness.simulation.storage_crash import CrashSummary, run_cycles
+from system_under_test.env import DiskUsage, File, Storage
+
+
+def test_every_promise_is_kept() -> None:
+    summary = run_cycles(0, 200)
+    assert summary.failures == []
+    counts = summary.counts
+    assert counts.cycles == 200
+    # A test in which nothing was ever lost has shown nothing.
+    assert counts.puts >= 200 * 20
+    assert min(counts.flushes, counts.power_cuts, counts.process_deaths, counts.clean_closes) > 50
+    assert min(counts.cuts_in_recovery, counts.disk_errors, counts.refused_puts) > 10
+    assert min(counts.puts_lost, counts.bytes_lost, counts.sectors_torn, counts.entries_lost) > 50
+
+
+def test_a_seed_repeats() -> None:
+    assert run_cycles(3, 5).counts == run_cycles(3, 5).counts
+
+
+class LazyFile:
+    """A file whose syncs do nothing."""
+
+    def __init__(self, file: File) -> None:
+        self.pread = file.pread
+        self.pwrite = file.pwrite
+        self.allocate = file.allocate
+        self.truncate = file.truncate
+        self.size = file.size
+        self.try_lock = file.try_lock
+        self.close = file.close
+
+    def fsync(self) -> None:
+        """Forget it."""
+
+    def fdatasync(self) -> None:
+        """Forget it."""
+
+
+class LazyStorage:
+    """Passes everything on but the syncs it was told to forget."""
+
+    def __init__(self, storage: Storage, *, forgets: str) -> None:
+        self._storage = storage
+        self._forgets = forgets
+        self.exists = storage.exists
+        self.listdir = storage.listdir
+        self.makedirs = storage.makedirs
+        self.rename = storage.rename
+        self.unlink = storage.unlink
+        self.rmdir = storage.rmdir
+        self.modified_ms = storage.modified_ms
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        file = self._storage.open(path, create=create)
+        return LazyFile(file) if self._forgets == "files" else file
+
+    def fsync_dir(self, path: str) -> None:
+        if self._forgets != "folders":
+            self._storage.fsync_dir(path)
+
+    def disk_usage(self, path: str) -> DiskUsage:
+        return self._storage.disk_usage(path)
+
+
+@pytest.mark.parametrize("forgets", ["files", "folders"])
+def test_a_forgotten_sync_is_found(forgets: str) -> None:
+    summary = run_cycles(0, 20, wrap=lambda storage: LazyStorage(storage, forgets=forgets))
+    assert len(summary.failures) >= 10
+
+
+def test_main_prints_counts_and_speed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert storage_crash.main(["--cycles", "2", "--seed", "5"]) == 0
+    output = capsys.readouterr().out
+    assert "cycles=2" in output
+    assert "crashes per CPU second" not in output.split("\n")[0]
+    assert output.endswith("0 of 2 cycles failed\n")
+
+
+def test_a_failure_prints_the_command_that_repeats_it() -> None:
+    summary = CrashSummary()
+    summary.counts.cycles = 1
+    summary.failures.append(storage_crash.CycleFailure(seed=77, text="PromiseBroken: lost"))
+    text = "\n".join(summary.lines())
+    assert "FAILED seed 77: PromiseBroken: lost" in text
+    assert "python -m harness.simulation.storage_crash --cycles 1 --seed 77" in text
+
+
+@pytest.mark.parametrize("arguments", [["--cycles", "0"], ["--jobs", "x"], ["--speed", "1"]])
+def test_bad_arguments_exit_254(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        storage_crash.main(arguments)
+    assert caught.value.code == 254
+    assert len(capsys.readouterr().err.splitlines()) == 1
