@@ -129,8 +129,8 @@ class ClientControl(Protocol):
 class ClusterControl(Protocol):
     """Change the cluster through its own configuration and administration."""
 
-    def routes_known(self, name_server: str) -> int:
-        """How many topics this name server knows (0 when it does not run)."""
+    async def routes_known(self, name_server: str) -> int:
+        """How many topics this name server knows (0 when it does not answer)."""
         ...
 
     async def set_name_servers(self, node: str, name_servers: Sequence[str]) -> None:

@@ -39,7 +39,7 @@ class NameServerAmnesia(Fault):
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         assert controls.process is not None
         assert controls.cluster is not None
-        known = controls.cluster.routes_known(planned.targets[0])
+        known = await controls.cluster.routes_known(planned.targets[0])
         killed = await controls.process.kill(planned.targets[0])
         return {"bitten": killed and known > 0, "routes_forgotten": known}
 

@@ -1,0 +1,74 @@
+"""Planted bugs: each a unified diff of a few lines against `system_under_test/`, with metadata beside it.
+
+A defect looks like the upstream fix read backwards. The system's own code carries no switches: `plant` copies it,
+applies the diff, and the run imports the copy.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import patch_ng
+
+HERE = Path(__file__).parent
+SYSTEM = "system_under_test"
+
+
+class DefectError(ValueError):
+    """An unknown defect, or one whose diff no longer applies."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defect:
+    name: str
+    title: str
+    source: str  # RocketMQ issue or class
+    tier: str
+    checkers: tuple[str, ...]  # at least one of these must find it
+    campaign: dict[str, Any]  # options of a campaign in which it shows
+
+    @property
+    def diff(self) -> bytes:
+        return (HERE / f"{self.name}.diff").read_bytes()
+
+
+def _load() -> dict[str, Defect]:
+    found = {}
+    for path in sorted(HERE.glob("*.toml")):
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        found[path.stem] = Defect(
+            name=path.stem,
+            title=table["title"],
+            source=table["source"],
+            tier=table["tier"],
+            checkers=tuple(table["checkers"]),
+            campaign=table["campaign"],
+        )
+    return found
+
+
+DEFECTS: dict[str, Defect] = _load()
+
+
+def defect_named(name: str) -> Defect:
+    """Raises DefectError for an unknown name, with the names there are."""
+    if name not in DEFECTS:
+        raise DefectError(f"unknown defect {name!r}; there are: {', '.join(DEFECTS)}")
+    return DEFECTS[name]
+
+
+def plant(defect: Defect, system: Path, folder: Path) -> Path:
+    """Copy the package at `system` into `folder`, apply the diff, return the copy.
+
+    Raises DefectError if the diff does not apply to every file it names.
+    """
+    copy = folder / SYSTEM
+    shutil.copytree(system, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    patches = patch_ng.fromstring(defect.diff)
+    if not patches or not patches.apply(strip=1, root=str(folder)):
+        raise DefectError(f"the diff of defect {defect.name} does not apply to {SYSTEM}")
+    return copy

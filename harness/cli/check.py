@@ -1,0 +1,56 @@
+"""`staticfire check`: judge a recorded history again. A pure function of the run folder."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from checkers.compose import ALL_CHECKERS, CLIENT_CHECKERS, check_run
+from checkers.facts import RunFacts
+from checkers.history import HistoryError, read_history, read_observations
+from harness.cli.status import BadInput, status_of_validity
+from harness.report.verdict_lines import verdict_lines
+from harness.run_folder import RunFolder, RunFolderError
+
+
+@click.command(short_help="Judge a recorded run again.")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "--client-only", is_flag=True, help="Use only what clients saw, no observations of nodes."
+)
+def check(run: Path, client_only: bool) -> int:
+    """Judge the history kept in folder RUN again; the verdict depends on its files alone.
+
+    A history whose last line is torn is judged up to the tear.
+
+    \b
+    Example:
+      staticfire check runs/20261120-101500-queue-1
+
+    Exit status: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 harness error.
+    """
+    folder = RunFolder(run)
+    try:
+        facts = _facts(folder)
+        history = read_history(folder.history)
+        observations = [] if client_only else read_observations(folder.observations).records
+    except (RunFolderError, HistoryError) as error:
+        raise BadInput(str(error)) from error
+    except OSError as error:
+        raise BadInput(f"{error.filename} cannot be read: {error.strerror}") from error
+    checkers = CLIENT_CHECKERS if client_only else ALL_CHECKERS
+    verdict = check_run(history.ops, observations, replace(facts, torn=history.torn), checkers)
+    print("\n".join(verdict_lines(verdict)))
+    return status_of_validity(verdict.valid)
+
+
+def _facts(folder: RunFolder) -> RunFacts:
+    """Raises RunFolderError."""
+    try:
+        return RunFacts.from_json(folder.read_verdict()["facts"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise RunFolderError(
+            f"the facts in {folder.path}/verdict.json are damaged: {error!r}"
+        ) from error

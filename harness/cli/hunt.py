@@ -1,0 +1,209 @@
+"""`staticfire hunt`: many seeds of one campaign, on all cores."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import click
+import orjson
+
+from faults.defects import DefectError, defect_named
+from faults.fault import FaultError
+from harness.campaign import CampaignError, draw_campaign
+from harness.cli.options import campaign_options, given_options
+from harness.cli.status import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, BadInput
+from harness.defective import use_defect
+
+SEEDS_MAX = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeedResult:
+    """What is kept of one seed's run."""
+
+    seed: int
+    valid: bool | str
+    digest: str
+    acked: int
+    bitten: tuple[str, ...]  # kinds of fault
+    dirty_power_cut: bool  # power was cut while unsynced data lay in a page cache
+    cpu_s: float
+    summary: tuple[str, ...]  # of a run that is not valid
+
+    @property
+    def row(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@click.command(short_help="Run many seeds of a campaign.")
+@click.option(
+    "--seeds", default="0-99", show_default=True, metavar="FIRST-LAST", help="Range of seeds."
+)
+@campaign_options
+@click.option("--jobs", type=int, default=os.cpu_count(), show_default=True, help="Processes.")
+@click.option("--reverse", is_flag=True, help="Last seed first.")
+@click.option("--until-found", is_flag=True, help="Stop at the first seed that is invalid.")
+@click.option("--client-only", is_flag=True, help="Judge by what clients saw alone.")
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write a JSON line a seed."
+)
+def hunt(
+    seeds: str,
+    jobs: int,
+    reverse: bool,
+    until_found: bool,
+    client_only: bool,
+    out: Path | None,
+    **options: Any,
+) -> int:
+    """Run one campaign with every seed of a range and say what came of them.
+
+    \b
+    Example:
+      staticfire hunt --campaign default --seeds 0-99
+      staticfire hunt --defect ack-before-fsync --seeds 0-49 --until-found
+
+    With --defect and without --campaign, the defect's own recipe is used.
+    Exit status: 0 none invalid, 1 some invalid, 2 only unknown, 254 bad arguments, 255 harness error.
+    """
+    order = _seed_range(seeds)
+    if not 1 <= (jobs or 1) <= 256:
+        raise BadInput(f"--jobs is {jobs}; allowed: 1 to 256")
+    try:
+        given = _given(options)
+        for seed in (order[0], order[-1]):
+            draw_campaign(seed, given)
+        use_defect(str(given.get("defect", "")))
+    except (CampaignError, FaultError, DefectError) as error:
+        raise BadInput(str(error)) from error
+    order = order[::-1] if reverse else order
+    results = _run_all(order, given, jobs or 1, until_found, client_only)
+    if out is not None:
+        rows = sorted(results, key=lambda result: result.seed)
+        out.write_bytes(b"".join(orjson.dumps(result.row) + b"\n" for result in rows))
+    _print_summary(results)
+    return _status(results)
+
+
+def _seed_range(text: str) -> range:
+    first, dash, last = text.partition("-")
+    try:
+        low, high = int(first), int(last if dash else first)
+    except ValueError as error:
+        raise BadInput(f"--seeds is {text!r}; allowed: a range such as 0-99") from error
+    if not 0 <= low <= high < low + SEEDS_MAX:
+        raise BadInput(f"--seeds is {text!r}; allowed: FIRST-LAST with at most {SEEDS_MAX} seeds")
+    return range(low, high + 1)
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    given = given_options(**options)
+    if given.get("defect") and not options["campaign"]:
+        recipe = dict(defect_named(given["defect"]).campaign)
+        return {**_as_options(recipe), **given}
+    return given
+
+
+def _as_options(recipe: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in recipe.items()
+    }
+
+
+def _run_all(
+    order: range, given: dict[str, Any], jobs: int, until_found: bool, client_only: bool
+) -> list[SeedResult]:
+    results: list[SeedResult] = []
+    started = time.monotonic()
+    for result in _results(order, given, jobs, client_only):
+        results.append(result)
+        if result.valid is not True:
+            print("\n".join([f"seed {result.seed}: {result.valid}", *result.summary]), flush=True)
+        if sys.stderr.isatty() or len(results) % 50 == 0:
+            rate = len(results) / (time.monotonic() - started)
+            print(f"{len(results)} of {len(order)} seeds, {rate:.1f} a second", file=sys.stderr)
+        if until_found and result.valid is False:
+            break
+    return results
+
+
+def _results(
+    order: range, given: dict[str, Any], jobs: int, client_only: bool
+) -> Iterator[SeedResult]:
+    if jobs == 1:
+        for seed in order:
+            yield run_seed(seed, given, client_only)
+        return
+    context = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(jobs, mp_context=context, max_tasks_per_child=None) as pool:
+        futures = [pool.submit(run_seed, seed, given, client_only) for seed in order]
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def run_seed(seed: int, given: dict[str, Any], client_only: bool) -> SeedResult:
+    from checkers.compose import CLIENT_CHECKERS, check_run
+    from harness.report.console import summary_lines
+    from harness.report.verdict_lines import verdict_lines
+    from harness.runner import run_simulated
+
+    started = time.process_time()
+    result = run_simulated(draw_campaign(seed, given))
+    verdict = result.verdict
+    if client_only:
+        verdict = check_run(result.ops, [], result.facts, CLIENT_CHECKERS)
+    cuts = [record for record in result.faults if record.evidence.get("lost_bytes", 0) > 0]
+    cpu_s = time.process_time() - started
+    lines = (
+        () if verdict.valid is True else (*summary_lines(result, cpu_s), *verdict_lines(verdict))
+    )
+    return SeedResult(
+        seed=seed,
+        valid=verdict.valid,
+        digest=result.digest,
+        acked=sum(op.f == "send" and op.type == "ok" for op in result.ops),
+        bitten=tuple(dict.fromkeys(r.planned.kind for r in result.faults if r.bitten)),
+        dirty_power_cut=bool(cuts),
+        cpu_s=round(cpu_s, 3),
+        summary=lines,
+    )
+
+
+def _print_summary(results: list[SeedResult]) -> None:
+    valid = Counter(str(result.valid) for result in results)
+    kinds = Counter(kind for result in results for kind in result.bitten)
+    print(
+        f"seeds     {len(results)}: {valid['True']} valid, {valid['False']} invalid, {valid['unknown']} unknown"
+    )
+    print(
+        f"acked     median {median(r.acked for r in results):.0f}, least {min(r.acked for r in results)}, "
+        f"all {sum(r.acked for r in results)}"
+    )
+    print(f"power     {sum(r.dirty_power_cut for r in results)} seeds cut power with dirty data")
+    print(
+        f"cpu       median {median(r.cpu_s for r in results):.2f} s a seed, all {sum(r.cpu_s for r in results):.0f} s"
+    )
+    print("bitten    " + ", ".join(f"{kind} {count}" for kind, count in kinds.most_common()))
+    invalid = sorted(result.seed for result in results if result.valid is False)
+    if invalid:
+        print(f"first     staticfire run --seed {invalid[0]} and the options above")
+
+
+def _status(results: list[SeedResult]) -> int:
+    answers = {str(result.valid) for result in results}
+    if "False" in answers:
+        return EXIT_INVALID
+    return EXIT_VALID if "True" in answers else EXIT_UNKNOWN

@@ -1,0 +1,68 @@
+"""`staticfire faults|workloads|campaigns|defects`: what there is, a line each."""
+
+from __future__ import annotations
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from faults.catalogue import FAULTS
+from faults.defects import DEFECTS
+from harness.campaign import CAMPAIGNS, campaign_names
+from harness.workloads.catalogue import WORKLOADS
+
+
+def _print(rows: list[tuple[str, str]]) -> None:
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for row in rows:
+        table.add_row(*row)
+    Console(highlight=False, soft_wrap=True).print(table)
+
+
+@click.command(short_help="List the kinds of fault.")
+def faults() -> None:
+    """List every kind of fault, a line each.
+
+    \b
+    Example:
+      staticfire faults
+    """
+    _print([(fault.name, fault.summary) for fault in FAULTS.values()])
+
+
+@click.command(short_help="List the workloads.")
+def workloads() -> None:
+    """List every workload, a line each.
+
+    \b
+    Example:
+      staticfire workloads
+    """
+    _print([(workload.name, workload.summary) for workload in WORKLOADS.values()])
+
+
+@click.command(short_help="List the named campaigns.")
+def campaigns() -> None:
+    """List every named campaign, a line each.
+
+    \b
+    Example:
+      staticfire campaigns
+    """
+    _print([(name, _first_comment(name)) for name in campaign_names()])
+
+
+def _first_comment(name: str) -> str:
+    first = (CAMPAIGNS / f"{name}.toml").read_text(encoding="utf-8").partition("\n")[0]
+    return first.removeprefix("#").strip()
+
+
+@click.command(short_help="List the bugs that can be planted.")
+def defects() -> None:
+    """List every planted bug, a line each.
+
+    \b
+    Example:
+      staticfire defects
+    """
+    _print([(defect.name, defect.title) for defect in DEFECTS.values()])

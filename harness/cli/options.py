@@ -1,0 +1,102 @@
+"""The options that describe a campaign, shared by the commands that run one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from faults.fault import FaultError
+from harness.campaign import FLUSH_MODES, REPLICATION_MODES, CampaignError, load_options
+from harness.cli.status import BadInput
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option(
+        "--campaign", metavar="NAME|FILE", help="Options from a named campaign or a TOML file."
+    ),
+    click.option("--workload", help="Question to ask; see `staticfire workloads`."),
+    click.option("--flush", help=f"When a send is on disk: {' or '.join(FLUSH_MODES)}."),
+    click.option("--replication", help=f"Master to slave: {', '.join(REPLICATION_MODES)}."),
+    click.option("--name-servers", type=int, help="Number of name servers."),
+    click.option("--masters", type=int, help="Number of masters."),
+    click.option("--slaves", metavar="N[,N...]", help="Slaves of each master, such as 2,1."),
+    click.option("--producers", type=int, help="Number of producers."),
+    click.option("--consumers", type=int, help="Number of members of the consumer group."),
+    click.option(
+        "--faults",
+        metavar="KIND[,KIND...]",
+        help="Kinds to inject, or none; see `staticfire faults`.",
+    ),
+    click.option(
+        "--time", "time_s", type=float, metavar="SECONDS", help="How long the load lasts."
+    ),
+    click.option("--defect", help="Plant a known bug first; see `staticfire defects`."),
+)
+
+
+def campaign_options(command: Command) -> Command:
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def given_options(
+    *,
+    campaign: str | None,
+    slaves: str | None,
+    masters: int | None,
+    faults: str | None,
+    **plain: Any,
+) -> dict[str, Any]:
+    """What the user fixed; the rest is drawn from the seed. The command line wins over the campaign file.
+
+    Raises BadInput.
+    """
+    try:
+        given = load_options(campaign) if campaign else {}
+    except (CampaignError, FaultError) as error:
+        raise BadInput(str(error)) from error
+    given.update({name: value for name, value in plain.items() if value is not None})
+    if faults is not None:
+        given["faults"] = () if faults == "none" else tuple(faults.split(","))
+        given.pop("plan", None)
+    _set_slaves(given, masters, slaves)
+    return given
+
+
+def _set_slaves(given: dict[str, Any], masters: int | None, slaves: str | None) -> None:
+    """`--masters 2 --slaves 2,1`: one number for each master; a single one stands for all."""
+    if masters is None and slaves is None:
+        _match_replication(given)
+        return
+    counts = _slave_counts(slaves) if slaves is not None else None
+    if counts is None:
+        counts = (0 if given.get("replication") == "none" else 1,)
+    if masters is not None and not 1 <= masters <= 9:
+        raise BadInput(f"masters is {masters}; allowed: 1 to 9")
+    if masters is not None and len(counts) == 1:
+        counts = counts * masters
+    if masters is not None and len(counts) != masters:
+        raise BadInput(
+            f"--slaves names {len(counts)} masters, --masters says {masters}; give as many"
+        )
+    given["slaves"] = counts
+    given.pop("plan", None)
+
+
+def _match_replication(given: dict[str, Any]) -> None:
+    """`--replication none` over a campaign file with slaves means: the same masters without slaves."""
+    if given.get("replication") == "none" and "slaves" in given:
+        given["slaves"] = (0,) * len(given["slaves"])
+
+
+def _slave_counts(slaves: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in slaves.split(","))
+    except ValueError as error:
+        raise BadInput(
+            f"--slaves is {slaves!r}; allowed: whole numbers with commas, such as 2,1"
+        ) from error

@@ -1,0 +1,43 @@
+"""`staticfire replay`: do a run again and compare it bit by bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from faults.defects import DefectError
+from harness.cli.status import EXIT_HARNESS_ERROR, BadInput, status_of_validity
+from harness.defective import use_defect
+from harness.run_folder import RunFolder, RunFolderError
+
+
+@click.command(short_help="Repeat a run and compare it bit by bit.")
+@click.argument("run", type=click.Path(path_type=Path))
+def replay(run: Path) -> int:
+    """Repeat the run kept in folder RUN and compare the digests of everything that happened.
+
+    \b
+    Example:
+      staticfire replay runs/20261120-101500-queue-1
+
+    Exit status: that of the verdict; 254 bad arguments; 255 if the repetition differs.
+    """
+    folder = RunFolder(run)
+    try:
+        campaign = folder.read_campaign()
+        expected = str(folder.read_verdict()["digest"])
+        use_defect(campaign.defect)
+    except (RunFolderError, DefectError) as error:
+        raise BadInput(str(error)) from error
+
+    from harness.report.console import print_result
+    from harness.runner import run_simulated
+
+    result = run_simulated(campaign)
+    print_result(result, folder.path, None)
+    if result.digest != expected:
+        print(f"replay DIFFERS: digest {result.digest}, the run had {expected}")
+        return EXIT_HARNESS_ERROR
+    print(f"replay identical: digest {expected}")
+    return status_of_validity(result.verdict.valid)

@@ -1,0 +1,73 @@
+"""`staticfire run`: one campaign, from the seed to the verdict."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from faults.defects import DefectError
+from faults.fault import FaultError
+from harness.campaign import Campaign, CampaignError, draw_campaign
+from harness.cli.options import campaign_options, given_options
+from harness.cli.progress import show_progress
+from harness.cli.status import BadInput, status_of_validity
+from harness.defective import use_defect
+from harness.run_folder import RunFolder, RunFolderError
+
+
+@click.command(short_help="Run one fault campaign and judge it.")
+@click.option("--seed", type=int, help="Everything not given is drawn from it. Default: a new one.")
+@campaign_options
+@click.option(
+    "--runs",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="Folder that keeps the runs.",
+)
+def run(seed: int | None, runs: Path, **options: Any) -> int:
+    """Run one fault campaign on a simulated cluster and judge it.
+
+    \b
+    Example:
+      staticfire run --campaign default --seed 1
+      staticfire run --masters 2 --slaves 2,1 --flush sync --faults kill,power-cut,disk-full
+
+    Every option that is not given is drawn from the seed.
+    Exit status: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 harness error.
+    """
+    seed = secrets.randbelow(2**31) if seed is None else seed
+    try:
+        campaign = draw_campaign(seed, given_options(**options))
+        use_defect(campaign.defect)
+    except (CampaignError, FaultError, DefectError) as error:
+        raise BadInput(str(error)) from error
+    return run_and_report(campaign, runs)
+
+
+def run_and_report(campaign: Campaign, runs: Path) -> int:
+    """Run, keep and print. The system under test is imported only now: a defect may have replaced it."""
+    from harness.report.console import print_campaign, print_result
+    from harness.runner import run_simulated
+
+    try:
+        folder = RunFolder.create(runs, campaign, time.strftime("%Y%m%d-%H%M%S"))
+    except RunFolderError as error:
+        raise BadInput(str(error)) from error
+    print_campaign(campaign)
+    started = time.process_time()
+    with (
+        folder.open_history() as history,
+        folder.open_observations() as observations,
+        show_progress(campaign.time_s) as progress,
+    ):
+        result = run_simulated(
+            campaign, history=history, observations=observations, progress=progress
+        )
+    folder.finish(result)
+    print_result(result, folder.path, time.process_time() - started)
+    return status_of_validity(result.verdict.valid)

@@ -1,0 +1,97 @@
+"""The administrator as a client process: creates the topic, asks how far a group is behind."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from harness.clients.port import ClientPort, Outcome, Request
+from system_under_test.env import Env
+from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.json_dialect import loads
+from system_under_test.remoting import RemotingClient, RemotingError
+
+TIMEOUT_S = 3.0
+
+
+class AdminError(Exception):
+    """A broker did not do what it was asked, or did not answer."""
+
+
+async def serve_admin(env: Env, port: ClientPort) -> None:
+    remoting = RemotingClient(env)
+    actions = {
+        "create_topic": create_topic,
+        "queue_state": queue_state,
+        "topics_known": topics_known,
+    }
+    while True:
+        request, reply = await port.next()
+        try:
+            value = await actions[request["f"]](remoting, request)
+        except (RemotingError, AdminError) as error:
+            reply(Outcome("info", {}, str(error)))
+        else:
+            reply(Outcome("ok", value))
+
+
+async def ask(
+    remoting: RemotingClient, address: str, code: RequestCode, ext: dict[str, str]
+) -> RemotingCommand:
+    """Raises AdminError for any answer but success or QUERY_NOT_FOUND, RemotingError for none."""
+    command = RemotingCommand.request(code, ext)
+    answer = await remoting.invoke(address, command, TIMEOUT_S, close_on_timeout=True)
+    if answer.code not in (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND):
+        raise AdminError(f"{address} answered {code.name} with {answer.code}: {answer.remark}")
+    return answer
+
+
+async def create_topic(remoting: RemotingClient, request: Request) -> dict[str, Any]:
+    queues = str(request["queues"])
+    ext = {
+        "topic": request["topic"],
+        "defaultTopic": "TBW102",
+        "readQueueNums": queues,
+        "writeQueueNums": queues,
+        "perm": "6",
+        "topicFilterType": "SINGLE_TAG",
+        "topicSysFlag": "0",
+        "order": "false",
+    }
+    await ask(remoting, request["address"], RequestCode.UPDATE_AND_CREATE_TOPIC, ext)
+    return {}
+
+
+async def queue_state(remoting: RemotingClient, request: Request) -> dict[str, Any]:
+    """Minimum, maximum and committed offset of each queue of one broker: `queues` [[id, min, max, committed]].
+
+    A group without a stored offset counts as committed at the minimum.
+    """
+    rows = (_one_queue(remoting, request, queue) for queue in range(request["queues"]))
+    return {"queues": list(await asyncio.gather(*rows))}
+
+
+async def _one_queue(remoting: RemotingClient, request: Request, queue: int) -> list[int]:
+    address = request["address"]
+    where = {"topic": request["topic"], "queueId": str(queue)}
+    low, high, committed = await asyncio.gather(
+        ask(remoting, address, RequestCode.GET_MIN_OFFSET, where),
+        ask(remoting, address, RequestCode.GET_MAX_OFFSET, where),
+        ask(
+            remoting,
+            address,
+            RequestCode.QUERY_CONSUMER_OFFSET,
+            {**where, "consumerGroup": request["group"]},
+        ),
+    )
+    low_offset = max(int(low.ext_fields["offset"]), 0)
+    done = int(committed.ext_fields.get("offset", low_offset))
+    return [queue, low_offset, int(high.ext_fields["offset"]), max(done, low_offset)]
+
+
+async def topics_known(remoting: RemotingClient, request: Request) -> dict[str, Any]:
+    """How many topics a name server knows."""
+    code = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
+    answer = await ask(remoting, request["address"], code, {})
+    return {"topics": len(loads(answer.body)["topicList"])}

@@ -1,0 +1,67 @@
+"""What a client process and the harness say to each other: requests in, outcomes and emitted ops out.
+
+In the simulation the two share memory; elsewhere the same messages are JSON lines on stdin and stdout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from checkers.history import OpType
+
+
+class Outcome(NamedTuple):
+    """How a request ended. `fail` is a promise that it did not happen."""
+
+    type: OpType
+    value: dict[str, Any]
+    error: str | None = None
+
+
+Request = dict[str, Any]  # {"f": "send", ...}
+Reply = Callable[[Outcome], None]
+Emit = Callable[[OpType, str, dict[str, Any], str | None], None]  # type, f, value, error
+
+
+class ClientPort:
+    """One client process, seen from both sides. A new process gets a new port."""
+
+    def __init__(self, emit: Emit) -> None:
+        self.emit = emit
+        self._requests: asyncio.Queue[tuple[Request, asyncio.Future[Outcome]]] = asyncio.Queue()
+        self._unanswered: dict[asyncio.Future[Outcome], None] = {}
+        self._abandoned = ""
+
+    # the harness's side
+
+    async def request(self, request: Request) -> Outcome:
+        """Hand over a request and wait for its outcome; `info` if the process dies first."""
+        if self._abandoned:
+            return Outcome("info", {}, self._abandoned)
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._unanswered[future] = None
+        self._requests.put_nowait((request, future))
+        try:
+            return await future
+        finally:
+            self._unanswered.pop(future, None)
+
+    def abandon(self, reason: str) -> None:
+        """The process is gone: whatever it had not answered is unknown."""
+        self._abandoned = reason
+        for future in list(self._unanswered):
+            if not future.done():
+                future.set_result(Outcome("info", {}, reason))
+
+    # the client's side
+
+    async def next(self) -> tuple[Request, Reply]:
+        request, future = await self._requests.get()
+
+        def reply(outcome: Outcome) -> None:
+            if not future.done():
+                future.set_result(outcome)
+
+        return request, reply

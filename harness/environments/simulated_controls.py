@@ -1,0 +1,224 @@
+"""The capabilities of `faults.capabilities` for simulated nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from faults.capabilities import Controls, Evidence
+from harness.environments.simulation import ADMIN, SimulationEnvironment
+
+
+class SimulatedProcesses:
+    def __init__(self, environment: SimulationEnvironment) -> None:
+        self._environment = environment
+        self._nodes = environment.nodes
+
+    def is_alive(self, node: str) -> bool:
+        return self._nodes[node].is_alive
+
+    async def kill(self, node: str) -> bool:
+        victim = self._nodes[node]
+        victim.wanted = False
+        if victim.process is None or not victim.is_alive:
+            return False
+        victim.process.kill()
+        return True
+
+    async def stop(self, node: str) -> bool:
+        victim = self._nodes[node]
+        victim.wanted = False
+        if victim.process is None or not victim.is_alive:
+            return False
+        victim.process.terminate()
+        await victim.process.exit
+        return True
+
+    async def start(self, node: str) -> None:
+        self._environment.start(node)
+
+    async def pause(self, node: str) -> bool:
+        victim = self._nodes[node]
+        if victim.process is None or not victim.is_alive:
+            return False
+        victim.process.pause()
+        return True
+
+    async def resume(self, node: str) -> None:
+        victim = self._nodes[node]
+        if victim.process is not None and victim.is_alive:
+            victim.process.resume()
+
+
+class SimulatedNetwork:
+    """Two faults may drop the same pair: it is restored when both have ended."""
+
+    def __init__(self, environment: SimulationEnvironment) -> None:
+        self._network = environment.world.network
+        self._grudges: dict[tuple[str, str], int] = {}
+
+    async def drop(self, *, source: str, target: str) -> None:
+        pair = (source, target)
+        self._grudges[pair] = self._grudges.get(pair, 0) + 1
+        self._network.drop(source, target)
+
+    async def restore(self, *, source: str, target: str) -> None:
+        pair = (source, target)
+        left = self._grudges.get(pair, 0) - 1
+        self._grudges[pair] = max(left, 0)
+        if left <= 0:
+            self._network.heal_drop(source, target)
+
+    async def heal(self) -> None:
+        self._grudges.clear()
+        self._network.heal()
+
+    def dropped(self, *, source: str, target: str) -> int:
+        return self._network.dropped(source, target)
+
+
+class SimulatedDisks:
+    def __init__(self, environment: SimulationEnvironment) -> None:
+        self._environment = environment
+        self._nodes = environment.nodes
+
+    async def power_cut(self, nodes: Sequence[str]) -> Evidence:
+        alive = [node for node in nodes if self._nodes[node].is_alive]
+        lost = 0
+        for node in nodes:
+            if self._nodes[node].host.powered:
+                lost += self._nodes[node].host.power_cut().bytes_lost
+        return {"alive": alive, "lost_bytes": lost}
+
+    async def power_cut_at(self, node: str, operation: int) -> None:
+        disk = self._nodes[node].host.disk
+        if operation > 0:
+            disk.cut_at(operation)
+        elif disk.is_powered:
+            disk.heal()
+
+    async def power_on(self, node: str) -> None:
+        host = self._nodes[node].host
+        if self._nodes[node].lost:
+            return
+        if not host.powered:
+            host.power_on()
+        self._environment.start(node)
+
+    async def fill(self, node: str, free_bytes: int) -> None:
+        self._nodes[node].host.disk.fill(free_bytes)
+
+    async def free(self, node: str) -> None:
+        self._nodes[node].host.disk.free()
+
+    async def fail(self, node: str, *, writes: int, fsyncs: int) -> None:
+        disk = self._nodes[node].host.disk
+        disk.fail_write(writes)
+        disk.fail_fsync(fsyncs)
+
+    async def slow(self, node: str, factor: float) -> None:
+        self._nodes[node].host.disk.slow(factor)
+
+    async def destroy(self, node: str) -> None:
+        victim = self._nodes[node]
+        victim.lost = True
+        victim.wanted = False
+        if victim.host.powered:
+            victim.host.power_cut()
+        victim.host.disk.destroy()
+
+    async def mend(self, node: str) -> None:
+        self._nodes[node].host.disk.heal()
+
+    def counters(self, node: str) -> dict[str, int]:
+        counters = self._nodes[node].host.disk.counters
+        return {
+            "operations": counters.operations,
+            "enospc": counters.no_space_errors,
+            "eio": counters.write_errors + counters.sync_errors,
+            "lost_bytes": counters.bytes_lost,
+            "power_cuts": counters.power_cuts,
+        }
+
+
+class SimulatedClocks:
+    def __init__(self, environment: SimulationEnvironment) -> None:
+        self._nodes = environment.nodes
+        self._added_ms: dict[str, int] = {}
+
+    async def step(self, node: str, milliseconds: int) -> None:
+        self._added_ms[node] = self._added_ms.get(node, 0) + milliseconds
+        self._nodes[node].host.clock.step(milliseconds)
+
+    async def reset(self, node: str) -> None:
+        self._nodes[node].host.clock.step(-self._added_ms.pop(node, 0))
+
+
+class SimulatedClients:
+    def __init__(self, environment: SimulationEnvironment) -> None:
+        self._environment = environment
+        self._nodes = environment.nodes
+
+    async def crash(self, node: str) -> bool:
+        victim = self._nodes[node]
+        victim.wanted = False
+        if victim.process is None or not victim.is_alive:
+            return False
+        victim.process.kill()
+        return True
+
+    async def restart(self, node: str) -> None:
+        self._environment.start(node)
+
+    async def slow_listener(self, node: str, delay_s: float) -> None:
+        self._nodes[node].listener.delay_s = delay_s
+
+    async def failing_listener(self, node: str, share: float) -> None:
+        self._nodes[node].listener.failing_share = share
+
+    def listener_counters(self, node: str) -> dict[str, int]:
+        listener = self._nodes[node].listener
+        return {"delayed": listener.delayed, "failed": listener.failed}
+
+
+class SimulatedCluster:
+    def __init__(self, environment: SimulationEnvironment, processes: SimulatedProcesses) -> None:
+        self._environment = environment
+        self._processes = processes
+
+    async def routes_known(self, name_server: str) -> int:
+        address = self._environment.target.name_server_address(name_server)
+        request = {"f": "topics_known", "address": address}
+        outcome = await self._environment.request(ADMIN, request)
+        return int(outcome.value.get("topics", 0))
+
+    async def set_name_servers(self, node: str, name_servers: Sequence[str]) -> None:
+        environment = self._environment
+        environment.nodes[node].name_servers = tuple(name_servers) or environment.shape.name_servers
+        if await self._processes.stop(node):
+            environment.start(node)
+
+    async def set_queue_count(self, topic: str, count: int) -> int:
+        accepted = 0
+        for master in self._environment.shape.masters:
+            request = {
+                "f": "create_topic",
+                "topic": topic,
+                "queues": count,
+                "address": self._environment.target.broker_address(master.node),
+            }
+            outcome = await self._environment.request(ADMIN, request)
+            accepted += outcome.type == "ok"
+        self._environment.queues_max = max(self._environment.queues_max, count if accepted else 0)
+        return accepted
+
+
+def simulated_controls(environment: SimulationEnvironment) -> Controls:
+    processes = SimulatedProcesses(environment)
+    return Controls(
+        process=processes,
+        network=SimulatedNetwork(environment),
+        disk=SimulatedDisks(environment),
+        clock=SimulatedClocks(environment),
+        client=SimulatedClients(environment),
+        cluster=SimulatedCluster(environment, processes),
+    )

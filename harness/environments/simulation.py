@@ -1,0 +1,155 @@
+"""All nodes in one process, on virtual time, simulated TCP and simulated disks.
+
+The nodes run the very code that runs on real machines; what they get instead is the event loop and the `Env`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from checkers.history import NEMESIS, OpType
+from harness.campaign import Campaign
+from harness.clients.admin import serve_admin
+from harness.clients.consumer import ListenerControl, serve_consumer
+from harness.clients.port import ClientPort, Outcome, Request
+from harness.clients.producer import serve_producer
+from harness.recorder import Recorder
+from harness.simulation.disk import DiskOptions
+from harness.simulation.host import Host
+from harness.simulation.process import SimProcess
+from harness.simulation.world import World
+from harness.targets.own_cluster import Main, OwnCluster
+from system_under_test.env import Env
+
+ADMIN = "admin"  # the harness's own client: no fault touches it
+PROBE = "probe"  # the producer that asks after the faults whether sends work again
+DISK_BYTES = 256 << 20
+RESTART_DELAY_S = 2.0  # before a node that ended by itself is started again, as a supervisor would
+FIRST_CONSUMER_PROCESS = 100_000
+
+
+class SimulatedNode:
+    """One node: its host, and what is to run there."""
+
+    def __init__(self, name: str, host: Host) -> None:
+        self.name = name
+        self.host = host
+        self.name_servers: tuple[str, ...] = ()
+        self.process: SimProcess | None = None
+        self.port: ClientPort | None = None  # of clients only
+        self.listener = ListenerControl()
+        self.lost = False  # its disk is gone for good
+        self.wanted = False  # whether it should run: if it ends by itself it is started again
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process is not None and self.process.alive
+
+
+class SimulationEnvironment:
+    """Builds the world of a campaign and runs its nodes."""
+
+    def __init__(
+        self, campaign: Campaign, world: World, make_recorder: Callable[[World], Recorder]
+    ) -> None:
+        self.campaign = campaign
+        self.world = world
+        self.recorder = make_recorder(world)
+        self.shape = campaign.shape()
+        self.exits: list[dict[str, Any]] = []  # nodes that ended without being told to
+        self.queues_max = campaign.queues  # grows with the fault topic-change
+        self._consumer_processes = FIRST_CONSUMER_PROCESS
+        addresses = _addresses(
+            (*self.shape.servers, *self.shape.clients, ADMIN, PROBE),
+        )
+        disk = DiskOptions(total_bytes=DISK_BYTES, fsync_ns=campaign.fsync_us * 1000)
+        self.nodes = {
+            name: SimulatedNode(name, world.add_host(name, address, disk=disk))
+            for name, address in addresses.items()
+        }
+        self.target = OwnCluster(campaign, addresses)
+        for node in self.nodes.values():
+            node.name_servers = self.shape.name_servers
+
+    def now_ns(self) -> int:
+        return self.world.now_ns
+
+    # --- nodes --------------------------------------------------------------------------------------
+
+    def start(self, name: str) -> None:
+        """Start the node unless it runs, has no power or is lost."""
+        node = self.nodes[name]
+        node.wanted = True
+        if node.is_alive or node.lost or not node.host.powered:
+            return
+        process = node.process = node.host.start(name, self._main(node))
+        process.exit.add_done_callback(lambda _: self._ended(node, process))
+
+    def _main(self, node: SimulatedNode) -> Main:
+        if node.name in self.shape.servers:
+            return self.target.server_main(node.name, node.name_servers)
+        return self._client_main(node)
+
+    def _client_main(self, node: SimulatedNode) -> Main:
+        port = node.port = ClientPort(self._emitter(node))
+        if node.name == ADMIN:
+            return lambda env: serve_admin(env, port)
+        if node.name in self.shape.consumers:
+            consumer = self.target.consumer_config(node.name, node.name_servers)
+            return lambda env: serve_consumer(env, consumer, port, node.listener)
+        producer = self.target.producer_config(node.name, node.name_servers)
+
+        async def main(env: Env) -> None:
+            await serve_producer(env, producer, port)
+
+        return main
+
+    def _emitter(self, node: SimulatedNode) -> Callable[..., None]:
+        process = self._consumer_processes
+        self._consumer_processes += 1
+
+        def emit(type: OpType, f: str, value: dict[str, Any], error: str | None) -> None:
+            self.recorder.record(process, type, f, value, error, node.name)
+
+        return emit
+
+    def _ended(self, node: SimulatedNode, process: SimProcess) -> None:
+        if node.port is not None:
+            node.port.abandon(f"{node.name} ended")
+        status = process.exit.result()
+        if status.kind != "raised":
+            return
+        error = f"{type(status.error).__name__}: {status.error}"
+        self.exits.append({"node": node.name, "time_ns": self.now_ns(), "error": error})
+        value = {"targets": [node.name], "phase": "exited"}
+        self.recorder.record(NEMESIS, "info", "node_exit", value, error, node.name)
+        asyncio.get_running_loop().call_later(RESTART_DELAY_S, self._start_again, node)
+
+    def _start_again(self, node: SimulatedNode) -> None:
+        if node.wanted:
+            self.start(node.name)
+
+    # --- clients ------------------------------------------------------------------------------------
+
+    async def ready(self, node: str) -> None:
+        while not self.nodes[node].is_alive:
+            await asyncio.sleep(0.05)
+
+    async def request(self, node: str, request: Request) -> Outcome:
+        port = self.nodes[node].port
+        assert port is not None
+        return await port.request(request)
+
+    # --- for checkers -------------------------------------------------------------------------------
+
+    def log_path(self, physical_offset: int) -> tuple[str, int]:
+        """The commit-log file that holds a physical offset, and the position in it."""
+        size = self.campaign.log_file_bytes
+        start = physical_offset // size * size
+        return f"/store/commitlog/{start:020d}", physical_offset - start
+
+
+def _addresses(names: tuple[str, ...]) -> dict[str, str]:
+    return {name: f"10.0.{number // 200}.{number % 200 + 1}" for number, name in enumerate(names)}

@@ -1,0 +1,1 @@
+"""Pure sources of ops: which op a process does next. The interpreter does the effects."""

@@ -1,0 +1,75 @@
+"""The loop of a run: asks the generator for ops, has clients apply them, writes the history.
+
+A process does one op at a time. If an op ends as `info` nobody knows whether it still happens, so its process retires:
+the client is opened anew under a process number that was never used (Jepsen: generator/interpreter.clj).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from harness.clients.port import Outcome, Request
+from harness.recorder import Recorder
+
+
+class Generator(Protocol):
+    def next_op(self, process: int) -> tuple[str, dict[str, Any]]: ...
+
+
+class Think(Protocol):
+    def next_s(self) -> float: ...
+
+
+class Clients(Protocol):
+    """The client processes of the environment, by node."""
+
+    async def ready(self, node: str) -> None:
+        """Wait until the client process of this node runs."""
+        ...
+
+    async def request(self, node: str, request: Request) -> Outcome: ...
+
+
+class Interpreter:
+    def __init__(
+        self,
+        recorder: Recorder,
+        clients: Clients,
+        generator: Generator,
+        think: Think,
+        now_ns: Callable[[], int],
+    ) -> None:
+        self._recorder = recorder
+        self._clients = clients
+        self._generator = generator
+        self._think = think
+        self._now_ns = now_ns
+
+    async def run(self, nodes: Sequence[str], until_ns: int) -> None:
+        """One worker for each client node, until the clock of the run reaches `until_ns`."""
+        workers = (
+            self._work(node, number, len(nodes), until_ns) for number, node in enumerate(nodes)
+        )
+        await asyncio.gather(*workers)
+
+    async def _work(self, node: str, process: int, step: int, until_ns: int) -> None:
+        while True:
+            await asyncio.sleep(self._think.next_s())
+            await self._clients.ready(node)
+            if self._now_ns() >= until_ns:
+                return
+            if not await self._apply(node, process):
+                process += step
+                await self._clients.ready(node)
+                await self._clients.request(node, {"f": "open"})
+
+    async def _apply(self, node: str, process: int) -> bool:
+        """Do one op; False if the process must retire."""
+        f, value = self._generator.next_op(process)
+        self._recorder.record(process, "invoke", f, value, node=node)
+        outcome = await self._clients.request(node, {"f": f, **value})
+        completed = {**value, **outcome.value}
+        self._recorder.record(process, outcome.type, f, completed, outcome.error, node)
+        return outcome.type != "info"

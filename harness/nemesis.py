@@ -1,0 +1,90 @@
+"""The process that breaks things: carries out a fault plan and writes down what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from checkers.history import NEMESIS
+from faults.capabilities import Controls, Evidence
+from faults.catalogue import fault_named
+from faults.fault import PlannedFault
+from faults.plan import to_data
+from harness.recorder import Recorder
+
+
+@dataclass(slots=True, kw_only=True)
+class FaultRecord:
+    """One fault's life: planned, fired, proven to have bitten (or not), healed. Times by the run's clock."""
+
+    planned: PlannedFault
+    fired_ns: int | None = None
+    healed_ns: int | None = None
+    bitten: bool = False
+    evidence: Evidence = field(default_factory=dict)
+    error: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        row = to_data([self.planned])[0]
+        return {
+            **row,
+            "fired_ns": self.fired_ns,
+            "healed_ns": self.healed_ns,
+            "bitten": self.bitten,
+            "evidence": self.evidence,
+            "error": self.error,
+        }
+
+
+class Nemesis:
+    def __init__(
+        self,
+        plan: Sequence[PlannedFault],
+        controls: Controls,
+        recorder: Recorder,
+        now_ns: Callable[[], int],
+    ) -> None:
+        self.records = [FaultRecord(planned=planned) for planned in plan]
+        self._controls = controls
+        self._recorder = recorder
+        self._now_ns = now_ns
+        self._start_ns = 0
+
+    async def run(self) -> None:
+        """Fire and heal every fault of the plan; returns when the last one is healed."""
+        self._start_ns = self._now_ns()
+        await asyncio.gather(*(self._strike(record) for record in self.records))
+
+    async def _strike(self, record: FaultRecord) -> None:
+        planned = record.planned
+        fault = fault_named(planned.kind)
+        await self._sleep_until(planned.at_s)
+        try:
+            record.fired_ns = self._now_ns()
+            fired = await fault.fire(self._controls, planned)
+            self._note(record, "start", "fired", fired)
+            await self._sleep_until(planned.until_s)
+            record.evidence = await fault.heal(self._controls, planned, fired)
+            record.bitten = bool(record.evidence["bitten"])
+            record.healed_ns = self._now_ns()
+            self._note(record, "stop", "healed", record.evidence)
+        except Exception as error:
+            record.error = f"{type(error).__name__}: {error}"
+            self._note(record, "stop", "failed", {"error": record.error})
+
+    async def _sleep_until(self, at_s: float) -> None:
+        delay_ns = self._start_ns + int(at_s * 1e9) - self._now_ns()
+        await asyncio.sleep(max(delay_ns, 0) / 1e9)
+
+    def _note(self, record: FaultRecord, verb: str, phase: str, evidence: Evidence) -> None:
+        planned = record.planned
+        value = {
+            "fault_id": planned.fault_id,
+            "kind": planned.kind,
+            "targets": list(planned.targets),
+            "phase": phase,
+            "evidence": evidence,
+        }
+        self._recorder.record(NEMESIS, "info", f"{verb}_{planned.kind}", value)

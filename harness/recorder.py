@@ -1,0 +1,76 @@
+"""Appends ops to the history as they happen: one JSON line an op, written before anybody acts on it.
+
+A crash of the harness therefore loses no op that mattered; a torn last line is dropped by the reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, BinaryIO
+
+import orjson
+
+from checkers.history import Op, OpType, encode_op
+
+Digest = Callable[[bytes], None]
+
+
+class Recorder:
+    """The one writer of a run's history and observations.
+
+    `digest` is fed every line of both, in the order in which they happened.
+    """
+
+    def __init__(
+        self,
+        now_ns: Callable[[], int],
+        *,
+        history: BinaryIO | None = None,
+        observations: BinaryIO | None = None,
+        digest: Digest | None = None,
+    ) -> None:
+        self._now_ns = now_ns
+        self._history = history
+        self._observations = observations
+        self._digest = digest
+        self.ops: list[Op] = []
+        self.observations: list[dict[str, Any]] = []
+        self.on_ok_send: Callable[[Op], None] | None = None  # looks into the nodes at that instant
+
+    def record(
+        self,
+        process: int,
+        type: OpType,
+        f: str,
+        value: dict[str, Any],
+        error: str | None = None,
+        node: str | None = None,
+    ) -> Op:
+        op = Op(
+            index=len(self.ops),
+            time_ns=self._now_ns(),
+            process=process,
+            type=type,
+            f=f,
+            value=value,
+            error=error,
+            node=node,
+        )
+        self.ops.append(op)
+        self._write(self._history, encode_op(op))
+        if type == "ok" and f == "send" and self.on_ok_send is not None:
+            self.on_ok_send(op)
+        return op
+
+    def observe(self, kind: str, **fields: Any) -> None:
+        observation = {"time_ns": self._now_ns(), "kind": kind, **fields}
+        self.observations.append(observation)
+        line = orjson.dumps(observation, option=orjson.OPT_APPEND_NEWLINE)
+        self._write(self._observations, line)
+
+    def _write(self, target: BinaryIO | None, line: bytes) -> None:
+        if self._digest is not None:
+            self._digest(line)
+        if target is not None:
+            target.write(line)
+            target.flush()

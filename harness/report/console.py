@@ -1,0 +1,78 @@
+"""The report on the console: the campaign first, at most 25 lines at the end, the command that repeats it last."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from faults.fault import PlannedFault
+from harness.campaign import Campaign
+from harness.nemesis import FaultRecord
+from harness.report.verdict_lines import verdict_lines
+from harness.runner import RunResult
+
+LINES_MAX = 25
+WIDTH = 118
+
+
+def print_campaign(campaign: Campaign) -> None:
+    print("\n".join(campaign_lines(campaign)), flush=True)
+
+
+def campaign_lines(campaign: Campaign) -> list[str]:
+    c = campaign
+    low, high = c.payload_bytes
+    lines = [
+        f"seed {c.seed}  workload {c.workload}  {c.time_s:g} virtual s"
+        + (f"  DEFECT {c.defect}" if c.defect else ""),
+        f"cluster   {c.name_servers} name servers, {c.masters} masters with {list(c.slaves)} slaves, "
+        f"{c.flush} flush, {c.replication} replication, log files of {c.log_file_bytes} bytes",
+        f"load      {c.producers} producers, think {c.think_ms:g} ms, {low}-{high} bytes, "
+        f"{c.consumers} consumers, {c.queues} queues a broker, latency {c.latency_ms[0]:g}-{c.latency_ms[1]:g} ms",
+        f"plan      {len(c.plan)} faults",
+    ]
+    return lines + [_planned_line(planned) for planned in c.plan]
+
+
+def _planned_line(planned: PlannedFault) -> str:
+    targets = ",".join(planned.targets)
+    return f"  {planned.at_s:7.3f}s  {planned.kind:<22} {planned.duration_s:6.3f}s  {targets}"[
+        :WIDTH
+    ]
+
+
+def print_result(result: RunResult, folder: Path, cpu_s: float | None) -> None:
+    lines = summary_lines(result, cpu_s)
+    room = LINES_MAX - len(lines) - 1
+    lines += verdict_lines(result.verdict)[:room]
+    print("\n".join([*lines, _repeat_line(result, folder)]))
+
+
+def summary_lines(result: RunResult, cpu_s: float | None) -> list[str]:
+    acked = sum(op.f == "send" and op.type == "ok" for op in result.ops)
+    unclear = sum(op.f == "send" and op.type == "info" for op in result.ops)
+    refused = sum(op.f == "send" and op.type == "fail" for op in result.ops)
+    consumed = sum(
+        len(op.value["messages"]) for op in result.ops if op.f == "consume" and op.type == "ok"
+    )
+    cpu = f"  {cpu_s:.2f} CPU s" if cpu_s is not None else ""
+    return [
+        f"sends     {acked} acknowledged, {unclear} unclear, {refused} refused; {consumed} deliveries  "
+        f"{result.virtual_s:.1f} virtual s{cpu}",
+        _faults_line(result.faults),
+        *[
+            f"exit      {e['node']} at {e['time_ns'] / 1e9:.3f}s: {e['error']}"[:WIDTH]
+            for e in result.exits[:3]
+        ],
+    ]
+
+
+def _faults_line(records: list[FaultRecord]) -> str:
+    bitten = dict.fromkeys(record.planned.kind for record in records if record.bitten)
+    idle = dict.fromkeys(record.planned.kind for record in records if not record.bitten)
+    missed = [kind for kind in idle if kind not in bitten]
+    line = f"faults    {len(bitten)} kinds proven: {', '.join(bitten)}"
+    return line + (f"; never bit: {', '.join(missed)}" if missed else "")
+
+
+def _repeat_line(result: RunResult, folder: Path) -> str:
+    return f"repeat    staticfire replay {folder}    digest {result.digest[:16]}"

@@ -1,0 +1,103 @@
+"""The folder of one run: `runs/<time>-<workload>-<seed>/` with everything to judge and to repeat it.
+
+campaign.toml, faults.jsonl, history.jsonl, observations.jsonl, verdict.json.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+
+from harness.campaign import Campaign, CampaignError, draw_campaign, read_options
+from harness.runner import RunResult
+
+
+class RunFolderError(ValueError):
+    """A run folder is missing, half-written or not readable. The text says what is wrong with which file."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    path: Path
+
+    @property
+    def history(self) -> Path:
+        return self.path / "history.jsonl"
+
+    @property
+    def observations(self) -> Path:
+        return self.path / "observations.jsonl"
+
+    @classmethod
+    def create(cls, root: Path, campaign: Campaign, stamp: str) -> RunFolder:
+        """Make a new folder below `root`; a number is added if that name is taken.
+
+        Raises RunFolderError if it cannot be made.
+        """
+        base = f"{stamp}-{campaign.workload}-{campaign.seed}"
+        for number in range(1000):
+            path = root / (base if number == 0 else f"{base}-{number}")
+            try:
+                path.mkdir(parents=True)
+            except FileExistsError:
+                continue
+            except OSError as error:
+                raise RunFolderError(f"cannot create {path}: {error.strerror}") from error
+            (path / "campaign.toml").write_text(campaign.to_toml(), encoding="utf-8")
+            return cls(path)
+        raise RunFolderError(f"{root} holds 1000 runs named {base}; choose another --runs folder")
+
+    def open_history(self) -> BinaryIO:
+        return self.history.open("wb")
+
+    def open_observations(self) -> BinaryIO:
+        return self.observations.open("wb")
+
+    def finish(self, result: RunResult) -> None:
+        """Write what is known only at the end. `verdict.json` comes last: without it a run is half-written."""
+        rows = (orjson.dumps(record.to_json()) + b"\n" for record in result.faults)
+        (self.path / "faults.jsonl").write_bytes(b"".join(rows))
+        document = {
+            "digest": result.digest,
+            "virtual_s": result.virtual_s,
+            "exits": result.exits,
+            "facts": result.facts.to_json(),
+            "verdict": result.verdict.to_json(),
+        }
+        (self.path / "verdict.json").write_bytes(
+            orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
+        )
+
+    def read_campaign(self) -> Campaign:
+        """Raises RunFolderError for a missing or damaged campaign.toml."""
+        path = self.path / "campaign.toml"
+        try:
+            options = read_options(path.read_text(encoding="utf-8"), str(path))
+            seed = options.pop("seed")
+            return draw_campaign(seed, options)
+        except OSError as error:
+            raise RunFolderError(f"{path} cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise RunFolderError(f"{path} is not UTF-8 text") from error
+        except KeyError as error:
+            raise RunFolderError(f"{path} has no seed: it is not the campaign of a run") from error
+        except CampaignError as error:
+            raise RunFolderError(str(error)) from error
+
+    def read_verdict(self) -> dict[str, Any]:
+        """Raises RunFolderError if the run did not finish or the file is damaged."""
+        path = self.path / "verdict.json"
+        try:
+            document = orjson.loads(path.read_bytes())
+        except OSError as error:
+            raise RunFolderError(
+                f"{path} cannot be read ({error.strerror}): the run did not finish"
+            ) from error
+        except orjson.JSONDecodeError as error:
+            raise RunFolderError(f"{path} is not valid JSON: {error}") from error
+        if not isinstance(document, dict) or not {"digest", "facts", "verdict"} <= set(document):
+            raise RunFolderError(f"{path} lacks digest, facts or verdict")
+        return document

@@ -1,0 +1,1 @@
+"""What is tested: how each node of it is configured and started."""

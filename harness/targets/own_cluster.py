@@ -1,0 +1,91 @@
+"""Our own cluster: the configuration of each node of a campaign."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any
+
+from faults.shape import BrokerNode, ClusterShape
+from harness.campaign import Campaign
+from system_under_test.broker.broker import main as broker_main
+from system_under_test.broker.config import BrokerConfig, BrokerRole
+from system_under_test.client.producer import ProducerConfig
+from system_under_test.client.push_consumer import ConsumerConfig
+from system_under_test.env import Env
+from system_under_test.name_server.name_server import NameServerConfig
+from system_under_test.name_server.name_server import main as name_server_main
+
+NAME_SERVER_PORT = 9876
+BROKER_PORT = 10911
+STORE_ROOT = "/store"
+QUEUE_FILE_BYTES = 4000  # 200 entries: queues roll within a short run
+
+Main = Callable[[Env], Coroutine[Any, Any, None]]
+
+
+class OwnCluster:
+    """Configurations by node. `addresses` gives the IP address of every node."""
+
+    def __init__(self, campaign: Campaign, addresses: Mapping[str, str]) -> None:
+        self._campaign = campaign
+        self._addresses = addresses
+        self.shape: ClusterShape = campaign.shape()
+
+    def name_server_address(self, node: str) -> str:
+        return f"{self._addresses[node]}:{NAME_SERVER_PORT}"
+
+    def broker_address(self, node: str) -> str:
+        return f"{self._addresses[node]}:{BROKER_PORT}"
+
+    def server_main(self, node: str, name_servers: Sequence[str]) -> Main:
+        """The main coroutine of a name server or broker. `name_servers` are nodes; a broker registers with them."""
+        if node in self.shape.name_servers:
+            config = NameServerConfig(
+                listen_host=self._addresses[node],
+                listen_port=NAME_SERVER_PORT,
+                store_path=STORE_ROOT,
+            )
+            return lambda env: name_server_main(env, config)
+        broker_config = self.broker_config(self.shape.broker(node), name_servers)
+        return lambda env: broker_main(env, broker_config)
+
+    def broker_config(self, broker: BrokerNode, name_servers: Sequence[str]) -> BrokerConfig:
+        campaign = self._campaign
+        others = [r for r in self.shape.replicas(broker.broker_name) if r.node != broker.node]
+        return BrokerConfig(
+            broker_name=broker.broker_name,
+            broker_id=broker.broker_id,
+            role=self._role(broker),
+            listen_host=self._addresses[broker.node],
+            listen_port=BROKER_PORT,
+            name_servers=self._name_server_addresses(name_servers),
+            store_path=STORE_ROOT,
+            sync_flush=campaign.flush == "sync",
+            commit_log_file_size=campaign.log_file_bytes,
+            consume_queue_file_size=QUEUE_FILE_BYTES,
+            ha_peers=tuple(f"{self._addresses[o.node]}:{BROKER_PORT + 1}" for o in others),
+        )
+
+    def _role(self, broker: BrokerNode) -> BrokerRole:
+        if not broker.is_master:
+            return BrokerRole.SLAVE
+        sync = self._campaign.replication == "sync"
+        return BrokerRole.SYNC_MASTER if sync else BrokerRole.ASYNC_MASTER
+
+    def producer_config(self, node: str, name_servers: Sequence[str]) -> ProducerConfig:
+        return ProducerConfig(
+            group="staticfire-producers",
+            client_id=f"{self._addresses[node]}@{node}",
+            name_servers=self._name_server_addresses(name_servers),
+        )
+
+    def consumer_config(self, node: str, name_servers: Sequence[str]) -> ConsumerConfig:
+        return ConsumerConfig(
+            group=self._campaign.group,
+            topic=self._campaign.topic,
+            client_id=f"{self._addresses[node]}@{node}",
+            name_servers=self._name_server_addresses(name_servers),
+        )
+
+    def _name_server_addresses(self, nodes: Sequence[str]) -> tuple[str, ...]:
+        return tuple(self.name_server_address(node) for node in nodes)

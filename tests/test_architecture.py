@@ -1,0 +1,121 @@
+"""The folders and who may import whom: the table of ARCHITECTURE.md, held by a test."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = ("system_under_test", "faults", "checkers", "spark_analysis", "harness")
+
+# Folder -> (our folders it may import, third-party packages it may import)
+MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "system_under_test": ((), ("orjson", "uvloop", "lark", "lz4", "zstandard")),
+    "faults": ((), ("patch_ng",)),
+    "checkers": ((), ("numpy", "pyarrow", "networkx", "orjson")),
+    "spark_analysis": (("checkers",), ("pyspark", "numpy", "pyarrow", "orjson")),
+    "harness": (
+        ("system_under_test", "faults", "checkers", "spark_analysis"),
+        ("click", "rich", "orjson", "tomli_w", "numpy", "pyarrow", "docker", "paramiko", "jinja2"),
+    ),
+}
+PROXY_MAY_IMPORT = "system_under_test.protocol"  # faults/proxy decodes frames
+
+
+def modules(folder: str) -> list[Path]:
+    return sorted((ROOT / folder).rglob("*.py"))
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Dotted names of everything a module imports, at its top or inside a function."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield node.module or ""
+
+
+def is_allowed(folder: str, path: Path, name: str) -> bool:
+    top = name.partition(".")[0]
+    ours, third_party = MAY_IMPORT[folder]
+    if top in sys.stdlib_module_names or top == folder or top in ours or top in third_party:
+        return True
+    return "proxy" in path.parts and name.startswith(PROXY_MAY_IMPORT)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_imports_follow_the_table(folder: str) -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in modules(folder)
+        for name in imports(path)
+        if not is_allowed(folder, path, name)
+    ]
+    assert wrong == []
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def import_graph() -> dict[str, list[str]]:
+    """Edges between our modules; those inside `if TYPE_CHECKING` and functions count, too."""
+    names = {module_name(path): path for folder in FOLDERS for path in modules(folder)}
+    graph: dict[str, list[str]] = {}
+    for name, path in names.items():
+        found = {target for target in imports(path) if target in names and target != name}
+        graph[name] = sorted(found)
+    return graph
+
+
+def find_cycle(graph: dict[str, list[str]]) -> list[str]:
+    """One cycle of the graph as a path, or an empty list."""
+    done: set[str] = set()
+
+    def visit(node: str, path: list[str]) -> list[str]:
+        if node in path:
+            return [*path[path.index(node) :], node]
+        if node in done:
+            return []
+        for target in graph[node]:
+            cycle = visit(target, [*path, node])
+            if cycle:
+                return cycle
+        done.add(node)
+        return []
+
+    return next((cycle for node in sorted(graph) if (cycle := visit(node, []))), [])
+
+
+def test_no_import_cycles() -> None:
+    assert find_cycle(import_graph()) == []
+
+
+def test_a_cycle_would_be_found() -> None:
+    assert find_cycle({"a": ["b"], "b": ["c"], "c": ["b"]}) == ["b", "c", "b"]
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    silent = [
+        str(path.relative_to(ROOT))
+        for folder in FOLDERS
+        for path in modules(folder)
+        if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert silent == []
+
+
+def test_file_names_say_what_they_hold() -> None:
+    vague = {"util.py", "utils.py", "helpers.py", "misc.py", "common.py"}
+    assert [path for folder in FOLDERS for path in modules(folder) if path.name in vague] == []
+
+
+def test_no_python_in_docker_folder() -> None:
+    """A package `docker` at the top would hide the Docker SDK."""
+    assert list((ROOT / "docker").rglob("*.py")) == []
