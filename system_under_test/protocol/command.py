@@ -128,9 +128,7 @@ class RemotingCommand:
 
     def _binary_header(self) -> bytes:
         remark = b"" if self.remark is None else self.remark.encode()
-        ext = b"".join(
-            [part for item in self.ext_fields.items() for part in _encode_entry(*item)]
-        )
+        ext = b"".join([part for item in self.ext_fields.items() for part in _encode_entry(*item)])
         fixed = _FIXED.pack(
             self.code, self.language, self.version, self.opaque, self.flag, len(remark)
         )

@@ -1,0 +1,308 @@
+"""Message records, properties and ids (RocketMQ: MessageDecoder, CommitLog.MessageExtEncoder).
+
+The layout is the same in the commit log, in pull answers and in query answers.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from zlib import crc32
+
+MAGIC_MESSAGE = -626843481  # 0xDAA320A7, MessageDecoder.MESSAGE_MAGIC_CODE
+MAGIC_BLANK = -875286124  # 0xCBD43194, CommitLog.BLANK_MAGIC_CODE
+TOPIC_SIZE_MAX = 127
+PROPERTIES_SIZE_MAX = 32_767
+
+BORN_HOST_V6 = 0x10
+STORE_HOST_V6 = 0x20
+_HOST_FLAGS = BORN_HOST_V6 | STORE_HOST_V6
+
+NAME_END = "\x01"
+PROPERTY_END = "\x02"
+
+Address = tuple[str, int]
+Buffer = bytes | bytearray | memoryview
+
+_HEAD = struct.Struct(">iiIiiqqiq")  # total size ... born timestamp: 48 bytes
+_V4 = struct.Struct(">4si")
+_V6 = struct.Struct(">16si")
+_LONG = struct.Struct(">q")
+_TAIL = struct.Struct(">iqi")  # reconsume times, prepared transaction offset, body length
+_SHORT = struct.Struct(">H")
+_HEAD_SIZE = _HEAD.size
+_OFFSETS = struct.Struct(">qq")
+_OFFSETS_AT = 20
+RECORD_SIZE_MIN = 91
+
+
+class RecordError(ValueError):
+    """Bytes are not a record, or a message cannot become one."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Message:
+    """A message as its record holds it. Hosts are (IP address, port); times are milliseconds since 1970."""
+
+    topic: str
+    body: bytes
+    properties: dict[str, str] = field(default_factory=dict)
+    flag: int = 0
+    sys_flag: int = 0
+    queue_id: int = 0
+    queue_offset: int = 0
+    physical_offset: int = 0
+    born_timestamp_ms: int = 0
+    born_host: Address = ("0.0.0.0", 0)
+    store_timestamp_ms: int = 0
+    store_host: Address = ("0.0.0.0", 0)
+    reconsume_times: int = 0
+    prepared_transaction_offset: int = 0
+    body_crc: int = 0
+    size_bytes: int = 0  # of the whole record, when decoded
+
+
+def body_checksum(body: Buffer) -> int:
+    return crc32(body) & 0x7FFFFFFF
+
+
+# --- records -------------------------------------------------------------------------------------
+
+
+def encode_record(message: Message) -> bytearray:
+    """The record, with the offsets and the store timestamp of `message`; patch_record sets them later.
+
+    Raises:
+        RecordError: topic or properties are too long.
+    """
+    topic = message.topic.encode()
+    properties = encode_properties(message.properties)
+    if not 0 < len(topic) <= TOPIC_SIZE_MAX:
+        raise RecordError(f"topic is {len(topic)} bytes; allowed: 1 to {TOPIC_SIZE_MAX}")
+    if len(properties) > PROPERTIES_SIZE_MAX:
+        raise RecordError(
+            f"properties are {len(properties)} bytes; allowed: up to {PROPERTIES_SIZE_MAX}"
+        )
+    born, born_is_v6 = encode_host(message.born_host)
+    store, store_is_v6 = encode_host(message.store_host)
+    body = message.body
+    size = RECORD_SIZE_MIN - 16 + len(born) + len(store) + len(body) + len(topic) + len(properties)
+    sys_flag = message.sys_flag & ~_HOST_FLAGS
+    if born_is_v6:
+        sys_flag |= BORN_HOST_V6
+    if store_is_v6:
+        sys_flag |= STORE_HOST_V6
+    return bytearray().join(
+        (
+            _HEAD.pack(
+                size,
+                MAGIC_MESSAGE,
+                crc32(body) & 0x7FFFFFFF,
+                message.queue_id,
+                message.flag,
+                message.queue_offset,
+                message.physical_offset,
+                sys_flag,
+                message.born_timestamp_ms,
+            ),
+            born,
+            _LONG.pack(message.store_timestamp_ms),
+            store,
+            _TAIL.pack(message.reconsume_times, message.prepared_transaction_offset, len(body)),
+            body,
+            bytes((len(topic),)),
+            topic,
+            _SHORT.pack(len(properties)),
+            properties,
+        )
+    )
+
+
+def patch_record(
+    record: bytearray, *, queue_offset: int, physical_offset: int, store_timestamp_ms: int
+) -> None:
+    """Set what is known only when the record gets its place in the log."""
+    _OFFSETS.pack_into(record, _OFFSETS_AT, queue_offset, physical_offset)
+    sys_flag = int.from_bytes(record[36:40], "big")
+    at = _HEAD_SIZE + (20 if sys_flag & BORN_HOST_V6 else 8)
+    _LONG.pack_into(record, at, store_timestamp_ms)
+
+
+def decode_record(buffer: Buffer, position: int = 0, *, check_crc: bool = False) -> Message:
+    """Decode the record at `position`.
+
+    Raises:
+        RecordError: cut off, of another magic, with lengths that do not agree, or (if asked) a wrong checksum.
+    """
+    try:
+        return _decode(buffer, position, check_crc)
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise RecordError(f"record at {position} is malformed: {error}") from error
+
+
+def _decode(buffer: Buffer, position: int, check_crc: bool) -> Message:
+    (size, magic, crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_ms) = (
+        _HEAD.unpack_from(buffer, position)
+    )
+    end = position + size
+    if magic != MAGIC_MESSAGE:
+        raise RecordError(f"record at {position} has magic {magic}; expected {MAGIC_MESSAGE}")
+    if size < RECORD_SIZE_MIN or end > len(buffer):
+        raise RecordError(
+            f"record at {position} says {size} bytes; {len(buffer) - position} are there"
+        )
+    born_host, at = _decode_host(buffer, position + _HEAD_SIZE, sys_flag & BORN_HOST_V6)
+    (store_ms,) = _LONG.unpack_from(buffer, at)
+    store_host, at = _decode_host(buffer, at + 8, sys_flag & STORE_HOST_V6)
+    reconsume_times, prepared_offset, body_size = _TAIL.unpack_from(buffer, at)
+    body_at = at + _TAIL.size
+    topic_at = body_at + body_size + 1
+    if body_size < 0 or topic_at + 2 > end:
+        raise RecordError(f"record at {position} has a body of {body_size} bytes in {size}")
+    properties_at = topic_at + buffer[topic_at - 1] + 2
+    (properties_size,) = _SHORT.unpack_from(buffer, properties_at - 2)
+    if properties_at + properties_size != end:
+        raise RecordError(
+            f"record at {position} ends at {properties_at + properties_size}, not {end}"
+        )
+    body = bytes(buffer[body_at : topic_at - 1])
+    if check_crc and body_checksum(body) != crc:
+        raise RecordError(
+            f"record at {position} has body checksum {body_checksum(body)}, not {crc}"
+        )
+    return Message(
+        topic=bytes(buffer[topic_at : properties_at - 2]).decode(),
+        body=body,
+        properties=decode_properties(bytes(buffer[properties_at:end])),
+        flag=flag,
+        sys_flag=sys_flag,
+        queue_id=queue_id,
+        queue_offset=queue_offset,
+        physical_offset=physical_offset,
+        born_timestamp_ms=born_ms,
+        born_host=born_host,
+        store_timestamp_ms=store_ms,
+        store_host=store_host,
+        reconsume_times=reconsume_times,
+        prepared_transaction_offset=prepared_offset,
+        body_crc=crc,
+        size_bytes=size,
+    )
+
+
+def decode_records(body: Buffer) -> list[Message]:
+    """Decode records that follow one another, as in a pull answer. Raises RecordError."""
+    messages = []
+    position = 0
+    while position < len(body):
+        message = decode_record(body, position)
+        messages.append(message)
+        position += message.size_bytes
+    return messages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordHead:
+    """Size and kind of what lies at a place in a commit log."""
+
+    size: int
+    is_blank: bool
+
+
+def scan_header(buffer: Buffer, position: int) -> RecordHead:
+    """Size and kind of the record or blank at `position`.
+
+    Raises:
+        RecordError: neither is there, or it does not fit into the buffer.
+    """
+    if len(buffer) - position < 8:
+        raise RecordError(f"{len(buffer) - position} bytes at {position}; a record has at least 8")
+    size = int.from_bytes(buffer[position : position + 4], "big", signed=True)
+    magic = int.from_bytes(buffer[position + 4 : position + 8], "big", signed=True)
+    if magic not in (MAGIC_MESSAGE, MAGIC_BLANK):
+        raise RecordError(f"no record at {position}: magic is {magic}")
+    if not 8 <= size <= len(buffer) - position:
+        raise RecordError(
+            f"record at {position} says {size} bytes; {len(buffer) - position} are there"
+        )
+    return RecordHead(size=size, is_blank=magic == MAGIC_BLANK)
+
+
+def encode_host(address: Address) -> tuple[bytes, bool]:
+    """Address bytes and port; and whether it is IPv6. Raises ValueError for something that is no IP address."""
+    packed = _packed_v4(address[0])
+    if packed is not None:
+        return _V4.pack(packed, address[1]), False
+    parsed = ip_address(address[0])
+    if parsed.version == 4:
+        return _V4.pack(parsed.packed, address[1]), False
+    return _V6.pack(parsed.packed, address[1]), True
+
+
+def _packed_v4(host: str) -> bytes | None:
+    """The four bytes of a dotted address; None if it does not look like one."""
+    try:
+        packed = bytes(map(int, host.split(".")))
+    except ValueError:
+        return None
+    return packed if len(packed) == 4 else None
+
+
+def _decode_host(buffer: Buffer, position: int, is_v6: int) -> tuple[Address, int]:
+    if is_v6:
+        packed, port = _V6.unpack_from(buffer, position)
+        return (str(ip_address(packed)), port), position + 20
+    packed, port = _V4.unpack_from(buffer, position)
+    return ("%d.%d.%d.%d" % tuple(packed), port), position + 8
+
+
+# --- properties ----------------------------------------------------------------------------------
+
+
+def encode_properties(properties: dict[str, str]) -> bytes:
+    """`name 0x01 value`, joined by 0x02, without a trailing 0x02 (as since 4.9.1)."""
+    return PROPERTY_END.join([f"{k}{NAME_END}{v}" for k, v in properties.items()]).encode()
+
+
+def decode_properties(data: bytes | str) -> dict[str, str]:
+    """Entries without a name or a value are dropped; of equal names the last wins."""
+    text = data if isinstance(data, str) else data.decode()
+    properties: dict[str, str] = {}
+    for entry in text.split(PROPERTY_END):
+        name, _, value = entry.partition(NAME_END)
+        if name and value:
+            properties[name] = value
+    return properties
+
+
+# --- hashes and ids ------------------------------------------------------------------------------
+
+
+def java_string_hash(text: str) -> int:
+    """Java's String.hashCode: a signed 32-bit polynomial over UTF-16 units."""
+    data = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for unit in struct.unpack(f">{len(data) // 2}H", data):
+        value = (value * 31 + unit) & 0xFFFFFFFF
+    return value - (1 << 32) if value & 0x80000000 else value
+
+
+def tags_code(tags: str | None) -> int:
+    """What a consume-queue entry holds of the tag (MessageExtBrokerInner.tagsString2tagsCode)."""
+    return java_string_hash(tags) if tags else 0
+
+
+def offset_message_id(host: str, port: int, physical_offset: int) -> str:
+    """The server's message id: store host, port and commit-log offset, in upper-case hex."""
+    packed, _ = encode_host((host, port))
+    return (packed + _LONG.pack(physical_offset)).hex().upper()
+
+
+def parse_offset_message_id(text: str) -> tuple[str, int, int]:
+    """Host, port and commit-log offset. Raises ValueError for anything else."""
+    if len(text) not in (32, 56):
+        raise ValueError(f"message id {text!r} has {len(text)} characters; allowed: 32 or 56")
+    data = bytes.fromhex(text)
+    (host, port), position = _decode_host(data, 0, int(len(text) == 56))
+    return host, port, int(_LONG.unpack_from(data, position)[0])
