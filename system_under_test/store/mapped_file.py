@@ -104,6 +104,8 @@ class MappedFileQueue:
             mapped_file.close()
         if self.files:
             self._check_size(self.files[-1], is_last=True)
+            # The page cache of a process that was killed shows a full file of which nothing may be durable yet.
+            self.files[-1].is_new = True
 
     def _load_file(self, name: str) -> None:
         if len(name) != NAME_DIGITS or not name.isdecimal():
@@ -122,8 +124,7 @@ class MappedFileQueue:
         size = mapped_file.file.size()
         if size == self.file_size:
             return
-        if is_last and size < self.file_size:
-            mapped_file.is_new = True  # a power cut while it was made or cut; recovery repairs it
+        if is_last and size < self.file_size:  # a power cut while it was made or cut
             return
         raise StoreError(
             f"{mapped_file.path} has {size} bytes; every file there must have {self.file_size}"
@@ -203,7 +204,9 @@ class MappedFileQueue:
 
     def is_blank_from(self, offset: int) -> bool:
         """Whether every byte from `offset` to the end of the files is zero and the last file has its full size."""
-        return self.end_of_content(offset) == offset and not (self.files and self.files[-1].is_new)
+        if self.files and self.files[-1].file.size() < self.file_size:
+            return False
+        return self.end_of_content(offset) == offset
 
     def end_of_content(self, offset: int) -> int:
         """Where the last byte other than zero at or after `offset` ends; `offset` if there is none."""
