@@ -129,13 +129,13 @@ class Cycle:
 
     def _end_process(self) -> None:
         if not self.plan.sync_flush:
-            # Each put is in the page cache when it returns.
-            self._model.promise(self._model.end_offset)
+            self._model.promise_cached(self._model.end_offset)  # where each put is when it returns
         self._disk.release_locks()
         self.counts.process_deaths += 1
 
     def _cut_power(self) -> None:
         self._disk.power_cut()
+        self._model.lose_cache()
         self._disk.heal()  # a cut that did not strike, a disk that was full
         self._disk.power_on()
 

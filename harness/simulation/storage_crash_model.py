@@ -93,6 +93,7 @@ class LogModel:
         self._counts: dict[QueueKey, int] = {}
         self.puts: list[PutRecord] = []
         self.promised_end = 0
+        self._cached_end = 0
 
     @property
     def end_offset(self) -> int:
@@ -133,6 +134,13 @@ class LogModel:
         """Everything before `end_offset` must survive from now on."""
         self.promised_end = max(self.promised_end, end_offset)
 
+    def promise_cached(self, end_offset: int) -> None:
+        """Everything before `end_offset` is in the page cache: it must survive until the power fails."""
+        self._cached_end = end_offset
+
+    def lose_cache(self) -> None:
+        self._cached_end = 0
+
     def count(self, queue: QueueKey) -> int:
         return self._counts.get(queue, 0)
 
@@ -145,9 +153,10 @@ class LogModel:
 
     def settle(self, recovered_end: int, read: ReadLog) -> int:
         """Accept the end that recovery found; return how many puts it cost. Raises PromiseBroken."""
-        if recovered_end < self.promised_end:
+        promised_end = max(self.promised_end, self._cached_end)
+        if recovered_end < promised_end:
             raise PromiseBroken(
-                f"recovered end {recovered_end} is before the flushed end {self.promised_end}"
+                f"recovered end {recovered_end} is before the promised end {promised_end}"
             )
         if recovered_end > self.end_offset:
             self._settle_beyond(recovered_end, read)
