@@ -1,0 +1,141 @@
+"""Which brokers answer, and asking the silent ones until they do again.
+
+A broker that plays dead keeps its connections open and answers nothing, so nothing fails at once. It is found out by
+
+- a request that timed out, or (consumers) an unanswered pull and QUIET_S without any word from it: either leads to a
+  ping, and an unanswered ping means that the broker is silent;
+- a connection that failed or ended: the broker is silent until a new connection has brought an answer.
+
+One question to a silent broker is always open. In the moment when it answers, whoever avoided it is told. Ping and
+question are code 38, which reads and changes nothing: a frozen broker may execute hundreds of them when it wakes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from system_under_test.client.waiting import succeeded
+from system_under_test.env import Log
+from system_under_test.protocol.codes import RequestCode
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.remoting import RemotingClient, RemotingError, RemotingTimeout
+
+QUIET_S = 1.5  # a broker that owes an answer and says nothing for so long is pinged
+PING_TIMEOUT_S = 1.0
+PROBE_TIMEOUT_S = 3.0  # then the question is put again, on a new connection
+PROBE_PAUSE_S = 1.0  # after a connect that failed
+
+
+class BrokerHealth:
+    """The brokers of one client, by address.
+
+    Args:
+        group: whose members pings ask for; any name will do.
+        on_silent, on_back: called with the address.
+    """
+
+    def __init__(
+        self,
+        remoting: RemotingClient,
+        log: Log,
+        *,
+        group: str,
+        on_silent: Callable[[str], None],
+        on_back: Callable[[str], None],
+    ) -> None:
+        self._remoting = remoting
+        self._log = log
+        self._group = group
+        self._on_silent = on_silent
+        self._on_back = on_back
+        self._heard_at_s: dict[str, float] = {}
+        self._pings: dict[str, asyncio.Future[RemotingCommand]] = {}
+        self._probes: dict[str, asyncio.Task[None]] = {}
+        self._is_stopped = False
+
+    @property
+    def any_silent(self) -> bool:
+        return bool(self._probes)
+
+    def is_answering(self, address: str) -> bool:
+        return address not in self._probes
+
+    def heard(self, address: str) -> None:
+        """The broker has just answered something."""
+        self._heard_at_s[address] = asyncio.get_running_loop().time()
+
+    def failed(self, address: str, error: RemotingError) -> None:
+        """A request to the broker ended without an answer."""
+        if isinstance(error, RemotingTimeout):
+            self.ping(address)  # slow or silent?
+        else:
+            self._begin_probing(address, str(error))
+
+    def ping(self, address: str) -> None:
+        """Find out whether the broker answers at all, unless that is being found out already."""
+        if self._is_stopped or address in self._pings or address in self._probes:
+            return
+        ping = self._remoting.invoke_nowait(address, self._question(), PING_TIMEOUT_S)
+        self._pings[address] = ping
+        ping.add_done_callback(partial(self._pinged, address))
+
+    def check_quiet(self, addresses: Iterable[str]) -> None:
+        """Ping those of the brokers, all of which owe an answer, that said nothing for QUIET_S."""
+        now_s = asyncio.get_running_loop().time()
+        for address in addresses:
+            if now_s - self._heard_at_s.setdefault(address, now_s) >= QUIET_S:
+                self.ping(address)
+
+    def retain(self, addresses: Iterable[str]) -> None:
+        """Forget every broker that is not one of these: no route has it any more."""
+        wanted = dict.fromkeys(addresses)
+        for address in [known for known in self._probes if known not in wanted]:
+            self._probes.pop(address).cancel()
+        for address in [known for known in self._heard_at_s if known not in wanted]:
+            del self._heard_at_s[address]
+
+    async def stop(self) -> None:
+        self._is_stopped = True
+        probes = list(self._probes.values())
+        for probe in probes:
+            probe.cancel()
+        await asyncio.gather(*probes, return_exceptions=True)
+
+    def _question(self) -> RemotingCommand:
+        return RemotingCommand.request(
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": self._group}
+        )
+
+    def _pinged(self, address: str, ping: asyncio.Future[RemotingCommand]) -> None:
+        del self._pings[address]
+        if succeeded(ping):
+            self.heard(address)
+        elif not ping.cancelled():
+            self._begin_probing(address, str(ping.exception()))
+
+    def _begin_probing(self, address: str, reason: str) -> None:
+        if self._is_stopped or address in self._probes:
+            return
+        self._log.warning("broker is silent", address=address, reason=reason)
+        self._probes[address] = asyncio.get_running_loop().create_task(self._probe(address))
+        # What is still open on the old connection fails now, so that its owners turn to another broker.
+        self._remoting.close_connection(address)
+        self._on_silent(address)
+
+    async def _probe(self, address: str) -> None:
+        while True:
+            try:
+                await self._remoting.invoke(
+                    address, self._question(), PROBE_TIMEOUT_S, close_on_timeout=True
+                )
+                break
+            except RemotingTimeout:
+                continue
+            except RemotingError:
+                await asyncio.sleep(PROBE_PAUSE_S)
+        del self._probes[address]
+        self.heard(address)
+        self._log.info("broker answers again", address=address)
+        self._on_back(address)

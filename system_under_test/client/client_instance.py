@@ -1,0 +1,300 @@
+"""What producers and consumers of one process have in common (RocketMQ: MQClientInstance).
+
+Connections, routes, the health of brokers, heartbeats. Every request to a broker goes through `ask`, so that whatever
+fails anywhere is known everywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
+
+from system_under_test.client.broker_health import BrokerHealth
+from system_under_test.client.errors import BrokerNotAvailable, NoNameServer, RouteNotFound
+from system_under_test.client.name_servers import NameServers
+from system_under_test.client.periodic_task import PeriodicTask
+from system_under_test.client.routes import MASTER_ID, Route, RouteTable
+from system_under_test.client.waiting import wait_until
+from system_under_test.env import Env
+from system_under_test.protocol import json_dialect
+from system_under_test.protocol.bodies import ConsumerData, HeartbeatData
+from system_under_test.protocol.codes import RequestCode
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.remoting import Connection, RemotingClient, RemotingError
+from system_under_test.remoting.connection import not_supported
+
+ROUTE_REFRESH_S = 30.0  # RocketMQ: pollNameServerInterval
+HEARTBEAT_INTERVAL_S = 30.0  # RocketMQ: heartbeatBrokerInterval
+HEARTBEAT_TIMEOUT_S = 3.0  # RocketMQ: mqClientApiTimeout
+GOODBYE_TIMEOUT_S = 1.0
+TEMPLATE_TOPIC = "TBW102"  # RocketMQ: TopicValidator.AUTO_CREATE_TOPIC_KEY_TOPIC
+
+# Members of a group share out the queues by the route that each of them sees, so a change that one sees half a minute
+# before another leaves queues without an owner for half a minute. While anything is wrong, consumers look often.
+ALERT_REFRESH_S = 1.5
+ALERT_TAIL_S = 35.0  # after the last sign of trouble: more than one registration period of a broker
+
+
+class Consumer(Protocol):
+    """What a client instance needs to know of a consumer."""
+
+    group: str
+
+    def heartbeat_data(self) -> ConsumerData: ...
+
+    def members_changed(self) -> None:
+        """The group may have other members now."""
+        ...
+
+    def route_changed(self, topic: str) -> None: ...
+
+    def broker_silent(self, address: str) -> None: ...
+
+    def broker_back(self, address: str) -> None: ...
+
+
+class ClientInstance:
+    """One client id. At most one producer group and one consumer, which are set before start()."""
+
+    def __init__(
+        self, env: Env, *, client_id: str, name_servers: Sequence[str], group: str
+    ) -> None:
+        self.env = env
+        self.client_id = client_id
+        self.remoting = RemotingClient(env, on_request=self._serve)
+        self.name_servers = NameServers(self.remoting, name_servers, env.log)
+        self.health = BrokerHealth(
+            self.remoting, env.log, group=group, on_silent=self._silent, on_back=self._back
+        )
+        self.routes = RouteTable(
+            is_answering=self.health.is_answering, on_change=self._route_changed
+        )
+        self.producer_group: str | None = None
+        self.consumer: Consumer | None = None
+        self.on_broker_back: Callable[[str], None] | None = None  # for producers; with the address
+        self._topics: dict[str, None] = {}
+        self._greeted: dict[str, None] = {}  # addresses that a heartbeat was sent to
+        self._alert_until_s = 0.0
+        self._refresh = PeriodicTask(
+            env.log, "route refresh", self._refresh_routes, self._refresh_interval_s
+        )
+        self._heartbeat = PeriodicTask(
+            env.log, "heartbeat", self._beat_all, lambda: HEARTBEAT_INTERVAL_S
+        )
+
+    def start(self) -> None:
+        self._refresh.start()
+        self._heartbeat.start()
+
+    async def stop(self) -> None:
+        """Say goodbye to every broker that answers, then close all connections."""
+        await self._refresh.stop()
+        await self._heartbeat.stop()
+        await self.health.stop()
+        await self._unregister()
+        await self.remoting.close()
+
+    # Routes
+
+    def use_topic(self, topic: str) -> None:
+        """Look the topic up soon, and again and again from then on."""
+        self._topics[topic] = None
+        self._refresh.wake()
+
+    async def look_up(self, topic: str) -> Route:
+        """Ask the name servers now.
+
+        Raises:
+            NoNameServer: nobody answers. A route known from earlier stays in use.
+            RouteNotFound: nobody knows the topic. A route known from earlier stays in use.
+        """
+        self._topics[topic] = None
+        brokers = await self.name_servers.route(topic)
+        if brokers is None:
+            raise RouteNotFound(f"no name server knows the topic {topic}")
+        return self.routes.update(topic, brokers, asyncio.get_running_loop().time())
+
+    async def publish_route(self, topic: str) -> Route:
+        """The route to send to `topic`; for a topic that does not exist, that of the template.
+
+        Raises: as look_up.
+        """
+        known = self.routes.route(topic)
+        if known is not None and known.publish_queues:
+            return known
+        try:
+            return await self.look_up(topic)
+        except RouteNotFound:
+            if known is not None:
+                return known
+            template = await self.name_servers.route(TEMPLATE_TOPIC)
+            if template is None:
+                raise
+            return self.routes.use_template(topic, template)
+
+    async def read_route(self, topic: str) -> Route:
+        """The route to read from `topic`. Raises: as look_up."""
+        known = self.routes.route(topic)
+        return known if known is not None and known.read_queues else await self.look_up(topic)
+
+    def master(self, broker_name: str) -> str | None:
+        """The address of the master, if the route has one; it may be silent."""
+        broker = self.routes.broker(broker_name)
+        return None if broker is None else broker.addresses.get(MASTER_ID)
+
+    def replica(self, broker_name: str) -> tuple[int, str] | None:
+        """Id and address of the best replica that answers: the master if possible. None if none answers."""
+        broker = self.routes.broker(broker_name)
+        if broker is None:
+            return None
+        for broker_id in sorted(broker.addresses):
+            address = broker.addresses[broker_id]
+            if self.health.is_answering(address):
+                return broker_id, address
+        return None
+
+    # Requests
+
+    def ask(
+        self, address: str, command: RemotingCommand, timeout_s: float
+    ) -> asyncio.Future[RemotingCommand]:
+        """Send a request. Its outcome, good or bad, also goes to the health of the broker."""
+        answer = self.remoting.invoke_nowait(address, command, timeout_s)
+        answer.add_done_callback(partial(self._note_outcome, address))
+        return answer
+
+    async def ask_replica(
+        self, broker_name: str, command: RemotingCommand, timeout_s: float
+    ) -> tuple[int, RemotingCommand]:
+        """Broker id and answer of the best replica that answers.
+
+        Raises:
+            BrokerNotAvailable: no replica answers.
+            RemotingError: the replica did not answer this.
+        """
+        replica = self.replica(broker_name)
+        if replica is None:
+            raise BrokerNotAvailable(f"no replica of {broker_name} answers")
+        broker_id, address = replica
+        return broker_id, await self.ask(address, command, timeout_s)
+
+    def _note_outcome(self, address: str, answer: asyncio.Future[RemotingCommand]) -> None:
+        if answer.cancelled():
+            return
+        error = answer.exception()
+        if error is None:
+            self.health.heard(address)
+        elif isinstance(error, RemotingError):
+            self.health.failed(address, error)
+
+    def _serve(self, _: Connection, request: RemotingCommand) -> RemotingCommand | None:
+        """What brokers ask of clients."""
+        if request.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
+            if self.consumer is not None:
+                self.consumer.members_changed()
+            return None
+        return not_supported(request)
+
+    # Route refresh
+
+    def _refresh_interval_s(self) -> float:
+        if self.consumer is None:
+            return ROUTE_REFRESH_S
+        now_s = asyncio.get_running_loop().time()
+        if (
+            self.name_servers.any_silent
+            or self.health.any_silent
+            or self.routes.misses_addresses
+            or any(self.routes.route(topic) is None for topic in self._topics)
+        ):
+            self._alert_until_s = now_s + ALERT_TAIL_S
+        return ALERT_REFRESH_S if now_s < self._alert_until_s else ROUTE_REFRESH_S
+
+    async def _refresh_routes(self) -> None:
+        for topic in list(self._topics):
+            try:
+                await self.look_up(topic)
+            except RouteNotFound as error:
+                self.env.log.info("route not found", topic=topic, error=str(error))
+            except NoNameServer as error:
+                self.env.log.warning("no name server", topic=topic, error=str(error))
+
+    def _route_changed(self, topic: str) -> None:
+        known = self.routes.addresses()
+        self.health.retain(known)
+        self._greeted = {address: None for address in self._greeted if address in known}
+        for address in self._heartbeat_addresses():
+            if address not in self._greeted and self.health.is_answering(address):
+                self._beat(address)
+        if self.consumer is not None:
+            self.consumer.route_changed(topic)
+
+    # Brokers come and go
+
+    def _silent(self, address: str) -> None:
+        self._greeted.pop(address, None)
+        self._refresh.wake()
+        if self.consumer is not None:
+            self.consumer.broker_silent(address)
+
+    def _back(self, address: str) -> None:
+        self._beat(address)
+        self._refresh.wake()
+        if self.on_broker_back is not None:
+            self.on_broker_back(address)
+        if self.consumer is not None:
+            self.consumer.broker_back(address)
+
+    # Heartbeats
+
+    def _heartbeat_addresses(self) -> list[str]:
+        return self.routes.addresses(masters_only=self.consumer is None)
+
+    async def _beat_all(self) -> None:
+        for address in self._heartbeat_addresses():
+            if self.health.is_answering(address):
+                self._beat(address)
+
+    def _beat(self, address: str) -> None:
+        is_first = address not in self._greeted
+        self._greeted[address] = None
+        command = RemotingCommand.request(RequestCode.HEART_BEAT, body=self._heartbeat_body())
+        answer = self.ask(address, command, HEARTBEAT_TIMEOUT_S)
+        if is_first:
+            answer.add_done_callback(self._registered)
+
+    def _registered(self, answer: asyncio.Future[RemotingCommand]) -> None:
+        if self.consumer is not None and not answer.cancelled() and answer.exception() is None:
+            self.consumer.members_changed()
+
+    def register_again(self) -> None:
+        """Some broker does not know us, though it should: send heartbeats now."""
+        self._heartbeat.wake()
+
+    def _heartbeat_body(self) -> bytes:
+        data = HeartbeatData(
+            client_id=self.client_id,
+            producer_groups=[] if self.producer_group is None else [self.producer_group],
+            consumers=[] if self.consumer is None else [self.consumer.heartbeat_data()],
+        )
+        return json_dialect.dumps(data.to_json())
+
+    async def _unregister(self) -> None:
+        """Leave the groups at every broker that knows us; brokers that are slow to answer are not waited for."""
+        ext = {"clientID": self.client_id}
+        if self.producer_group is not None:
+            ext["producerGroup"] = self.producer_group
+        if self.consumer is not None:
+            ext["consumerGroup"] = self.consumer.group
+        answers = [
+            self.ask(
+                address,
+                RemotingCommand.request(RequestCode.UNREGISTER_CLIENT, dict(ext)),
+                GOODBYE_TIMEOUT_S,
+            )
+            for address in self._greeted
+            if self.remoting.connection(address) is not None
+        ]
+        await wait_until(answers, lambda: False, GOODBYE_TIMEOUT_S)

@@ -1,0 +1,68 @@
+"""Which brokers a producer should leave alone for a while (RocketMQ: MQFaultStrategy, LatencyFaultToleranceImpl).
+
+RocketMQ leaves a slow broker alone for 30 s to 10 min, because nothing tells it that the broker has recovered. Here a
+silent broker is reinstated as soon as it answers a probe, and all durations are a tenth of RocketMQ's.
+"""
+
+from __future__ import annotations
+
+LATENCY_MAX_MS = (50, 100, 550, 1000, 2000, 3000, 15000)  # RocketMQ: latencyMax
+NOT_AVAILABLE_MS = (0, 0, 3000, 6000, 12000, 18000, 60000)  # RocketMQ: notAvailableDuration / 10
+BROKEN_LATENCY_MS = 30_000  # what a broken connection counts as (RocketMQ: isolation)
+REFUSED_LATENCY_MS = 550  # what a broker counts as that answers but does not take messages now
+
+
+class FaultItem:
+    """The last send to one broker: how long it took and until when the broker is left alone."""
+
+    __slots__ = ("available_at_ms", "latency_ms")
+
+    def __init__(self) -> None:
+        self.latency_ms = 0
+        self.available_at_ms = 0
+
+
+class LatencyFaults:
+    """Brokers by name. Times are milliseconds of a monotonic clock."""
+
+    def __init__(self) -> None:
+        self._items: dict[str, FaultItem] = {}
+        self._next_pick = 0
+
+    def record(self, broker_name: str, latency_ms: int, now_ms: int) -> None:
+        """Take in how long the last send to this broker took, answered or not."""
+        item = self._items.get(broker_name)
+        if item is None:
+            item = self._items[broker_name] = FaultItem()
+        item.latency_ms = latency_ms
+        item.available_at_ms = now_ms + not_available_ms(latency_ms)
+
+    def lift(self, broker_name: str) -> None:
+        """The broker is as good as new: it answered again."""
+        self._items.pop(broker_name, None)
+
+    def is_available(self, broker_name: str, now_ms: int) -> bool:
+        item = self._items.get(broker_name)
+        return item is None or now_ms >= item.available_at_ms
+
+    def pick_one_at_least(self, now_ms: int) -> str | None:
+        """A broker of the better half of all recorded ones, in turn; None if nothing was recorded."""
+        names = sorted(self._items, key=lambda name: self._rank(name, now_ms))
+        if not names:
+            return None
+        self._next_pick += 1
+        return names[self._next_pick % max(len(names) // 2, 1)]
+
+    def _rank(self, broker_name: str, now_ms: int) -> tuple[bool, int, int]:
+        item = self._items[broker_name]
+        return now_ms < item.available_at_ms, item.latency_ms, item.available_at_ms
+
+
+def not_available_ms(latency_ms: int) -> int:
+    """How long a broker with this latency is left alone: the entry of the largest limit that it reached."""
+    for limit_ms, duration_ms in zip(
+        reversed(LATENCY_MAX_MS), reversed(NOT_AVAILABLE_MS), strict=True
+    ):
+        if latency_ms >= limit_ms:
+            return duration_ms
+    return 0

@@ -1,0 +1,86 @@
+"""Messages of one assigned queue between their arrival and the end of their consumption (RocketMQ: ProcessQueue).
+
+Its one promise: `commit_offset` never passes a message that was not consumed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from system_under_test.protocol.message import Message
+
+
+class ProcessQueue:
+    """Arrived messages by queue offset.
+
+    `next_offset` is what to pull next. A message is pending (nobody has it), taken (the listener has it) or finished;
+    `give_back` makes a taken one pending again.
+    """
+
+    __slots__ = ("_arrived", "_pending", "_size_bytes", "_unfinished", "next_offset")
+
+    def __init__(self, start_offset: int) -> None:
+        self.next_offset = start_offset
+        self._unfinished: dict[int, Message] = {}
+        # Offsets in the order of arrival. Finished ones leave from the front only, so the first is the lowest
+        # unfinished one: a dict alone would be searched from its start at each commit.
+        self._arrived: deque[int] = deque()
+        self._pending: deque[Message] = deque()
+        self._size_bytes = 0
+
+    def __len__(self) -> int:
+        """How many messages are not finished."""
+        return len(self._unfinished)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the bodies that are not finished."""
+        return self._size_bytes
+
+    @property
+    def has_pending(self) -> bool:
+        return bool(self._pending)
+
+    @property
+    def span(self) -> int:
+        """Offsets from the lowest unfinished message to the end of what arrived."""
+        return self.next_offset - self.commit_offset
+
+    @property
+    def commit_offset(self) -> int:
+        """The lowest unfinished offset; if all is finished, the next offset to pull.
+
+        The latter covers messages that a filter left out at the end of a pull.
+        """
+        return self._arrived[0] if self._arrived else self.next_offset
+
+    def put(self, messages: Sequence[Message], next_offset: int) -> None:
+        """Take in the answer to a pull. Messages below the offset asked for are ignored: they are already here."""
+        for message in messages:
+            offset = message.queue_offset
+            if offset < self.next_offset:
+                continue
+            self._unfinished[offset] = message
+            self._arrived.append(offset)
+            self._pending.append(message)
+            self._size_bytes += len(message.body)
+            self.next_offset = offset + 1
+        self.next_offset = max(self.next_offset, next_offset)
+
+    def take(self, count_max: int) -> list[Message]:
+        """Up to `count_max` pending messages for the listener; empty if there is none."""
+        pending = self._pending
+        return [pending.popleft() for _ in range(min(count_max, len(pending)))]
+
+    def give_back(self, messages: Sequence[Message]) -> None:
+        """The listener failed: these are pending again, behind what has arrived since."""
+        self._pending.extend(messages)
+
+    def finish(self, messages: Sequence[Message]) -> None:
+        """The listener succeeded."""
+        for message in messages:
+            del self._unfinished[message.queue_offset]
+            self._size_bytes -= len(message.body)
+        while self._arrived and self._arrived[0] not in self._unfinished:
+            self._arrived.popleft()

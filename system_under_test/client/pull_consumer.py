@@ -1,0 +1,91 @@
+"""Reading queues where and when the caller wants (RocketMQ: DefaultMQPullConsumerImpl).
+
+No membership, no rebalance: the caller chooses queue and offset, and commits if it wants to. Everything falls back to
+another replica of the broker name when the master does not answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from system_under_test.client.client_instance import ClientInstance
+from system_under_test.client.offset_store import OffsetStore
+from system_under_test.client.pulling import PullAnswer, PullOutcome, pull_command, read_answer
+from system_under_test.client.subscription import ALL, Subscription
+from system_under_test.env import Env
+from system_under_test.protocol.bodies import MessageQueue
+from system_under_test.protocol.codes import RequestCode
+
+PULL_TIMEOUT_S = 10.0  # RocketMQ: consumerPullTimeoutMillis
+
+__all__ = ["PullAnswer", "PullConsumer", "PullConsumerConfig", "PullOutcome"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullConsumerConfig:
+    """`client_id` is `ip@name` and unique in the cluster."""
+
+    group: str
+    name_servers: tuple[str, ...]
+    client_id: str
+    pull_timeout_s: float = PULL_TIMEOUT_S
+
+
+class PullConsumer:
+    """All methods raise ClientError (no route, no replica, refused) or RemotingError (no answer)."""
+
+    def __init__(self, env: Env, config: PullConsumerConfig) -> None:
+        self._config = config
+        self._client = ClientInstance(
+            env,
+            client_id=config.client_id,
+            name_servers=config.name_servers,
+            group=config.group,
+        )
+        self._offsets = OffsetStore(self._client, config.group)
+        self._version_ms = env.clock.wall_ms()
+
+    async def start(self) -> None:
+        self._client.start()
+
+    async def stop(self) -> None:
+        await self._client.stop()
+
+    async def fetch_queues(self, topic: str) -> list[MessageQueue]:
+        """The queues of a topic that can be read, sorted."""
+        return list((await self._client.read_route(topic)).read_queues)
+
+    async def pull(
+        self, queue: MessageQueue, offset: int, *, count_max: int = 32, expression: str = ALL
+    ) -> PullAnswer:
+        """Up to `count_max` messages from `offset` on; answered at once, also when there is nothing."""
+        subscription = Subscription(queue.topic, expression, version_ms=self._version_ms)
+        command = pull_command(
+            self._config.group, queue, subscription, offset=offset, count_max=count_max
+        )
+        await self._client.read_route(queue.topic)
+        _, response = await self._client.ask_replica(
+            queue.broker_name, command, self._config.pull_timeout_s
+        )
+        answer = read_answer(response)
+        answer.messages[:] = subscription.matching(answer.messages)
+        return answer
+
+    async def min_offset(self, queue: MessageQueue) -> int:
+        await self._client.read_route(queue.topic)
+        return await self._offsets.queue_bound(queue, RequestCode.GET_MIN_OFFSET)
+
+    async def max_offset(self, queue: MessageQueue) -> int:
+        """The offset that the next message of the queue will get."""
+        await self._client.read_route(queue.topic)
+        return await self._offsets.queue_bound(queue, RequestCode.GET_MAX_OFFSET)
+
+    async def committed_offset(self, queue: MessageQueue) -> int | None:
+        """The group's stored offset; None if the master has none."""
+        await self._client.read_route(queue.topic)
+        return await self._offsets.stored(queue)
+
+    async def commit(self, queue: MessageQueue, offset: int) -> None:
+        """Store the group's offset and wait for the broker to confirm it."""
+        await self._client.read_route(queue.topic)
+        await self._offsets.commit_confirmed(queue, offset)

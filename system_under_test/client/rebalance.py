@@ -1,0 +1,77 @@
+"""Sharing out the queues of a topic among the members of a group (RocketMQ: RebalanceImpl).
+
+Every member computes the same from the same two lists. They agree as long as the lists agree, so all of them ask the
+same broker for the members: the first one by name that answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+
+from system_under_test.client.client_instance import ClientInstance
+from system_under_test.client.routes import MASTER_ID, Route
+from system_under_test.client.waiting import first_good
+from system_under_test.protocol import json_dialect
+from system_under_test.protocol.bodies import MessageQueue
+from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+
+LIST_TIMEOUT_S = 3.0  # RocketMQ: mqClientApiTimeout
+HEDGE_S = 0.5  # then the next broker is asked as well
+
+
+def allocate_averagely(
+    queues: Sequence[MessageQueue], client_ids: Sequence[str], client_id: str
+) -> list[MessageQueue]:
+    """This member's part of the queues (RocketMQ: AllocateMessageQueueAveragely).
+
+    Neighbouring queues stay together; the first members get one more if it does not come out even. Nothing for a
+    client that is not a member.
+    """
+    members = sorted(dict.fromkeys(client_ids))  # one id may be connected twice
+    if client_id not in members:
+        return []
+    index = members.index(client_id)
+    size, extra = divmod(len(queues), len(members))
+    start = index * size + min(index, extra)
+    return sorted(queues)[start : start + size + (1 if index < extra else 0)]
+
+
+async def member_ids(client: ClientInstance, route: Route, group: str) -> list[str] | None:
+    """The client ids of the group, from one broker of the route; None if no broker has this client in its list.
+
+    A broker that has just restarted knows nobody, and its list would take away all our queues: a list without
+    ourselves is no answer.
+    """
+    questions = [partial(_ask, client, address, group) for address in _in_order(client, route)]
+    answer = await first_good(
+        questions, lambda response: client.client_id in _ids(response), patience_s=HEDGE_S
+    )
+    return None if answer is None else _ids(answer)
+
+
+def _in_order(client: ClientInstance, route: Route) -> list[str]:
+    """Masters by broker name, then slaves; those that do not answer are left out."""
+    ranked = sorted(
+        (broker_id != MASTER_ID, broker.broker_name, address)
+        for broker in route.brokers.values()
+        for broker_id, address in broker.addresses.items()
+        if client.health.is_answering(address)
+    )
+    return [address for _, _, address in ranked]
+
+
+def _ask(client: ClientInstance, address: str, group: str) -> asyncio.Future[RemotingCommand]:
+    command = RemotingCommand.request(
+        RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": group}
+    )
+    return client.ask(address, command, LIST_TIMEOUT_S)
+
+
+def _ids(response: RemotingCommand) -> list[str]:
+    if response.code != ResponseCode.SUCCESS:
+        return []
+    ids = json_dialect.loads(response.body).get("consumerIdList", [])
+    return [str(client_id) for client_id in ids]

@@ -1,0 +1,209 @@
+"""Where topics are (RocketMQ: MQClientInstance.topicRouteTable, TopicPublishInfo).
+
+What name servers say is believed with care: an error never clears a route, and an address that is missing from a new
+answer although it still answers *us* is kept for ROUTE_KEEP_S. A name server that restarted knows nothing until the
+brokers' next registration (30 s); two of these periods are the documented limit. An address that does not answer is
+dropped with the first route that lacks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from system_under_test.protocol.bodies import MessageQueue, QueueData, TopicRouteData
+
+MASTER_ID = 0  # RocketMQ: MixAll.MASTER_ID
+PERMISSION_READ = 4  # RocketMQ: PermName.PERM_READ
+PERMISSION_WRITE = 2  # RocketMQ: PermName.PERM_WRITE
+ROUTE_KEEP_S = 60.0
+TEMPLATE_QUEUES_MAX = 4  # RocketMQ: DefaultMQProducer.defaultTopicQueueNums
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRoute:
+    """One broker name's part of a topic. `addresses` is by broker id; 0 is the master."""
+
+    broker_name: str
+    read_queues: int
+    write_queues: int
+    permission: int
+    addresses: Mapping[int, str]
+
+    @property
+    def is_writable(self) -> bool:
+        return self.permission & PERMISSION_WRITE != 0 and MASTER_ID in self.addresses
+
+    @property
+    def is_readable(self) -> bool:
+        return self.permission & PERMISSION_READ != 0
+
+
+BrokerRoutes = Mapping[str, BrokerRoute]  # by broker name
+
+
+def broker_routes(route: TopicRouteData) -> dict[str, BrokerRoute]:
+    """The same route by broker name; brokers without queues or without an address are left out."""
+    queues: dict[str, QueueData] = {queue.broker_name: queue for queue in route.queue_datas}
+    return {
+        broker.broker_name: BrokerRoute(
+            broker_name=broker.broker_name,
+            read_queues=queues[broker.broker_name].read_queue_nums,
+            write_queues=queues[broker.broker_name].write_queue_nums,
+            permission=queues[broker.broker_name].perm,
+            addresses=dict(broker.broker_addrs),
+        )
+        for broker in route.broker_datas
+        if broker.broker_name in queues and broker.broker_addrs
+    }
+
+
+def unite(answers: Sequence[BrokerRoutes]) -> dict[str, BrokerRoute]:
+    """What several name servers know together. Where they differ, the first one that knows is right.
+
+    Name servers do not talk to each other, so one may miss a broker that the other knows. Clients that always see the
+    union agree with each other, whichever name servers they reach first.
+    """
+    united: dict[str, BrokerRoute] = {}
+    for answer in answers:
+        for name, broker in answer.items():
+            known = united.get(name)
+            if known is None:
+                united[name] = broker
+            elif broker.addresses.keys() - known.addresses.keys():
+                united[name] = replace(known, addresses={**broker.addresses, **known.addresses})
+    return united
+
+
+class Route:
+    """One topic's brokers and queues, as one consistent view. Queue lists are sorted."""
+
+    __slots__ = ("brokers", "is_template", "publish_queues", "read_queues", "topic")
+
+    def __init__(self, topic: str, brokers: BrokerRoutes, *, is_template: bool = False) -> None:
+        self.topic = topic
+        self.brokers = {name: brokers[name] for name in sorted(brokers)}
+        self.is_template = is_template
+        self.publish_queues = tuple(
+            MessageQueue(topic=topic, broker_name=broker.broker_name, queue_id=queue_id)
+            for broker in self.brokers.values()
+            if broker.is_writable
+            for queue_id in range(broker.write_queues)
+        )
+        self.read_queues = tuple(
+            MessageQueue(topic=topic, broker_name=broker.broker_name, queue_id=queue_id)
+            for broker in self.brokers.values()
+            if broker.is_readable
+            for queue_id in range(broker.read_queues)
+        )
+
+    def says_the_same(self, brokers: BrokerRoutes) -> bool:
+        return self.brokers == dict(brokers)
+
+
+def template_route(topic: str, template: BrokerRoutes) -> Route:
+    """The route of a topic that no broker has yet: any broker that has the template creates it on the first send."""
+    brokers = {}
+    for name, broker in template.items():
+        queues = min(TEMPLATE_QUEUES_MAX, broker.read_queues)
+        brokers[name] = replace(broker, read_queues=queues, write_queues=queues)
+    return Route(topic, brokers, is_template=True)
+
+
+class RouteTable:
+    """The routes of the topics in use.
+
+    Args:
+        is_answering: whether a broker address answers this client.
+        on_change: called with the topic after its route has changed.
+    """
+
+    def __init__(
+        self, *, is_answering: Callable[[str], bool], on_change: Callable[[str], None]
+    ) -> None:
+        self._is_answering = is_answering
+        self._on_change = on_change
+        self._routes: dict[str, Route] = {}
+        self._missing_since_s: dict[tuple[str, str, int], float] = {}  # topic, broker name, id
+
+    @property
+    def topics(self) -> list[str]:
+        return list(self._routes)
+
+    @property
+    def misses_addresses(self) -> bool:
+        """Whether some address is kept although name servers do not list it now."""
+        return bool(self._missing_since_s)
+
+    def route(self, topic: str) -> Route | None:
+        return self._routes.get(topic)
+
+    def update(self, topic: str, fresh: BrokerRoutes, now_s: float) -> Route:
+        """Take in what name servers say about a topic that they know."""
+        known = self._routes.get(topic)
+        if known is None or known.is_template:
+            return self._set(Route(topic, fresh))
+        merged = self._with_kept_addresses(known, fresh, now_s)
+        return known if known.says_the_same(merged) else self._set(Route(topic, merged))
+
+    def use_template(self, topic: str, template: BrokerRoutes) -> Route:
+        """Send to a topic that does not exist yet."""
+        route = template_route(topic, template)
+        known = self._routes.get(topic)
+        return route if known is not None and not known.is_template else self._set(route)
+
+    def broker(self, broker_name: str) -> BrokerRoute | None:
+        """The addresses of a broker name, from any topic's route."""
+        found = (route.brokers.get(broker_name) for route in self._routes.values())
+        return next((broker for broker in found if broker is not None), None)
+
+    def addresses(self, *, masters_only: bool = False) -> list[str]:
+        """Every broker address in any route, sorted."""
+        addresses = {
+            address: None
+            for route in self._routes.values()
+            for broker in route.brokers.values()
+            for broker_id, address in broker.addresses.items()
+            if broker_id == MASTER_ID or not masters_only
+        }
+        return sorted(addresses)
+
+    def broker_name_of(self, address: str) -> str | None:
+        for route in self._routes.values():
+            for broker in route.brokers.values():
+                if address in broker.addresses.values():
+                    return broker.broker_name
+        return None
+
+    def _set(self, route: Route) -> Route:
+        self._routes[route.topic] = route
+        self._on_change(route.topic)
+        return route
+
+    def _with_kept_addresses(
+        self, known: Route, fresh: BrokerRoutes, now_s: float
+    ) -> dict[str, BrokerRoute]:
+        merged = dict(fresh)
+        for name, old in known.brokers.items():
+            new = fresh.get(name)
+            listed = {} if new is None else new.addresses
+            kept = {
+                broker_id: address
+                for broker_id, address in old.addresses.items()
+                if self._is_kept((known.topic, name, broker_id), address, listed, now_s)
+            }
+            if kept:
+                merged[name] = replace(new or old, addresses={**kept, **listed})
+        return merged
+
+    def _is_kept(
+        self, key: tuple[str, str, int], address: str, listed: Mapping[int, str], now_s: float
+    ) -> bool:
+        if key[2] in listed:
+            self._missing_since_s.pop(key, None)
+            return False
+        since_s = self._missing_since_s.setdefault(key, now_s)
+        if self._is_answering(address) and now_s - since_s < ROUTE_KEEP_S:
+            return True
+        del self._missing_since_s[key]
+        return False

@@ -1,0 +1,52 @@
+"""What a broker's answer to a send means: was it stored, is another attempt worth while?
+
+"Not stored" is a promise, so only codes count that a broker gives before anything is in its commit log. SYSTEM_ERROR
+is not one of them: it stands for any exception, also one after the append.
+"""
+
+from __future__ import annotations
+
+from system_under_test.protocol.codes import ResponseCode, SendStatus
+from system_under_test.remoting import RemotingConnectError, RemotingError
+
+NOT_STORED_CODES = frozenset(
+    {
+        ResponseCode.SYSTEM_BUSY,  # refused before or while queueing (RocketMQ: BrokerFastFailure)
+        ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+        ResponseCode.MESSAGE_ILLEGAL,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.NO_PERMISSION,
+        ResponseCode.TOPIC_NOT_EXIST,
+        ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+    }
+)
+
+# RocketMQ: DefaultMQProducer.retryResponseCodes (204 and 205 are never produced and left out).
+RETRY_CODES = frozenset(
+    {
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.NO_PERMISSION,
+        ResponseCode.TOPIC_NOT_EXIST,
+    }
+)
+
+# Only SEND_OK is as safe as asked for; the others mean stored, but weaker (RocketMQ: MQClientAPIImpl).
+STATUS_OF_CODE = {
+    ResponseCode.SUCCESS: SendStatus.SEND_OK,
+    ResponseCode.FLUSH_DISK_TIMEOUT: SendStatus.FLUSH_DISK_TIMEOUT,
+    ResponseCode.FLUSH_SLAVE_TIMEOUT: SendStatus.FLUSH_SLAVE_TIMEOUT,
+    ResponseCode.SLAVE_NOT_AVAILABLE: SendStatus.SLAVE_NOT_AVAILABLE,
+}
+
+
+def is_definitely_not_stored(failure: int | RemotingError) -> bool:
+    """Whether one failed attempt left nothing behind, for certain. `failure` is a response code or an error."""
+    if isinstance(failure, RemotingError):
+        return isinstance(failure, RemotingConnectError)  # the request never left this process
+    return failure in NOT_STORED_CODES
+
+
+def is_worth_retrying(failure: int | RemotingError) -> bool:
+    """Whether another broker may do better. What is wrong with the message itself stays wrong."""
+    return isinstance(failure, RemotingError) or failure in RETRY_CODES
