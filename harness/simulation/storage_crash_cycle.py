@@ -154,7 +154,7 @@ class Cycle:
         elif choice < 80:
             self._flush()
         elif choice < 88:
-            self._store.dispatch()
+            self._dispatch()
         elif choice < 95:
             self._flush_queues()
         elif choice < 97:
@@ -188,7 +188,7 @@ class Cycle:
         for _ in range(self._draw(10)):
             self._try_put()
         self._flush()
-        self._store.dispatch()
+        self._dispatch()
         self._disk.free()
         self._put()
 
@@ -205,6 +205,14 @@ class Cycle:
             raise
         self._model.promise(self._store.finish_flush(task))
         self.counts.flushes += 1
+
+    def _dispatch(self) -> None:
+        """A consumer must not see, and move its offset past, what a power cut may still take."""
+        self._store.dispatch()
+        if self._store.dispatched_offset > self._model.promised_end:
+            raise PromiseBroken(
+                f"dispatched up to {self._store.dispatched_offset}, flushed up to {self._model.promised_end}"
+            )
 
     def _flush_queues(self) -> None:
         task = self._store.begin_queue_flush()

@@ -17,7 +17,6 @@ from system_under_test.protocol.message import (
     patch_record,
     tags_code,
 )
-
 from system_under_test.store.consume_queue import ENTRY
 from system_under_test.store.results import PutResult
 
@@ -35,6 +34,7 @@ class PutRecord:
     """One accepted put: where its record must be, byte for byte."""
 
     __slots__ = (
+        "_entry",
         "_message",
         "_raw",
         "end_offset",
@@ -55,6 +55,7 @@ class PutRecord:
         stored_ms: int,
     ) -> None:
         self._message = message
+        self._entry = b""
         self._raw = b""
         self.queue: QueueKey = (message.topic, message.queue_id)
         self.physical_offset = physical_offset
@@ -80,8 +81,10 @@ class PutRecord:
     @property
     def entry(self) -> bytes:
         """Its entry in the consume queue."""
-        code = tags_code(self._message.properties.get("TAGS"))
-        return ENTRY.pack(self.physical_offset, self.size, code)
+        if not self._entry:
+            code = tags_code(self._message.properties.get("TAGS"))
+            self._entry = ENTRY.pack(self.physical_offset, self.size, code)
+        return self._entry
 
 
 class LogModel:
