@@ -15,6 +15,7 @@ from faults.catalogue import fault_named
 from faults.fault import Fault, FaultError, PlannedFault, Situation, Strike, between
 
 SETTLE_S = 2.0  # between the end of one fault on a node and the next one there
+RESYNC_S = 15.0  # after a destructive fault, until a replica may count as whole again
 ATTEMPTS = 8  # draws for one slot before the slot stays empty
 
 
@@ -25,7 +26,8 @@ def draw_plan(
 
     Raises FaultError for an unknown kind.
     """
-    faults = [fault_named(kind) for kind in kinds]
+    # The most demanding kind first: everything later must fit around it.
+    faults = sorted(map(fault_named, kinds), key=lambda fault: fault.name != "disk-lost")
     plan: list[PlannedFault] = []
     for slot in range(count if faults else 0):
         fault = _kind_for(random, faults, slot)
@@ -56,7 +58,7 @@ def _draw_one(
         if strike is None:
             return None
         planned = _place(random, fault, fault_id, time_s, strike)
-        if _fits(planned, fault, plan, situation):
+        if _fits(planned, plan, situation):
             return planned
     return None
 
@@ -77,12 +79,10 @@ def _place(
     )
 
 
-def _fits(
-    planned: PlannedFault, fault: Fault, plan: Sequence[PlannedFault], situation: Situation
-) -> bool:
+def _fits(planned: PlannedFault, plan: Sequence[PlannedFault], situation: Situation) -> bool:
     if any(_collide(planned, other) for other in plan):
         return False
-    return _survivable(planned, fault, plan, situation)
+    return _survivable(planned, plan, situation)
 
 
 def _collide(a: PlannedFault, b: PlannedFault) -> bool:
@@ -96,28 +96,20 @@ def touched(planned: PlannedFault) -> frozenset[str]:
     return frozenset(planned.targets)
 
 
-def _survivable(
-    planned: PlannedFault, fault: Fault, plan: Sequence[PlannedFault], situation: Situation
-) -> bool:
-    if not fault.destructive:
-        return not any(
-            other.kind == "disk-lost" and touched(other) & touched(planned) for other in plan
-        )
-    lost = [other for other in plan if other.kind == "disk-lost"]
+def _survivable(planned: PlannedFault, plan: Sequence[PlannedFault], situation: Situation) -> bool:
+    """A lost disk must leave a whole replica: around it nothing may break the others, and nothing is left to break."""
     if planned.kind == "disk-lost":
-        return not _replicas_hit(planned, plan, situation)
-    return not any(_shares_replica(planned, other, situation) for other in lost)
+        return all(_leaves_replica(other, planned, situation) for other in plan)
+    lost = (other for other in plan if other.kind == "disk-lost")
+    return all(_leaves_replica(planned, other, situation) for other in lost)
 
 
-def _replicas_hit(
-    planned: PlannedFault, plan: Iterable[PlannedFault], situation: Situation
-) -> bool:
-    """Whether something else breaks a node of the broker whose disk is to be lost."""
-    return any(_breaks(other) and _shares_replica(other, planned, situation) for other in plan)
-
-
-def _breaks(planned: PlannedFault) -> bool:
-    return fault_named(planned.kind).destructive or "drop" not in planned.params
+def _leaves_replica(other: PlannedFault, lost: PlannedFault, situation: Situation) -> bool:
+    if other.until_s + RESYNC_S <= lost.at_s:
+        return True
+    if lost.targets[0] in other.targets:
+        return False
+    return not (fault_named(other.kind).destructive and _shares_replica(other, lost, situation))
 
 
 def _shares_replica(planned: PlannedFault, lost: PlannedFault, situation: Situation) -> bool:

@@ -1,0 +1,121 @@
+"""Campaigns: drawn from a seed, written as TOML, refused with one sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.campaign import (
+    Campaign,
+    CampaignError,
+    campaign_names,
+    draw_campaign,
+    load_options,
+    read_options,
+)
+
+
+def test_a_seed_gives_one_campaign() -> None:
+    assert draw_campaign(7, {}) == draw_campaign(7, {})
+    assert draw_campaign(7, {}) != draw_campaign(8, {})
+
+
+def test_giving_one_option_leaves_the_independent_ones() -> None:
+    drawn, given = draw_campaign(7, {}), draw_campaign(7, {"payload_bytes": (100, 200)})
+    assert given.payload_bytes == (100, 200)
+    assert (given.slaves, given.fsync_us, given.faults) == (
+        drawn.slaves,
+        drawn.fsync_us,
+        drawn.faults,
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_campaign_survives_being_written_down(seed: int) -> None:
+    campaign = draw_campaign(seed, {})
+    options = read_options(campaign.to_toml(), "the file")
+    assert draw_campaign(options.pop("seed"), options) == campaign
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"workload": "quue"}, "quue"),
+        ({"flush": "maybe"}, "maybe"),
+        ({"replication": "none", "slaves": (1,)}, "slaves"),
+        ({"replication": "sync", "slaves": (0,)}, "slaves"),
+        ({"faults": ("kil",)}, "kil"),
+        ({"time_s": 0.0}, "time"),
+        ({"time_s": 1e9}, "time"),
+        ({"slaves": ()}, "masters"),
+        ({"payload_bytes": (500, 100)}, "payload_bytes"),
+        ({"log_file_bytes": 100}, "log_file_bytes"),
+        ({"speed": 1}, "speed"),
+    ],
+)
+def test_what_is_not_allowed_is_named(given: dict[str, Any], named: str) -> None:
+    with pytest.raises(CampaignError, match=named):
+        draw_campaign(1, given)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[campaign",
+        "campaign = 1",
+        "[campaign]\ntime_s = 'long'",
+        "[campaign]\nslaves = 1",
+        "[campaign]\nslaves = ['a']",
+        "[campaign]\nlatency_ms = [1]",
+        "[campaign]\nno_such = 1",
+        "[campaign]\nplan = [{kind = 'kill'}]",
+        "[campaign]\nplan = 'kill'",
+        "[campaign]\ntime_s = true",
+    ],
+)
+def test_a_damaged_file_is_one_error(text: str) -> None:
+    with pytest.raises(CampaignError) as caught:
+        read_options(text, "bad.toml")
+    assert "bad.toml" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_plan_for_other_nodes_is_refused() -> None:
+    plan = draw_campaign(1, {"slaves": (1, 1, 1), "replication": "sync", "faults": ("kill",)}).plan
+    with pytest.raises(CampaignError, match="target"):
+        draw_campaign(
+            1, {"slaves": (1,), "replication": "sync", "plan": _aimed_at(plan, "broker-c-0")}
+        )
+
+
+def _aimed_at(plan: Any, node: str) -> Any:
+    from dataclasses import replace
+
+    return tuple(replace(planned, targets=(node,)) for planned in plan)
+
+
+def test_named_campaigns_can_be_drawn() -> None:
+    assert "default" in campaign_names()
+    for name in campaign_names():
+        assert isinstance(draw_campaign(1, load_options(name)), Campaign)
+
+
+def test_the_default_campaign_is_two_synchronous_pairs() -> None:
+    campaign = draw_campaign(5, load_options("default"))
+    assert (campaign.name_servers, campaign.slaves) == (2, (1, 1))
+    assert (campaign.flush, campaign.replication, campaign.time_s) == ("sync", "sync", 60.0)
+    assert len({planned.kind for planned in campaign.plan}) >= 5
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CampaignError, match="nowhere"):
+        load_options(str(tmp_path / "nowhere.toml"))
+
+
+def test_a_file_that_is_not_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(CampaignError, match="UTF-8"):
+        load_options(str(tmp_path / "binary.toml"))
