@@ -136,7 +136,8 @@ class RemotingCommand:
 
     def __repr__(self) -> str:
         kind = "response" if self.is_response else "oneway" if self.is_oneway else "request"
-        return f"<{kind} code={self.code} opaque={self.opaque} ext={self.ext_fields} remark={self.remark!r} body={len(self.body)} bytes>"
+        about = f"code={self.code} opaque={self.opaque} ext={self.ext_fields}"
+        return f"<{kind} {about} remark={self.remark!r} body={len(self.body)} bytes>"
 
 
 def _encode_entry(key: str, value: str) -> tuple[bytes, bytes, bytes, bytes]:

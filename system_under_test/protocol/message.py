@@ -254,7 +254,7 @@ def _decode_host(buffer: Buffer, position: int, is_v6: int) -> tuple[Address, in
         packed, port = _V6.unpack_from(buffer, position)
         return (str(ip_address(packed)), port), position + 20
     packed, port = _V4.unpack_from(buffer, position)
-    return ("%d.%d.%d.%d" % tuple(packed), port), position + 8
+    return (".".join(map(str, packed)), port), position + 8
 
 
 # --- properties ----------------------------------------------------------------------------------
