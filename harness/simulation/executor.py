@@ -1,0 +1,76 @@
+"""Jobs of run_in_executor: each runs atomically at a seeded instant; what it is charged delays its completion."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextvars import Context
+from typing import Any
+
+from harness.simulation.disk import PowerCut
+from harness.simulation.handles import SimHandle
+from harness.simulation.run_queue import RunQueue
+
+
+class ExecutorJob:
+    """One call in a thread of the process. It is stopped, killed and paused with its process."""
+
+    __slots__ = ("_arguments", "_context", "_delay_ns", "_function", "_owner", "future")
+
+    def __init__(
+        self,
+        owner: RunQueue,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        context: Context,
+        future: asyncio.Future[Any],
+        delay_ns: int,
+    ) -> None:
+        self._owner = owner
+        self._function = function
+        self._arguments = arguments
+        self._context = context
+        self._delay_ns = (
+            delay_ns  # to the thread's first instruction, and again from its last to the loop
+        )
+        self.future = future
+
+    def submit(self) -> None:
+        scheduler = self._owner.scheduler
+        scheduler.at(scheduler.local_ns() + self._delay_ns, self._run)
+
+    def _run(self, _: object) -> None:
+        owner = self._owner
+        if not owner.alive or self.future.cancelled():
+            return
+        if owner.paused:
+            owner.parked.append(self.submit)
+            return
+        result: Any = None
+        error: BaseException | None = None
+        try:
+            result = self._context.run(self._function, *self._arguments)
+        except PowerCut:
+            owner.scheduler.debt_ns = 0
+            return
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as raised:  # as concurrent.futures.thread._WorkItem.run does
+            error = raised
+        self._finish_later(result, error)
+
+    def _finish_later(self, result: Any, error: BaseException | None) -> None:
+        owner, scheduler = self._owner, self._owner.scheduler
+        cost_ns, scheduler.debt_ns = scheduler.debt_ns, 0
+        handle = SimHandle(settle, (self.future, result, error), self._context)
+        scheduler.at(scheduler.now_ns + cost_ns + self._delay_ns, owner.enqueue, handle)
+
+
+def settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+    """Give `future` its outcome, unless somebody cancelled it meanwhile."""
+    if future.done():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)

@@ -1,0 +1,179 @@
+"""One direction of a TCP connection: segments in order, lost ones retransmitted, and the window they must fit in.
+
+Acknowledgements are not simulated one by one: a segment that arrives counts as acknowledged if the way back is open at
+that moment. What stays unacknowledged is retried after 200 ms, 400 ms, ... 120 s (Linux: TCP_RTO_MIN, TCP_RTO_MAX), and
+while that goes on nothing new is sent, because the congestion window has collapsed to one segment.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections import deque
+from heapq import heappush
+from typing import TYPE_CHECKING
+
+from harness.simulation.link import Link
+from harness.simulation.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from harness.simulation.tcp import TcpSocket
+
+WINDOW = (
+    256 * 1024
+)  # bytes accepted by the sender's kernel and not yet read by the receiver's process
+RTO_MIN_NS = 200_000_000
+RTO_MAX_NS = 120_000_000_000
+RETRIES_MAX = 15  # Linux: tcp_retries2; the connection fails after about 15 minutes
+
+# Bytes, b"" for the acknowledgement that ends the handshake, None for FIN.
+Segment = bytes | None
+
+
+class Stream:
+    """From `source` to `target`, over `link`; acknowledgements come over `back`."""
+
+    __slots__ = (
+        "_attempts",
+        "_back",
+        "_is_retrying",
+        "_is_stalled",
+        "_is_unacknowledged",
+        "_is_updating",
+        "_last_ns",
+        "_link",
+        "_lost",
+        "_scheduler",
+        "_source",
+        "_target",
+        "outstanding",
+    )
+
+    def __init__(
+        self, scheduler: Scheduler, source: TcpSocket, target: TcpSocket, link: Link, back: Link
+    ) -> None:
+        self.outstanding = 0  # bytes of the window in use
+        self._scheduler = scheduler
+        self._source = source
+        self._target = target
+        self._link = link
+        self._back = back
+        self._last_ns = 0  # when the last segment on the wire arrives
+        self._lost: deque[Segment] = deque()  # to be retransmitted, in order
+        self._attempts = 0
+        self._is_retrying = False
+        self._is_stalled = False
+        self._is_unacknowledged = False  # all was delivered, but the sender cannot know
+        self._is_updating = False
+
+    def send(self, segment: Segment) -> None:
+        """Send a segment; the caller has seen to it that it fits into the window."""
+        if segment:
+            self.outstanding += len(segment)
+        scheduler = self._scheduler
+        now_ns = scheduler.now_ns + scheduler.debt_ns
+        if self._is_stalled and now_ns > self._last_ns:
+            self._lost.append(segment)
+            return
+        when_ns = now_ns + self._link.latency_ns()
+        if when_ns < self._last_ns:
+            when_ns = self._last_ns
+        self._last_ns = when_ns
+        heappush(scheduler.heap, (when_ns, scheduler.next_sequence(), self._arrive, segment))
+
+    def reset_target(self) -> None:
+        """Send a RST behind what is on the wire. It is never retransmitted."""
+        when_ns = max(self._scheduler.local_ns() + self._link.latency_ns(), self._last_ns)
+        self._scheduler.at(when_ns, self._reset_arrives, (self._link, self._target))
+
+    def reset_source(self) -> None:
+        """Answer a segment with RST."""
+        when_ns = self._scheduler.now_ns + self._back.latency_ns()
+        self._scheduler.at(when_ns, self._reset_arrives, (self._back, self._source))
+
+    def acknowledge_end(self) -> None:
+        """The target has got FIN."""
+        self._source.fin_delivered()
+
+    def count_read(self, size: int) -> None:
+        """The target's process has read `size` bytes: tell a source that waits for room."""
+        self.outstanding -= size
+        if self._source.is_waiting and not self._is_updating and self.outstanding <= WINDOW // 2:
+            self._is_updating = True
+            when_ns = self._scheduler.local_ns() + self._back.latency_ns()
+            self._scheduler.at(when_ns, self._update_arrives)
+
+    def _update_arrives(self, _: object) -> None:
+        self._is_updating = False
+        if self._back.open:
+            self._source.window_opened()
+        else:  # the sender probes a closed window as it probes a lost segment
+            self._back.count_loss()
+            self._retry_later()
+
+    @staticmethod
+    def _reset_arrives(argument: tuple[Link, TcpSocket]) -> None:
+        link, socket = argument
+        if link.open:
+            socket.reset()
+        else:
+            link.count_loss()
+
+    def _arrive(self, segment: Segment) -> None:
+        if not self._link.open:
+            self._link.count_loss()
+        elif not self._lost:
+            if self._target.receive(segment, self) and not self._back.open:
+                self._back.count_loss()
+                self._is_unacknowledged = True
+                self._retry_later()
+            return
+        self._lost.append(segment)
+        self._retry_later()
+
+    # --- retransmission -----------------------------------------------------------------------------
+
+    def _retry_later(self) -> None:
+        if not self._is_retrying:
+            self._is_retrying = True
+            self._attempts = 0
+            self._scheduler.at(self._scheduler.now_ns + RTO_MIN_NS, self._retry)
+
+    def _retry(self, _: object) -> None:
+        if self._source.is_gone:
+            return
+        now_ns = self._scheduler.now_ns
+        if now_ns <= self._last_ns:  # later segments are still on the wire: keep the order
+            self._scheduler.at(self._last_ns + 1, self._retry)
+        elif not self._link.open:
+            self._link.count_loss()
+            self._back_off()
+        elif self._target.is_gone:
+            self.reset_source()
+            self._back_off()
+        elif not self._back.open:
+            self._retransmit_first()
+            self._back.count_loss()
+            self._back_off()
+        else:
+            self._recover()
+
+    def _retransmit_first(self) -> None:
+        if self._lost and not self._is_unacknowledged:
+            self._is_unacknowledged = True
+            self._target.receive(self._lost.popleft(), self)
+
+    def _recover(self) -> None:
+        """Both ways are open again: the lost segments arrive in one burst."""
+        self._is_retrying = self._is_stalled = self._is_unacknowledged = False
+        while self._lost and self._target.receive(self._lost.popleft(), self):
+            pass
+        self._source.window_opened()
+
+    def _back_off(self) -> None:
+        self._is_stalled = True
+        self._attempts += 1
+        if self._attempts > RETRIES_MAX:
+            self._source.fail(TimeoutError(errno.ETIMEDOUT, "Connection timed out"))
+            return
+        delay_ns = min(RTO_MIN_NS << self._attempts, RTO_MAX_NS)
+        self._scheduler.at(self._scheduler.now_ns + delay_ns, self._retry)

@@ -1,0 +1,73 @@
+"""The digest of a run: two runs of one seed are the same run exactly when their digests are equal.
+
+Level 0 records nothing. Level 1 (the default) records times and numbers: every turn of every event loop, every
+segment, every byte string the recorder adds. Level 2 adds labels (which callback, which hosts, disk and log lines), so
+that the first difference between two runs names its cause; those records also go to `sink` when there is one.
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Callable
+from hashlib import sha256
+
+Record = tuple[int | str | bytes, ...]
+
+# marshal format 2 has neither references nor interning flags: equal contents give equal bytes.
+MARSHAL_VERSION = 2
+BLOCK_RECORDS = 4096
+
+
+class Trace:
+    """Collects records and hashes them in blocks of `BLOCK_RECORDS`.
+
+    `block_digests` holds the running digest after every full block: the first that differs between two runs tells
+    where to look, without keeping the records.
+    """
+
+    __slots__ = ("_block", "_hash", "_sink", "block_digests", "labelled", "level")
+
+    def __init__(self, level: int = 1, sink: Callable[[Record], None] | None = None) -> None:
+        if level not in (0, 1, 2):
+            raise ValueError(f"trace level is {level!r}; allowed: 0, 1, 2")
+        self.level = level
+        self.labelled = level >= 2
+        self.block_digests: list[str] = []
+        self._sink = sink
+        self._block: list[Record] = []
+        self._hash = sha256()
+
+    def record(self, *fields: int | str | bytes) -> None:
+        """Add one record. Fields must be plain values that do not depend on addresses or hash order."""
+        if not self.level:
+            return
+        block = self._block
+        block.append(fields)
+        if self._sink is not None:
+            self._sink(fields)
+        if len(block) >= BLOCK_RECORDS:
+            self._hash_block()
+            self.block_digests.append(self._hash.hexdigest())
+
+    def record_bytes(self, data: bytes) -> None:
+        """Add bytes of the caller's own format, such as one line of the history."""
+        self.record("bytes", data)
+
+    @property
+    def count(self) -> int:
+        """Records so far."""
+        return len(self.block_digests) * BLOCK_RECORDS + len(self._block)
+
+    def digest(self) -> str:
+        """Return the SHA-256 over everything recorded so far, in hexadecimal; recording may go on."""
+        so_far = self._hash.copy()
+        so_far.update(_canonical(self._block))
+        return so_far.hexdigest()
+
+    def _hash_block(self) -> None:
+        self._hash.update(_canonical(self._block))
+        self._block.clear()
+
+
+def _canonical(records: list[Record]) -> bytes:
+    return b"".join([marshal.dumps(fields, MARSHAL_VERSION) for fields in records])
