@@ -31,6 +31,7 @@ from harness.simulation.storage_crash_plan import (
 from system_under_test.env import Storage
 from system_under_test.protocol.message import Message
 from system_under_test.store.config import StoreConfig
+from system_under_test.store.flush import FlushTask, QueueFlushTask
 from system_under_test.store.message_store import MessageStore
 from system_under_test.store.results import PutStatus
 
@@ -109,10 +110,19 @@ class Cycle:
         except OSError:
             self.counts.disk_errors += 1
         self._disk.heal()
+        self._check_store_has_stopped()
         self._disk.release_locks()
         self.counts.process_deaths += 1
         if self._draw(2) == 0:
             self._cut_power()
+
+    def _check_store_has_stopped(self) -> None:
+        """The disk works again, but nobody knows what is on it: only a new start may find out."""
+        result = self._store.put(self._draw_message())
+        if result.status is PutStatus.PUT_OK:
+            raise PromiseBroken("a put was accepted after a failed write or sync")
+        if self._draw(2) == 0:
+            self._store.close()  # must not count as a clean exit
 
     def _work_undisturbed(self) -> None:
         target = PUTS_MIN if self._message_number == 0 else self._draw(10)
@@ -198,11 +208,7 @@ class Cycle:
             return
         if self._draw(4) == 0:
             self._try_put()  # after begin_flush: the task must not vouch for it
-        try:
-            task.run()
-        except OSError as error:
-            self._store.fail_flush(task, error)
-            raise
+        self._run_flush(task)
         self._model.promise(self._store.finish_flush(task))
         self.counts.flushes += 1
 
@@ -220,8 +226,15 @@ class Cycle:
             return
         if self._draw(4) == 0:
             self._try_put()
-        task.run()
+        self._run_flush(task)
         self._store.finish_queue_flush(task)
+
+    def _run_flush(self, task: FlushTask | QueueFlushTask) -> None:
+        try:
+            task.run()
+        except OSError as error:
+            self._store.fail_flush(task, error)
+            raise
 
     def _draw_message(self) -> Message:
         number = self._message_number
