@@ -40,6 +40,8 @@ class PendingRequest:
     def fail(self, error: Exception) -> None:
         if not self.future.done():
             self.future.set_exception(error)
+            # Whoever asked two nodes and took the first answer does not look at the other future any more.
+            self.future.exception()
 
 
 class PendingRequests:
