@@ -110,7 +110,7 @@ class NameServers:
         if last is not None and last[0] == body:
             return last[1]
         try:
-            route = broker_routes(TopicRouteData.from_json(json_dialect.loads(body)))
+            route = broker_routes(TopicRouteData.from_json(json_dialect.loads(body.decode())))
         except ValueError as error:
             self._log.warning("route cannot be read", address=address, error=str(error))
             return {}

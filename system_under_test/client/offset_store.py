@@ -46,28 +46,32 @@ class OffsetStore:
                 return stored
             if consume_from is ConsumeFrom.FIRST_OFFSET:
                 return 0  # if the queue starts later, the first pull is told so
-            return await self.queue_bound(queue, RequestCode.GET_MAX_OFFSET)
+            return await self._end_of(queue)
         except (RemotingError, ClientError, ValueError) as error:
             raise OffsetUnknown(f"offset of {queue}: {error}") from error
 
     async def stored(self, queue: MessageQueue) -> int | None:
-        """The group's offset; None if the master says that there is none.
+        """The group's offset; None if the broker says that there is none.
 
         Raises:
             BrokerRefused, BrokerNotAvailable, RemotingError: it cannot be known now.
         """
-        broker_id, response = await self._client.ask_replica(
-            queue.broker_name,
-            RemotingCommand.request(
-                RequestCode.QUERY_CONSUMER_OFFSET,
-                {**queue_ext(queue), "consumerGroup": self._group},
-            ),
-            OFFSET_TIMEOUT_S,
+        command = RemotingCommand.request(
+            RequestCode.QUERY_CONSUMER_OFFSET, {**queue_ext(queue), "consumerGroup": self._group}
         )
-        # A slave copies the offsets every 10 s only, so its "none" may just mean "not yet".
-        if response.code == ResponseCode.QUERY_NOT_FOUND and broker_id == MASTER_ID:
-            return None
-        return offset_of(response)
+        _, response = await self._client.ask_replica(queue.broker_name, command, OFFSET_TIMEOUT_S)
+        return None if response.code == ResponseCode.QUERY_NOT_FOUND else offset_of(response)
+
+    async def _end_of(self, queue: MessageQueue) -> int:
+        """Where a new group starts that wants only what is new.
+
+        A slave copies offsets every 10 s and messages with some delay: its "no offset" may mean "not yet", and to
+        start at its end would then skip messages. So this waits for the master.
+        """
+        replica = self._client.replica(queue.broker_name)
+        if replica is None or replica[0] != MASTER_ID:
+            raise OffsetUnknown(f"the master of {queue.broker_name} does not answer")
+        return await self.queue_bound(queue, RequestCode.GET_MAX_OFFSET)
 
     async def queue_bound(self, queue: MessageQueue, code: RequestCode) -> int:
         """The minimum (code 31) or maximum (code 30) offset of a queue. Raises: as `stored`."""

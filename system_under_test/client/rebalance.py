@@ -73,5 +73,5 @@ def _ask(client: ClientInstance, address: str, group: str) -> asyncio.Future[Rem
 def _ids(response: RemotingCommand) -> list[str]:
     if response.code != ResponseCode.SUCCESS:
         return []
-    ids = json_dialect.loads(response.body).get("consumerIdList", [])
+    ids = json_dialect.loads(response.body.decode()).get("consumerIdList", [])
     return [str(client_id) for client_id in ids]
