@@ -92,8 +92,9 @@ class Handshake:
 
     def _connect(self, peer: TcpSocket) -> None:
         socket, scheduler = self._socket, self._scheduler
-        socket.outbound = peer.inbound = Stream(scheduler, socket, peer, self._link, self._back)
-        socket.inbound = peer.outbound = Stream(scheduler, peer, socket, self._back, self._link)
+        trace, link, back = socket.kernel.network.trace, self._link, self._back
+        socket.outbound = peer.inbound = Stream(scheduler, trace, socket, peer, link, back)
+        socket.inbound = peer.outbound = Stream(scheduler, trace, peer, socket, back, link)
         socket.outbound.send(b"")
         self._finish(None)
 

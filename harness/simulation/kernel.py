@@ -14,7 +14,7 @@ from harness.simulation.network import Network
 from harness.simulation.run_queue import RunQueue
 from harness.simulation.tcp import Address, TcpSocket
 
-ANY = "0.0.0.0"  # noqa: S104
+ANY = "0.0.0.0"
 LOOPBACK = "127.0.0.1"
 EPHEMERAL_PORT_MIN = 32_768  # Linux: ip_local_port_range
 EPHEMERAL_PORT_MAX = 60_999

@@ -11,7 +11,7 @@ import asyncio.events
 from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVarTuple, Unpack
 
 from harness.simulation.executor import ExecutorJob
 from harness.simulation.handles import SimHandle, SimTimerHandle, start_timer
@@ -26,9 +26,10 @@ from harness.simulation.transport import SimTransport, open_transport
 if TYPE_CHECKING:
     from random import Random
 
-    from harness.simulation.process import SimProcess
     from harness.simulation.kernel import Kernel
+    from harness.simulation.process import SimProcess
 
+Arguments = TypeVarTuple("Arguments")
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 
 
@@ -69,7 +70,10 @@ class SimLoop(asyncio.AbstractEventLoop):
     # --- callbacks and timers -----------------------------------------------------------------------
 
     def call_soon(
-        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+        self,
+        callback: Callable[[Unpack[Arguments]], object],
+        *args: *Arguments,
+        context: Context | None = None,
     ) -> SimHandle:
         if context is None:
             context = copy_context()
@@ -86,8 +90,8 @@ class SimLoop(asyncio.AbstractEventLoop):
     def call_later(
         self,
         delay: float,
-        callback: Callable[..., object],
-        *args: Any,
+        callback: Callable[[Unpack[Arguments]], object],
+        *args: *Arguments,
         context: Context | None = None,
     ) -> SimTimerHandle:
         delay_ns = int(delay * 1e9)
@@ -98,8 +102,8 @@ class SimLoop(asyncio.AbstractEventLoop):
     def call_at(
         self,
         when: float,
-        callback: Callable[..., object],
-        *args: Any,
+        callback: Callable[[Unpack[Arguments]], object],
+        *args: *Arguments,
         context: Context | None = None,
     ) -> SimTimerHandle:
         when_ns = -int(-when * 1e9 // 1)  # rounded up, so that time() >= when in the callback

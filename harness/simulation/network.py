@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from harness.simulation.link import Link
+from harness.simulation.trace import Trace
 
 if TYPE_CHECKING:
     from random import Random
@@ -20,7 +21,8 @@ LOOPBACK_NS = 12_000
 class Network:
     """Faults name hosts; a fault of a pair holds for segments that arrive, one direction at a time."""
 
-    def __init__(self, stream: Callable[[str], Random]) -> None:
+    def __init__(self, stream: Callable[[str], Random], trace: Trace) -> None:
+        self.trace = trace
         self._stream = stream
         self._kernels: dict[str, Kernel] = {}  # by host name
         self._by_address: dict[str, Kernel] = {}

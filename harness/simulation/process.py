@@ -149,7 +149,8 @@ class SimProcess:
         self.queue.die()
         self.host.disk.release_locks()
         self._loop.trace.record("exit", self._loop.scheduler.now_ns, self.queue.number, status.kind)
-        self.exit.set_result(status)
+        if not self.exit.done():  # whoever waits with a timeout cancels it
+            self.exit.set_result(status)
 
     def _report(self, message: str, error: BaseException | None) -> None:
         """Log what no code of the process caught; a real asyncio prints it to stderr and goes on."""

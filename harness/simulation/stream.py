@@ -11,9 +11,11 @@ import errno
 from collections import deque
 from heapq import heappush
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from harness.simulation.link import Link
 from harness.simulation.scheduler import Scheduler
+from harness.simulation.trace import Trace
 
 if TYPE_CHECKING:
     from harness.simulation.tcp import TcpSocket
@@ -45,14 +47,22 @@ class Stream:
         "_scheduler",
         "_source",
         "_target",
+        "_trace",
         "outstanding",
     )
 
     def __init__(
-        self, scheduler: Scheduler, source: TcpSocket, target: TcpSocket, link: Link, back: Link
+        self,
+        scheduler: Scheduler,
+        trace: Trace,
+        source: TcpSocket,
+        target: TcpSocket,
+        link: Link,
+        back: Link,
     ) -> None:
         self.outstanding = 0  # bytes of the window in use
         self._scheduler = scheduler
+        self._trace = trace
         self._source = source
         self._target = target
         self._link = link
@@ -119,6 +129,8 @@ class Stream:
             link.count_loss()
 
     def _arrive(self, segment: Segment) -> None:
+        if self._trace.labelled:
+            self._record(segment)
         if not self._link.open:
             self._link.count_loss()
         elif not self._lost:
@@ -129,6 +141,13 @@ class Stream:
             return
         self._lost.append(segment)
         self._retry_later()
+
+    def _record(self, segment: Segment) -> None:
+        link = self._link
+        content = "FIN" if segment is None else f"{len(segment)} bytes, CRC {crc32(segment):08x}"
+        verb = "arrives" if link.open else "is lost"
+        pair = f"{link.source}>{link.target}"
+        self._trace.record("segment", self._scheduler.now_ns, pair, content, verb)
 
     # --- retransmission -----------------------------------------------------------------------------
 

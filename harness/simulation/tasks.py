@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
 from contextvars import Context
 from typing import Any
 
@@ -37,12 +38,9 @@ class SimTask(asyncio.Task[Any]):
     def discard(self) -> None:
         """Close the coroutine of a task that will never run again. Whatever its `finally` blocks raise is void."""
         self._log_destroy_pending = False
-        coroutine = self.get_coro()
-        try:
-            coroutine.close()  # type: ignore[union-attr]
-        except BaseException:  # noqa: S110
-            # Not an error of the run: in its world the process was gone before these lines.
-            pass
+        # What this raises is no error of the run: in its world the process was gone before these lines.
+        with suppress(BaseException):
+            self.get_coro().close()
 
 
 class SimFuture(asyncio.Future[Any]):

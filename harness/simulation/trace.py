@@ -1,8 +1,9 @@
 """The digest of a run: two runs of one seed are the same run exactly when their digests are equal.
 
-Level 0 records nothing. Level 1 (the default) records times and numbers: every turn of every event loop, every
-segment, every byte string the recorder adds. Level 2 adds labels (which callback, which hosts, disk and log lines), so
-that the first difference between two runs names its cause; those records also go to `sink` when there is one.
+Level 0 records nothing. Level 1 (the default) records when each turn of each event loop happened and how many
+callbacks it had, the end of each process, and every byte string the recorder adds. Level 2 adds every callback by name,
+every segment with its checksum, and log lines, so that the first difference between two runs names its cause. `sink`
+gets the records as they come.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class World:
         self.seed = seed
         self.trace = Trace(trace_level, trace_sink)
         self.scheduler = Scheduler()
-        self.network = Network(self.stream)
+        self.network = Network(self.stream, self.trace)
         self.hosts: dict[str, Host] = {}
         self._streams: dict[str, Random] = {}
         self._guard = Guard() if guard else None
