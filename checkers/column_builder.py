@@ -262,7 +262,7 @@ class _Builder:
         )
 
     def _send_touches(self, messages: _Ids) -> Touches:
-        rows = tuple(zip(*self._sends, strict=True)) or ((),) * 12
+        rows = _transpose(self._sends, 12)
         keys = rows[6]
         at = rows[0]
         _check_types(keys, {str}, "key", at)
@@ -289,7 +289,7 @@ class _Builder:
         shared = np.repeat(ops[:, :9], ops[:, 9], axis=0).T.copy()
         at = shared[0]
         _check_widths(self._delivered, at)
-        keys, offsets, physical, body_ok, tries = zip(*self._delivered, strict=True) or ((),) * 5
+        keys, offsets, physical, body_ok, tries = _transpose(self._delivered, _TOUCH_WIDTH)
         _check_types(keys, {str, type(None)}, "key", at)
         _check_types(body_ok, {bool}, "body_ok", at)
         return Touches(
@@ -355,6 +355,10 @@ def _outcome(op: Op) -> Outcome:
         # Only SEND_OK is a promise, whatever the client that wrote this history thought of it.
         return Outcome.OK if op.value.get("status", "SEND_OK") == "SEND_OK" else Outcome.WEAK
     return Outcome.WEAK if op.error in WEAK_STATUSES else Outcome.UNKNOWN
+
+
+def _transpose(rows: Sequence[Sequence[Any]], width: int) -> tuple[tuple[Any, ...], ...]:
+    return tuple(zip(*rows, strict=True)) or ((),) * width
 
 
 def _message_ids(keys: Sequence[str | None], messages: _Ids) -> Ints:

@@ -38,18 +38,23 @@ def placements_of(columns: Columns) -> Placements:
 
 
 def place_ids(queue: Ints, offset: Ints) -> Ints:
-    """Number the places of sightings densely, shape (sightings,); equal places get equal numbers."""
-    if not len(queue):
+    """Number the places of sightings, shape (sightings,); equal places get equal numbers.
+
+    The numbers are small enough to index a table with.
+    """
+    size = len(queue)
+    if not size:
         return queue
     low = int(offset.min())
     span = int(offset.max()) - low + 1
-    packed = queue * span + (offset - low)
-    if (int(queue.max()) + 1) * span > 4 * len(queue) + 1024:  # sparse: a table would be mostly air
-        if (int(queue.max()) + 1) * span >= 1 << 62:  # packing would overflow
-            _, offset = np.unique(offset, return_inverse=True)
-            packed = queue * (int(offset.max()) + 1) + offset
-        _, packed = np.unique(packed, return_inverse=True)
-    return packed
+    table_size = (int(queue.max()) + 1) * span
+    if table_size <= 4 * size + 1024:
+        return queue * span + (offset - low)
+    # A table would be mostly air: number the offsets that occur, then the places.
+    distinct, rank = np.unique(offset, return_inverse=True)
+    ids: Ints
+    _, ids = np.unique(queue * len(distinct) + rank, return_inverse=True)
+    return ids
 
 
 def first_at(ids: Ints) -> Ints:

@@ -52,8 +52,11 @@ def check_durable_before_ack(columns: Columns, context: Context) -> Verdict:
 
 def _acked_rows(columns: Columns) -> dict[str, int]:
     names, sends = columns.names, columns.sends
-    acked = (sends.outcome == Outcome.OK).nonzero()[0].tolist()
-    return {names.messages[sends.message[row]]: row for row in acked}
+    acked = (sends.outcome == Outcome.OK).nonzero()[0]
+    messages = sends.message[acked].tolist()
+    return {
+        names.messages[message]: row for message, row in zip(messages, acked.tolist(), strict=True)
+    }
 
 
 def _missing_copies(

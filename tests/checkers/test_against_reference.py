@@ -1,0 +1,223 @@
+"""Every kernel against a plain reference, on random histories; and the merge law, for any cut."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from checkers.column_builder import build_columns
+from checkers.compose import KERNELS
+from checkers.history import Op
+from checkers.kernel import Context, Kernel
+from checkers.promises import LossPromises
+from checkers.verdict import Finding, Verdict
+from tests.support import reference_checkers as reference
+from tests.support.history_language import facts, fault
+
+GROUPS = {"g": ("t",), "h": ("t", "u")}
+CUT = fault("power_cut", "n0", at_s=0.01, healed_s=0.02)
+KEYS = st.sampled_from([f"k{number}" for number in range(8)])
+OFFSETS = st.integers(0, 4) | st.sampled_from([10**6, 10**15])
+PLACE = st.fixed_dictionaries(
+    {
+        "topic": st.sampled_from(["t", "t", "u"]),
+        "broker": st.sampled_from(["b", "b", "c"]),
+        "queue": st.integers(0, 1),
+    }
+)
+TO_GROUP = st.fixed_dictionaries(
+    {"group": st.sampled_from(["g", "h"]), "topic": st.sampled_from(["t", "u"])}
+)
+ENDINGS = st.sampled_from(["ok", "ok", "ok", "info", "fail", "weak", "open"])
+
+
+@st.composite
+def send(draw: st.DrawFn) -> dict[str, Any]:
+    ending = draw(ENDINGS)
+    value = {"key": draw(KEYS), "topic": draw(PLACE)["topic"]}
+    if ending in ("ok", "weak"):
+        value |= draw(PLACE)
+        value |= {"queue_offset": draw(OFFSETS), "physical_offset": draw(OFFSETS)}
+    if ending != "open":
+        value["attempts"] = draw(st.integers(0, 2))
+    return {"f": "send", "ending": ending, "value": value, "late": draw(st.booleans())}
+
+
+@st.composite
+def consume(draw: st.DrawFn) -> dict[str, Any]:
+    touch = st.tuples(
+        KEYS | st.none(), OFFSETS, OFFSETS, st.just(True) | st.booleans(), st.integers(0, 1)
+    )
+    messages = [list(one) for one in draw(st.lists(touch, min_size=1, max_size=3))]
+    value = {**draw(PLACE), "group": draw(st.sampled_from(["g", "h"])), "messages": messages}
+    ending = draw(st.sampled_from(["ok", "ok", "info", "fail", "open"]))
+    return {"f": "consume", "ending": ending, "value": value, "late": draw(st.booleans())}
+
+
+QUEUES = st.tuples(st.sampled_from(["b", "c"]), st.integers(0, 1)).map(list)
+
+
+@st.composite
+def of_group(draw: st.DrawFn) -> dict[str, Any]:
+    f = draw(st.sampled_from(["assign", "commit"]))
+    queues = draw(st.lists(QUEUES, unique_by=tuple, max_size=3))
+    rows = queues if f == "assign" else [[*queue, draw(st.integers(0, 5))] for queue in queues]
+    value = {**draw(TO_GROUP), ("queues" if f == "assign" else "offsets"): rows}
+    return {"f": f, "ending": "ok", "value": value, "late": False}
+
+
+@st.composite
+def drain(draw: st.DrawFn) -> dict[str, Any]:
+    ends = [
+        [*queue, draw(st.integers(0, 1)), draw(st.integers(0, 6)), draw(st.integers(0, 6))]
+        for queue in draw(st.lists(QUEUES, unique_by=tuple, max_size=3))
+    ]
+    ending = draw(st.sampled_from(["ok", "ok", "info"]))
+    value = {**draw(TO_GROUP), "queues": ends, "lag": 0}
+    return {"f": "drain", "ending": ending, "value": value, "late": False}
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Op]:
+    """Random ops: invocations and completions interleave, keys are sent once, anything may be delivered."""
+    steps = draw(st.lists(st.one_of(send(), send(), consume(), consume(), of_group()), max_size=16))
+    steps += draw(st.lists(drain(), max_size=3))
+    ops: list[Op] = []
+    waiting: list[tuple[int, dict[str, Any]]] = []
+    sent: set[str] = set()
+    for step in steps:
+        if step["f"] == "send" and step["value"]["key"] in sent:
+            continue
+        sent.add(step["value"].get("key", ""))
+        process = draw(st.integers(0, 2))
+        if step["late"] or step["ending"] == "open":
+            _append(ops, process, "invoke", step)
+            if step["ending"] != "open":
+                waiting.append((process, step))
+        else:
+            _append(ops, process, step["ending"], step)
+        completes: bool = draw(st.booleans())
+        if waiting and completes:
+            process, step = waiting.pop(0)
+            _append(ops, process, step["ending"], step)
+    return ops
+
+
+def _append(ops: list[Op], process: int, ending: str, step: dict[str, Any]) -> None:
+    weak = ending == "weak"
+    ops.append(
+        Op(
+            index=len(ops),
+            time_ns=len(ops) * 1_000_000,
+            process=process,
+            type="info" if weak else ending,  # type: ignore[arg-type]  # one of the four
+            f=step["f"],
+            value=step["value"],
+            error="FLUSH_DISK_TIMEOUT" if weak else None,
+        )
+    )
+
+
+def verdict_of(ops: list[Op], name: str) -> Verdict:
+    columns, timeline = build_columns(ops)
+    known = facts(groups=GROUPS)
+    context = Context(facts=known, timeline=timeline, promises=LossPromises(known))
+    return next(kernel for kernel in KERNELS if kernel.name == name).check(columns, context)
+
+
+def count(verdict: Verdict, *anomalies: str) -> int:
+    return sum(verdict.counts.get(anomaly, 0) for anomaly in anomalies)
+
+
+def of(verdict: Verdict, *anomalies: str) -> list[Finding]:
+    return [finding for finding in verdict.findings if finding.anomaly in anomalies]
+
+
+@given(histories())
+def test_loss(ops: list[Op]) -> None:
+    verdict = verdict_of(ops, "loss")
+    expected = reference.loss(ops, GROUPS)
+
+    assert count(verdict, "lost", "unseen") == len(expected)
+    found = {(finding.anomaly, finding.key, finding.group) for finding in verdict.findings}
+    assert found <= expected
+
+
+@given(histories())
+def test_provenance(ops: list[Op]) -> None:
+    verdict = verdict_of(ops, "provenance")
+    expected = reference.provenance(ops)
+
+    by_anomaly = Counter(anomaly for anomaly, _ in expected)
+    for anomaly in ("phantom", "aborted_read", "misrouted"):
+        assert count(verdict, anomaly) == by_anomaly[anomaly]
+        assert {(anomaly, finding.key) for finding in of(verdict, anomaly)} <= expected
+    assert count(verdict, "corrupt") == reference.corrupt(ops)
+
+
+@given(histories())
+def test_order(ops: list[Op]) -> None:
+    verdict = verdict_of(ops, "order")
+
+    held_two = reference.inconsistent_offsets(ops)
+    assert count(verdict, "inconsistent_offsets") == len(held_two)
+    assert {place(finding) for finding in of(verdict, "inconsistent_offsets")} <= held_two
+
+    late_sends = reference.misordered_sends(ops)
+    assert count(verdict, "nonmonotonic_send", "realtime_order") == len(late_sends)
+    sends = of(verdict, "nonmonotonic_send", "realtime_order")
+    assert {finding.key for finding in sends} <= late_sends
+
+    late = reference.out_of_order(ops)
+    assert count(verdict, "out_of_order") == len(late)
+    found = {(finding.group, *place(finding)) for finding in of(verdict, "out_of_order")}
+    assert found <= late
+
+
+def place(finding: Finding) -> tuple[Any, ...]:
+    return (finding.topic, finding.broker, finding.queue), finding.queue_offset
+
+
+@given(histories())
+def test_duplication(ops: list[Op]) -> None:
+    verdict = verdict_of(ops, "duplication")
+    expected = reference.duplicates(ops)
+
+    unexplained = {which for which, explained in expected.items() if not explained}
+    assert count(verdict, "duplicate_unexplained") == len(unexplained)
+    assert count(verdict, "duplicate_allowed") == len(expected) - len(unexplained)
+    found = {(finding.key, finding.group) for finding in of(verdict, "duplicate_unexplained")}
+    assert found <= unexplained
+
+
+@given(histories())
+def test_commits_ahead(ops: list[Op]) -> None:
+    verdict = verdict_of(ops, "offsets")
+    expected = reference.commits_ahead(ops)
+
+    assert count(verdict, "commit_ahead") == len(expected)
+    assert {
+        (finding.group, place(finding)[0], finding.op_index)
+        for finding in of(verdict, "commit_ahead")
+    } <= expected
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("flush", ["sync", "async"])
+@settings(max_examples=40)
+@given(ops=histories(), pieces=st.integers(1, 7))
+def test_any_cut_gives_the_same_verdict(
+    kernel: Kernel, flush: str, ops: list[Op], pieces: int
+) -> None:
+    columns, timeline = build_columns(ops)
+    known = facts(flush=flush, groups=GROUPS, faults=(CUT,), brokers={"b": ("n0",), "c": ("n1",)})
+    context = Context(facts=known, timeline=timeline, promises=LossPromises(known))
+
+    whole = kernel.check(columns, context)
+    in_pieces = kernel.check_pieces(columns, context, pieces)
+
+    assert in_pieces.to_json() == whole.to_json()

@@ -1,0 +1,140 @@
+"""Extra deliveries, and what explains them."""
+
+from __future__ import annotations
+
+import pytest
+
+from checkers.compose import check_run
+from checkers.verdict import Verdict
+from tests.support.history_language import facts, fault, history
+
+
+def check_duplication(*ops: str, **changes: object) -> Verdict:
+    verdicts = check_run(history(*ops), [], facts(**changes)).verdicts
+    return next(verdict for verdict in verdicts if verdict.checker == "duplication")
+
+
+@pytest.mark.parametrize(
+    ("ops", "why"),
+    [
+        (["0 info send a", "1 ok consume a"], None),  # a timed-out send that arrives: no duplicate
+        (["0 ok send a", "1 ok consume a", "2 ok consume a group=h"], None),
+        (["0 info send a", "1 ok consume a@0:0", "1 ok consume a@1:0"], "outcome is unknown"),
+        (["0 ok send a attempts=2", "1 ok consume a", "1 ok consume a@1:0"], "with 2 attempts"),
+        (
+            [
+                "0 info send a error=FLUSH_SLAVE_TIMEOUT",
+                "1 ok consume a@0:0",
+                "1 ok consume a@0:1",
+            ],
+            "weakly acknowledged",
+        ),
+        (["0 ok send a", "1 info consume a", "1 ok consume a"], "did not finish"),
+        (["0 ok send a", "1 invoke consume a", "2 ok consume a"], "did not finish"),
+        (["0 ok send a", "1 ok consume a", "1 ok consume a~1"], "retried by the consumer"),
+        (["0 ok send a", "1 ok consume a", "2 ok consume a"], "changed its owner"),
+        (
+            [
+                *("1 ok assign 0", "0 ok send a", "1 ok consume a"),
+                *("1 ok assign", "1 ok assign 0", "1 ok consume a"),
+            ],
+            "assigned anew",
+        ),
+    ],
+)
+def test_explained(ops: list[str], why: str | None) -> None:
+    verdict = check_duplication(*ops)
+
+    assert verdict.valid is True
+    assert [finding.anomaly for finding in verdict.findings] == (
+        [] if why is None else ["duplicate"]
+    )
+    assert all(why is not None and why in finding.detail for finding in verdict.findings)
+
+
+@pytest.mark.parametrize(
+    ("ops", "why"),
+    [
+        (["0 ok send a", "1 ok consume a", "1 ok consume a"], "no rebalance and no fault nearby"),
+        (["0 ok send a", "1 ok consume a", "1 ok consume a@0:1"], "2 copies of a send with 1"),
+        (
+            ["0 ok send a attempts=2"] + [f"1 ok consume a@{queue}:0" for queue in range(3)],
+            "3 copies of a send with 2",
+        ),
+        # an assignment that leaves the queue where it was explains nothing
+        (
+            ["1 ok assign 0", "0 ok send a", "1 ok consume a", "1 ok assign 0 1", "1 ok consume a"],
+            "no rebalance and no fault nearby",
+        ),
+        # one unexplained repeat among explained ones
+        (
+            ["0 ok send a", "1 info consume a", "1 ok consume a", "1 ok consume a"],
+            "no rebalance and no fault nearby",
+        ),
+    ],
+)
+def test_unexplained(ops: list[str], why: str) -> None:
+    verdict = check_duplication(*ops)
+
+    [finding] = verdict.findings
+    assert (verdict.valid, finding.anomaly) == (False, "duplicate_unexplained")
+    assert why in finding.detail
+
+
+@pytest.mark.parametrize(("at_s", "valid"), [(2.0, True), (50.0, False)])
+def test_a_fault_nearby_explains_a_redelivery_to_the_same_owner(at_s: float, valid: bool) -> None:
+    kill = fault("kill", "n0", at_s=at_s, healed_s=at_s + 1)
+
+    verdict = check_duplication(
+        "0 ok send a t=1", "1 ok consume a", "1 ok consume a t=4", faults=(kill,)
+    )
+
+    assert verdict.valid is valid
+
+
+def test_a_fault_that_did_not_bite_explains_nothing() -> None:
+    blunt = fault("kill", "n0", at_s=2, healed_s=3, bitten=False)
+
+    verdict = check_duplication(
+        "0 ok send a t=1", "1 ok consume a", "1 ok consume a t=4", faults=(blunt,)
+    )
+
+    assert verdict.valid is False
+
+
+REWIND = (
+    "1 ok assign 0 t=0.5",
+    "0 ok send a t=1",
+    "1 ok consume a",
+    "1 ok commit 0:1 t=5",
+    "2 ok assign 0 t=60",
+    "2 ok consume a t=61",
+)
+
+
+def test_a_new_owner_that_begins_below_a_safely_persisted_offset_is_unexplained() -> None:
+    [finding] = check_duplication(*REWIND).findings
+
+    assert finding.anomaly == "duplicate_unexplained"
+    assert "began below offset 1, persisted long before" in finding.detail
+
+
+@pytest.mark.parametrize(
+    "disturbance",
+    [
+        fault("partition", "n0", at_s=6, healed_s=12),  # the commit may never have arrived
+        fault("disk_lost", "n0", at_s=50, healed_s=55),  # and this takes the broker's offsets
+    ],
+)
+def test_an_offset_that_may_not_have_been_kept_explains_a_rewind(disturbance: object) -> None:
+    assert check_duplication(*REWIND, faults=(disturbance,)).valid is True
+
+
+def test_a_later_fault_does_not_excuse_forgetting_a_persisted_offset() -> None:
+    late = fault("kill", "n0", at_s=50, healed_s=55)
+
+    assert check_duplication(*REWIND, faults=(late,)).valid is False
+
+
+def test_bodies_without_a_key_are_not_one_message() -> None:
+    assert check_duplication("1 ok consume ?@0:0", "1 ok consume ?@0:1").findings == ()

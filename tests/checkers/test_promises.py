@@ -1,0 +1,153 @@
+"""The table of promises, row by row: what an acknowledged message may suffer."""
+
+from __future__ import annotations
+
+import pytest
+
+from checkers.facts import FaultFacts, Mode, Replication
+from checkers.promises import Damage, Loss, LossPromises
+from tests.support.history_language import facts, fault
+
+SENT_NS = 1_000_000_000  # before the faults below
+PAIR = {"b": ("n0", "n1")}
+
+
+def loss(
+    *faults: FaultFacts,
+    flush: str = "sync",
+    replication: Replication = "none",
+    mode: Mode = "hardened",
+    sent_ns: int = SENT_NS,
+) -> Loss:
+    brokers = {"b": ("n0",)} if replication == "none" else PAIR
+    promises = LossPromises(
+        facts(flush=flush, replication=replication, mode=mode, brokers=brokers, faults=faults)
+    )
+    return promises.rule("b", sent_ns).loss
+
+
+def hit(kind: str, *targets: str) -> FaultFacts:
+    return fault(kind, *(targets or ("n0",)), at_s=5, healed_s=10)
+
+
+@pytest.mark.parametrize(
+    ("kind", "sync_flush", "async_flush"),
+    [
+        ("partition", Loss.NEVER, Loss.NEVER),
+        ("a fault nobody has heard of", Loss.NEVER, Loss.NEVER),
+        ("kill", Loss.NEVER, Loss.NEVER),
+        ("disk_error", Loss.NEVER, Loss.SUFFIX),
+        ("power_cut", Loss.NEVER, Loss.SUFFIX),
+        ("cluster_power_cut", Loss.NEVER, Loss.SUFFIX),
+        ("disk_lost", Loss.ANY, Loss.ANY),
+    ],
+)
+def test_one_broker(kind: str, sync_flush: Loss, async_flush: Loss) -> None:
+    assert (loss(hit(kind)), loss(hit(kind), flush="async")) == (sync_flush, async_flush)
+
+
+@pytest.mark.parametrize(
+    ("faults", "expected"),
+    [
+        ([hit("disk_lost")], Loss.NEVER),  # readable from the slave
+        ([hit("power_cut")], Loss.NEVER),  # the master fetches its tail from the slave
+        ([hit("power_cut", "n1")], Loss.NEVER),
+        ([hit("power_cut", "n0", "n1")], Loss.SUFFIX),
+        ([hit("disk_lost"), hit("power_cut", "n1")], Loss.SUFFIX),
+        ([hit("power_cut"), hit("disk_lost", "n1")], Loss.SUFFIX),
+        ([hit("disk_lost", "n0", "n1")], Loss.ANY),
+    ],
+)
+def test_sync_master_with_async_flush(faults: list[FaultFacts], expected: Loss) -> None:
+    assert loss(*faults, flush="async", replication="sync") is expected
+
+
+@pytest.mark.parametrize(
+    ("faults", "expected"),
+    [
+        ([hit("disk_lost")], Loss.NEVER),
+        ([hit("cluster_power_cut", "n0", "n1")], Loss.NEVER),
+        ([hit("disk_lost"), hit("power_cut", "n1")], Loss.NEVER),
+        ([hit("disk_lost", "n0", "n1")], Loss.ANY),
+    ],
+)
+def test_sync_master_with_sync_flush(faults: list[FaultFacts], expected: Loss) -> None:
+    assert loss(*faults, replication="sync") is expected
+
+
+def test_an_async_master_lost_for_good_may_take_the_lag_with_it() -> None:
+    assert loss(hit("disk_lost"), replication="async") is Loss.ANY
+
+
+def test_the_slave_of_an_async_master_excuses_nothing() -> None:
+    assert loss(hit("disk_lost", "n1"), replication="async") is Loss.NEVER
+
+
+def test_with_two_slaves_nobody_knows_which_one_has_the_message() -> None:
+    both = (hit("power_cut"), hit("power_cut", "n1"))
+    promises = LossPromises(
+        facts(flush="async", replication="sync", brokers={"b": ("n0", "n1", "n2")}, faults=both)
+    )
+
+    assert promises.rule("b", SENT_NS).loss is Loss.SUFFIX
+
+
+def test_a_faithful_master_does_not_fetch_its_tail_which_is_a_documented_hazard() -> None:
+    assert loss(hit("power_cut"), flush="async", replication="sync", mode="faithful") is Loss.HAZARD
+
+
+def test_a_fault_that_did_not_bite_excuses_nothing() -> None:
+    blunt = fault("power_cut", "n0", at_s=5, healed_s=10, bitten=False)
+
+    assert loss(blunt, flush="async") is Loss.NEVER
+
+
+def test_a_message_sent_after_the_power_loss_must_survive() -> None:
+    assert loss(hit("power_cut"), flush="async", sent_ns=6_000_000_000) is Loss.NEVER
+
+
+def test_a_failing_disk_goes_on_failing_until_it_is_healed() -> None:
+    assert loss(hit("disk_error"), flush="async", sent_ns=6_000_000_000) is Loss.SUFFIX
+
+
+def test_two_power_losses_far_apart_are_no_power_loss_of_both() -> None:
+    first = fault("power_cut", "n0", at_s=5, healed_s=10)
+    second = fault("power_cut", "n1", at_s=40, healed_s=45)
+
+    assert loss(first, second, flush="async", replication="sync") is Loss.NEVER
+
+
+def test_a_second_power_loss_before_the_first_is_repaired_counts_together_with_it() -> None:
+    first = fault("power_cut", "n0", at_s=5, healed_s=10)
+    second = fault("power_cut", "n1", at_s=15, healed_s=20)
+
+    assert loss(first, second, flush="async", replication="sync") is Loss.SUFFIX
+
+
+def test_a_fault_on_another_broker_excuses_nothing() -> None:
+    promises = LossPromises(facts(flush="async", faults=(hit("power_cut", "n7"),)))
+
+    assert promises.rule("b", SENT_NS).loss is Loss.NEVER
+
+
+def test_the_promise_in_words_names_profile_fault_and_node() -> None:
+    promises = LossPromises(facts(faults=(hit("power_cut"),)))
+
+    text = promises.text(promises.rule("b", SENT_NS))
+
+    assert text == "sync flush, none replication, power of n0: it must survive"
+
+
+def test_damage_is_looked_up_by_time_and_severity() -> None:
+    promises = LossPromises(facts(faults=(hit("power_cut"),)))
+    second = 1_000_000_000
+
+    def damaged(damage: Damage, since_s: int, until_s: int) -> bool:
+        return promises.damaged(
+            "b", at_least=damage, since_ns=since_s * second, until_ns=until_s * second
+        )
+
+    assert damaged(Damage.POWER, 0, 9)
+    assert not damaged(Damage.DISK, 0, 9)
+    assert not damaged(Damage.POWER, 6, 9)
+    assert not damaged(Damage.POWER, 0, 4)

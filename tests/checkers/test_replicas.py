@@ -1,0 +1,135 @@
+"""What the harness saw inside nodes: durable before acknowledged, and slaves as prefixes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checkers.compose import CLIENT_CHECKERS, check_run
+from checkers.verdict import Validity, Verdict
+from tests.support.history_language import facts, history
+
+PAIR = {"b": ("n0", "n1")}
+
+
+def check(
+    name: str,
+    *observations: dict[str, Any],
+    ops: tuple[str, ...] = ("0 ok send a",),
+    **changes: object,
+) -> Verdict:
+    verdicts = check_run(
+        history(*ops), observations, facts(**{"brokers": PAIR, **changes})
+    ).verdicts
+    return next(verdict for verdict in verdicts if verdict.checker == name)
+
+
+def ack(
+    durable: str = "", cached: str = "", unobserved: str = "", key: str = "a"
+) -> dict[str, Any]:
+    return {
+        "time_ns": 1,
+        "kind": "ack_durability",
+        "key": key,
+        "durable_on": durable.split(),
+        "cached_on": cached.split(),
+        "unobserved": unobserved.split(),
+    }
+
+
+def replica(master_end: int, slave_end: int, first_difference: int | None) -> dict[str, Any]:
+    return {
+        "time_ns": 1,
+        "kind": "replica",
+        "broker_name": "b",
+        "master": "n0",
+        "slave": "n1",
+        "master_end": master_end,
+        "slave_end": slave_end,
+        "first_difference": first_difference,
+    }
+
+
+@pytest.mark.parametrize(
+    ("flush", "replication", "seen", "valid"),
+    [
+        ("sync", "none", ack(durable="n0"), True),
+        ("sync", "none", ack(cached="n0"), False),
+        ("sync", "none", ack(), False),
+        ("sync", "async", ack(durable="n0"), True),
+        ("sync", "sync", ack(durable="n0 n1"), True),
+        ("sync", "sync", ack(durable="n0", cached="n1"), False),
+        ("async", "none", ack(cached="n0"), True),
+        ("async", "sync", ack(cached="n0 n1"), True),
+        ("async", "sync", ack(durable="n0", cached="n1"), True),
+        ("async", "sync", ack(cached="n0"), False),
+        # what nobody could look at may be there: no violation, and no proof
+        ("sync", "sync", ack(durable="n0", unobserved="n1"), "unknown"),
+        ("sync", "sync", ack(unobserved="n1"), False),
+    ],
+)
+def test_durable_before_ack(flush: str, replication: str, seen: Any, valid: Validity) -> None:
+    verdict = check("durable_before_ack", seen, flush=flush, replication=replication)
+
+    assert verdict.valid == valid
+
+
+def test_only_send_ok_promises_copies() -> None:
+    ops = ("0 ok send z", "0 info send a error=FLUSH_DISK_TIMEOUT")
+
+    verdict = check("durable_before_ack", ack(durable="n0", key="z"), ack(), ops=ops)
+
+    assert verdict.valid is True
+
+
+@pytest.mark.parametrize(
+    ("seen", "anomaly"),
+    [
+        (replica(100, 100, None), None),
+        (replica(100, 60, None), None),
+        (replica(100, 100, 40), "replica_diverged"),
+        (replica(60, 100, None), "replica_ahead"),
+    ],
+)
+def test_replica_prefix(seen: Any, anomaly: str | None) -> None:
+    verdict = check("replica_prefix", seen, replication="sync")
+
+    assert [finding.anomaly for finding in verdict.findings] == ([anomaly] if anomaly else [])
+
+
+def test_a_replica_that_healed_before_the_end_is_a_prefix() -> None:
+    verdict = check("replica_prefix", replica(100, 100, 40), replica(200, 200, None))
+
+    assert verdict.valid is True
+
+
+def test_a_diverged_replica_is_a_documented_hazard_of_the_faithful_mode() -> None:
+    verdict = check("replica_prefix", replica(100, 100, 40), mode="faithful")
+
+    assert (verdict.valid, verdict.counts["replica_diverged_informational"]) == (True, 1)
+
+
+@pytest.mark.parametrize("name", ["durable_before_ack", "replica_prefix"])
+def test_what_nobody_observed_is_not_green(name: str) -> None:
+    verdict = check(name)
+
+    assert (verdict.valid, verdict.reason) == ("unknown", "not observed")
+
+
+def test_a_pair_that_was_not_compared_is_not_green() -> None:
+    verdict = check("replica_prefix", replica(1, 1, None), brokers={**PAIR, "c": ("n2", "n3")})
+
+    assert (verdict.valid, verdict.reason) == ("unknown", "not observed")
+
+
+def test_one_broker_alone_has_no_replicas_to_compare() -> None:
+    run = check_run(history("0 ok send a"), [], facts())
+
+    assert run.not_applicable == ("replica_prefix",)
+
+
+def test_the_client_checkers_ask_for_no_observations() -> None:
+    ops = history("0 ok send a", "1 ok consume a", "9 ok probe b", "9 ok drain")
+
+    assert check_run(ops, [], facts(brokers=PAIR), CLIENT_CHECKERS).valid is True
