@@ -1,0 +1,127 @@
+"""Real nodes for end-to-end tests: `python -m system_under_test` as processes on loopback, with real files."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+ROOT = Path(__file__).parent.parent.parent
+STOP_TIMEOUT_S = 20.0
+
+
+def free_port_triple() -> int:
+    """A port with a free one behind it: a broker replicates on the port after its own."""
+    while True:
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port = int(first.getsockname()[1])
+            try:
+                second.bind(("127.0.0.1", port + 1))
+            except (OSError, OverflowError):
+                continue
+            return port
+
+
+class LocalNode:
+    """One node as a process. Its log is in `<folder>/<name>.log`."""
+
+    def __init__(self, name: str, folder: Path, arguments: list[str]) -> None:
+        self.name = name
+        self._log_path = folder / f"{name}.log"
+        self._arguments = arguments
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        """Start the process and wait until it says that it is ready. Raises RuntimeError if it ends instead."""
+        command = [sys.executable, "-m", "system_under_test", *self._arguments]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        with self._log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
+            )
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line.startswith("ready "):
+            raise RuntimeError(f"{self.name} did not start: {self.log_tail()}")
+
+    def log_tail(self) -> str:
+        return self._log_path.read_text(errors="replace")[-2000:]
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until the process is gone."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """SIGTERM; returns the exit status."""
+        return self._end(signal.SIGTERM)
+
+    def _end(self, number: signal.Signals) -> int:
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        process.send_signal(number)
+        status = process.wait(STOP_TIMEOUT_S)
+        assert process.stdout is not None
+        process.stdout.close()
+        return status
+
+
+class LocalPair:
+    """A name server and a master with sync flush, and if asked its slave."""
+
+    def __init__(self, folder: Path, *, with_slave: bool = False, flush: str = "sync") -> None:
+        name_server_port = free_port_triple()
+        self.name_server_address = f"127.0.0.1:{name_server_port}"
+        self.name_server = LocalNode(
+            "name-server",
+            folder,
+            ["name-server", "--port", str(name_server_port), "--store", str(folder / "namesrv")],
+        )
+        master_port, slave_port = free_port_triple(), free_port_triple()
+        self.master_address = f"127.0.0.1:{master_port}"
+        role = "sync-master" if with_slave else "async-master"
+        peers = ["--ha-peers", f"127.0.0.1:{slave_port + 1}"] if with_slave else []
+        self.master = self._broker(folder, "master", master_port, flush, ["--role", role, *peers])
+        slave = ["--role", "slave", "--broker-id", "1"]
+        slave += ["--ha-peers", f"127.0.0.1:{master_port + 1}"]
+        self.slave = self._broker(folder, "slave", slave_port, flush, slave) if with_slave else None
+
+    def _broker(
+        self, folder: Path, name: str, port: int, flush: str, arguments: list[str]
+    ) -> LocalNode:
+        common = ["broker", "--broker-name", "broker-a", "--port", str(port), "--flush", flush]
+        common += ["--name-server", self.name_server_address, "--store", str(folder / name)]
+        return LocalNode(name, folder, [*common, *arguments])
+
+    @property
+    def nodes(self) -> list[LocalNode]:
+        return [node for node in (self.name_server, self.slave, self.master) if node is not None]
+
+    def __enter__(self) -> Self:
+        try:
+            for node in self.nodes:
+                node.start()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for node in self.nodes:
+            node.kill()
