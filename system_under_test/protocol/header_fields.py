@@ -1,0 +1,158 @@
+"""Custom headers: dataclasses to ext fields and back (RocketMQ: CommandCustomHeader).
+
+A header class only declares its fields. Their annotations say how text is read (str, Int32, Int64, bool, each possibly
+`| None`); a field without a default is required.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields
+from functools import cache
+from typing import Annotated, Any, NamedTuple, Self, TypeAlias, get_args, get_origin, get_type_hints
+
+__all__ = ["Header", "HeaderError", "Int32", "Int64", "ShortHeader", "wire_name"]
+
+Int32: TypeAlias = Annotated[int, 32]  # Java's int
+Int64: TypeAlias = Annotated[int, 64]  # Java's long
+
+Parse = Callable[[str], Any]
+
+
+class HeaderError(ValueError):
+    """A field of a custom header is missing or malformed."""
+
+
+class Header:
+    """Base of the custom headers."""
+
+    __slots__ = ()
+
+    def to_ext(self) -> dict[str, str]:
+        """Fields as text under their wire names; None is left out."""
+        header: Any = type(self)
+        return _write(self, _header_fields(header).by_name)
+
+    @classmethod
+    def from_ext(cls, ext: Mapping[str, str]) -> Self:
+        """Read a header; fields that it does not know are ignored.
+
+        Raises:
+            HeaderError: a required field is missing, or a number is none or does not fit.
+        """
+        header: Any = cls
+        return cls(**_read(cls, _header_fields(header).by_name, ext))
+
+
+class ShortHeader(Header):
+    """A header that has a second form with names of one letter, in the order of its fields."""
+
+    __slots__ = ()
+
+    def to_ext_v2(self) -> dict[str, str]:
+        header: Any = type(self)
+        return _write(self, _header_fields(header).by_letter)
+
+    @classmethod
+    def from_ext_v2(cls, ext: Mapping[str, str]) -> Self:
+        """Like from_ext. Raises HeaderError."""
+        header: Any = cls
+        return cls(**_read(cls, _header_fields(header).by_letter, ext))
+
+
+class _WireField(NamedTuple):
+    name: str  # in Python
+    wire: str
+    parse: Parse | None  # None: the text itself
+    required: bool
+
+
+class _HeaderFields(NamedTuple):
+    by_name: tuple[_WireField, ...]
+    by_letter: tuple[_WireField, ...]
+
+
+@cache
+def _header_fields(header: Any) -> _HeaderFields:
+    hints = get_type_hints(header, include_extras=True)
+    by_name = tuple(
+        _WireField(
+            field.name, wire_name(field), _parser(hints[field.name]), field.default is MISSING
+        )
+        for field in fields(header)
+    )
+    by_letter = tuple(
+        field._replace(wire=chr(ord("a") + index)) for index, field in enumerate(by_name)
+    )
+    return _HeaderFields(by_name, by_letter)
+
+
+def wire_name(field: Field[Any]) -> str:
+    """The field's name in camelCase, unless its metadata has another under "wire"."""
+    first, *others = field.name.split("_")
+    return str(field.metadata.get("wire", first + "".join(map(str.capitalize, others))))
+
+
+def _parser(hint: Any) -> Parse | None:
+    if get_origin(hint) is not Annotated:
+        options = [option for option in get_args(hint) if option is not type(None)]
+        if options:
+            return _parser(options[0])
+        return {str: None, bool: _parse_bool}[hint]
+    (bits,) = hint.__metadata__
+    return _integer_parser(bits)
+
+
+def _integer_parser(bits: int) -> Parse:
+    smallest, largest = -(1 << bits - 1), (1 << bits - 1) - 1
+
+    def parse(text: str) -> int:
+        value = int(text)
+        if not smallest <= value <= largest:
+            raise ValueError(f"does not fit into {bits} bits")
+        return value
+
+    return parse
+
+
+def _parse_bool(text: str) -> bool:
+    """Java's Boolean.parseBoolean: the "1" of the C++ client is false."""
+    return text.lower() == "true"
+
+
+def _read(
+    header: type[Header], wire_fields: tuple[_WireField, ...], ext: Mapping[str, str]
+) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, wire, parse, required in wire_fields:
+        text = ext.get(wire)
+        if text is None:
+            if required:
+                raise HeaderError(f"{header.__name__}: field {wire} is missing")
+        elif parse is None:
+            values[name] = text
+        else:
+            try:
+                values[name] = parse(text)
+            except ValueError as error:
+                raise HeaderError(
+                    f"{header.__name__}: field {wire} is {text[:80]!r}: {error}"[:400]
+                ) from None
+    return values
+
+
+def _write(header: Header, wire_fields: tuple[_WireField, ...]) -> dict[str, str]:
+    ext: dict[str, str] = {}
+    for name, wire, parse, _ in wire_fields:
+        value = getattr(header, name)
+        if value is None:
+            continue
+        if parse is None:
+            ext[wire] = value
+        elif value is True:
+            ext[wire] = "true"
+        elif value is False:
+            ext[wire] = "false"
+        else:
+            ext[wire] = str(value)
+    return ext

@@ -1,0 +1,234 @@
+"""The custom headers, one class a request or response (RocketMQ: common.protocol.header).
+
+Each has `to_ext()` and `from_ext()`; SendMessageHeader also has the forms with short names that code 310 uses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from system_under_test.protocol.header_fields import (
+    Header,
+    HeaderError,
+    Int32,
+    Int64,
+    ShortHeader,
+)
+
+__all__ = [
+    "ConsumerSendMsgBackHeader",
+    "CreateTopicHeader",
+    "DeleteTopicHeader",
+    "GetConsumerListHeader",
+    "GetEarliestMessageStoreTimeHeader",
+    "GetMaxOffsetHeader",
+    "GetMinOffsetHeader",
+    "GetRouteInfoHeader",
+    "Header",
+    "HeaderError",
+    "NotifyConsumerIdsChangedHeader",
+    "PullMessageHeader",
+    "PullMessageResponse",
+    "QueryConsumerOffsetHeader",
+    "RegisterBrokerHeader",
+    "RegisterBrokerResponse",
+    "SearchOffsetHeader",
+    "SendMessageHeader",
+    "SendMessageResponse",
+    "UnregisterBrokerHeader",
+    "UnregisterClientHeader",
+    "UpdateConsumerOffsetHeader",
+    "ViewMessageHeader",
+]
+
+
+# Sending: 10, 310, 320, 36
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendMessageHeader(ShortHeader):
+    """RocketMQ: SendMessageRequestHeader and, with the letters a to n in this order, SendMessageRequestHeaderV2."""
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: Int32
+    queue_id: Int32  # below 0: the broker chooses
+    sys_flag: Int32
+    born_timestamp: Int64  # ms
+    flag: Int32
+    properties: str | None = None
+    reconsume_times: Int32 = 0
+    unit_mode: bool = False
+    max_reconsume_times: Int32 | None = None
+    batch: bool = False
+    bname: str | None = None  # broker name; brokers ignore it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendMessageResponse(Header):
+    """Comes with the codes 0, 10, 11 and 12: the message is stored."""
+
+    msg_id: str  # offset message id
+    queue_id: Int32
+    queue_offset: Int64
+    transaction_id: str | None = None
+    region: str | None = field(default=None, metadata={"wire": "MSG_REGION"})
+    trace_on: str | None = field(default=None, metadata={"wire": "TRACE_ON"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerSendMsgBackHeader(Header):
+    offset: Int64  # physical offset of the message
+    group: str
+    delay_level: Int32
+    origin_msg_id: str | None = None
+    origin_topic: str | None = None
+    unit_mode: bool = False
+    max_reconsume_times: Int32 | None = None
+
+
+# Pulling: 11
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullMessageHeader(Header):
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    queue_offset: Int64
+    max_msg_nums: Int32
+    sys_flag: Int32  # bits of RocketMQ's PullSysFlag
+    commit_offset: Int64
+    suspend_timeout_millis: Int64
+    sub_version: Int64
+    subscription: str | None = None
+    expression_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullMessageResponse(Header):
+    suggest_which_broker_id: Int64
+    next_begin_offset: Int64
+    min_offset: Int64
+    max_offset: Int64
+
+
+# Offsets and single records: 14, 15, 29, 30, 31, 32, 33
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryConsumerOffsetHeader(Header):
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateConsumerOffsetHeader(Header):
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    commit_offset: Int64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchOffsetHeader(Header):
+    topic: str
+    queue_id: Int32
+    timestamp: Int64  # ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetMaxOffsetHeader(Header):
+    topic: str
+    queue_id: Int32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetMinOffsetHeader(Header):
+    topic: str
+    queue_id: Int32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetEarliestMessageStoreTimeHeader(Header):
+    topic: str
+    queue_id: Int32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewMessageHeader(Header):
+    offset: Int64  # physical offset
+
+
+# Clients: 35, 38, 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnregisterClientHeader(Header):
+    client_id: str = field(metadata={"wire": "clientID"})
+    producer_group: str | None = None
+    consumer_group: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetConsumerListHeader(Header):
+    consumer_group: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotifyConsumerIdsChangedHeader(Header):
+    consumer_group: str
+
+
+# Topics: 17, 215
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopicHeader(Header):
+    topic: str
+    default_topic: str
+    read_queue_nums: Int32
+    write_queue_nums: Int32
+    perm: Int32
+    topic_filter_type: str
+    topic_sys_flag: Int32 | None = None
+    order: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteTopicHeader(Header):
+    topic: str
+
+
+# Name server: 103, 104, 105
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnregisterBrokerHeader(Header):
+    broker_name: str
+    broker_addr: str  # ip:port
+    cluster_name: str
+    broker_id: Int64  # 0 is the master
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterBrokerHeader(UnregisterBrokerHeader):
+    ha_server_addr: str
+    compressed: bool = False
+    body_crc32: Int32 = field(default=0, metadata={"wire": "bodyCrc32"})  # 0: not checked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterBrokerResponse(Header):
+    """What a slave is told of its master; nothing if there is none."""
+
+    ha_server_addr: str | None = None
+    master_addr: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetRouteInfoHeader(Header):
+    topic: str
+    accept_standard_json_only: bool = False
