@@ -195,9 +195,11 @@ class MappedFileQueue:
             self._storage.unlink(mapped_file.path)
             self._retired.append(mapped_file)
             removed = True
-        if removed:
+        wiped = bool(self.files) and offset < self.end_of_files
+        # A wipe needs it even if nothing was removed here: an earlier process may have died right after an unlink.
+        if removed or wiped:
             self._storage.fsync_dir(self.folder)
-        if self.files and offset < self.end_of_files:
+        if wiped:
             last = self.files[-1]
             last.wipe_from(offset - last.base, self.file_size)
             last.is_new = True

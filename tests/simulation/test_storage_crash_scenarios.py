@@ -1,0 +1,114 @@
+"""Stories that the storage crash test has told once, each as a story of its own.
+
+A seed tells another story after any change of the code; these do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from harness.simulation.disk import PowerCut, SimDisk
+from harness.simulation.storage_crash_plan import CycleClock, SilentLog
+from system_under_test.protocol.message import Message
+from system_under_test.store.config import StoreConfig
+from system_under_test.store.message_store import MessageStore
+from system_under_test.store.results import PutStatus
+from tests.support.disks import make_disk
+
+LOG_FILE_SIZE = 1024
+SEEDS = range(8)
+OPERATIONS = range(1, 25)  # more than a recovery has
+
+
+def start(disk: SimDisk) -> MessageStore:
+    config = StoreConfig(
+        root="/d",
+        commit_log_file_size=LOG_FILE_SIZE,
+        consume_queue_file_size=60,
+    )
+    store = MessageStore(disk, CycleClock(), SilentLog(), config)
+    store.open()
+    return store
+
+
+def put(store: MessageStore, count: int = 1) -> None:
+    """Records of a bit more than 300 bytes: three fit into a file of the log."""
+    for _ in range(count):
+        message = Message(topic="T", queue_id=0, body=b"x" * 200, properties={"KEYS": "k"})
+        assert store.put(message).status is PutStatus.PUT_OK
+
+
+def flush(store: MessageStore) -> int:
+    task = store.begin_flush()
+    assert task is not None
+    task.run()
+    return store.finish_flush(task)
+
+
+def check_recovers_after_a_cut_anywhere(prepare: Callable[[SimDisk], int]) -> None:
+    """`prepare` leaves a disk whose process has died and returns the promised end of its log."""
+    for seed in SEEDS:
+        for operation in OPERATIONS:
+            disk = make_disk(seed)
+            promised_end = prepare(disk)
+            disk.cut_at(operation)
+            try:
+                put(start(disk), 5)
+            except PowerCut:
+                assert disk.is_powered is False
+            disk.power_cut()
+            disk.power_on()
+            assert start(disk).end_offset >= promised_end
+
+
+def test_a_file_that_a_killed_process_did_not_sync_is_synced_before_the_next_one() -> None:
+    def prepare(disk: SimDisk) -> int:
+        store = start(disk)
+        put(store, 2)
+        flushed = flush(store)
+        put(store, 3)  # the next file of the log and of the queue: in the page cache only
+        disk.release_locks()
+        return flushed
+
+    check_recovers_after_a_cut_anywhere(prepare)
+
+
+def test_a_file_removed_for_want_of_space_does_not_return() -> None:
+    def prepare(disk: SimDisk) -> int:
+        store = start(disk)
+        put(store, 4)
+        flushed = flush(store)
+        put(store, 2)
+        disk.fill()
+        message = Message(topic="T", queue_id=0, body=b"x" * 200)
+        assert store.put(message).status is PutStatus.SERVICE_NOT_AVAILABLE
+        disk.free()
+        disk.release_locks()
+        return flushed
+
+    check_recovers_after_a_cut_anywhere(prepare)
+
+
+def test_cut_at_every_operation_of_a_whole_life() -> None:
+    """Power cut at operation 1, 2, 3, ... until the story ends before the cut: nothing flushed is lost."""
+    operation = 0
+    struck = True
+    while struck:
+        operation += 1
+        disk = make_disk(operation)
+        disk.cut_at(operation)
+        promised_end = 0
+        struck = False
+        try:
+            store = start(disk)
+            for _ in range(4):
+                put(store, 2)
+                promised_end = flush(store)
+                store.dispatch()
+            store.close()
+        except PowerCut:
+            struck = True
+        disk.power_cut()
+        disk.power_on()
+        assert start(disk).end_offset >= promised_end
+    assert operation > 40
