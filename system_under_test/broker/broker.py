@@ -10,7 +10,7 @@ from system_under_test.broker.admin import AdminRequests
 from system_under_test.broker.client_requests import ClientRequests, notify_consumers_changed
 from system_under_test.broker.clients import Clients
 from system_under_test.broker.config import BrokerConfig, BrokerRole
-from system_under_test.broker.flush import LogFlusher, QueueFlusher, StoreFailed
+from system_under_test.broker.flush import Flusher, StoreFailed
 from system_under_test.broker.ha import HaConfig, HaEvents, HaService
 from system_under_test.broker.hold import HeldPulls
 from system_under_test.broker.offsets import ConsumerOffsets, offset_table_from_json
@@ -28,7 +28,7 @@ from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.remoting import Connection, Handler, RemotingClient, RemotingServer
 from system_under_test.store.config import StoreConfig
-from system_under_test.store.message_store import MessageStore
+from system_under_test.store.message_store import FlushTask, MessageStore, QueueFlushTask
 from system_under_test.store.metadata_file import MetadataFile
 
 NS_PER_S = 1_000_000_000
@@ -37,12 +37,7 @@ CLIENT_SCAN_INTERVAL_S = 10.0  # RocketMQ: ClientHousekeepingService
 
 
 class Broker:
-    """One broker on one store. `start` and `stop` are the shell; everything between is woken by events.
-
-    Raises (start):
-        StoreError: the store cannot be opened, in one sentence.
-        OSError: a port cannot be bound.
-    """
+    """One broker on one store: `open`, `start`, then woken by events until `stop`."""
 
     def __init__(self, env: Env, config: BrokerConfig) -> None:
         self._env = env
@@ -75,62 +70,23 @@ class Broker:
             config, self._client, self.topics, env.log, on_master=self._learn_master
         )
         self._slave_sync = SlaveSync(self._client, self.topics, self.offsets, self.groups, env.log)
-        self._log_flusher = LogFlusher(
-            self.store, on_flushed=self._on_flushed, on_failure=self._on_failure
+        self._log_flusher = Flusher(
+            self.store.begin_flush, finish=self._on_flushed, fail=self._on_failure
         )
-        self._queue_flusher = QueueFlusher(self.store, on_failure=self._on_failure)
+        self._queue_flusher = Flusher(
+            self.store.begin_queue_flush, finish=self._on_queues_flushed, fail=self._on_failure
+        )
         self._held = HeldPulls()
         self._jobs: list[PeriodicJob] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._accepts_sends = False
         self._flush_scheduled = False
+        self._needs_catch_up = False
         self.failure: asyncio.Future[OSError] = asyncio.get_running_loop().create_future()
-        # Need the recovered store, so start() makes them:
-        self.ha: HaService
-        self._acknowledger: Acknowledger
-        self._pull: PullProcessor
-        self._handlers: dict[int, Handler] = {}
-
-    def _metadata_file(self, name: str) -> MetadataFile:
-        return MetadataFile(self._env.storage, f"{self._config.store_path}/config/{name}")
-
-    # Life
-
-    async def start(self) -> None:
-        """Recover the store, serve, register."""
-        report = self.store.open()
-        self._load_metadata()
-        self._compose(clean=report.clean)
-        self._dispatch()
-        await self._server.start()
-        await self.ha.start()
-        if self.ha.ready:
-            await self._caught_up()
-        self._registration.start()
-        self._start_jobs()
-        self._env.log.info("broker started", address=self._config.address, ready=self.ha.ready)
-
-    def _load_metadata(self) -> None:
-        self.topics.load()
-        self.groups.load()
-        document = self._offsets_file.load()
-        if document is not None:
-            self.offsets.merge(offset_table_from_json(document))
-            self.offsets.changed = False
-
-    def _compose(self, *, clean: bool) -> None:
-        config, env = self._config, self._env
-        now_ns = env.clock.monotonic_ns
-        self.ha = HaService(
-            env, self.store, make_ha_config(config, self._needs_catch_up(clean)), self._ha_events()
+        self.ha = HaService(env, self.store, make_ha_config(config), self._ha_events())
+        self._acknowledger = Acknowledger(
+            self.store, self.ha, make_waiting_sends(config), now_ns=clock.monotonic_ns
         )
-        waiting = WaitingSends(
-            sync_flush=config.sync_flush,
-            sync_replication=config.role is BrokerRole.SYNC_MASTER,
-            flush_timeout_ns=int(config.sync_flush_timeout_s * NS_PER_S),
-            slave_timeout_ns=int(config.slave_timeout_s * NS_PER_S),
-        )
-        self._acknowledger = Acknowledger(self.store, self.ha, waiting, now_ns=now_ns)
         self._pull = PullProcessor(
             config,
             self.store,
@@ -139,23 +95,54 @@ class Broker:
             self.clients,
             self.offsets,
             self._held,
-            now_ns=now_ns,
+            now_ns=clock.monotonic_ns,
         )
         self._handlers = self._make_handlers()
 
-    def _needs_catch_up(self, clean: bool) -> bool:
-        """A master may have lost an acknowledged tail: with async flush when it was not stopped, or with its disk."""
+    def _metadata_file(self, name: str) -> MetadataFile:
+        return MetadataFile(self._env.storage, f"{self._config.store_path}/config/{name}")
+
+    # Life
+
+    def open(self) -> None:
+        """Recover the store and load the metadata.
+
+        Raises:
+            StoreError: they cannot be opened, in one sentence.
+        """
+        report = self.store.open()
+        self._needs_catch_up = self._may_lack_acknowledged(clean=report.clean)
+        self.topics.load()
+        self.groups.load()
+        document = self._offsets_file.load()
+        if document is not None:
+            self.offsets.merge(offset_table_from_json(document))
+            self.offsets.changed = False
+
+    def _may_lack_acknowledged(self, *, clean: bool) -> bool:
+        """Whether a tail that was acknowledged may be on replicas only.
+
+        With async flush after an unclean exit, and with a log that is empty, as after the loss of a disk. A log under
+        sync flush lacks nothing: what is not flushed here was never sent to a replica, and never acknowledged.
+        """
         config = self._config
         if config.is_slave or not config.ha_peers:
             return False
         return (not config.sync_flush and not clean) or self.store.end_offset == 0
+
+    async def start(self) -> None:
+        """Serve, replicate and register. Raises OSError if a port cannot be bound."""
+        await self._server.start()
+        await self.ha.start(catch_up=self._needs_catch_up)
+        self._registration.start()
+        self._start_jobs()
+        self._env.log.info("broker started", address=self._config.address, ready=self.ha.ready)
 
     def _ha_events(self) -> HaEvents:
         return HaEvents(
             on_progress=self._on_replicated,
             on_slaves_lost=self._on_slaves_lost,
             on_received=self._log_flusher.wake,
-            on_failure=self._on_failure,
             on_caught_up=self._caught_up,
         )
 
@@ -169,6 +156,7 @@ class Broker:
             env.random,
             is_ready=self._is_accepting,
             acknowledge=self._acknowledge,
+            on_refusal=self._log_flusher.wake,
         )
         queries = QueueQueries(config, self.store, self.offsets)
         clients = ClientRequests(self.clients, self.topics, self.groups, is_slave=config.is_slave)
@@ -307,11 +295,17 @@ class Broker:
         if not self._config.sync_flush:
             self.ha.notify_append()
 
-    def _on_flushed(self) -> None:
+    def _on_flushed(self, task: FlushTask) -> None:
+        self.store.finish_flush(task)
         self._acknowledger.settle()
         self.ha.notify_append()
         self.ha.notify_flushed()
         self._dispatch()
+        self._log_flusher.wake()  # for what was put meanwhile
+
+    def _on_queues_flushed(self, task: QueueFlushTask) -> None:
+        self.store.finish_queue_flush(task)
+        self._log_flusher.wake()  # finds out if the checkpoint could not be written
 
     def _on_replicated(self) -> None:
         self._acknowledger.settle()
@@ -323,22 +317,13 @@ class Broker:
 
     def _dispatch(self) -> None:
         """Make messages visible to consumers, and wake the pulls that wait for them."""
-        for entry in self.store.dispatch(self._visible_end()):
+        for entry in self.store.dispatch():
             self._pull.message_arrived(
                 entry.topic, entry.queue_id, entry.queue_offset, entry.tags_code
             )
 
-    def _visible_end(self) -> int:
-        """How far consumers may see: only what one power cut or one lost disk cannot take back.
-
-        A consumer that moves its offset past a message which then vanishes skips the message that gets its offset.
-        """
-        flushed = self.store.flushed_offset
-        if self._config.role is BrokerRole.SYNC_MASTER and self.ha.slave_available(flushed):
-            return min(flushed, self.ha.replicated_offset)
-        return flushed
-
-    def _on_failure(self, error: OSError) -> None:
+    def _on_failure(self, task: FlushTask | QueueFlushTask, error: OSError) -> None:
+        self.store.fail_flush(task, error)
         self._accepts_sends = False
         self._acknowledger.fail_all()
         if not self.failure.done():
@@ -368,7 +353,16 @@ def make_store_config(config: BrokerConfig) -> StoreConfig:
     )
 
 
-def make_ha_config(config: BrokerConfig, catch_up: bool) -> HaConfig:
+def make_waiting_sends(config: BrokerConfig) -> WaitingSends:
+    return WaitingSends(
+        sync_flush=config.sync_flush,
+        sync_replication=config.role is BrokerRole.SYNC_MASTER,
+        flush_timeout_ns=int(config.sync_flush_timeout_s * NS_PER_S),
+        slave_timeout_ns=int(config.slave_timeout_s * NS_PER_S),
+    )
+
+
+def make_ha_config(config: BrokerConfig) -> HaConfig:
     return HaConfig(
         host=config.listen_host,
         port=config.ha_port,
@@ -376,7 +370,6 @@ def make_ha_config(config: BrokerConfig, catch_up: bool) -> HaConfig:
         follows_master=config.is_slave,
         master_address=config.ha_master_address,
         peers=config.ha_peers,
-        catch_up=catch_up,
         fall_behind_max=config.ha_fall_behind_max,
         heartbeat_interval_s=config.ha_heartbeat_interval_s,
         silence_max_s=config.ha_silence_max_s,
@@ -392,9 +385,10 @@ async def main(env: Env, config: BrokerConfig) -> None:
         StoreFailed: a write or an fsync failed; the store was left as it is, for recovery at the next start.
     """
     broker = Broker(env, config)
+    broker.open()
     try:
         await broker.start()
-        error = await asyncio.shield(broker.failure)
+        error = await broker.failure
     except asyncio.CancelledError:
         await broker.stop()
         raise

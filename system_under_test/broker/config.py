@@ -1,4 +1,4 @@
-"""Options of one broker. Names in comments are the Java property names (RocketMQ, BrokerConfig and MessageStoreConfig)."""
+"""Options of one broker. Comments name the Java properties (RocketMQ, BrokerConfig and MessageStoreConfig)."""
 
 from __future__ import annotations
 

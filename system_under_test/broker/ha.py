@@ -14,6 +14,7 @@ from typing import Protocol, cast
 from system_under_test.broker.periodic import PeriodicJob
 from system_under_test.env import Env
 from system_under_test.remoting import parse_address
+from system_under_test.store.errors import StoreError
 from system_under_test.store.replication import (
     CatchUpReceiver,
     Diverged,
@@ -32,7 +33,7 @@ WRITE_BUFFER_SIZE_MAX = 256 << 10  # bytes on their way to one replica
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HaConfig:
-    """Options of HaService. `peers` are asked before `ready` if `catch_up` is set."""
+    """Options of HaService. `peers` are the HA addresses of the other replicas, for the catch-up of a master."""
 
     host: str
     port: int
@@ -40,7 +41,6 @@ class HaConfig:
     follows_master: bool  # this broker is a slave
     master_address: str | None
     peers: tuple[str, ...]
-    catch_up: bool
     fall_behind_max: int
     heartbeat_interval_s: float
     silence_max_s: float
@@ -53,8 +53,7 @@ class HaEvents:
 
     on_progress: Callable[[], None]  # a replica has acknowledged more
     on_slaves_lost: Callable[[], None]  # a replica has gone
-    on_received: Callable[[], None]  # bytes were appended to the own log
-    on_failure: Callable[[OSError], None]  # they could not be: the disk has failed
+    on_received: Callable[[], None]  # bytes were appended to the own log, or could not be
     on_caught_up: Callable[[], Awaitable[None]]  # makes the log durable and visible before `ready`
 
 
@@ -148,8 +147,11 @@ class HaLink(asyncio.Protocol):
             self._receiver.receive(data)
         except (Reconnect, Diverged, ReplicationError) as reason:
             self.end(reason)
-        except OSError as error:
-            self._service.append_failed(error)
+        except (
+            OSError,
+            StoreError,
+        ) as error:  # a full disk, a failed one, or bytes that are no records
+            self._service.log.warning("replicated bytes were not stored", error=str(error))
             self.end(error)
         self._after_receive(self)
 
@@ -177,7 +179,7 @@ class HaService:
 
     def __init__(self, env: Env, log: ReplicatedLog, config: HaConfig, events: HaEvents) -> None:
         self.log = env.log
-        self.ready = not config.catch_up
+        self.ready = False
         self.replicated_offset = 0  # the log up to here is on at least one replica
         self.now_ns = env.clock.monotonic_ns
         self._replicated_log = log
@@ -195,8 +197,8 @@ class HaService:
             env.log, "ha heartbeat", config.heartbeat_interval_s, self._on_tick
         )
 
-    async def start(self) -> None:
-        """Listen on the HA port; follow the master or catch up, as configured."""
+    async def start(self, *, catch_up: bool) -> None:
+        """Listen on the HA port, follow the master as a slave, and become ready, after the catch-up if it is needed."""
         loop = asyncio.get_running_loop()
         config = self._config
         self._server = await loop.create_server(self._accept, config.host, config.port)
@@ -205,9 +207,11 @@ class HaService:
             if self._master_address is not None:
                 self._master_known.set()
             self._tasks.append(loop.create_task(self._follow_master()))
-        if not self.ready:
+        if catch_up:
             self._catch_up_task = loop.create_task(self._catch_up())
             self._tasks.append(self._catch_up_task)
+        else:
+            await self._become_ready()
 
     async def stop(self) -> None:
         """Close the port and all connections."""
@@ -324,9 +328,6 @@ class HaService:
         finally:
             self._link = None
             link.end(None)
-
-    def append_failed(self, error: OSError) -> None:
-        self._events.on_failure(error)
 
     # Catch-up of a master
 

@@ -75,11 +75,11 @@ def offset_table_from_json(document: Mapping[str, object]) -> OffsetTable:
     """
     table = document.get("offsetTable", {})
     if not isinstance(table, Mapping):
-        raise ValueError(f"offsetTable is {type(table).__name__}, not an object")
+        raise ValueError(f"offsetTable is {type(table).__name__}, not an object")  # noqa: TRY004
     return {str(key): _queue_offsets(str(key), queues) for key, queues in table.items()}
 
 
 def _queue_offsets(key: str, queues: object) -> dict[int, int]:
     if not isinstance(queues, Mapping):
-        raise ValueError(f"offsets of {key!r} are {type(queues).__name__}, not an object")
+        raise ValueError(f"offsets of {key!r} are not an object: {queues!r}")  # noqa: TRY004
     return {int(queue_id): int(offset) for queue_id, offset in queues.items()}

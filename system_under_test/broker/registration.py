@@ -19,7 +19,8 @@ from system_under_test.protocol.headers import (
 )
 from system_under_test.remoting import RemotingClient, RemotingError
 
-RETRY_DELAY_S = 1.0  # RocketMQ waits for the next round of 30 s
+# After a failure, and as long as a slave does not know its master; RocketMQ waits for the next round of 30 s.
+RETRY_DELAY_S = 1.0
 UNREGISTER_TIMEOUT_S = 3.0
 
 
@@ -46,6 +47,7 @@ class Registration:
         self._on_master = on_master
         self._changed: dict[str, asyncio.Event] = {}
         self._tasks: list[asyncio.Task[None]] = []
+        self._lacks_master = config.is_slave and config.ha_master_address is None
 
     def start(self) -> None:
         loop = asyncio.get_running_loop()
@@ -71,7 +73,8 @@ class Registration:
         while True:
             changed.clear()
             registered = await self._register(name_server)
-            delay_s = self._config.register_period_s if registered else RETRY_DELAY_S
+            settled = registered and not self._lacks_master
+            delay_s = self._config.register_period_s if settled else RETRY_DELAY_S
             try:
                 async with asyncio.timeout(delay_s):
                     await changed.wait()
@@ -86,13 +89,13 @@ class Registration:
                 self._config.register_timeout_s,
                 close_on_timeout=True,
             )
-            if response.code != ResponseCode.SUCCESS:
-                raise RemotingError(f"code {response.code}: {response.remark}")
+            refusal = None if response.code == ResponseCode.SUCCESS else f"code {response.code}"
             self._learn_master(RegisterBrokerResponse.from_ext(response.ext_fields))
         except (RemotingError, ValueError) as error:
-            self._log.warning("not registered", name_server=name_server, error=str(error))
-            return False
-        return True
+            refusal = str(error)
+        if refusal is not None:
+            self._log.warning("not registered", name_server=name_server, error=refusal)
+        return refusal is None
 
     def _make_request(self) -> RemotingCommand:
         config = self._config
@@ -112,6 +115,7 @@ class Registration:
 
     def _learn_master(self, response: RegisterBrokerResponse) -> None:
         if self._config.is_slave and response.master_addr and response.ha_server_addr:
+            self._lacks_master = False
             self._on_master(response.master_addr, response.ha_server_addr)
 
     async def _unregister(self, name_server: str) -> None:

@@ -53,6 +53,7 @@ class SendProcessor:
     Args:
         is_ready: whether sends may be accepted (False during the catch-up of a master, and while stopping).
         acknowledge: gets every stored message; it answers now or when the message is safe.
+        on_refusal: called when the store refused a message: its disk may have failed.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class SendProcessor:
         *,
         is_ready: Callable[[], bool],
         acknowledge: Acknowledge,
+        on_refusal: Callable[[], None],
     ) -> None:
         self._config = config
         self._store = store
@@ -73,6 +75,7 @@ class SendProcessor:
         self._random = random
         self._is_ready = is_ready
         self._acknowledge = acknowledge
+        self._on_refusal = on_refusal
         self._store_host = (config.listen_host, config.listen_port)
         # Present on every answer to a send, refusals included.
         self._answer_ext = {
@@ -120,7 +123,8 @@ class SendProcessor:
                 reconsume_times=header.reconsume_times,
             )
         )
-        if result.status is not PutStatus.OK:
+        if result.status is not PutStatus.PUT_OK:
+            self._on_refusal()
             raise SendRefused(PUT_CODES[result.status], result.reason)
         answer = partial(answer_send, connection, request, self._make_ext(result, queue_id))
         self._acknowledge(result.end_offset, answer, waits)

@@ -1,0 +1,263 @@
+"""A broker without sockets and without a loop: processors on a store on a simulated disk, time moved by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import cast
+
+from harness.simulation.disk import SimDisk
+from system_under_test.broker.admin import AdminRequests
+from system_under_test.broker.client_requests import ClientRequests, notify_consumers_changed
+from system_under_test.broker.clients import Clients
+from system_under_test.broker.config import BrokerConfig, BrokerRole
+from system_under_test.broker.hold import HeldPulls
+from system_under_test.broker.offsets import ConsumerOffsets
+from system_under_test.broker.pull import PullProcessor
+from system_under_test.broker.queue_queries import QueueQueries
+from system_under_test.broker.send import SendProcessor
+from system_under_test.broker.subscription_groups import SubscriptionGroups
+from system_under_test.broker.topics import Topics
+from system_under_test.broker.waiting import Answer
+from system_under_test.protocol.codes import ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.message import encode_properties
+from system_under_test.remoting import Connection
+from system_under_test.store.config import StoreConfig
+from system_under_test.store.message_store import MessageStore
+from system_under_test.store.metadata_file import MetadataFile
+
+
+class HandClock:
+    """A clock that stands still until it is told to move."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1_600_000_000_000
+
+    def wall_ms(self) -> int:
+        return self.now_ms
+
+    def monotonic_ns(self) -> int:
+        return self.now_ms * 1_000_000
+
+    def move(self, seconds: float) -> None:
+        self.now_ms += int(seconds * 1000)
+
+
+class SilentLog:
+    def debug(self, event: str, /, **fields: object) -> None: ...
+    def info(self, event: str, /, **fields: object) -> None: ...
+    def warning(self, event: str, /, **fields: object) -> None: ...
+    def error(self, event: str, /, **fields: object) -> None: ...
+
+
+class Peer:
+    """The client's end of a connection: remembers what the broker sends."""
+
+    def __init__(self, key: int = 1) -> None:
+        self.key = key
+        self.remote_host = "10.0.0.9"
+        self.remote_port = 40_000 + key
+        self.closed = False
+        self.sent: list[RemotingCommand] = []
+
+    def send(self, command: RemotingCommand) -> None:
+        if not self.closed:
+            self.sent.append(command)
+
+    def invoke_oneway(self, command: RemotingCommand) -> None:
+        self.send(command)
+
+    def close(self) -> None:
+        self.closed = True
+
+    @property
+    def connection(self) -> Connection:
+        return cast(Connection, self)
+
+    def take(self) -> RemotingCommand:
+        """The only command sent since the last take."""
+        (command,) = self.sent
+        self.sent.clear()
+        return command
+
+
+class Bench:
+    """Everything between the connection and the disk."""
+
+    def __init__(self, role: BrokerRole = BrokerRole.ASYNC_MASTER) -> None:
+        self.clock = HandClock()
+        self.disk = SimDisk(random=Random(1), now_ns=lambda: 0, charge=lambda cost_ns: None)
+        self.config = BrokerConfig(
+            broker_name="broker-a",
+            broker_id=0 if role is not BrokerRole.SLAVE else 1,
+            role=role,
+            listen_host="10.0.0.1",
+            store_path="/store",
+            default_topic_queues=8,
+        )
+        log = SilentLog()
+        self.store = MessageStore(
+            self.disk,
+            self.clock,
+            log,
+            StoreConfig(
+                root="/store", commit_log_file_size=1 << 20, consume_queue_file_size=20_000
+            ),
+        )
+        self.store.open()
+        self.topic_changes = 0
+        self.topics = Topics(
+            self.config,
+            MetadataFile(self.disk, "/store/config/topics.json"),
+            now_ms=self.clock.wall_ms,
+            on_change=self._count_topic_change,
+        )
+        self.topics.load()
+        self.groups = SubscriptionGroups(
+            MetadataFile(self.disk, "/store/config/subscriptionGroup.json"),
+            auto_create=True,
+            now_ms=self.clock.wall_ms,
+        )
+        self.clients = Clients(now_ns=self.clock.monotonic_ns, notify=notify_consumers_changed)
+        self.offsets = ConsumerOffsets()
+        self.held = HeldPulls()
+        self.is_ready = True
+        self.waiting: list[tuple[int, Answer, bool]] = []
+        self.refusals = 0
+        self.send_processor = SendProcessor(
+            self.config,
+            self.store,
+            self.topics,
+            self.groups,
+            Random(1),
+            is_ready=lambda: self.is_ready,
+            acknowledge=lambda end, answer, waits: self.waiting.append((end, answer, waits)),
+            on_refusal=self._count_refusal,
+        )
+        self.pull_processor = PullProcessor(
+            self.config,
+            self.store,
+            self.topics,
+            self.groups,
+            self.clients,
+            self.offsets,
+            self.held,
+            now_ns=self.clock.monotonic_ns,
+        )
+        self.queries = QueueQueries(self.config, self.store, self.offsets)
+        self.client_requests = ClientRequests(
+            self.clients, self.topics, self.groups, is_slave=self.config.is_slave
+        )
+        self.admin = AdminRequests(
+            self.config, self.store, self.topics, self.groups, self.offsets, started_at_ms=0
+        )
+
+    def _count_topic_change(self) -> None:
+        self.topic_changes += 1
+
+    def _count_refusal(self) -> None:
+        self.refusals += 1
+
+    def ask(
+        self,
+        handler: Callable[[Connection, RemotingCommand], RemotingCommand | None],
+        ext: dict[str, str] | None = None,
+        body: bytes = b"",
+        *,
+        code: int = 0,
+        peer: Peer | None = None,
+    ) -> RemotingCommand:
+        """Ask one handler; it must answer at once."""
+        request = RemotingCommand.request(code, ext or {}, body)
+        response = handler((peer or Peer()).connection, request)
+        assert response is not None
+        return response
+
+    def publish(self) -> None:
+        """Answer the waiting sends, flush, and make everything visible."""
+        for _, answer, _ in self.waiting:
+            answer(ResponseCode.SUCCESS)
+        self.waiting.clear()
+        task = self.store.begin_flush()
+        if task is not None:
+            task.run()
+            self.store.finish_flush(task)
+        for entry in self.store.dispatch():
+            self.pull_processor.message_arrived(
+                entry.topic, entry.queue_id, entry.queue_offset, entry.tags_code
+            )
+
+    def send(
+        self, topic: str = "TopicTest", *, body: bytes = b"hello", **options: object
+    ) -> RemotingCommand:
+        """Send one message (V2 header) and publish it; return the answer."""
+        peer = Peer()
+        request = RemotingCommand.request(310, send_ext(topic, **options), body)
+        response = self.send_processor.handle(peer.connection, request)
+        if response is not None:
+            return response
+        self.publish()
+        return peer.take()
+
+    def pull(
+        self, topic: str = "TopicTest", *, peer: Peer | None = None, **options: object
+    ) -> RemotingCommand | None:
+        """Pull from queue 0, with the subscription `*` in the request; None if the pull is held."""
+        request = RemotingCommand.request(11, pull_ext(topic, **options))
+        return self.pull_processor.handle((peer or Peer()).connection, request)
+
+
+def send_ext(
+    topic: str,
+    *,
+    queue_id: int = 0,
+    properties: dict[str, str] | None = None,
+    default_topic: str = "TBW102",
+    default_queues: int = 4,
+    sys_flag: int = 0,
+    **fields: object,
+) -> dict[str, str]:
+    """Fields of SEND_MESSAGE_V2; `fields` replaces short names."""
+    ext = {
+        "a": "producers",
+        "b": topic,
+        "c": default_topic,
+        "d": str(default_queues),
+        "e": str(queue_id),
+        "f": str(sys_flag),
+        "g": "1600000000000",
+        "h": "0",
+        "i": encode_properties(properties or {}).decode(),
+    }
+    return ext | {name: str(value) for name, value in fields.items()}
+
+
+def pull_ext(
+    topic: str,
+    *,
+    offset: int = 0,
+    queue_id: int = 0,
+    sys_flag: int = 4,
+    subscription: str = "*",
+    sub_version: int = 0,
+    commit_offset: int = 0,
+    hold_ms: int = 15_000,
+    count: int = 32,
+    group: str = "consumers",
+    expression_type: str = "TAG",
+) -> dict[str, str]:
+    """Fields of PULL_MESSAGE; sysFlag 1 commits, 2 may be held, 4 brings its subscription."""
+    return {
+        "consumerGroup": group,
+        "topic": topic,
+        "queueId": str(queue_id),
+        "queueOffset": str(offset),
+        "maxMsgNums": str(count),
+        "sysFlag": str(sys_flag),
+        "commitOffset": str(commit_offset),
+        "suspendTimeoutMillis": str(hold_ms),
+        "subscription": subscription,
+        "subVersion": str(sub_version),
+        "expressionType": expression_type,
+    }

@@ -1,0 +1,74 @@
+"""Consumer offsets: commit, clamp, merge, JSON."""
+
+from __future__ import annotations
+
+import pytest
+
+from system_under_test.broker.offsets import ConsumerOffsets, offset_table_from_json
+
+
+def make_offsets(**queues: int) -> ConsumerOffsets:
+    """Offsets of group "g" in topic "t": q0=5, q1=7."""
+    offsets = ConsumerOffsets()
+    for name, offset in queues.items():
+        offsets.commit("g", "t", int(name.removeprefix("q")), offset)
+    return offsets
+
+
+def test_query_of_what_was_never_committed() -> None:
+    offsets = make_offsets(q0=5)
+    assert offsets.query("g", "t", 0) == 5
+    assert offsets.query("g", "t", 1) is None
+    assert offsets.query("other", "t", 0) is None
+
+
+def test_commit_may_move_backwards() -> None:
+    offsets = make_offsets(q0=5)
+    offsets.commit("g", "t", 0, 2)
+    assert offsets.query("g", "t", 0) == 2
+
+
+def test_commit_of_the_same_offset_is_no_change() -> None:
+    offsets = make_offsets(q0=5)
+    offsets.changed = False
+    offsets.commit("g", "t", 0, 5)
+    assert not offsets.changed
+    offsets.commit("g", "t", 0, 6)
+    assert offsets.changed
+
+
+def test_clamp_pulls_back_only_what_is_beyond_the_queue() -> None:
+    offsets = make_offsets(q0=5, q1=7)
+    assert offsets.clamp(lambda topic, queue_id: 6) == ["t@g queue 1: 7 -> 6"]
+    assert (offsets.query("g", "t", 0), offsets.query("g", "t", 1)) == (5, 6)
+
+
+def test_merge_replaces_whole_queue_maps_and_keeps_others() -> None:
+    offsets = make_offsets(q0=5, q1=7)
+    offsets.commit("mine", "t", 0, 1)
+    offsets.merge({"t@g": {0: 9}})
+    assert offsets.query("g", "t", 0) == 9
+    assert offsets.query("g", "t", 1) is None
+    assert offsets.query("mine", "t", 0) == 1
+
+
+def test_forget_topic_leaves_topics_with_a_longer_name() -> None:
+    offsets = make_offsets(q0=5)
+    offsets.commit("g", "t2", 0, 1)
+    offsets.forget_topic("t")
+    assert offsets.query("g", "t", 0) is None
+    assert offsets.query("g", "t2", 0) == 1
+
+
+def test_snapshot_is_read_back_and_does_not_change_later() -> None:
+    offsets = make_offsets(q0=5)
+    snapshot = offsets.snapshot()
+    offsets.commit("g", "t", 0, 6)
+    assert snapshot == {"offsetTable": {"t@g": {"0": 5}}}
+    assert offset_table_from_json(snapshot) == {"t@g": {0: 5}}
+
+
+@pytest.mark.parametrize("document", [{"offsetTable": []}, {"offsetTable": {"t@g": 5}}])
+def test_another_shape_is_refused(document: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="not an object"):
+        offset_table_from_json(document)
