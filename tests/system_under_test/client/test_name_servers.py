@@ -106,7 +106,7 @@ def test_a_server_that_answers_again_is_trusted_again() -> None:
         await servers.brokers()
         servers.remoting.scripts["n1"] = KNOWS_B
         await asyncio.sleep(3.0)  # the open question fails
-        assert await servers.brokers() == "a"  # asked, but not waited for
+        await servers.brokers()  # asked, but not waited for
         await asyncio.sleep(0.1)
         assert not servers.servers.any_silent
         assert await servers.brokers() == "a b"

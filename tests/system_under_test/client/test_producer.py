@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from system_under_test.client.producer import Producer, ProducerConfig, SendFailed, SendResult
+from system_under_test.protocol.bodies import MessageQueue
+from system_under_test.protocol.codes import RequestCode, ResponseCode, SendStatus
+from system_under_test.protocol.message import Message
+from system_under_test.remoting import RemotingClosed
+from tests.system_under_test.client.scripted_remoting import (
+    Answer,
+    Call,
+    Script,
+    ScriptedRemoting,
+    answer_code,
+    answer_route,
+    by_code,
+    make_env,
+    refuse_connection,
+    route_of,
+    stay_silent,
+)
+from tests.system_under_test.client.virtual_time import now_s, run
+
+SEND = RequestCode.SEND_MESSAGE_V2
+OFFSET_ID = "0A00000100002A9F0000000000000000"
+STORED: Script = lambda request: answer_code(  # noqa: E731
+    ResponseCode.SUCCESS, msgId=OFFSET_ID, queueId=request.ext_fields["e"], queueOffset="7"
+)(request)
+ALIVE = answer_code(ResponseCode.SUCCESS)
+
+
+def broker(send: Script) -> Script:
+    """A broker that is well but for its sends."""
+    return by_code(c310=send, other=ALIVE)
+
+
+def reset(_: object) -> Answer:
+    return RemotingClosed("reset by peer")
+
+
+class Sender:
+    """A producer, a name server and brokers a, b, ... that answer sends like this."""
+
+    def __init__(self, remoting: ScriptedRemoting, **brokers: Script) -> None:
+        self.remoting = remoting
+        remoting.scripts["n"] = answer_route(route_of(*sorted(brokers)))
+        for name, script in brokers.items():
+            remoting.scripts[f"{name}:0"] = script
+        self.producer = Producer(
+            make_env(), ProducerConfig(group="p", name_servers=("n",), client_id="10.0.0.1@c")
+        )
+
+    async def send(self, queue: MessageQueue | None = None) -> SendResult:
+        return await self.producer.send(Message(topic="t", body=b"hello"), queue)
+
+    def sends(self) -> list[Call]:
+        return [call for call in self.remoting.calls if call.command.code == SEND]
+
+    def sends_by_broker(self) -> str:
+        return " ".join(call.address[0] for call in self.sends())
+
+
+def scenario(main: Callable[[], Awaitable[None]]) -> None:
+    async def wrapped() -> None:
+        await main()
+
+    run(wrapped())
+
+
+def test_a_message_is_stored(remoting: ScriptedRemoting) -> None:
+    async def main() -> None:
+        sender = Sender(remoting, a=broker(STORED))
+        result = await sender.send()
+        ext = sender.sends()[0].command.ext_fields
+        assert (result.status, result.attempts) == (SendStatus.SEND_OK, 1)
+        assert (result.queue.broker_name, result.queue_offset) == ("a", 7)
+        assert result.offset_message_id == OFFSET_ID
+        assert (ext["a"], ext["b"], ext["c"], ext["d"]) == ("p", "t", "TBW102", "4")
+        assert result.message_id in ext["i"]
+        assert len(result.message_id) == 32
+
+    scenario(main)
+
+
+def test_queues_are_used_in_turn(remoting: ScriptedRemoting) -> None:
+    async def main() -> None:
+        sender = Sender(remoting, a=broker(STORED), b=broker(STORED))
+        used = [
+            (r.queue.broker_name, r.queue.queue_id) for r in [await sender.send() for _ in range(8)]
+        ]
+        assert sorted(used[:4]) == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
+        assert used[:4] == used[4:]
+
+    scenario(main)
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        (ResponseCode.FLUSH_DISK_TIMEOUT, SendStatus.FLUSH_DISK_TIMEOUT),
+        (ResponseCode.FLUSH_SLAVE_TIMEOUT, SendStatus.FLUSH_SLAVE_TIMEOUT),
+        (ResponseCode.SLAVE_NOT_AVAILABLE, SendStatus.SLAVE_NOT_AVAILABLE),
+    ],
+)
+def test_stored_but_weaker_is_no_failure_and_not_retried(
+    remoting: ScriptedRemoting, code: ResponseCode, status: SendStatus
+) -> None:
+    async def main() -> None:
+        weak = answer_code(code, msgId=OFFSET_ID, queueId="0", queueOffset="7")
+        sender = Sender(remoting, a=broker(weak))
+        result = await sender.send()
+        assert (result.status, result.attempts) == (status, 1)
+
+    scenario(main)
+
+
+BUSY = answer_code(ResponseCode.SYSTEM_BUSY)
+ERROR = answer_code(ResponseCode.SYSTEM_ERROR)
+NOT_AVAILABLE = answer_code(ResponseCode.SERVICE_NOT_AVAILABLE)
+ILLEGAL = answer_code(ResponseCode.MESSAGE_ILLEGAL)
+
+
+@pytest.mark.parametrize(
+    ("answers", "definite", "code", "attempts"),
+    [
+        ([ILLEGAL, ILLEGAL], True, ResponseCode.MESSAGE_ILLEGAL, 1),
+        ([BUSY, BUSY], True, ResponseCode.SYSTEM_BUSY, 1),
+        ([NOT_AVAILABLE, NOT_AVAILABLE], True, ResponseCode.SERVICE_NOT_AVAILABLE, 3),
+        ([refuse_connection, refuse_connection], True, None, 3),
+        ([NOT_AVAILABLE, ERROR], False, None, 3),  # one unclear attempt makes all unclear
+        ([ERROR, ERROR], False, ResponseCode.SYSTEM_ERROR, 3),
+        ([stay_silent, NOT_AVAILABLE], False, None, 3),
+        ([reset, reset], False, None, 3),
+    ],
+)
+def test_what_a_failed_send_promises(
+    remoting: ScriptedRemoting,
+    answers: list[Script],
+    definite: bool,
+    code: ResponseCode | None,
+    attempts: int,
+) -> None:
+    async def main() -> None:
+        a, b = answers
+        sender = Sender(remoting, a=broker(a), b=broker(b))
+        with pytest.raises(SendFailed) as failure:
+            await sender.send()
+        assert failure.value.definite is definite
+        assert failure.value.attempts == attempts
+        if code is not None:
+            assert failure.value.code == code
+
+    scenario(main)
+
+
+def test_a_retry_goes_to_another_broker_under_the_same_id(remoting: ScriptedRemoting) -> None:
+    async def main() -> None:
+        sender = Sender(remoting, a=broker(ERROR), b=broker(STORED))
+        results = [await sender.send() for _ in range(2)]
+        calls = sender.sends()
+        retried = next(r for r in results if r.attempts == 2)
+        ids = [call for call in calls if retried.message_id in call.command.ext_fields["i"]]
+        assert [call.address for call in ids] == ["a:0", "b:0"]
+
+    scenario(main)
+
+
+def test_a_broker_that_plays_dead_costs_one_second_once(remoting: ScriptedRemoting) -> None:
+    async def main() -> None:
+        sender = Sender(remoting, a=stay_silent, b=broker(STORED))
+        longest_s = 0.0
+        for _ in range(600):
+            started_s = now_s()
+            assert (await sender.send()).status is SendStatus.SEND_OK
+            longest_s = max(longest_s, now_s() - started_s)
+            await asyncio.sleep(1.0)
+        assert longest_s < 1.1
+        assert sender.sends_by_broker().count("a") == 1
+
+    scenario(main)
+
+
+def test_a_broker_that_answers_again_is_used_again(remoting: ScriptedRemoting) -> None:
+    async def main() -> None:
+        sender = Sender(remoting, a=stay_silent, b=broker(STORED))
+        for _ in range(20):
+            await sender.send()
+            await asyncio.sleep(1.0)
+        remoting.scripts["a:0"] = broker(STORED)
+        await asyncio.sleep(3.0)
+        used = [(await sender.send()).queue.broker_name for _ in range(4)]
+        assert sorted(used) == ["a", "a", "b", "b"]
+
+    scenario(main)
+
+
+def test_a_slow_broker_that_answers_pings_is_left_alone_for_a_while(
+    remoting: ScriptedRemoting,
+) -> None:
+    async def main() -> None:
+        sender = Sender(remoting, a=broker(stay_silent), b=broker(STORED))
+        for _ in range(50):
+            await sender.send()
+            await asyncio.sleep(0.1)
+        assert sender.sends_by_broker().count("a") == 1
+
+    scenario(main)
+
+
+def test_the_only_broker_gets_all_the_time(remoting: ScriptedRemoting) -> None:
+    async def main() -> None:
+        sender = Sender(remoting, a=stay_silent)
+        with pytest.raises(SendFailed) as failure:
+            await sender.send()
+        assert (failure.value.definite, failure.value.attempts) == (False, 1)
+        assert now_s() == pytest.approx(3.0, abs=0.1)
+
+    scenario(main)
+
+
+def test_an_explicit_queue_is_tried_once(remoting: ScriptedRemoting) -> None:
+    async def main() -> None:
+        sender = Sender(remoting, a=broker(NOT_AVAILABLE), b=broker(STORED))
+        with pytest.raises(SendFailed) as failure:
+            await sender.send(MessageQueue(topic="t", broker_name="a", queue_id=1))
+        assert (failure.value.definite, failure.value.attempts) == (True, 1)
+        assert sender.sends()[0].command.ext_fields["e"] == "1"
+
+    scenario(main)
+
+
+def test_without_a_route_nothing_was_stored(remoting: ScriptedRemoting) -> None:
+    async def main() -> None:
+        sender = Sender(remoting, a=broker(STORED))
+        remoting.scripts["n"] = answer_code(ResponseCode.TOPIC_NOT_EXIST)
+        with pytest.raises(SendFailed) as failure:
+            await sender.send()
+        assert (failure.value.definite, failure.value.attempts) == (True, 0)
+
+    scenario(main)
+
+
+def test_a_new_topic_uses_the_route_of_the_template(remoting: ScriptedRemoting) -> None:
+    async def main() -> None:
+        sender = Sender(remoting, a=broker(STORED))
+
+        def only_template(request):  # type: ignore[no-untyped-def]
+            if request.ext_fields["topic"] == "TBW102":
+                return answer_route(route_of("a", queues=8))(request)
+            return answer_code(ResponseCode.TOPIC_NOT_EXIST)(request)
+
+        remoting.scripts["n"] = only_template
+        used = {(await sender.send()).queue.queue_id for _ in range(8)}
+        assert used == {0, 1, 2, 3}
+
+    scenario(main)
+
+
+def test_heartbeats_go_to_masters_only_and_goodbye_is_said(remoting: ScriptedRemoting) -> None:
+    async def main() -> None:
+        sender = Sender(remoting, a=broker(STORED))
+        remoting.scripts["n"] = answer_route(route_of("a", slaves=True))
+        remoting.scripts["a:1"] = ALIVE
+        await sender.producer.start()
+        await sender.send()
+        await asyncio.sleep(31.0)
+        await sender.producer.stop()
+        assert len(remoting.calls_to("a:0", RequestCode.HEART_BEAT)) == 2
+        assert remoting.calls_to("a:1", RequestCode.HEART_BEAT) == []
+        goodbye = remoting.calls_to("a:0", RequestCode.UNREGISTER_CLIENT)[0].command.ext_fields
+        assert goodbye == {"clientID": "10.0.0.1@c", "producerGroup": "p"}
+
+    scenario(main)
