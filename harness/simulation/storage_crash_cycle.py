@@ -31,6 +31,7 @@ from harness.simulation.storage_crash_plan import (
 from system_under_test.env import Storage
 from system_under_test.protocol.message import Message
 from system_under_test.store.config import StoreConfig
+from system_under_test.store.errors import StoreError
 from system_under_test.store.flush import FlushTask, QueueFlushTask
 from system_under_test.store.message_store import MessageStore
 from system_under_test.store.results import PutStatus
@@ -171,6 +172,8 @@ class Cycle:
             self._clock.now_ns += 5_000_000_000  # past the checkpoint's margin of 3 s
         elif choice < 98:
             self._put_on_full_disk()
+        elif choice < 99:
+            self._truncate()
         else:
             self._clock.wall_offset_ms -= self._draw(20_000)  # the node's clock steps back
 
@@ -206,9 +209,10 @@ class Cycle:
         task = self._store.begin_flush()
         if task is None:
             return
-        if self._draw(4) == 0:
-            self._try_put()  # after begin_flush: the task must not vouch for it
+        # What happens while the task is under way it must not vouch for.
+        self._interfere()
         self._run_flush(task)
+        self._interfere()
         self._model.promise(self._store.finish_flush(task))
         self.counts.flushes += 1
 
@@ -224,10 +228,35 @@ class Cycle:
         task = self._store.begin_queue_flush()
         if task is None:
             return
-        if self._draw(4) == 0:
-            self._try_put()
+        self._interfere()
         self._run_flush(task)
+        self._interfere()
         self._store.finish_queue_flush(task)
+
+    def _interfere(self) -> None:
+        choice = self._draw(40)
+        if choice < 8:
+            self._try_put()
+        elif choice < 12:
+            self._dispatch()
+        elif choice == 12:
+            self._truncate()
+
+    def _truncate(self) -> None:
+        """Cut the log at some record, as a replica does whose tail differs from its master's."""
+        puts = self._model.puts
+        if not puts:
+            return
+        offset = puts[-1 - self._draw(min(len(puts), 8))].physical_offset
+        self._model.begin_truncate(offset)
+        try:
+            self._store.truncate(offset)
+        except StoreError as error:
+            if self._store.failure is None:
+                raise
+            raise OSError(str(error)) from error  # the write of what was buffered failed
+        self._model.finish_truncate(offset)
+        self.counts.truncations += 1
 
     def _run_flush(self, task: FlushTask | QueueFlushTask) -> None:
         try:

@@ -144,6 +144,15 @@ class LogModel:
     def lose_cache(self) -> None:
         self._cached_end = 0
 
+    def begin_truncate(self, offset: int) -> None:
+        """What lies beyond `offset` may go or stay while the truncation is under way."""
+        self.promised_end = min(self.promised_end, offset)
+
+    def finish_truncate(self, offset: int) -> None:
+        """What lies beyond `offset` must never come back; what lies before is durable."""
+        self._drop_beyond(offset)
+        self.promise(offset)
+
     def count(self, queue: QueueKey) -> int:
         return self._counts.get(queue, 0)
 
@@ -164,8 +173,7 @@ class LogModel:
         if recovered_end > self.end_offset:
             self._settle_beyond(recovered_end, read)
         before = len(self.puts)
-        while self.puts and self.puts[-1].end_offset > recovered_end:
-            self._counts[self.puts.pop().queue] -= 1
+        self._drop_beyond(recovered_end)
         if recovered_end not in (self.end_offset, self._next_file(self.end_offset)):
             raise PromiseBroken(f"recovered end {recovered_end} is no end of a record")
         self._interrupted = None
@@ -213,6 +221,10 @@ class LogModel:
                 )
             )
             return
+
+    def _drop_beyond(self, end_offset: int) -> None:
+        while self.puts and self.puts[-1].end_offset > end_offset:
+            self._counts[self.puts.pop().queue] -= 1
 
     def _append(self, put: PutRecord) -> None:
         self.puts.append(put)

@@ -35,6 +35,7 @@ class CycleCounts:
     cycles: int = 0
     puts: int = 0
     flushes: int = 0
+    truncations: int = 0
     power_cuts: int = 0
     cuts_in_recovery: int = 0
     process_deaths: int = 0
