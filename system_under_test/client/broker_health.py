@@ -20,6 +20,7 @@ from system_under_test.client.waiting import succeeded
 from system_under_test.env import Log
 from system_under_test.protocol.codes import RequestCode
 from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.headers import GetConsumerListHeader
 from system_under_test.remoting import RemotingClient, RemotingError, RemotingTimeout
 
 QUIET_S = 1.5  # a broker that owes an answer and says nothing for so long is pinged
@@ -104,9 +105,8 @@ class BrokerHealth:
         await asyncio.gather(*probes, return_exceptions=True)
 
     def _question(self) -> RemotingCommand:
-        return RemotingCommand.request(
-            RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": self._group}
-        )
+        header = GetConsumerListHeader(consumer_group=self._group)
+        return RemotingCommand.request(RequestCode.GET_CONSUMER_LIST_BY_GROUP, header.to_ext())
 
     def _pinged(self, address: str, ping: asyncio.Future[RemotingCommand]) -> None:
         del self._pings[address]

@@ -22,6 +22,7 @@ from system_under_test.protocol import json_dialect
 from system_under_test.protocol.bodies import ConsumerData, HeartbeatData
 from system_under_test.protocol.codes import RequestCode
 from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.headers import UnregisterClientHeader
 from system_under_test.remoting import Connection, RemotingClient, RemotingError
 from system_under_test.remoting.connection import not_supported
 
@@ -283,15 +284,15 @@ class ClientInstance:
 
     async def _unregister(self) -> None:
         """Leave the groups at every broker that knows us; brokers that are slow to answer are not waited for."""
-        ext = {"clientID": self.client_id}
-        if self.producer_group is not None:
-            ext["producerGroup"] = self.producer_group
-        if self.consumer is not None:
-            ext["consumerGroup"] = self.consumer.group
+        header = UnregisterClientHeader(
+            client_id=self.client_id,
+            producer_group=self.producer_group,
+            consumer_group=None if self.consumer is None else self.consumer.group,
+        )
         answers = [
             self.ask(
                 address,
-                RemotingCommand.request(RequestCode.UNREGISTER_CLIENT, dict(ext)),
+                RemotingCommand.request(RequestCode.UNREGISTER_CLIENT, header.to_ext()),
                 GOODBYE_TIMEOUT_S,
             )
             for address in self._greeted

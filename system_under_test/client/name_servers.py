@@ -23,6 +23,7 @@ from system_under_test.protocol import json_dialect
 from system_under_test.protocol.bodies import TopicRouteData
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.headers import GetRouteInfoHeader
 from system_under_test.remoting import RemotingClient
 
 PATIENCE_S = 0.5  # how long a question waits for a server that has not been silent so far
@@ -81,7 +82,8 @@ class NameServers:
         return {address: self._ask(address, topic) for address in free or self._addresses}
 
     def _ask(self, address: str, topic: str) -> Answer:
-        command = RemotingCommand.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
+        header = GetRouteInfoHeader(topic=topic)
+        command = RemotingCommand.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header.to_ext())
         answer = self._remoting.invoke_nowait(
             address, command, ANSWER_TIMEOUT_S, close_on_timeout=True
         )
@@ -110,7 +112,7 @@ class NameServers:
         if last is not None and last[0] == body:
             return last[1]
         try:
-            route = broker_routes(TopicRouteData.from_json(json_dialect.loads(body.decode())))
+            route = broker_routes(TopicRouteData.from_json(json_dialect.loads(body)))
         except ValueError as error:
             self._log.warning("route cannot be read", address=address, error=str(error))
             return {}

@@ -11,6 +11,13 @@ from system_under_test.client.routes import MASTER_ID
 from system_under_test.protocol.bodies import MessageQueue
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.headers import (
+    GetMaxOffsetHeader,
+    GetMinOffsetHeader,
+    Header,
+    QueryConsumerOffsetHeader,
+    UpdateConsumerOffsetHeader,
+)
 from system_under_test.remoting import RemotingError
 
 OFFSET_TIMEOUT_S = 5.0  # RocketMQ: timeout of query and update of consumer offsets
@@ -56,9 +63,10 @@ class OffsetStore:
         Raises:
             BrokerRefused, BrokerNotAvailable, RemotingError: it cannot be known now.
         """
-        command = RemotingCommand.request(
-            RequestCode.QUERY_CONSUMER_OFFSET, {**queue_ext(queue), "consumerGroup": self._group}
+        header = QueryConsumerOffsetHeader(
+            consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id
         )
+        command = RemotingCommand.request(RequestCode.QUERY_CONSUMER_OFFSET, header.to_ext())
         _, response = await self._client.ask_replica(queue.broker_name, command, OFFSET_TIMEOUT_S)
         return None if response.code == ResponseCode.QUERY_NOT_FOUND else offset_of(response)
 
@@ -71,11 +79,20 @@ class OffsetStore:
         replica = self._client.replica(queue.broker_name)
         if replica is None or replica[0] != MASTER_ID:
             raise OffsetUnknown(f"the master of {queue.broker_name} does not answer")
-        return await self.queue_bound(queue, RequestCode.GET_MAX_OFFSET)
+        return await self.max_offset(queue)
 
-    async def queue_bound(self, queue: MessageQueue, code: RequestCode) -> int:
-        """The minimum (code 31) or maximum (code 30) offset of a queue. Raises: as `stored`."""
-        command = RemotingCommand.request(code, queue_ext(queue))
+    async def min_offset(self, queue: MessageQueue) -> int:
+        """The offset of the first message that the queue still has. Raises: as `stored`."""
+        header = GetMinOffsetHeader(topic=queue.topic, queue_id=queue.queue_id)
+        return await self._bound(queue, RequestCode.GET_MIN_OFFSET, header)
+
+    async def max_offset(self, queue: MessageQueue) -> int:
+        """The offset that the next message of the queue will get. Raises: as `stored`."""
+        header = GetMaxOffsetHeader(topic=queue.topic, queue_id=queue.queue_id)
+        return await self._bound(queue, RequestCode.GET_MAX_OFFSET, header)
+
+    async def _bound(self, queue: MessageQueue, code: RequestCode, header: Header) -> int:
+        command = RemotingCommand.request(code, header.to_ext())
         _, response = await self._client.ask_replica(queue.broker_name, command, OFFSET_TIMEOUT_S)
         return offset_of(response)
 
@@ -104,13 +121,13 @@ class OffsetStore:
             raise refused(response)
 
     def _commit_command(self, queue: MessageQueue, offset: int) -> RemotingCommand:
-        ext = {**queue_ext(queue), "consumerGroup": self._group, "commitOffset": str(offset)}
-        return RemotingCommand.request(RequestCode.UPDATE_CONSUMER_OFFSET, ext)
-
-
-def queue_ext(queue: MessageQueue) -> dict[str, str]:
-    """The header fields that name a queue, in any request."""
-    return {"topic": queue.topic, "queueId": str(queue.queue_id)}
+        header = UpdateConsumerOffsetHeader(
+            consumer_group=self._group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            commit_offset=offset,
+        )
+        return RemotingCommand.request(RequestCode.UPDATE_CONSUMER_OFFSET, header.to_ext())
 
 
 def offset_of(response: RemotingCommand) -> int:

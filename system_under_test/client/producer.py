@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from system_under_test.client.client_instance import TEMPLATE_TOPIC, ClientInstance
 from system_under_test.client.errors import ClientError
@@ -15,15 +15,14 @@ from system_under_test.client.latency_faults import (
 from system_under_test.client.queue_choice import QueueChooser
 from system_under_test.client.routes import TEMPLATE_QUEUES_MAX, Route
 from system_under_test.client.send_rules import (
-    STATUS_OF_CODE,
     is_definitely_not_stored,
     is_worth_retrying,
 )
 from system_under_test.env import Env
 from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.codes import RequestCode, SendStatus
+from system_under_test.protocol.codes import SEND_STATUS_OF_CODE, RequestCode, SendStatus
 from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers import SendMessageHeader
+from system_under_test.protocol.headers import HeaderError, SendMessageHeader, SendMessageResponse
 from system_under_test.protocol.message import Message, UniqueIdGenerator, encode_properties
 from system_under_test.remoting import RemotingError, RemotingTimeout
 
@@ -174,12 +173,12 @@ class Producer:
             self._note_silence(queue.broker_name, error, started_ms)
             progress.note_failure(queue.broker_name, error, str(error))
             return None
-        status = STATUS_OF_CODE.get(response.code)
+        status = SEND_STATUS_OF_CODE.get(response.code)
         if status is None:
             self._note_refusal(response, queue.broker_name, progress)
             return None
         self._faults.record(queue.broker_name, self._now_ms() - started_ms, self._now_ms())
-        return self._result(message, queue, status, response, progress.attempts)
+        return send_result(message, queue, status, response, progress)
 
     def _target(
         self, route: Route, wanted: MessageQueue | None, progress: SendProgress
@@ -225,26 +224,6 @@ class Producer:
             RequestCode.SEND_MESSAGE_V2, header.to_ext_v2(), message.body
         )
 
-    def _result(
-        self,
-        message: Message,
-        queue: MessageQueue,
-        status: SendStatus,
-        response: RemotingCommand,
-        attempts: int,
-    ) -> SendResult:
-        ext = response.ext_fields
-        return SendResult(
-            status=status,
-            message_id=message.properties[UNIQUE_KEY],
-            offset_message_id=ext["msgId"],
-            queue=MessageQueue(
-                topic=queue.topic, broker_name=queue.broker_name, queue_id=int(ext["queueId"])
-            ),
-            queue_offset=int(ext["queueOffset"]),
-            attempts=attempts,
-        )
-
     # What sends teach about brokers
 
     def _note_silence(self, broker_name: str, error: RemotingError, started_ms: int) -> None:
@@ -274,3 +253,26 @@ class Producer:
 
     def _now_ms(self) -> int:
         return self._env.clock.monotonic_ns() // 1_000_000
+
+
+def send_result(
+    message: Message,
+    queue: MessageQueue,
+    status: SendStatus,
+    response: RemotingCommand,
+    progress: SendProgress,
+) -> SendResult:
+    """What a broker's answer says. Raises SendFailed if it says success and breaks the protocol."""
+    try:
+        header = SendMessageResponse.from_ext(response.ext_fields)
+    except HeaderError as error:
+        progress.note_failure(queue.broker_name, response.code, str(error))
+        raise progress.error() from error
+    return SendResult(
+        status=status,
+        message_id=message.properties[UNIQUE_KEY],
+        offset_message_id=header.msg_id,
+        queue=replace(queue, queue_id=header.queue_id),
+        queue_offset=header.queue_offset,
+        attempts=progress.attempts,
+    )

@@ -14,7 +14,6 @@ from system_under_test.client.pulling import PullAnswer, PullOutcome, pull_comma
 from system_under_test.client.subscription import ALL, Subscription
 from system_under_test.env import Env
 from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.codes import RequestCode
 
 PULL_TIMEOUT_S = 10.0  # RocketMQ: consumerPullTimeoutMillis
 
@@ -73,12 +72,12 @@ class PullConsumer:
 
     async def min_offset(self, queue: MessageQueue) -> int:
         await self._client.read_route(queue.topic)
-        return await self._offsets.queue_bound(queue, RequestCode.GET_MIN_OFFSET)
+        return await self._offsets.min_offset(queue)
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """The offset that the next message of the queue will get."""
         await self._client.read_route(queue.topic)
-        return await self._offsets.queue_bound(queue, RequestCode.GET_MAX_OFFSET)
+        return await self._offsets.max_offset(queue)
 
     async def committed_offset(self, queue: MessageQueue) -> int | None:
         """The group's stored offset; None if the master has none."""

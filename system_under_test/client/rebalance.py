@@ -17,6 +17,7 @@ from system_under_test.protocol import json_dialect
 from system_under_test.protocol.bodies import MessageQueue
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.headers import GetConsumerListHeader
 
 LIST_TIMEOUT_S = 3.0  # RocketMQ: mqClientApiTimeout
 HEDGE_S = 0.5  # then the next broker is asked as well
@@ -64,14 +65,13 @@ def _in_order(client: ClientInstance, route: Route) -> list[str]:
 
 
 def _ask(client: ClientInstance, address: str, group: str) -> asyncio.Future[RemotingCommand]:
-    command = RemotingCommand.request(
-        RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": group}
-    )
+    header = GetConsumerListHeader(consumer_group=group)
+    command = RemotingCommand.request(RequestCode.GET_CONSUMER_LIST_BY_GROUP, header.to_ext())
     return client.ask(address, command, LIST_TIMEOUT_S)
 
 
 def _ids(response: RemotingCommand) -> list[str]:
     if response.code != ResponseCode.SUCCESS:
         return []
-    ids = json_dialect.loads(response.body.decode()).get("consumerIdList", [])
+    ids = json_dialect.loads(response.body).get("consumerIdList", [])
     return [str(client_id) for client_id in ids]

@@ -6,7 +6,7 @@ is not one of them: it stands for any exception, also one after the append.
 
 from __future__ import annotations
 
-from system_under_test.protocol.codes import ResponseCode, SendStatus
+from system_under_test.protocol.codes import ResponseCode
 from system_under_test.remoting import RemotingConnectError, RemotingError
 
 NOT_STORED_CODES = frozenset(
@@ -30,14 +30,6 @@ RETRY_CODES = frozenset(
         ResponseCode.TOPIC_NOT_EXIST,
     }
 )
-
-# Only SEND_OK is as safe as asked for; the others mean stored, but weaker (RocketMQ: MQClientAPIImpl).
-STATUS_OF_CODE = {
-    ResponseCode.SUCCESS: SendStatus.SEND_OK,
-    ResponseCode.FLUSH_DISK_TIMEOUT: SendStatus.FLUSH_DISK_TIMEOUT,
-    ResponseCode.FLUSH_SLAVE_TIMEOUT: SendStatus.FLUSH_SLAVE_TIMEOUT,
-    ResponseCode.SLAVE_NOT_AVAILABLE: SendStatus.SLAVE_NOT_AVAILABLE,
-}
 
 
 def is_definitely_not_stored(failure: int | RemotingError) -> bool:
