@@ -1,0 +1,151 @@
+"""JSON bodies: dataclasses to documents and back, as a Java bean would be.
+
+A body class only declares its fields; their annotations say what is read: str, Int32, Int64, bool, names of a Java enum
+(`Annotated[str, (...)]`), list, dict, other bodies, each possibly `| None`. A field without a default is required.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import MISSING, fields
+from functools import cache, partial
+from types import NoneType, UnionType
+from typing import Annotated, Any, NamedTuple, Self, Union, get_args, get_origin, get_type_hints
+
+from system_under_test.protocol.header_fields import wire_name
+from system_under_test.protocol.json_dialect import BodyError
+
+__all__ = ["JsonBody"]
+
+Read = Callable[[Any], Any]
+
+
+class JsonBody:
+    """Base of the bodies."""
+
+    __slots__ = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The document, with integer keys where Java has them; None is left out."""
+        body: Any = type(self)
+        values = ((field.wires[0], getattr(self, field.name)) for field in _body_fields(body))
+        return {wire: _plain(value) for wire, value in values if value is not None}
+
+    @classmethod
+    def from_json(cls, document: object) -> Self:
+        """Read a document; properties that the class does not know are ignored, null counts as missing.
+
+        Raises:
+            BodyError: it is no object, a required property is missing, or a value is not what it must be.
+        """
+        if not isinstance(document, dict):
+            raise BodyError(f"{cls.__name__}: {document!r:.80} is not an object")
+        body: Any = cls
+        return cls(**dict(_read_fields(cls.__name__, _body_fields(body), document)))
+
+
+class _BodyField(NamedTuple):
+    name: str  # in Python
+    wires: tuple[str, ...]  # the first is written, all are understood
+    read: Read
+    required: bool
+
+
+@cache
+def _body_fields(body: Any) -> tuple[_BodyField, ...]:
+    hints = get_type_hints(body, include_extras=True)
+    return tuple(
+        _BodyField(
+            field.name,
+            (wire_name(field), *field.metadata.get("also", ())),
+            _reader(hints[field.name]),
+            field.default is MISSING and field.default_factory is MISSING,
+        )
+        for field in fields(body)
+    )
+
+
+def _read_fields(
+    body: str, body_fields: tuple[_BodyField, ...], document: dict[str, Any]
+) -> Iterable[tuple[str, Any]]:
+    for field in body_fields:
+        value = next((document[wire] for wire in field.wires if wire in document), None)
+        if value is not None:
+            try:
+                yield field.name, field.read(value)
+            except ValueError as error:
+                raise BodyError(f"{body}.{field.wires[0]}: {error}") from None
+        elif field.required:
+            raise BodyError(f"{body}: {field.wires[0]} is missing")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, JsonBody):
+        return value.to_json()
+    if isinstance(value, dict):
+        return {key: _plain(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _reader(hint: Any) -> Read:
+    """The function that reads a value of this type; it raises ValueError."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        (option,) = (argument for argument in arguments if argument is not NoneType)
+        return _reader(option)
+    if origin is Annotated:
+        detail = hint.__metadata__[0]
+        return partial(_read_integer if arguments[0] is int else _read_name, detail)
+    if origin is list:
+        return partial(_read_list, _reader(arguments[0]))
+    if origin is dict:
+        return partial(_read_dict, _reader(arguments[0]), _reader(arguments[1]))
+    if hint is str:
+        return _read_text
+    if hint is bool:
+        return _read_bool
+    read: Read = hint.from_json
+    return read
+
+
+def _read_integer(bits: int, value: Any) -> int:
+    """A number, or its text: keys of maps are text, and so are some numbers of the C++ client."""
+    number = int(value) if type(value) is str else value
+    if type(number) is not int or not -(1 << bits - 1) <= number < 1 << bits - 1:
+        raise ValueError(f"{value!r:.80} is not an integer of {bits} bits")
+    return number
+
+
+def _read_name(names: tuple[str, ...], value: Any) -> str:
+    """The name of an enum constant; the C++ client sends its position."""
+    if type(value) is int and 0 <= value < len(names):
+        return names[value]
+    if value in names:
+        return str(value)
+    raise ValueError(f"{value!r:.80} is unknown, allowed {', '.join(names)}")
+
+
+def _read_text(value: Any) -> str:
+    if type(value) is not str:
+        raise ValueError(f"{value!r:.80} is not text")
+    return value
+
+
+def _read_bool(value: Any) -> bool:
+    if type(value) is not bool:
+        raise ValueError(f"{value!r:.80} is neither true nor false")
+    return value
+
+
+def _read_list(read: Read, value: Any) -> list[Any]:
+    if type(value) is not list:
+        raise ValueError(f"{value!r:.80} is not an array")
+    return [read(item) for item in value]
+
+
+def _read_dict(read_key: Read, read: Read, value: Any) -> dict[Any, Any]:
+    if type(value) is not dict:
+        raise ValueError(f"{value!r:.80} is not an object")
+    return {read_key(key): read(member) for key, member in value.items()}
