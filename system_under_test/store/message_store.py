@@ -164,7 +164,7 @@ class MessageStore:
         self._checkpoint.sync()
 
     def _flush_log(self) -> None:
-        task = self.begin_flush()
+        task = self._plan_flush()
         if task is not None:
             task.run()
             self.finish_flush(task)
@@ -280,8 +280,12 @@ class MessageStore:
 
         After a failure the task raises it when run: the caller learns of it on the path it has for that.
         """
+        self._commit_log.files.close_retired()
+        return self._plan_flush()
+
+    def _plan_flush(self) -> FlushTask | None:
+        """Like `begin_flush`, but a task of it may be in flight: files that were cut away stay open for that."""
         log = self._commit_log
-        log.files.close_retired()
         self.write_out()
         plan = SyncPlan(self._storage)
         if self._failure is None:

@@ -89,6 +89,21 @@ def test_a_file_removed_for_want_of_space_does_not_return() -> None:
     check_recovers_after_a_cut_anywhere(prepare)
 
 
+def test_a_flush_under_way_survives_a_truncation_of_its_files() -> None:
+    disk = make_disk()
+    store = start(disk)
+    put(store, 4)
+    task = store.begin_flush()
+    assert task is not None
+    store.truncate(0)  # removes the second file, which the task holds open
+    put(store)
+    task.run()
+    assert (
+        store.finish_flush(task) == 0
+    )  # the task cannot vouch for what was put after the truncation
+    assert flush(store) == store.end_offset
+
+
 def test_cut_at_every_operation_of_a_whole_life() -> None:
     """Power cut at operation 1, 2, 3, ... until the story ends before the cut: nothing flushed is lost."""
     operation = 0
