@@ -18,8 +18,8 @@ OpType = Literal["invoke", "ok", "fail", "info"]
 NEMESIS = -1
 
 OP_TYPES = frozenset(get_args(OpType))
-CLIENT_FUNCTIONS = frozenset({"send", "consume", "assign", "commit", "probe", "drain"})
-NEMESIS_PREFIXES = ("start_", "stop_")
+CLIENT_FUNCTIONS = frozenset({"send", "consume", "assign", "commit", "probe", "drain", "open"})
+NEMESIS_PREFIXES = ("start_", "stop_", "node_exit")
 _KEYS = frozenset({"index", "time_ns", "process", "type", "f", "value", "error", "node"})
 
 T = TypeVar("T")

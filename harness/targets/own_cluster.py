@@ -43,7 +43,7 @@ class OwnCluster:
             config = NameServerConfig(
                 listen_host=self._addresses[node],
                 listen_port=NAME_SERVER_PORT,
-                store_path=STORE_ROOT,
+                kv_config_path=f"{STORE_ROOT}/kvConfig.json",
             )
             return lambda env: name_server_main(env, config)
         broker_config = self.broker_config(self.shape.broker(node), name_servers)

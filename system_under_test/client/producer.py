@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from system_under_test.client.client_instance import TEMPLATE_TOPIC, ClientInstance
 from system_under_test.client.errors import ClientError
@@ -272,7 +272,7 @@ def send_result(
         status=status,
         message_id=message.properties[UNIQUE_KEY],
         offset_message_id=header.msg_id,
-        queue=replace(queue, queue_id=header.queue_id),
+        queue=queue._replace(queue_id=header.queue_id),
         queue_offset=header.queue_offset,
         attempts=progress.attempts,
     )
