@@ -7,8 +7,10 @@ import pytest
 from system_under_test.client.errors import NoNameServer
 from system_under_test.client.name_servers import NameServers
 from system_under_test.protocol.codes import ResponseCode
+from system_under_test.protocol.command import RemotingCommand
 from tests.system_under_test.client.scripted_remoting import (
     LATENCY_S,
+    Answer,
     Script,
     ScriptedRemoting,
     answer_code,
@@ -23,7 +25,6 @@ from tests.system_under_test.remoting.manual_loop import MemoryLog
 KNOWS_A = answer_route(route_of("a"))
 KNOWS_B = answer_route(route_of("b"))
 KNOWS_NOTHING = answer_code(ResponseCode.TOPIC_NOT_EXIST)
-UNREADABLE: Script = lambda request: answer_route(route_of())(request)  # noqa: E731
 
 
 class Servers:
@@ -127,12 +128,8 @@ def test_the_last_one_that_answers_is_enough_when_it_is_slow() -> None:
 
 def test_an_unreadable_route_counts_as_no_route() -> None:
     async def main() -> None:
-        nonsense = answer_route(route_of("a"))
-
-        def broken(request):  # type: ignore[no-untyped-def]
-            response = nonsense(request)
-            response.body = b"{nonsense"
-            return response
+        def broken(request: RemotingCommand) -> Answer:
+            return RemotingCommand.response(request, ResponseCode.SUCCESS, body=b"{nonsense")
 
         assert await Servers(broken, KNOWS_B).brokers() == "b"
         assert await Servers(broken).brokers() is None
