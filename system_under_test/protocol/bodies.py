@@ -6,7 +6,7 @@ Each has `to_json()` and `from_json()`. Names of properties are Java's; defaults
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Self, TypeAlias
+from typing import Annotated, Any, NamedTuple, Self, TypeAlias
 
 from system_under_test.protocol.header_fields import Int32, Int64
 from system_under_test.protocol.json_body import JsonBody
@@ -49,10 +49,28 @@ ConsumeFromWhere: TypeAlias = Annotated[
 BODY_VERSION_MIN = 37  # MQVersion V3_0_11: older brokers register a bare TopicConfigTable
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class MessageQueue(JsonBody):
-    """One queue of a topic on one broker name: the unit of order, of offsets and of assignment."""
+class MessageQueue(NamedTuple):
+    """One queue of a topic on one broker name: the unit of order, of offsets and of assignment.
 
+    A tuple, because clients use it as a key for every message.
+    """
+
+    topic: str
+    broker_name: str
+    queue_id: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {"brokerName": self.broker_name, "queueId": self.queue_id, "topic": self.topic}
+
+    @classmethod
+    def from_json(cls, document: object) -> Self:
+        """Raises BodyError."""
+        body = _MessageQueueBody.from_json(document)
+        return cls(topic=body.topic, broker_name=body.broker_name, queue_id=body.queue_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _MessageQueueBody(JsonBody):
     topic: str
     broker_name: str
     queue_id: Int32
