@@ -1,0 +1,249 @@
+"""`python -m system_under_test broker|name-server`: one node of the real world, with asyncio and the real Env.
+
+Prints `ready host:port` on stdout once the node accepts connections; the log goes to stderr. SIGTERM and SIGINT stop
+the node gracefully. Exit status: 0 stopped, 1 the node failed, 254 bad arguments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from system_under_test import config
+from system_under_test.broker.config import BrokerConfig, BrokerRole
+from system_under_test.env import Env
+from system_under_test.name_server import name_server
+from system_under_test.real_env import make_env
+
+EXIT_FAILED = 1
+EXIT_BAD_ARGUMENTS = 254
+PROBE_INTERVAL_S = 0.02
+
+Main = Callable[[Env], Coroutine[Any, Any, None]]
+
+EXAMPLES = """\
+examples:
+  python -m system_under_test name-server --listen 127.0.0.1 --port 9876
+  python -m system_under_test broker --broker-name broker-a --name-server 127.0.0.1:9876 \\
+      --store /tmp/broker-a --flush sync
+  python -m system_under_test broker -c conf/broker.properties --port 10931
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """Bad arguments are one sentence on stderr."""
+
+    def error(self, message: str) -> NoReturn:
+        sys.stderr.write(f"{self.prog}: {message}; see --help.\n")
+        raise SystemExit(EXIT_BAD_ARGUMENTS)
+
+
+def make_parser() -> Parser:
+    """Options that are not given are absent from the result, so that a file or a default can set them."""
+    parser = Parser(
+        prog="python -m system_under_test",
+        description="Run one node of a RocketMQ 4.9 compatible cluster.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    nodes = parser.add_subparsers(dest="node", required=True, metavar="broker|name-server")
+    _add_name_server(nodes)
+    _add_broker(nodes)
+    return parser
+
+
+def _add_node(nodes: Any, name: str, *, help: str, default_port: int) -> Parser:
+    parser: Parser = nodes.add_parser(
+        name,
+        help=help,
+        description=help,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        argument_default=argparse.SUPPRESS,
+    )
+    parser.add_argument(
+        "-c", dest="file", metavar="FILE", help="Java .properties file; options here win over it"
+    )
+    parser.add_argument(
+        "--listen", dest="listen_host", metavar="IP", help="address to bind (default 127.0.0.1)"
+    )
+    parser.add_argument(
+        "--port",
+        dest="listen_port",
+        type=option(config.port),
+        metavar="N",
+        help=f"port to bind (default {default_port})",
+    )
+    return parser
+
+
+def _add_name_server(nodes: Any) -> None:
+    parser = _add_node(
+        nodes, "name-server", help="the registry of topics and brokers", default_port=9876
+    )
+    parser.add_argument(
+        "--store", metavar="DIR", help="folder of kvConfig.json (default ~/namesrv)"
+    )
+
+
+def _add_broker(nodes: Any) -> None:
+    parser = _add_node(
+        nodes, "broker", help="a master or slave that stores messages", default_port=10911
+    )
+    parser.add_argument("--broker-name", metavar="NAME", help="shared by a master and its slaves")
+    parser.add_argument(
+        "--broker-id",
+        type=option(config.integer(0, (1 << 63) - 1)),
+        metavar="N",
+        help="0 is the master, a slave has a number above 0",
+    )
+    parser.add_argument("--cluster", dest="cluster_name", metavar="NAME")
+    parser.add_argument(
+        "--name-server",
+        dest="name_servers",
+        type=option(config.addresses),
+        metavar="A;B",
+        help="addresses of all name servers, host:port each",
+    )
+    parser.add_argument(
+        "--store", dest="store_path", metavar="DIR", help="folder of the store (default ~/store)"
+    )
+    parser.add_argument("--flush", choices=["sync", "async"], help="when a send counts as stored")
+    parser.add_argument("--role", choices=["sync-master", "async-master", "slave"])
+    parser.add_argument(
+        "--ha-peers",
+        type=option(config.addresses),
+        metavar="A;B",
+        help="replication addresses of the other brokers of this name, asked before sends are taken",
+    )
+
+
+def option(parse: Callable[[str], object]) -> Callable[[str], object]:
+    """An argparse type whose refusal says what is allowed."""
+
+    def convert(value: str) -> object:
+        try:
+            return parse(value)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"{value!r} cannot be used: {error}") from None
+
+    return convert
+
+
+def read_fields(
+    options: dict[str, Any], known: Mapping[str, config.Property]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Fields of the file, overlaid with those of the command line, and the names in the file that are unknown."""
+    path = options.pop("file", None)
+    if path is None:
+        return options, ()
+    try:
+        text = Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise config.ConfigError(f"cannot read {path}: {error}") from None
+    settings = config.read_settings(text, known)
+    return {**settings.fields, **options}, settings.unknown
+
+
+def name_server_main(options: dict[str, Any]) -> Main:
+    """The name server that the options describe. Raises ValueError."""
+    folder = Path(options.pop("store", "~/namesrv")).expanduser().absolute()
+    defaults = {"listen_host": "127.0.0.1", "kv_config_path": str(folder / "kvConfig.json")}
+    fields, unknown = read_fields(options, config.NAME_SERVER_PROPERTIES)
+    settings = name_server.NameServerConfig(**{**defaults, **fields})
+
+    async def main(env: Env) -> None:
+        report_unknown(env, unknown)
+        await name_server.main(env, settings, on_ready=print_ready)
+
+    return main
+
+
+def broker_main(options: dict[str, Any]) -> Main:
+    """The broker that the options describe. Raises ValueError."""
+    from system_under_test.broker import broker  # here, because a name server needs nothing of it
+
+    if "flush" in options:
+        options["sync_flush"] = options.pop("flush") == "sync"
+    fields, unknown = read_fields(options, config.BROKER_PROPERTIES)
+    if "broker_name" not in fields:
+        raise config.ConfigError("a broker needs a name: --broker-name, or brokerName in the file")
+    if "role" in fields:
+        fields["role"] = BrokerRole(fields["role"])
+    path = Path(fields.pop("store_path", "~/store")).expanduser().absolute()
+    settings = BrokerConfig(**{"listen_host": "127.0.0.1", "store_path": str(path), **fields})
+
+    async def main(env: Env) -> None:
+        report_unknown(env, unknown)
+        probe = asyncio.ensure_future(print_ready_once_reachable(settings))
+        try:
+            await broker.main(env, settings)
+        finally:
+            probe.cancel()
+
+    return main
+
+
+async def print_ready_once_reachable(settings: BrokerConfig) -> None:
+    """A broker is ready when it accepts connections: that is after recovery, which may take a while."""
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            transport, _ = await loop.create_connection(
+                asyncio.Protocol, settings.listen_host, settings.listen_port
+            )
+        except OSError:
+            await asyncio.sleep(PROBE_INTERVAL_S)
+        else:
+            transport.close()
+            print_ready(settings.address)
+            return
+
+
+def report_unknown(env: Env, names: tuple[str, ...]) -> None:
+    if names:
+        env.log.warning("options without a meaning here", names=list(names))
+
+
+def print_ready(address: str) -> None:
+    print(f"ready {address}", flush=True)
+
+
+async def run_until_signalled(main: Coroutine[Any, Any, None]) -> None:
+    """Run a node; SIGTERM and SIGINT cancel it, which is a stop and not an error."""
+    task = asyncio.ensure_future(main)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, task.cancel)
+    await asyncio.gather(task, return_exceptions=True)
+    if not task.cancelled():
+        task.result()
+
+
+def run(arguments: list[str]) -> int:
+    """Run the node that the arguments describe and return the exit status."""
+    parser = make_parser()
+    options = vars(parser.parse_args(arguments))
+    node = options.pop("node")
+    try:
+        main = name_server_main(options) if node == "name-server" else broker_main(options)
+    except ValueError as error:
+        parser.error(str(error))
+    env = make_env(node)
+    try:
+        asyncio.run(run_until_signalled(main(env)))
+    except Exception as error:
+        failure = f"{type(error).__name__}: {error}"
+    else:
+        return 0
+    env.log.error("node failed", error=failure)
+    return EXIT_FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,209 @@
+"""Options of a node from a Java `.properties` file (`-c FILE`), under the names that RocketMQ gives them.
+
+Unlike RocketMQ, which keeps the default when a value makes no sense, a bad value is refused: a broker that runs
+with another flush mode than its file says is worse than one that does not start. Unknown names are ignored, as there,
+but they are reported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from system_under_test.remoting.address import parse_address
+
+
+class ConfigError(ValueError):
+    """An option that cannot be used; the text is one sentence for the person who set it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Property:
+    """How one Java property becomes one field. `parse` raises ValueError with what is allowed as its text."""
+
+    field: str
+    parse: Callable[[str], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Fields that a file sets, and the names in it that mean nothing here."""
+
+    fields: dict[str, object]
+    unknown: tuple[str, ...]
+
+
+def read_settings(text: str, known: Mapping[str, Property]) -> Settings:
+    """Fields from the text of a `.properties` file.
+
+    Raises:
+        ConfigError: a known property has a bad value.
+    """
+    fields: dict[str, object] = {}
+    unknown = []
+    for name, value in parse_properties(text).items():
+        wanted = known.get(name)
+        if wanted is None:
+            unknown.append(name)
+            continue
+        try:
+            fields[wanted.field] = wanted.parse(value)
+        except ValueError as error:
+            raise ConfigError(f"{name} is {value!r}, but {error}") from None
+    return Settings(fields=fields, unknown=tuple(unknown))
+
+
+# Values
+
+
+def text(value: str) -> str:
+    if not value:
+        raise ValueError("it must not be empty")
+    return value
+
+
+def yes_or_no(value: str) -> bool:
+    if value.lower() not in ("true", "false"):
+        raise ValueError("true and false are allowed")
+    return value.lower() == "true"
+
+
+def integer(low: int, high: int) -> Callable[[str], int]:
+    """A parser of decimal integers from `low` to `high`."""
+
+    def parse(value: str) -> int:
+        if not re.fullmatch(r"-?[0-9]{1,19}", value) or not low <= int(value) <= high:
+            raise ValueError(f"a number from {low} to {high} is allowed")
+        return int(value)
+
+    return parse
+
+
+def milliseconds(low: int, high: int) -> Callable[[str], float]:
+    """A parser of milliseconds; the field is in seconds."""
+    parse = integer(low, high)
+    return lambda value: parse(value) / 1000
+
+
+def one_of(choices: Mapping[str, object]) -> Callable[[str], object]:
+    def parse(value: str) -> object:
+        if value not in choices:
+            raise ValueError(f"{', '.join(choices)} are allowed")
+        return choices[value]
+
+    return parse
+
+
+def addresses(value: str) -> tuple[str, ...]:
+    """`host:port;host:port`"""
+    found = tuple(part.strip() for part in value.split(";") if part.strip())
+    for address in found:
+        parse_address(address)
+    return found
+
+
+port = integer(0, 65535)
+
+# The format of java.util.Properties
+
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_ENTRY = re.compile(r"((?:[^\\=:\s]|\\.)*)\s*[=:]?\s*(.*)", re.DOTALL)
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Names and values; a name that comes twice has its last value."""
+    found = {}
+    for line in _logical_lines(text):
+        match = _ENTRY.fullmatch(line)
+        assert match is not None, "the pattern matches every text"
+        found[_unescape(match[1])] = _unescape(match[2]).strip()
+    return found
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    """Lines without comments and blanks; one that ends with an odd number of backslashes goes on."""
+    pending = ""
+    for raw in re.split(r"\r\n|\r|\n", text):
+        line = raw.lstrip(" \t\f")
+        if not pending and (not line or line[0] in "#!"):
+            continue
+        pending += line
+        backslashes = len(pending) - len(pending.rstrip("\\"))
+        if backslashes % 2:
+            pending = pending[:-1]
+            continue
+        yield pending
+        pending = ""
+    if pending:
+        yield pending
+
+
+def _unescape(text: str) -> str:
+    def replace(match: re.Match[str]) -> str:
+        if match[1] is not None:
+            return chr(int(match[1], 16))
+        return _CONTROL.get(match[2], match[2])
+
+    return _ESCAPE.sub(replace, text)
+
+
+# What each node understands
+
+NAME_SERVER_PROPERTIES: dict[str, Property] = {
+    "listenPort": Property(field="listen_port", parse=port),
+    "bindAddress": Property(field="listen_host", parse=text),
+    "kvConfigPath": Property(field="kv_config_path", parse=text),
+    "orderMessageEnable": Property(field="order_message_enable", parse=yes_or_no),
+}
+
+BROKER_PROPERTIES: dict[str, Property] = {
+    "namesrvAddr": Property(field="name_servers", parse=addresses),
+    "brokerClusterName": Property(field="cluster_name", parse=text),
+    "brokerName": Property(field="broker_name", parse=text),
+    "brokerId": Property(field="broker_id", parse=integer(0, (1 << 63) - 1)),
+    "brokerRole": Property(
+        field="role",
+        parse=one_of(
+            {"SYNC_MASTER": "sync-master", "ASYNC_MASTER": "async-master", "SLAVE": "slave"}
+        ),
+    ),
+    "brokerIP1": Property(field="listen_host", parse=text),
+    "listenPort": Property(field="listen_port", parse=port),
+    "storePathRootDir": Property(field="store_path", parse=text),
+    "flushDiskType": Property(
+        field="sync_flush", parse=one_of({"SYNC_FLUSH": True, "ASYNC_FLUSH": False})
+    ),
+    "mappedFileSizeCommitLog": Property(field="commit_log_file_size", parse=integer(4096, 1 << 30)),
+    "mappedFileSizeConsumeQueue": Property(
+        field="consume_queue_file_size", parse=integer(20, 1 << 30)
+    ),
+    "maxMessageSize": Property(field="message_size_max", parse=integer(1, 16 << 20)),
+    "haMasterAddress": Property(field="ha_master_address", parse=text),
+    "haPeers": Property(field="ha_peers", parse=addresses),
+    "haSlaveFallbehindMax": Property(field="ha_fall_behind_max", parse=integer(0, 1 << 62)),
+    "haSendHeartbeatInterval": Property(
+        field="ha_heartbeat_interval_s", parse=milliseconds(10, 3_600_000)
+    ),
+    "haHousekeepingInterval": Property(field="ha_silence_max_s", parse=milliseconds(10, 3_600_000)),
+    "syncFlushTimeout": Property(field="sync_flush_timeout_s", parse=milliseconds(1, 3_600_000)),
+    "slaveTimeout": Property(field="slave_timeout_s", parse=milliseconds(1, 3_600_000)),
+    "flushConsumerOffsetInterval": Property(
+        field="offset_flush_interval_s", parse=milliseconds(10, 3_600_000)
+    ),
+    "registerNameServerPeriod": Property(
+        field="register_period_s", parse=milliseconds(10_000, 60_000)
+    ),
+    "registerBrokerTimeoutMills": Property(
+        field="register_timeout_s", parse=milliseconds(1, 600_000)
+    ),
+    "brokerPermission": Property(field="broker_permission", parse=integer(0, 7)),
+    "autoCreateTopicEnable": Property(field="auto_create_topics", parse=yes_or_no),
+    "autoCreateSubscriptionGroup": Property(field="auto_create_groups", parse=yes_or_no),
+    "defaultTopicQueueNums": Property(field="default_topic_queues", parse=integer(1, 1 << 15)),
+    "regionId": Property(field="region_id", parse=text),
+    "traceOn": Property(field="trace_on", parse=yes_or_no),
+    "longPollingEnable": Property(field="long_polling", parse=yes_or_no),
+    "shortPollingTimeMills": Property(field="short_polling_s", parse=milliseconds(1, 600_000)),
+}

@@ -1,0 +1,1 @@
+"""The registry that tells clients which broker serves which topic (RocketMQ: namesrv)."""

@@ -1,0 +1,220 @@
+"""What a name server answers to each request code (RocketMQ: DefaultRequestProcessor)."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+
+from system_under_test.name_server.kv_config import ORDER_TOPIC_NAMESPACE, KvConfig
+from system_under_test.name_server.route_table import BrokerIdentity, Registration, RouteTable
+from system_under_test.protocol import json_dialect
+from system_under_test.protocol.bodies import DataVersion, RegisterBrokerBody
+from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.headers import (
+    GetRouteInfoHeader,
+    HeaderError,
+    RegisterBrokerHeader,
+    UnregisterBrokerHeader,
+)
+
+CRC_MASK = 0x7FFFFFFF  # RocketMQ, UtilAll.crc32: the sign bit is dropped
+
+
+class Caller:
+    """Where and when a request came in."""
+
+    __slots__ = ("connection_key", "now_ns")
+
+    def __init__(self, *, connection_key: int, now_ns: int) -> None:
+        self.connection_key = connection_key
+        self.now_ns = now_ns
+
+
+Answerer = Callable[[RemotingCommand, Caller], RemotingCommand]
+
+
+class RequestTable:
+    """One method a request code. All of them raise ValueError for what a peer got wrong: that is code 1."""
+
+    def __init__(
+        self, routes: RouteTable, kv_config: KvConfig, *, order_message_enable: bool
+    ) -> None:
+        self._routes = routes
+        self._kv_config = kv_config
+        self._order_message_enable = order_message_enable
+        self._answerers: dict[int, Answerer] = {
+            RequestCode.REGISTER_BROKER: self._register,
+            RequestCode.UNREGISTER_BROKER: self._unregister,
+            RequestCode.QUERY_DATA_VERSION: self._query_data_version,
+            RequestCode.GET_ROUTEINFO_BY_TOPIC: self._route,
+            RequestCode.GET_BROKER_CLUSTER_INFO: self._cluster_info,
+            RequestCode.WIPE_WRITE_PERM_OF_BROKER: self._wipe_write_permission,
+            RequestCode.ADD_WRITE_PERM_OF_BROKER: self._add_write_permission,
+            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self._topics,
+            RequestCode.GET_TOPICS_BY_CLUSTER: self._topics_by_cluster,
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: self._system_topics,
+            RequestCode.DELETE_TOPIC_IN_NAMESRV: self._delete_topic,
+            RequestCode.PUT_KV_CONFIG: self._put_kv,
+            RequestCode.GET_KV_CONFIG: self._get_kv,
+            RequestCode.DELETE_KV_CONFIG: self._delete_kv,
+            RequestCode.GET_KVLIST_BY_NAMESPACE: self._kv_list,
+        }
+
+    def answer(
+        self, request: RemotingCommand, *, connection_key: int, now_ns: int
+    ) -> RemotingCommand | None:
+        """The response; None for an unknown code, which RocketMQ's name server leaves unanswered."""
+        answerer = self._answerers.get(request.code)
+        if answerer is None:
+            return None
+        return answerer(request, Caller(connection_key=connection_key, now_ns=now_ns))
+
+    # Brokers
+
+    def _register(self, request: RemotingCommand, caller: Caller) -> RemotingCommand:
+        header = RegisterBrokerHeader.from_ext(request.ext_fields)
+        if header.body_crc32 and header.body_crc32 != zlib.crc32(request.body) & CRC_MASK:
+            raise ValueError("crc32 not match")
+        body = RegisterBrokerBody.decode(
+            request.body, compressed=header.compressed, version=request.version
+        )
+        master = self._routes.register(
+            Registration(
+                identity=BrokerIdentity(
+                    cluster=header.cluster_name,
+                    broker_name=header.broker_name,
+                    broker_id=header.broker_id,
+                    address=header.broker_addr,
+                ),
+                ha_address=header.ha_server_addr,
+                topics=body.topic_config_table.topics,
+                data_version=body.topic_config_table.data_version,
+                filter_servers=tuple(body.filter_servers),
+            ),
+            now_ns=caller.now_ns,
+            connection_key=caller.connection_key,
+        )
+        ext = {"masterAddr": master.address, "haServerAddr": master.ha_address}
+        order_topics = self._kv_config.pairs(ORDER_TOPIC_NAMESPACE)
+        return success(
+            request,
+            {name: value for name, value in ext.items() if value is not None},
+            {"table": order_topics} if order_topics is not None else None,
+        )
+
+    def _unregister(self, request: RemotingCommand, _: Caller) -> RemotingCommand:
+        self._routes.unregister(identity_of(request))
+        return success(request)
+
+    def _query_data_version(self, request: RemotingCommand, caller: Caller) -> RemotingCommand:
+        address = identity_of(request).address
+        known = self._routes.data_version(address)
+        asked = DataVersion.from_json(json_dialect.loads(request.body))
+        if known == asked:
+            self._routes.touch(address, now_ns=caller.now_ns)
+        ext = {"changed": "false" if known == asked else "true"}
+        return success(request, ext, known.to_json() if known is not None else None)
+
+    # Topics
+
+    def _route(self, request: RemotingCommand, _: Caller) -> RemotingCommand:
+        topic = GetRouteInfoHeader.from_ext(request.ext_fields).topic
+        route = self._routes.route(topic)
+        if route is None:
+            return RemotingCommand.response(
+                request,
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"No topic route info in name server for the topic: {topic}",
+            )
+        body = route.to_json()
+        order = self._kv_config.get(ORDER_TOPIC_NAMESPACE, topic)
+        if self._order_message_enable and order is not None:
+            body["orderTopicConf"] = order
+        return success(request, body=body)
+
+    def _cluster_info(self, request: RemotingCommand, _: Caller) -> RemotingCommand:
+        return success(request, body=self._routes.cluster_info().to_json())
+
+    def _topics(self, request: RemotingCommand, _: Caller) -> RemotingCommand:
+        return success(request, body={"topicList": self._routes.topics()})
+
+    def _topics_by_cluster(self, request: RemotingCommand, _: Caller) -> RemotingCommand:
+        topics = self._routes.topics_by_cluster(required(request, "cluster"))
+        return success(request, body={"topicList": topics})
+
+    def _system_topics(self, request: RemotingCommand, _: Caller) -> RemotingCommand:
+        body: dict[str, object] = {"topicList": self._routes.clusters_and_brokers()}
+        address = self._routes.some_address()
+        if address is not None:
+            body["brokerAddr"] = address
+        return success(request, body=body)
+
+    def _delete_topic(self, request: RemotingCommand, _: Caller) -> RemotingCommand:
+        cluster = request.ext_fields.get("clusterName") or None
+        self._routes.delete_topic(required(request, "topic"), cluster=cluster)
+        return success(request)
+
+    def _wipe_write_permission(self, request: RemotingCommand, _: Caller) -> RemotingCommand:
+        count = self._routes.wipe_write_permission(required(request, "brokerName"))
+        return success(request, {"wipeTopicCount": str(count)})
+
+    def _add_write_permission(self, request: RemotingCommand, _: Caller) -> RemotingCommand:
+        count = self._routes.add_write_permission(required(request, "brokerName"))
+        return success(request, {"addTopicCount": str(count)})
+
+    # Key-value pairs
+
+    def _put_kv(self, request: RemotingCommand, _: Caller) -> RemotingCommand:
+        namespace, key = required(request, "namespace"), required(request, "key")
+        self._kv_config.put(namespace, key, required(request, "value"))
+        return success(request)
+
+    def _get_kv(self, request: RemotingCommand, _: Caller) -> RemotingCommand:
+        namespace, key = required(request, "namespace"), required(request, "key")
+        value = self._kv_config.get(namespace, key)
+        if value is None:
+            return not_found(request, f"no config item, namespace: {namespace}, key: {key}")
+        return success(request, {"value": value})
+
+    def _delete_kv(self, request: RemotingCommand, _: Caller) -> RemotingCommand:
+        self._kv_config.delete(required(request, "namespace"), required(request, "key"))
+        return success(request)
+
+    def _kv_list(self, request: RemotingCommand, _: Caller) -> RemotingCommand:
+        namespace = required(request, "namespace")
+        pairs = self._kv_config.pairs(namespace)
+        if pairs is None:
+            return not_found(request, f"no config item, namespace: {namespace}")
+        return success(request, body={"table": pairs})
+
+
+def success(
+    request: RemotingCommand,
+    ext_fields: dict[str, str] | None = None,
+    body: dict[str, object] | None = None,
+) -> RemotingCommand:
+    data = json_dialect.dumps(body) if body is not None else b""
+    return RemotingCommand.response(request, ResponseCode.SUCCESS, None, ext_fields, data)
+
+
+def not_found(request: RemotingCommand, remark: str) -> RemotingCommand:
+    return RemotingCommand.response(request, ResponseCode.QUERY_NOT_FOUND, remark)
+
+
+def required(request: RemotingCommand, field: str) -> str:
+    """A header field of a request whose header has no class of its own."""
+    value = request.ext_fields.get(field)
+    if value is None:
+        raise HeaderError(f"header field {field} is missing")
+    return value
+
+
+def identity_of(request: RemotingCommand) -> BrokerIdentity:
+    header = UnregisterBrokerHeader.from_ext(request.ext_fields)
+    return BrokerIdentity(
+        cluster=header.cluster_name,
+        broker_name=header.broker_name,
+        broker_id=header.broker_id,
+        address=header.broker_addr,
+    )

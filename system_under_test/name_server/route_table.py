@@ -1,0 +1,293 @@
+"""Which broker serves which topic (RocketMQ: RouteInfoManager). Plain data and rules: no clock, no sockets.
+
+Brokers register again and again. What keeps a broker in the table is its live entry, found by its address; the entry
+goes when the connection it registered on ends, or when it has been silent for EXPIRY_NS.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from system_under_test.protocol.bodies import (
+    BrokerData,
+    ClusterInfo,
+    DataVersion,
+    QueueData,
+    TopicConfig,
+    TopicRouteData,
+)
+
+MASTER_ID = 0  # RocketMQ, MixAll.MASTER_ID
+EXPIRY_NS = 120_000_000_000  # RocketMQ, RouteInfoManager.BROKER_CHANNEL_EXPIRED_TIME
+PERMISSION_WRITE = 2  # RocketMQ, PermName.PERM_WRITE
+PERMISSION_READ_WRITE = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerIdentity:
+    """Who a broker says it is. `address` is `ip:port` and the key of its live entry."""
+
+    cluster: str
+    broker_name: str
+    broker_id: int
+    address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """What one registration says. `topics` may be a part of the broker's topics."""
+
+    identity: BrokerIdentity
+    ha_address: str
+    topics: dict[str, TopicConfig]
+    data_version: DataVersion
+    filter_servers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MasterAddresses:
+    """What a registering slave is told; both None for a master, or while no master is live."""
+
+    address: str | None = None
+    ha_address: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class LiveBroker:
+    """A broker that was heard. `connection_key` is None once its connection ended during a pause of ours."""
+
+    updated_ns: int
+    data_version: DataVersion
+    connection_key: int | None
+    ha_address: str
+
+
+class RouteTable:
+    """Topics, brokers and clusters. Times are from the monotonic clock."""
+
+    def __init__(self) -> None:
+        self._queues: dict[str, dict[str, QueueData]] = {}  # topic -> broker name
+        self._brokers: dict[str, BrokerData] = {}  # broker name
+        self._clusters: dict[
+            str, dict[str, None]
+        ] = {}  # cluster -> broker names, as an ordered set
+        self._live: dict[str, LiveBroker] = {}  # broker address
+        self._filter_servers: dict[str, tuple[str, ...]] = {}  # broker address
+
+    # Registration
+
+    def register(
+        self, registration: Registration, *, now_ns: int, connection_key: int
+    ) -> MasterAddresses:
+        """Take in a registration; the answer is for slaves."""
+        identity = registration.identity
+        is_first = self._add_broker(identity)
+        if identity.broker_id == MASTER_ID:
+            known = self.data_version(identity.address)
+            if is_first or known != registration.data_version:
+                self._set_queues(identity.broker_name, registration.topics)
+        self._live[identity.address] = LiveBroker(
+            updated_ns=now_ns,
+            data_version=registration.data_version,
+            connection_key=connection_key,
+            ha_address=registration.ha_address,
+        )
+        self._filter_servers.pop(identity.address, None)
+        if registration.filter_servers:
+            self._filter_servers[identity.address] = registration.filter_servers
+        return self._master_of(identity)
+
+    def _add_broker(self, identity: BrokerIdentity) -> bool:
+        """Put the address in its place; True if that broker id was vacant."""
+        self._clusters.setdefault(identity.cluster, {})[identity.broker_name] = None
+        broker = self._brokers.get(identity.broker_name)
+        if broker is None:
+            broker = BrokerData(
+                cluster=identity.cluster, broker_name=identity.broker_name, broker_addrs={}
+            )
+            self._brokers[identity.broker_name] = broker
+        addresses = broker.broker_addrs
+        # A slave that became master registers the same address under another id.
+        for broker_id in [number for number in addresses if addresses[number] == identity.address]:
+            if broker_id != identity.broker_id:
+                del addresses[broker_id]
+        is_first = identity.broker_id not in addresses
+        addresses[identity.broker_id] = identity.address
+        return is_first
+
+    def _set_queues(self, broker_name: str, topics: dict[str, TopicConfig]) -> None:
+        # Topics that are missing here stay: only delete_topic() or the loss of the broker removes one.
+        for topic, config in topics.items():
+            self._queues.setdefault(topic, {})[broker_name] = QueueData(
+                broker_name=broker_name,
+                read_queue_nums=config.read_queue_nums,
+                write_queue_nums=config.write_queue_nums,
+                perm=config.perm,
+                topic_sys_flag=config.topic_sys_flag,
+            )
+
+    def _master_of(self, identity: BrokerIdentity) -> MasterAddresses:
+        if identity.broker_id == MASTER_ID:
+            return MasterAddresses()
+        address = self._brokers[identity.broker_name].broker_addrs.get(MASTER_ID, "")
+        master = self._live.get(address)
+        if master is None:
+            return MasterAddresses()
+        return MasterAddresses(address=address, ha_address=master.ha_address)
+
+    def data_version(self, address: str) -> DataVersion | None:
+        """The version of the last registration from this address, None if it is not live."""
+        live = self._live.get(address)
+        return live.data_version if live else None
+
+    def touch(self, address: str, *, now_ns: int) -> None:
+        """A broker without news is still alive."""
+        live = self._live.get(address)
+        if live is not None:
+            live.updated_ns = now_ns
+
+    # Departure
+
+    def unregister(self, identity: BrokerIdentity) -> None:
+        """Forget a broker id, whichever address it has by now (as RocketMQ does)."""
+        self._forget_live(identity.address)
+        broker = self._brokers.get(identity.broker_name)
+        if broker is not None:
+            broker.broker_addrs.pop(identity.broker_id, None)
+            self._drop_if_empty(broker)
+
+    def expire(self, *, now_ns: int) -> list[int]:
+        """Forget brokers not heard for EXPIRY_NS; return the keys of their connections, to be closed."""
+        late = [
+            address for address, live in self._live.items() if now_ns - live.updated_ns > EXPIRY_NS
+        ]
+        return self._destroy_all(late)
+
+    def connection_closed(self, key: int) -> list[str]:
+        """Forget whoever registered on this connection; return the addresses."""
+        gone = self._registered_on(key)
+        self._destroy_all(gone)
+        return gone
+
+    def detach(self, key: int) -> None:
+        """Keep whoever registered on this connection, until drop_detached()."""
+        for address in self._registered_on(key):
+            self._live[address].connection_key = None
+
+    def drop_detached(self) -> None:
+        """Forget brokers that were detached and did not register since."""
+        self._destroy_all(
+            [address for address, live in self._live.items() if live.connection_key is None]
+        )
+
+    def _registered_on(self, key: int) -> list[str]:
+        return [address for address, live in self._live.items() if live.connection_key == key]
+
+    def _destroy_all(self, addresses: list[str]) -> list[int]:
+        keys = [self._live[address].connection_key for address in addresses]
+        for address in addresses:
+            self._destroy(address)
+        return [key for key in keys if key is not None]
+
+    def _destroy(self, address: str) -> None:
+        """RocketMQ, RouteInfoManager.onChannelDestroy"""
+        self._forget_live(address)
+        for broker in list(self._brokers.values()):
+            addresses = broker.broker_addrs
+            numbers = [number for number in addresses if addresses[number] == address]
+            for broker_id in numbers:
+                del addresses[broker_id]
+            if numbers:
+                self._drop_if_empty(broker)
+
+    def _forget_live(self, address: str) -> None:
+        self._live.pop(address, None)
+        self._filter_servers.pop(address, None)
+
+    def _drop_if_empty(self, broker: BrokerData) -> None:
+        if broker.broker_addrs:
+            return  # a slave is left: topics stay, and clients see a broker without id 0
+        name = broker.broker_name
+        del self._brokers[name]
+        for cluster in [cluster for cluster, names in self._clusters.items() if name in names]:
+            del self._clusters[cluster][name]
+            if not self._clusters[cluster]:
+                del self._clusters[cluster]
+        self._drop_queues(list(self._queues), (name,))
+
+    def _drop_queues(self, topics: list[str], broker_names: tuple[str, ...]) -> None:
+        for topic in topics:
+            queues = self._queues[topic]
+            for name in broker_names:
+                queues.pop(name, None)
+            if not queues:
+                del self._queues[topic]
+
+    # Questions
+
+    def route(self, topic: str) -> TopicRouteData | None:
+        """Queues and brokers of a topic, even if only slaves are left; None if it has neither."""
+        queues = self._queues.get(topic, {})
+        brokers = [self._brokers[name] for name in queues if name in self._brokers]
+        if not brokers:
+            return None
+        addresses = [address for broker in brokers for address in broker.broker_addrs.values()]
+        return TopicRouteData(
+            queue_datas=list(queues.values()),
+            broker_datas=brokers,
+            filter_server_table={
+                address: list(self._filter_servers[address])
+                for address in addresses
+                if address in self._filter_servers
+            },
+        )
+
+    def cluster_info(self) -> ClusterInfo:
+        return ClusterInfo(
+            broker_addr_table=dict(self._brokers),
+            cluster_addr_table={cluster: list(names) for cluster, names in self._clusters.items()},
+        )
+
+    def topics(self) -> list[str]:
+        return list(self._queues)
+
+    def topics_by_cluster(self, cluster: str) -> list[str]:
+        names = self._clusters.get(cluster, {})
+        return [
+            topic for topic, queues in self._queues.items() if any(name in names for name in queues)
+        ]
+
+    def clusters_and_brokers(self) -> list[str]:
+        """Names that are topics of every broker: of all clusters and of all broker names."""
+        return [*self._clusters, *(name for names in self._clusters.values() for name in names)]
+
+    def some_address(self) -> str | None:
+        for broker in self._brokers.values():
+            return next(iter(broker.broker_addrs.values()))
+        return None
+
+    # Administration; only in the memory of this name server
+
+    def wipe_write_permission(self, broker_name: str) -> int:
+        """Stop writes to a broker until its next changed registration; return the number of topics."""
+        return self._change_permission(broker_name, and_mask=~PERMISSION_WRITE)
+
+    def add_write_permission(self, broker_name: str) -> int:
+        """Set the permission of a broker's topics to read and write; return the number of topics."""
+        return self._change_permission(broker_name, and_mask=0, or_mask=PERMISSION_READ_WRITE)
+
+    def _change_permission(self, broker_name: str, *, and_mask: int, or_mask: int = 0) -> int:
+        count = 0
+        for queues in self._queues.values():
+            queue = queues.get(broker_name)
+            if queue is not None:
+                queues[broker_name] = replace(queue, perm=queue.perm & and_mask | or_mask)
+                count += 1
+        return count
+
+    def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
+        """Forget a topic, on all brokers or on those of one cluster."""
+        if topic not in self._queues:
+            return
+        names = self._queues[topic] if cluster is None else self._clusters.get(cluster, {})
+        self._drop_queues([topic], tuple(names))

@@ -1,0 +1,426 @@
+"""A name server without sockets: commands in, commands out, and a clock that is moved by hand."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.simulation.disk import SimDisk
+from system_under_test.env import Env
+from system_under_test.name_server.name_server import NameServer, NameServerConfig
+from system_under_test.name_server.pause_guard import GRACE_NS
+from system_under_test.protocol import json_dialect
+from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.remoting import Connection
+from tests.system_under_test.remoting.manual_loop import MemoryLog
+
+SECOND_NS = 1_000_000_000
+CODES = [
+    RequestCode.REGISTER_BROKER,
+    RequestCode.UNREGISTER_BROKER,
+    RequestCode.QUERY_DATA_VERSION,
+    RequestCode.GET_ROUTEINFO_BY_TOPIC,
+    RequestCode.GET_BROKER_CLUSTER_INFO,
+    RequestCode.WIPE_WRITE_PERM_OF_BROKER,
+    RequestCode.ADD_WRITE_PERM_OF_BROKER,
+    RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+    RequestCode.GET_TOPICS_BY_CLUSTER,
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS,
+    RequestCode.DELETE_TOPIC_IN_NAMESRV,
+    RequestCode.PUT_KV_CONFIG,
+    RequestCode.GET_KV_CONFIG,
+    RequestCode.DELETE_KV_CONFIG,
+    RequestCode.GET_KVLIST_BY_NAMESPACE,
+]
+FIELDS = [
+    *("brokerName", "brokerAddr", "clusterName", "haServerAddr", "brokerId", "compressed"),
+    *("bodyCrc32", "topic", "namespace", "key", "value", "cluster"),
+]
+
+
+class HandClock:
+    """A clock that stands still until it is told otherwise."""
+
+    def __init__(self) -> None:
+        self.now_ns = 1000 * SECOND_NS
+
+    def wall_ms(self) -> int:
+        return self.now_ns // 1_000_000
+
+    def monotonic_ns(self) -> int:
+        return self.now_ns
+
+
+def connection(key: int) -> Connection:
+    return cast(Connection, SimpleNamespace(key=key))
+
+
+class Node:
+    """A name server, its disk and its clock."""
+
+    def __init__(self, *, order_message_enable: bool = False) -> None:
+        self.clock = HandClock()
+        self.disk = SimDisk(
+            random=random.Random(1), now_ns=self.clock.monotonic_ns, charge=lambda _: None
+        )
+        self._config = NameServerConfig(
+            listen_host="127.0.0.1",
+            kv_config_path="/namesrv/kvConfig.json",
+            order_message_enable=order_message_enable,
+        )
+        self.restart()
+
+    def restart(self) -> None:
+        env = Env(
+            name="ns",
+            storage=self.disk,
+            clock=self.clock,
+            random=random.Random(1),
+            log=MemoryLog(),
+        )
+        self.server = NameServer(env, self._config)
+        self.server.load()
+
+    def ask(
+        self, code: int, ext: dict[str, str] | None = None, *, body: bytes = b"", key: int = 1
+    ) -> RemotingCommand:
+        answer = self.server.handle(connection(key), RemotingCommand.request(code, ext, body))
+        assert answer is not None
+        return answer
+
+    def register(
+        self, *topics: str, broker_id: int = 0, key: int = 1, **ext: str
+    ) -> RemotingCommand:
+        table = {
+            topic: {"topicName": topic, "readQueueNums": 4, "writeQueueNums": 4, "perm": 6}
+            for topic in topics
+        }
+        body = {
+            "filterServerList": [],
+            "topicConfigSerializeWrapper": {
+                "topicConfigTable": table,
+                "dataVersion": {"timestamp": 1, "counter": 1},
+            },
+        }
+        return self.ask(
+            RequestCode.REGISTER_BROKER,
+            {**broker(broker_id), "haServerAddr": f"H{broker_id}", **ext},
+            key=key,
+            body=json_dialect.dumps(body),
+        )
+
+    def route_code(self, topic: str = "T") -> int:
+        return self.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic}).code
+
+    def run(self, seconds: float) -> None:
+        """Let the name server look at its clock twice a second for a while."""
+        for _ in range(int(seconds * 2)):
+            self.clock.now_ns += SECOND_NS // 2
+            self.server.look()
+
+
+def broker(broker_id: int = 0) -> dict[str, str]:
+    return {
+        "brokerName": "a",
+        "brokerAddr": f"A{broker_id}",
+        "clusterName": "c",
+        "brokerId": str(broker_id),
+    }
+
+
+def parsed(answer: RemotingCommand) -> Any:
+    assert answer.code == ResponseCode.SUCCESS, answer.remark
+    return json_dialect.loads(answer.body)
+
+
+@pytest.fixture
+def node() -> Node:
+    return Node()
+
+
+# Brokers
+
+
+def test_a_route(node: Node) -> None:
+    node.register("T")
+    node.register(broker_id=1, key=2)
+    route = parsed(node.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"}))
+    assert route == {
+        "queueDatas": [
+            {
+                "brokerName": "a",
+                "readQueueNums": 4,
+                "writeQueueNums": 4,
+                "perm": 6,
+                "topicSysFlag": 0,
+            }
+        ],
+        "brokerDatas": [{"cluster": "c", "brokerName": "a", "brokerAddrs": {"0": "A0", "1": "A1"}}],
+        "filterServerTable": {},
+    }
+
+
+def test_an_unknown_topic_is_code_17(node: Node) -> None:
+    answer = node.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"})
+    assert answer.code == ResponseCode.TOPIC_NOT_EXIST
+    assert "T" in (answer.remark or "")
+
+
+def test_a_slave_learns_its_master(node: Node) -> None:
+    assert node.register("T").ext_fields == {}
+    answer = node.register(broker_id=1, key=2)
+    assert answer.ext_fields == {"masterAddr": "A0", "haServerAddr": "H0"}
+
+
+def test_a_registration_without_body_is_an_empty_table(node: Node) -> None:
+    answer = node.ask(RequestCode.REGISTER_BROKER, {**broker(), "haServerAddr": "H"})
+    assert answer.code == ResponseCode.SUCCESS
+    assert parsed(node.ask(RequestCode.GET_BROKER_CLUSTER_INFO))["clusterAddrTable"] == {"c": ["a"]}
+
+
+def test_a_compressed_registration(node: Node) -> None:
+    parts = [
+        b'{"counter":3,"timestamp":1600000000000}',
+        b"T1 4 4 6 SINGLE_TAG",
+        b"T2 8 8 6 SINGLE_TAG",
+        b'["10.0.0.1:9999"]',
+    ]
+    sized = [len(part).to_bytes(4, "big") + part for part in parts]
+    body = zlib.compress(sized[0] + (2).to_bytes(4, "big") + b"".join(sized[1:]), 9)
+    crc = zlib.crc32(body) & 0x7FFFFFFF
+    answer = node.ask(
+        RequestCode.REGISTER_BROKER,
+        {**broker(), "haServerAddr": "H", "compressed": "true", "bodyCrc32": str(crc)},
+        body=body,
+    )
+    assert answer.code == ResponseCode.SUCCESS
+    route = parsed(node.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T2"}))
+    assert route["queueDatas"][0]["writeQueueNums"] == 8
+    assert route["filterServerTable"] == {"A0": ["10.0.0.1:9999"]}
+
+
+def test_a_wrong_crc_registers_nothing(node: Node) -> None:
+    with pytest.raises(ValueError, match="crc32 not match"):
+        node.register("T", bodyCrc32="1")
+    assert node.route_code() == ResponseCode.TOPIC_NOT_EXIST
+
+
+def test_unregister(node: Node) -> None:
+    node.register("T")
+    assert node.ask(RequestCode.UNREGISTER_BROKER, broker()).code == ResponseCode.SUCCESS
+    assert node.route_code() == ResponseCode.TOPIC_NOT_EXIST
+
+
+@pytest.mark.parametrize(("counter", "changed"), [(1, "false"), (2, "true")])
+def test_query_data_version(node: Node, counter: int, changed: str) -> None:
+    node.register("T")
+    node.run(110)
+    answer = node.ask(
+        RequestCode.QUERY_DATA_VERSION,
+        broker(),
+        body=json_dialect.dumps({"timestamp": 1, "counter": counter}),
+    )
+    assert answer.ext_fields == {"changed": changed}
+    assert parsed(answer) == {"timestamp": 1, "counter": 1}
+    node.run(30)  # an unchanged version counts as a sign of life
+    assert (node.route_code() == ResponseCode.SUCCESS) == (changed == "false")
+
+
+def test_query_data_version_of_an_unknown_broker(node: Node) -> None:
+    body = json_dialect.dumps({"timestamp": 0, "counter": 0})
+    answer = node.ask(RequestCode.QUERY_DATA_VERSION, broker(), body=body)
+    assert (answer.ext_fields, answer.body) == ({"changed": "true"}, b"")
+
+
+# Topics
+
+
+def test_topic_lists(node: Node) -> None:
+    node.register("T", "U")
+    every = parsed(node.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER))
+    assert every == {"topicList": ["T", "U"]}
+    assert parsed(node.ask(RequestCode.GET_TOPICS_BY_CLUSTER, {"cluster": "c"})) == every
+    system = parsed(node.ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS))
+    assert system == {"topicList": ["c", "a"], "brokerAddr": "A0"}
+
+
+def test_no_brokers_no_address(node: Node) -> None:
+    assert parsed(node.ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS)) == {"topicList": []}
+
+
+def test_delete_topic(node: Node) -> None:
+    node.register("T", "U")
+    node.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": "T", "clusterName": "other"})
+    assert node.route_code("T") == ResponseCode.SUCCESS
+    node.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": "T"})
+    assert (node.route_code("T"), node.route_code("U")) == (17, 0)
+
+
+def test_write_permission(node: Node) -> None:
+    node.register("T", "U")
+    wiped = node.ask(RequestCode.WIPE_WRITE_PERM_OF_BROKER, {"brokerName": "a"})
+    assert wiped.ext_fields == {"wipeTopicCount": "2"}
+    added = node.ask(RequestCode.ADD_WRITE_PERM_OF_BROKER, {"brokerName": "a"})
+    assert added.ext_fields == {"addTopicCount": "2"}
+
+
+# Key-value pairs
+
+
+def put(node: Node, namespace: str, key: str, value: str) -> None:
+    answer = node.ask(
+        RequestCode.PUT_KV_CONFIG, {"namespace": namespace, "key": key, "value": value}
+    )
+    assert answer.code == ResponseCode.SUCCESS
+
+
+def test_pairs(node: Node) -> None:
+    put(node, "n", "k", "v1")
+    put(node, "n", "k", "v2")
+    put(node, "n", "other", "w")
+    got = node.ask(RequestCode.GET_KV_CONFIG, {"namespace": "n", "key": "k"})
+    assert got.ext_fields == {"value": "v2"}
+    node.ask(RequestCode.DELETE_KV_CONFIG, {"namespace": "n", "key": "k"})
+    node.ask(RequestCode.DELETE_KV_CONFIG, {"namespace": "n", "key": "never there"})
+    every = parsed(node.ask(RequestCode.GET_KVLIST_BY_NAMESPACE, {"namespace": "n"}))
+    assert every == {"table": {"other": "w"}}
+
+
+@pytest.mark.parametrize(
+    ("code", "ext"),
+    [
+        (RequestCode.GET_KV_CONFIG, {"namespace": "n", "key": "k"}),
+        (RequestCode.GET_KVLIST_BY_NAMESPACE, {"namespace": "n"}),
+    ],
+)
+def test_missing_pairs_are_code_22(node: Node, code: int, ext: dict[str, str]) -> None:
+    assert node.ask(code, ext).code == ResponseCode.QUERY_NOT_FOUND
+
+
+def test_pairs_survive_a_power_cut(node: Node) -> None:
+    put(node, "n", "k", "v")
+    node.disk.power_cut()
+    node.disk.power_on()
+    node.restart()
+    got = node.ask(RequestCode.GET_KV_CONFIG, {"namespace": "n", "key": "k"})
+    assert got.ext_fields == {"value": "v"}
+
+
+def test_a_pair_that_cannot_be_saved_does_not_exist(node: Node) -> None:
+    put(node, "n", "k", "v")
+    node.disk.fail_fsync(1)
+    with pytest.raises(OSError, match="Input/output error"):
+        put(node, "n", "k", "lost")
+    got = node.ask(RequestCode.GET_KV_CONFIG, {"namespace": "n", "key": "k"})
+    assert got.ext_fields == {"value": "v"}
+
+
+@pytest.mark.parametrize("enabled", [False, True])
+def test_order_configuration(enabled: bool) -> None:
+    node = Node(order_message_enable=enabled)
+    put(node, "ORDER_TOPIC_CONFIG", "T", "a:4")
+    # Brokers are always told, clients only if it is enabled.
+    assert parsed(node.register("T")) == {"table": {"T": "a:4"}}
+    route = parsed(node.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"}))
+    assert route.get("orderTopicConf") == ("a:4" if enabled else None)
+
+
+# Life and death
+
+
+def test_a_broker_goes_with_its_connection(node: Node) -> None:
+    node.register("T", key=7)
+    node.server.connection_closed(connection(8))
+    assert node.route_code() == ResponseCode.SUCCESS
+    node.server.connection_closed(connection(7))
+    assert node.route_code() == ResponseCode.TOPIC_NOT_EXIST
+
+
+def test_a_silent_broker_goes_after_120_to_130_seconds(node: Node) -> None:
+    node.register("T")
+    node.run(120)
+    assert node.route_code() == ResponseCode.SUCCESS
+    node.run(10.5)
+    assert node.route_code() == ResponseCode.TOPIC_NOT_EXIST
+
+
+def test_after_a_pause_nobody_goes_for_one_registration_period(node: Node) -> None:
+    node.register("T", key=7)
+    node.run(1)
+    node.clock.now_ns += 182 * SECOND_NS  # SIGSTOP; the broker closed its connection meanwhile
+    node.server.connection_closed(connection(7))
+    assert node.route_code() == ResponseCode.SUCCESS
+    node.run(GRACE_NS / SECOND_NS - 1)
+    assert node.route_code() == ResponseCode.SUCCESS
+    node.run(12)
+    assert node.route_code() == ResponseCode.TOPIC_NOT_EXIST
+
+
+def test_after_a_pause_whoever_registers_again_stays(node: Node) -> None:
+    node.register("T", key=7)
+    node.clock.now_ns += 182 * SECOND_NS
+    node.server.connection_closed(connection(7))
+    node.run(29)
+    node.register("T", key=8)
+    node.run(60)
+    assert node.route_code() == ResponseCode.SUCCESS
+
+
+# Peers that mean no good
+
+
+@pytest.mark.parametrize("code", [0, 10, 310, 9999, -1])
+def test_unknown_codes_get_no_answer(node: Node, code: int) -> None:
+    assert node.server.handle(connection(1), RemotingCommand.request(code)) is None
+
+
+@pytest.mark.parametrize("code", [RequestCode.REGISTER_BROKER, RequestCode.PUT_KV_CONFIG, 105])
+def test_a_missing_field_is_named(node: Node, code: int) -> None:
+    with pytest.raises(ValueError, match=r"brokerName|brokerAddr|namespace|topic"):
+        node.ask(code)
+
+
+@settings(max_examples=300)
+@given(
+    st.sampled_from(CODES),
+    st.dictionaries(
+        st.sampled_from(
+            [
+                "brokerName",
+                "brokerAddr",
+                "clusterName",
+                "haServerAddr",
+                "brokerId",
+                "compressed",
+                "bodyCrc32",
+                "topic",
+                "namespace",
+                "key",
+                "value",
+                "cluster",
+            ]
+        ),
+        st.sampled_from(["", "0", "1", "-1", "true", "99999999999999999999", "x", "\x00"]),
+    ),
+    st.one_of(
+        st.binary(max_size=40),
+        st.sampled_from([b"{}", b"[]", b"null", b'{"topicConfigSerializeWrapper":7}', b"{{}:1}"]),
+        st.binary(max_size=40).map(zlib.compress),
+    ),
+)
+def test_hostile_requests_are_answered_or_refused(
+    code: int, ext: dict[str, str], body: bytes
+) -> None:
+    node = Node()
+    node.register("T", key=7)
+    with suppress(ValueError):
+        node.ask(code, ext, body=body)
+    assert node.ask(RequestCode.GET_BROKER_CLUSTER_INFO).code == ResponseCode.SUCCESS

@@ -1,0 +1,329 @@
+"""The rules of the route table one by one. A broker is written `cluster/name/id@address`."""
+
+from __future__ import annotations
+
+import pytest
+
+from system_under_test.name_server.route_table import (
+    BrokerIdentity,
+    MasterAddresses,
+    Registration,
+    RouteTable,
+)
+from system_under_test.protocol.bodies import DataVersion, TopicConfig
+
+SECOND_NS = 1_000_000_000
+NOT_LIVE = MasterAddresses()
+
+
+def identity(text: str) -> BrokerIdentity:
+    names, address = text.split("@")
+    cluster, broker_name, broker_id = names.split("/")
+    return BrokerIdentity(
+        cluster=cluster, broker_name=broker_name, broker_id=int(broker_id), address=address
+    )
+
+
+def topic_config(topic: str, queues: int = 4, sys_flag: int = 0) -> TopicConfig:
+    return TopicConfig(
+        topic_name=topic, read_queue_nums=queues, write_queue_nums=queues, topic_sys_flag=sys_flag
+    )
+
+
+class Registry:
+    """A route table and the time of its clock."""
+
+    def __init__(self) -> None:
+        self.table = RouteTable()
+        self.now_s = 1000.0
+
+    @property
+    def now_ns(self) -> int:
+        return int(self.now_s * SECOND_NS)
+
+    def register(
+        self,
+        broker: str,
+        *topics: str,
+        version: int = 1,
+        key: int = 1,
+        queues: int = 4,
+        filters: tuple[str, ...] = (),
+    ) -> MasterAddresses:
+        return self.table.register(
+            Registration(
+                identity=identity(broker),
+                ha_address=f"ha-{identity(broker).address}",
+                topics={topic: topic_config(topic, queues) for topic in topics},
+                data_version=DataVersion(timestamp=1, counter=version),
+                filter_servers=filters,
+            ),
+            now_ns=self.now_ns,
+            connection_key=key,
+        )
+
+    def unregister(self, broker: str) -> None:
+        self.table.unregister(identity(broker))
+
+    def brokers(self, topic: str) -> dict[str, dict[int, str]] | None:
+        """Broker names and addresses in the route of a topic."""
+        route = self.table.route(topic)
+        if route is None:
+            return None
+        assert [queue.broker_name for queue in route.queue_datas] == [
+            broker.broker_name for broker in route.broker_datas
+        ]
+        return {broker.broker_name: dict(broker.broker_addrs) for broker in route.broker_datas}
+
+    def queues(self, topic: str) -> dict[str, tuple[int, int]]:
+        """Broker name -> (write queues, permission)."""
+        route = self.table.route(topic)
+        assert route is not None
+        return {
+            queue.broker_name: (queue.write_queue_nums, queue.perm) for queue in route.queue_datas
+        }
+
+
+@pytest.fixture
+def registry() -> Registry:
+    return Registry()
+
+
+# Registering
+
+
+def test_a_route_has_all_brokers_of_the_topic(registry: Registry) -> None:
+    registry.register("c/a/0@A", "T", "OnlyA")
+    registry.register("c/b/0@B", "T", key=2)
+    registry.register("c/b/1@B1", "T", key=3)
+    assert registry.brokers("T") == {"a": {0: "A"}, "b": {0: "B", 1: "B1"}}
+    assert registry.brokers("OnlyA") == {"a": {0: "A"}}
+    assert registry.brokers("Unknown") is None
+
+
+def test_a_slave_tells_nothing_about_topics(registry: Registry) -> None:
+    registry.register("c/a/1@A1", "T")
+    assert registry.brokers("T") is None
+
+
+def test_topics_that_a_registration_misses_stay(registry: Registry) -> None:
+    registry.register("c/a/0@A", "T", version=1)
+    registry.register("c/a/0@A", "U", version=2)
+    assert (registry.brokers("T"), registry.brokers("U")) == ({"a": {0: "A"}}, {"a": {0: "A"}})
+
+
+@pytest.mark.parametrize(("version", "queues"), [(1, 4), (2, 8), (0, 8)])
+def test_topics_change_only_with_another_data_version(
+    registry: Registry, version: int, queues: int
+) -> None:
+    registry.register("c/a/0@A", "T", version=1, queues=4)
+    registry.register("c/a/0@A", "T", version=version, queues=8)
+    assert registry.queues("T") == {"a": (queues, 6)}
+
+
+def test_the_same_version_counts_when_the_broker_id_was_vacant(registry: Registry) -> None:
+    registry.register("c/a/0@A", "T", version=1, queues=4)
+    registry.register("c/a/1@A1", version=1, key=2)
+    registry.unregister("c/a/0@A")
+    registry.register("c/a/0@A", "T", version=1, queues=8)
+    assert registry.queues("T") == {"a": (8, 6)}
+
+
+def test_the_same_version_counts_from_an_address_that_was_not_live(registry: Registry) -> None:
+    registry.register("c/a/0@A", "T", version=1, queues=4)
+    registry.register("c/a/0@B", "T", version=1, queues=8, key=2)
+    assert registry.queues("T") == {"a": (8, 6)}
+
+
+def test_a_promoted_slave_keeps_one_id(registry: Registry) -> None:
+    registry.register("c/a/0@A", "T")
+    registry.register("c/a/1@A1", key=2)
+    registry.unregister("c/a/0@A")
+    registry.register("c/a/0@A1", "T", key=2)
+    assert registry.brokers("T") == {"a": {0: "A1"}}
+
+
+def test_another_address_with_the_same_id_takes_the_place(registry: Registry) -> None:
+    registry.register("c/a/0@A", "T")
+    registry.register("c/a/0@B", "T", key=2)
+    assert registry.brokers("T") == {"a": {0: "B"}}
+    # The old address is still live, and its end takes nothing from the new one.
+    assert registry.table.connection_closed(1) == ["A"]
+    assert registry.brokers("T") == {"a": {0: "B"}}
+
+
+def test_the_cluster_of_a_known_broker_name_stays(registry: Registry) -> None:
+    registry.register("c/a/0@A", "T")
+    registry.register("other/a/0@A", "T", version=2)
+    info = registry.table.cluster_info()
+    assert info.broker_addr_table["a"].cluster == "c"
+    assert info.cluster_addr_table == {"c": ["a"], "other": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("before", "who", "told"),
+    [
+        (["c/a/0@A"], "c/a/1@A1", MasterAddresses(address="A", ha_address="ha-A")),
+        (["c/a/0@A"], "c/a/0@A", NOT_LIVE),  # a master has no master
+        (["c/b/0@B"], "c/a/1@A1", NOT_LIVE),  # another broker name
+        (["c/a/2@A2"], "c/a/1@A1", NOT_LIVE),  # only slaves
+    ],
+)
+def test_a_slave_is_told_its_master(
+    registry: Registry, before: list[str], who: str, told: MasterAddresses
+) -> None:
+    for key, broker in enumerate(before):
+        registry.register(broker, "T", key=key)
+    assert registry.register(who, key=9) == told
+
+
+def test_filter_servers_are_replaced_with_each_registration(registry: Registry) -> None:
+    registry.register("c/a/0@A", "T", filters=("F1", "F2"))
+    route = registry.table.route("T")
+    assert route is not None
+    assert route.filter_server_table == {"A": ["F1", "F2"]}
+    registry.register("c/a/0@A", "T")
+    route = registry.table.route("T")
+    assert route is not None
+    assert route.filter_server_table == {}
+
+
+# Leaving
+
+
+def test_unregistering_takes_the_id_whatever_its_address(registry: Registry) -> None:
+    registry.register("c/a/0@A", "T")
+    registry.unregister("c/a/0@Elsewhere")
+    assert registry.brokers("T") is None
+
+
+def test_the_last_id_takes_broker_cluster_and_topics_along(registry: Registry) -> None:
+    registry.register("c/a/0@A", "T")
+    registry.register("c/b/0@B", "T", key=2)
+    registry.unregister("c/a/0@A")
+    info = registry.table.cluster_info()
+    assert (list(info.broker_addr_table), info.cluster_addr_table) == (["b"], {"c": ["b"]})
+    assert registry.brokers("T") == {"b": {0: "B"}}
+    registry.unregister("c/b/0@B")
+    assert registry.table.cluster_info().cluster_addr_table == {}
+    assert (registry.table.topics(), registry.table.some_address()) == ([], None)
+
+
+@pytest.mark.parametrize("how", ["unregister", "connection closed", "silence"])
+def test_topics_stay_while_a_slave_is_left(registry: Registry, how: str) -> None:
+    registry.register("c/a/0@A", "T")
+    registry.now_s += 60
+    registry.register("c/a/1@A1", key=2)
+    if how == "unregister":
+        registry.unregister("c/a/0@A")
+    elif how == "connection closed":
+        registry.table.connection_closed(1)
+    else:
+        registry.now_s += 61
+        registry.table.expire(now_ns=registry.now_ns)
+    assert registry.brokers("T") == {"a": {1: "A1"}}
+
+
+def test_unknown_brokers_may_leave(registry: Registry) -> None:
+    registry.unregister("c/a/0@A")
+    assert registry.table.connection_closed(7) == []
+
+
+@pytest.mark.parametrize(
+    ("silent_s", "expired"), [(119.0, []), (120.0, []), (120.001, [1]), (400.0, [1])]
+)
+def test_silence(registry: Registry, silent_s: float, expired: list[int]) -> None:
+    registry.register("c/a/0@A", "T")
+    registry.now_s += silent_s
+    registry.register("c/b/0@B", "T", key=2)
+    assert registry.table.expire(now_ns=registry.now_ns) == expired
+    assert ("a" in (registry.brokers("T") or {})) == (not expired)
+
+
+def test_a_touch_keeps_a_broker_alive(registry: Registry) -> None:
+    registry.register("c/a/0@A", "T")
+    registry.now_s += 100
+    registry.table.touch("A", now_ns=registry.now_ns)
+    registry.table.touch("Unknown", now_ns=registry.now_ns)
+    registry.now_s += 100
+    assert registry.table.expire(now_ns=registry.now_ns) == []
+
+
+def test_only_the_connection_of_the_last_registration_counts(registry: Registry) -> None:
+    registry.register("c/a/0@A", "T", key=1)
+    registry.register("c/a/0@A", "T", key=2)
+    assert registry.table.connection_closed(1) == []
+    assert registry.brokers("T") == {"a": {0: "A"}}
+    assert registry.table.connection_closed(2) == ["A"]
+    assert registry.brokers("T") is None
+
+
+def test_the_detached_leave_unless_they_register_again(registry: Registry) -> None:
+    registry.register("c/a/0@A", "T", key=1)
+    registry.register("c/b/0@B", "T", key=2)
+    registry.table.detach(1)
+    registry.table.detach(2)
+    assert registry.brokers("T") == {"a": {0: "A"}, "b": {0: "B"}}
+    registry.register("c/b/0@B", "T", key=3)
+    registry.table.drop_detached()
+    assert registry.brokers("T") == {"b": {0: "B"}}
+
+
+# Asking
+
+
+def test_data_version_of_the_live_only(registry: Registry) -> None:
+    registry.register("c/a/0@A", "T", version=7)
+    assert registry.table.data_version("A") == DataVersion(timestamp=1, counter=7)
+    registry.unregister("c/a/0@A")
+    assert registry.table.data_version("A") is None
+
+
+def test_lists(registry: Registry) -> None:
+    registry.register("c/a/0@A", "T", "U")
+    registry.register("d/b/0@B", "U", "V", key=2)
+    assert registry.table.topics() == ["T", "U", "V"]
+    assert registry.table.topics_by_cluster("c") == ["T", "U"]
+    assert registry.table.topics_by_cluster("nowhere") == []
+    assert registry.table.clusters_and_brokers() == ["c", "d", "a", "b"]
+    assert registry.table.some_address() == "A"
+
+
+# Administration
+
+
+def test_write_permission_until_the_next_changed_registration(registry: Registry) -> None:
+    registry.register("c/a/0@A", "T", "U")
+    registry.register("c/b/0@B", "T", key=2)
+    assert registry.table.wipe_write_permission("a") == 2
+    assert registry.queues("T") == {"a": (4, 4), "b": (4, 6)}
+    registry.register("c/a/0@A", "T", "U", version=1)
+    assert registry.queues("U") == {"a": (4, 4)}
+    registry.register("c/a/0@A", "T", "U", version=2)
+    assert registry.queues("T") == {"a": (4, 6), "b": (4, 6)}
+
+
+def test_adding_write_permission_sets_six(registry: Registry) -> None:
+    registry.register("c/a/0@A", "T")
+    registry.table.wipe_write_permission("a")
+    assert (registry.table.add_write_permission("a"), registry.queues("T")) == (1, {"a": (4, 6)})
+    assert registry.table.add_write_permission("unknown") == 0
+
+
+@pytest.mark.parametrize(
+    ("cluster", "left"),
+    [
+        (None, None),
+        ("c", {"b": {0: "B"}}),
+        ("unknown", {"a": {0: "A"}, "b": {0: "B"}}),
+    ],
+)
+def test_deleting_a_topic(
+    registry: Registry, cluster: str | None, left: dict[str, dict[int, str]] | None
+) -> None:
+    registry.register("c/a/0@A", "T", "U")
+    registry.register("d/b/0@B", "T", key=2)
+    registry.table.delete_topic("T", cluster=cluster)
+    registry.table.delete_topic("Unknown", cluster=cluster)
+    assert registry.brokers("T") == left
+    assert registry.brokers("U") == {"a": {0: "A"}}

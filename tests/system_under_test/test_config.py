@@ -1,0 +1,95 @@
+"""Java .properties files."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from system_under_test.broker.config import BrokerConfig
+from system_under_test.config import (
+    BROKER_PROPERTIES,
+    NAME_SERVER_PROPERTIES,
+    ConfigError,
+    Property,
+    parse_properties,
+    read_settings,
+)
+from system_under_test.name_server.name_server import NameServerConfig
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a=1", {"a": "1"}),
+        ("a = 1 \n\tb:2\nc 3", {"a": "1", "b": "2", "c": "3"}),
+        ("# no=1\n! no=2\n\n  # no=3\na=#1", {"a": "#1"}),
+        ("a=1\r\nb=2\rc=3", {"a": "1", "b": "2", "c": "3"}),
+        ("a=1;\\\n   2;\\\n   3", {"a": "1;2;3"}),
+        ("a=ends with\\\\\nb=2", {"a": "ends with\\", "b": "2"}),
+        ("a=\\u00e9\\t\\=\\x", {"a": "é\t=x"}),
+        ("a\\=b=c\na\\ b=d", {"a=b": "c", "a b": "d"}),
+        ("a\nb=\n=c", {"a": "", "b": "", "": "c"}),
+        ("a=1\na=2", {"a": "2"}),
+        ("a=b=c", {"a": "b=c"}),
+        ("a=goes on\\", {"a": "goes on"}),
+        ("", {}),
+    ],
+)
+def test_the_format(text: str, expected: dict[str, str]) -> None:
+    assert parse_properties(text) == expected
+
+
+def test_a_broker_file() -> None:
+    settings = read_settings(
+        "brokerClusterName = DefaultCluster\n"
+        "brokerName=broker-a\n"
+        "brokerId=0\n"
+        "brokerRole=SYNC_MASTER\n"
+        "flushDiskType=SYNC_FLUSH\n"
+        "namesrvAddr=10.0.0.1:9876; 10.0.0.2:9876\n"
+        "registerNameServerPeriod=30000\n"
+        "autoCreateTopicEnable=FALSE\n"
+        "deleteWhen=04\n",
+        BROKER_PROPERTIES,
+    )
+    assert settings.fields == {
+        "cluster_name": "DefaultCluster",
+        "broker_name": "broker-a",
+        "broker_id": 0,
+        "role": "sync-master",
+        "sync_flush": True,
+        "name_servers": ("10.0.0.1:9876", "10.0.0.2:9876"),
+        "register_period_s": 30.0,
+        "auto_create_topics": False,
+    }
+    assert settings.unknown == ("deleteWhen",)
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("listenPort=70000", "listenPort is '70000', but a number from 0 to 65535 is allowed"),
+        ("listenPort=1e3", "listenPort is '1e3', but a number from 0 to 65535 is allowed"),
+        ("brokerId=-1", "a number from 0 to 9223372036854775807 is allowed"),
+        ("brokerName=", "it must not be empty"),
+        ("traceOn=yes", "traceOn is 'yes', but true and false are allowed"),
+        ("brokerRole=MASTER", "SYNC_MASTER, ASYNC_MASTER, SLAVE are allowed"),
+        ("flushDiskType=sync", "SYNC_FLUSH, ASYNC_FLUSH are allowed"),
+        ("namesrvAddr=a:1;b", "address 'b' is not host:port"),
+        ("slaveTimeout=0", "a number from 1 to 3600000 is allowed"),
+    ],
+)
+def test_a_bad_value_is_refused_with_what_is_allowed(line: str, sentence: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_settings(line, BROKER_PROPERTIES)
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("properties", "config"),
+    [(BROKER_PROPERTIES, BrokerConfig), (NAME_SERVER_PROPERTIES, NameServerConfig)],
+)
+def test_every_property_is_a_field(properties: dict[str, Property], config: type) -> None:
+    fields = {field.name for field in dataclasses.fields(config)}
+    assert [known.field for known in properties.values() if known.field not in fields] == []

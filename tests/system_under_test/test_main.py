@@ -1,0 +1,86 @@
+"""The command line of a node: what it refuses, and one real name server."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from system_under_test.__main__ import make_parser, run
+
+COMMAND = [sys.executable, "-m", "system_under_test"]
+
+
+@pytest.mark.parametrize("arguments", [[], ["broker"], ["name-server"]])
+def test_help_has_an_example(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run([*arguments, "--help"])
+    assert caught.value.code == 0
+    assert (
+        "examples:\n  python -m system_under_test name-server --listen" in capsys.readouterr().out
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "the following arguments are required: broker|name-server"),
+        (["proxy"], "invalid choice: 'proxy'"),
+        (["name-server", "--port", "70000"], "'70000' cannot be used: a number from 0 to 65535"),
+        (["name-server", "--role", "slave"], "unrecognized arguments: --role slave"),
+        (["name-server", "-c", "/no/such/file"], "cannot read /no/such/file: "),
+        (["broker"], "a broker needs a name: --broker-name, or brokerName in the file"),
+        (["broker", "--broker-name", "a", "--flush", "never"], "invalid choice: 'never'"),
+        (["broker", "--broker-name", "a", "--name-server", "ns"], "address 'ns' is not host:port"),
+        (["broker", "--broker-name", "a", "--role", "slave"], "a slave needs an id above 0"),
+        (["broker", "--broker-name", "a", "--broker-id", "1"], "a slave needs an id above 0"),
+    ],
+)
+def test_bad_arguments_are_one_sentence(
+    arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run(arguments)
+    assert caught.value.code == 254
+    [line] = capsys.readouterr().err.splitlines()
+    assert sentence in line
+
+
+def test_options_that_are_not_given_leave_the_file_alone() -> None:
+    options = vars(make_parser().parse_args(["broker", "-c", "file", "--flush", "sync"]))
+    assert options == {"node": "broker", "file": "file", "flush": "sync"}
+
+
+def start_name_server(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*COMMAND, "name-server", "--store", str(folder), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.real
+def test_a_name_server_says_when_it_is_ready_and_stops_on_sigterm(tmp_path: Path) -> None:
+    with start_name_server(tmp_path, "--port", "0") as process:
+        assert process.stdout is not None
+        ready, address = process.stdout.readline().split()
+        host, port = address.split(":")
+        socket.create_connection((host, int(port)), timeout=5).close()
+        process.send_signal(signal.SIGTERM)
+        assert (ready, host, process.wait(timeout=10)) == ("ready", "127.0.0.1", 0)
+
+
+@pytest.mark.real
+def test_a_taken_port_is_one_line_of_the_log(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with start_name_server(tmp_path, "--port", str(taken.getsockname()[1])) as process:
+            _, errors = process.communicate(timeout=10)
+    assert process.returncode == 1
+    assert ("node failed" in errors, "Traceback" in errors) == (True, False)
