@@ -198,9 +198,7 @@ class Broker:
         self._jobs = [
             PeriodicJob(log, "held pulls", HOLD_CHECK_INTERVAL_S, self._pull.check_held),
             PeriodicJob(log, "client scan", CLIENT_SCAN_INTERVAL_S, self.clients.expire),
-            PeriodicJob(
-                log, "queue flush", config.queue_flush_interval_s, self._queue_flusher.wake
-            ),
+            PeriodicJob(log, "queue flush", config.queue_flush_interval_s, self._flush_queues),
         ]
         for job in self._jobs:
             job.start()
@@ -303,6 +301,10 @@ class Broker:
         self._dispatch()
         self._log_flusher.wake()  # for what was put meanwhile
 
+    def _flush_queues(self) -> None:
+        self._dispatch()  # again, if a full disk has postponed it
+        self._queue_flusher.wake()
+
     def _on_queues_flushed(self, task: QueueFlushTask) -> None:
         self.store.finish_queue_flush(task)
         self._log_flusher.wake()  # finds out if the checkpoint could not be written
@@ -317,10 +319,20 @@ class Broker:
 
     def _dispatch(self) -> None:
         """Make messages visible to consumers, and wake the pulls that wait for them."""
-        for entry in self.store.dispatch():
+        for entry in self.store.dispatch(self._visible_end()):
             self._pull.message_arrived(
                 entry.topic, entry.queue_id, entry.queue_offset, entry.tags_code
             )
+
+    def _visible_end(self) -> int:
+        """How far consumers may see: only what one power cut or one lost disk cannot take back.
+
+        A consumer that moves its offset past a message which then vanishes skips the message that gets its offset.
+        """
+        flushed = self.store.flushed_offset
+        if self._config.role is BrokerRole.SYNC_MASTER and self.ha.slave_available(flushed):
+            return min(flushed, self.ha.replicated_offset)
+        return flushed
 
     def _on_failure(self, task: FlushTask | QueueFlushTask, error: OSError) -> None:
         self.store.fail_flush(task, error)

@@ -70,12 +70,14 @@ class HeldPulls:
         """
         due: list[HeldPull] = []
         for key in list(self._by_queue):
-            end = queue_end(*key)
-            due += self._take(
-                key,
-                lambda pull, end=end: now_ns >= pull.deadline_ns or end > pull.header.queue_offset,
-            )
+            due += self._take_due(key, now_ns, queue_end(*key))
         return due
+
+    def _take_due(self, key: QueueKey, now_ns: int, queue_end: int) -> list[HeldPull]:
+        return self._take(
+            key,
+            lambda pull: now_ns >= pull.deadline_ns or queue_end > pull.header.queue_offset,
+        )
 
     def drop_closed(self) -> None:
         """Forget pulls whose client has gone."""

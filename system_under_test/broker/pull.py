@@ -212,10 +212,7 @@ class PullProcessor:
         """
         if code == ResponseCode.PULL_NOT_FOUND:
             return True
-        return self._config.is_slave and result.status in (
-            GetStatus.OFFSET_OVERFLOW_BADLY,
-            GetStatus.NO_MESSAGE_IN_QUEUE,
-        )
+        return self._config.is_slave and result.status in NOT_YET_ON_SLAVES
 
     def _hold(
         self,
@@ -253,6 +250,11 @@ class PullProcessor:
         )
 
 
+NOT_YET_ON_SLAVES = (
+    GetStatus.OFFSET_OVERFLOW_BADLY,
+    GetStatus.NO_MESSAGE_IN_QUEUE,
+    GetStatus.NO_MATCHED_LOGIC_QUEUE,
+)
 FOLLOWED_ON_SLAVES = (
     GetStatus.FOUND,
     GetStatus.NO_MATCHED_MESSAGE,

@@ -75,7 +75,7 @@ class QueueQueries:
         header = SearchOffsetHeader.from_ext(request.ext_fields)
         return answer_offset(
             request,
-            self._store.offset_by_time(header.topic, header.queue_id, header.timestamp),
+            self._store.search_by_time(header.topic, header.queue_id, header.timestamp),
         )
 
     def earliest_store_time(
@@ -83,7 +83,7 @@ class QueueQueries:
     ) -> RemotingCommand:
         """When the first message of a queue was stored, -1 if there is none."""
         header = GetEarliestMessageStoreTimeHeader.from_ext(request.ext_fields)
-        time_ms = self._store.earliest_store_time(header.topic, header.queue_id)
+        time_ms = self._store.earliest_store_time_ms(header.topic, header.queue_id)
         return RemotingCommand.response(
             request, ResponseCode.SUCCESS, None, {"timestamp": str(time_ms)}
         )

@@ -90,11 +90,11 @@ class SendProcessor:
             HeaderError: a header field is missing or malformed.
         """
         try:
-            return self._store_message(connection, request)
+            self._store_message(connection, request)
         except SendRefused as refusal:
-            return RemotingCommand.response(
-                request, refusal.code, str(refusal), dict(self._answer_ext)
-            )
+            ext = dict(self._answer_ext)
+            return RemotingCommand.response(request, refusal.code, str(refusal), ext)
+        return None
 
     def _store_message(self, connection: Connection, request: RemotingCommand) -> None:
         header = self._parse(request)

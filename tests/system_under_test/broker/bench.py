@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import cast
+from typing import Any, cast
 
 from harness.simulation.disk import SimDisk
 from system_under_test.broker.admin import AdminRequests
@@ -189,7 +189,7 @@ class Bench:
             )
 
     def send(
-        self, topic: str = "TopicTest", *, body: bytes = b"hello", **options: object
+        self, topic: str = "TopicTest", *, body: bytes = b"hello", **options: Any
     ) -> RemotingCommand:
         """Send one message (V2 header) and publish it; return the answer."""
         peer = Peer()
@@ -201,7 +201,7 @@ class Bench:
         return peer.take()
 
     def pull(
-        self, topic: str = "TopicTest", *, peer: Peer | None = None, **options: object
+        self, topic: str = "TopicTest", *, peer: Peer | None = None, **options: Any
     ) -> RemotingCommand | None:
         """Pull from queue 0, with the subscription `*` in the request; None if the pull is held."""
         request = RemotingCommand.request(11, pull_ext(topic, **options))

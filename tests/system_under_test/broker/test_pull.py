@@ -1,0 +1,237 @@
+"""The pull path: checks, codes, offsets, tags, and pulls that are held."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from system_under_test.broker.topics import PERM_WRITE, make_topic
+from system_under_test.protocol.bodies import (
+    ConsumerData,
+    HeartbeatData,
+    SubscriptionData,
+    SubscriptionGroupConfig,
+)
+from system_under_test.protocol.codes import ResponseCode
+from system_under_test.protocol.message import decode_records
+from tests.system_under_test.broker.bench import Bench, Peer
+
+COMMIT, SUSPEND, SUBSCRIPTION = 1, 2, 4
+
+
+def register(
+    bench: Bench, *, expression: str = "*", version: int = 10, model: str = "CLUSTERING"
+) -> None:
+    """A heartbeat of group "consumers" that subscribes TopicTest."""
+    subscription = SubscriptionData(topic="TopicTest", sub_string=expression, sub_version=version)
+    consumer = ConsumerData(
+        group_name="consumers", message_model=model, subscriptions=[subscription]
+    )
+    bench.clients.heartbeat(
+        Peer().connection,
+        HeartbeatData(client_id="c1", consumers=[consumer]),
+        language=0,
+        version=409,
+    )
+
+
+@pytest.mark.parametrize(
+    ("sent", "offset", "code", "remark", "next_offset"),
+    [
+        (3, 0, 0, "FOUND", 3),
+        (3, 2, 0, "FOUND", 3),
+        (3, 3, 19, "OFFSET_OVERFLOW_ONE", 3),
+        (3, 4, 21, "OFFSET_OVERFLOW_BADLY", 3),
+        (0, 0, 19, "NO_MATCHED_LOGIC_QUEUE", 0),
+        (0, 5, 21, "NO_MATCHED_LOGIC_QUEUE", 0),
+    ],
+)
+def test_codes_and_offsets(
+    bench: Bench, sent: int, offset: int, code: int, remark: str, next_offset: int
+) -> None:
+    bench.topics.put(make_topic("TopicTest", 4))
+    for _ in range(sent):
+        bench.send()
+    answer = bench.pull(offset=offset)
+    assert answer is not None
+    assert (answer.code, answer.remark) == (code, remark)
+    assert answer.ext_fields == {
+        "suggestWhichBrokerId": "0",
+        "nextBeginOffset": str(next_offset),
+        "minOffset": "0",
+        "maxOffset": str(sent),
+    }
+    assert len(decode_records(answer.body)) == (next_offset - offset if code == 0 else 0)
+
+
+def test_tags_are_compared_by_hash(bench: Bench) -> None:
+    for tag in ("a", "b", "c", "a"):
+        bench.send(body=tag.encode(), properties={"TAGS": tag})
+    bench.send(body=b"untagged")
+    answer = bench.pull(subscription=" a || c ")
+    assert answer is not None
+    assert [message.body for message in decode_records(answer.body)] == [b"a", b"c", b"a"]
+    nothing = bench.pull(subscription="zzz", offset=1)
+    assert nothing is not None
+    assert (nothing.code, nothing.ext_fields["nextBeginOffset"]) == (20, "5")
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"topic": "Unknown"}, 17),
+        ({"topic": "WriteOnly"}, 16),
+        ({"queue_id": 4}, 1),
+        ({"queue_id": -1}, 1),
+        ({"expression_type": "SQL92", "subscription": "a > 1"}, 1),
+        ({"subscription": "||"}, 23),
+        ({"group": "disabled"}, 16),
+        ({"sys_flag": 0}, 24),
+    ],
+)
+def test_refusals(bench: Bench, options: dict[str, Any], code: int) -> None:
+    bench.send()
+    bench.topics.put(make_topic("WriteOnly", 4, PERM_WRITE))
+    bench.groups.put(SubscriptionGroupConfig(group_name="disabled", consume_enable=False))
+    topic = str(options.pop("topic", "TopicTest"))
+    answer = bench.pull(topic, **options)
+    assert answer is not None
+    assert answer.code == code
+    assert answer.remark
+
+
+def test_unknown_group_that_may_not_be_created(bench: Bench) -> None:
+    bench.send()
+    bench.groups._auto_create = False
+    answer = bench.pull()
+    assert answer is not None
+    assert answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+
+
+def test_subscription_of_the_heartbeat(bench: Bench) -> None:
+    for tag in ("a", "b"):
+        bench.send(body=tag.encode(), properties={"TAGS": tag})
+    register(bench, expression="b")
+    answer = bench.pull(sys_flag=0, sub_version=10)
+    assert answer is not None
+    assert [message.body for message in decode_records(answer.body)] == [b"b"]
+
+
+def test_newer_subscription_than_the_broker_knows(bench: Bench) -> None:
+    bench.send()
+    register(bench, version=10)
+    answer = bench.pull(sys_flag=0, sub_version=11)
+    assert answer is not None
+    assert answer.code == ResponseCode.SUBSCRIPTION_NOT_LATEST
+
+
+def test_topic_that_the_group_does_not_subscribe(bench: Bench) -> None:
+    bench.send("Other")
+    register(bench)
+    answer = bench.pull("Other", sys_flag=0)
+    assert answer is not None
+    assert answer.code == ResponseCode.SUBSCRIPTION_NOT_EXIST
+
+
+def test_broadcast_that_the_group_forbids(bench: Bench) -> None:
+    bench.send()
+    bench.groups.put(
+        SubscriptionGroupConfig(group_name="consumers", consume_broadcast_enable=False)
+    )
+    register(bench, model="BROADCASTING")
+    answer = bench.pull(sys_flag=0)
+    assert answer is not None
+    assert answer.code == ResponseCode.NO_PERMISSION
+
+
+# Committing offsets
+
+
+def test_commit_flag(bench: Bench) -> None:
+    bench.send()
+    bench.pull(sys_flag=SUBSCRIPTION, commit_offset=1)
+    assert bench.offsets.query("consumers", "TopicTest", 0) is None
+    bench.pull(sys_flag=SUBSCRIPTION | COMMIT, commit_offset=1)
+    assert bench.offsets.query("consumers", "TopicTest", 0) == 1
+
+
+def test_held_pull_commits_once(bench: Bench) -> None:
+    bench.topics.put(make_topic("TopicTest", 4))
+    assert bench.pull(sys_flag=SUBSCRIPTION | SUSPEND | COMMIT, commit_offset=5) is None
+    assert bench.offsets.query("consumers", "TopicTest", 0) == 5
+    bench.offsets.commit("consumers", "TopicTest", 0, 9)
+    bench.send()
+    assert bench.offsets.query("consumers", "TopicTest", 0) == 9
+
+
+def test_refused_pull_and_slave_commit_nothing(bench: Bench, slave_bench: Bench) -> None:
+    bench.pull("Unknown", sys_flag=SUBSCRIPTION | COMMIT, commit_offset=5)
+    assert not bench.offsets.changed
+    slave_bench.topics.put(make_topic("TopicTest", 4))
+    slave_bench.pull(sys_flag=SUBSCRIPTION | COMMIT, commit_offset=5)
+    assert not slave_bench.offsets.changed
+
+
+# Holding
+
+
+def test_held_pull_is_woken_by_the_next_message(bench: Bench) -> None:
+    bench.send()
+    peer = Peer()
+    assert bench.pull(offset=1, sys_flag=SUBSCRIPTION | SUSPEND, peer=peer) is None
+    bench.send(queue_id=1)
+    assert peer.sent == []
+    bench.send()
+    answer = peer.take()
+    assert (answer.code, answer.ext_fields["nextBeginOffset"]) == (0, "2")
+    assert len(bench.held) == 0
+
+
+def test_held_pull_is_not_woken_by_another_tag_but_moves_on_at_the_check(bench: Bench) -> None:
+    bench.topics.put(make_topic("TopicTest", 4))
+    peer = Peer()
+    bench.pull(subscription="a", sys_flag=SUBSCRIPTION | SUSPEND, peer=peer)
+    bench.send(properties={"TAGS": "b"})
+    assert peer.sent == []
+    bench.pull_processor.check_held()
+    answer = peer.take()
+    assert (answer.code, answer.ext_fields["nextBeginOffset"]) == (20, "1")
+
+
+def test_held_pull_ends_with_its_hold_time(bench: Bench) -> None:
+    bench.topics.put(make_topic("TopicTest", 4))
+    peer = Peer()
+    bench.pull(sys_flag=SUBSCRIPTION | SUSPEND, peer=peer, hold_ms=15_000)
+    bench.clock.move(14.9)
+    bench.pull_processor.check_held()
+    assert peer.sent == []
+    bench.clock.move(0.1)
+    bench.pull_processor.check_held()
+    assert peer.take().code == ResponseCode.PULL_NOT_FOUND
+
+
+def test_held_pull_of_a_closed_connection_is_forgotten(bench: Bench) -> None:
+    bench.topics.put(make_topic("TopicTest", 4))
+    peer = Peer()
+    bench.pull(sys_flag=SUBSCRIPTION | SUSPEND, peer=peer)
+    peer.close()
+    bench.pull_processor.check_held()
+    assert len(bench.held) == 0
+
+
+def test_wrong_offset_is_never_held_on_a_master(bench: Bench) -> None:
+    bench.send()
+    answer = bench.pull(offset=9, sys_flag=SUBSCRIPTION | SUSPEND)
+    assert answer is not None
+    assert answer.code == ResponseCode.PULL_OFFSET_MOVED
+
+
+def test_slave_that_lags_holds_and_never_corrects_an_offset(slave_bench: Bench) -> None:
+    slave_bench.topics.put(make_topic("TopicTest", 4))
+    peer = Peer()
+    assert slave_bench.pull(offset=9, sys_flag=SUBSCRIPTION | SUSPEND, peer=peer) is None
+    slave_bench.clock.move(15)
+    slave_bench.pull_processor.check_held()
+    answer = peer.take()
+    assert (answer.code, answer.ext_fields["nextBeginOffset"]) == (20, "9")

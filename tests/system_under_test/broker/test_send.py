@@ -1,0 +1,186 @@
+"""The send path: order of checks, what is stored, what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from system_under_test.broker.config import BrokerRole
+from system_under_test.broker.topics import make_topic
+from system_under_test.protocol.bodies import SubscriptionGroupConfig
+from system_under_test.protocol.codes import ResponseCode
+from system_under_test.protocol.command import ONEWAY_FLAG, RemotingCommand
+from system_under_test.protocol.headers import HeaderError
+from system_under_test.protocol.message import decode_record
+from tests.system_under_test.broker.bench import Bench, Peer, send_ext
+
+V1_NAMES = {
+    "a": "producerGroup",
+    "b": "topic",
+    "c": "defaultTopic",
+    "d": "defaultTopicQueueNums",
+    "e": "queueId",
+    "f": "sysFlag",
+    "g": "bornTimestamp",
+    "h": "flag",
+    "i": "properties",
+}
+
+
+def test_answer_carries_the_position(bench: Bench) -> None:
+    bench.send(queue_id=3)
+    answer = bench.send(queue_id=3)
+    assert answer.code == ResponseCode.SUCCESS
+    assert answer.remark is None
+    assert answer.ext_fields["queueId"] == "3"
+    assert answer.ext_fields["queueOffset"] == "1"
+    assert (answer.ext_fields["MSG_REGION"], answer.ext_fields["TRACE_ON"]) == (
+        "DefaultRegion",
+        "true",
+    )
+    assert len(answer.ext_fields["msgId"]) == 32
+
+
+def test_stored_message(bench: Bench) -> None:
+    answer = bench.send(queue_id=1, properties={"KEYS": "k", "WAIT": "true"}, h=7)
+    record = bench.store.look_up(int(answer.ext_fields["msgId"][16:], 16))
+    assert record is not None
+    message = decode_record(record, check_crc=True)
+    assert (message.topic, message.body, message.queue_id, message.flag) == (
+        "TopicTest",
+        b"hello",
+        1,
+        7,
+    )
+    assert message.properties == {"KEYS": "k", "CLUSTER": "DefaultCluster"}
+    assert message.born_host == ("10.0.0.9", 40_001)
+    assert message.store_host == ("10.0.0.1", 10911)
+    assert message.born_timestamp_ms == 1_600_000_000_000
+
+
+def test_code_10_with_long_names(bench: Bench) -> None:
+    ext = {V1_NAMES[name]: value for name, value in send_ext("TopicTest").items()}
+    peer = Peer()
+    request = RemotingCommand.request(10, ext, b"hello")
+    assert bench.send_processor.handle(peer.connection, request) is None
+    bench.publish()
+    assert peer.take().code == ResponseCode.SUCCESS
+
+
+@pytest.mark.parametrize(
+    ("wait", "waits"), [({}, True), ({"WAIT": "true"}, True), ({"WAIT": "false"}, False)]
+)
+def test_wait_property_decides_who_waits(bench: Bench, wait: dict[str, str], waits: bool) -> None:
+    request = RemotingCommand.request(310, send_ext("TopicTest", properties=wait), b"x")
+    bench.send_processor.handle(Peer().connection, request)
+    ((end_offset, _, waited),) = bench.waiting
+    assert end_offset == bench.store.end_offset
+    assert waited is waits
+
+
+def test_oneway_send_is_stored_and_not_answered(bench: Bench) -> None:
+    peer = Peer()
+    request = RemotingCommand.request(310, send_ext("TopicTest"), b"x")
+    request.flag |= ONEWAY_FLAG
+    bench.send_processor.handle(peer.connection, request)
+    bench.publish()
+    assert peer.sent == []
+    assert bench.store.queue_bounds("TopicTest", 0) == (0, 1)
+
+
+@pytest.mark.parametrize(("code", "position"), [(10, True), (11, True), (12, True), (0, True)])
+def test_weaker_answers_carry_the_position_too(bench: Bench, code: int, position: bool) -> None:
+    peer = Peer()
+    bench.send_processor.handle(
+        peer.connection, RemotingCommand.request(310, send_ext("TopicTest"), b"x")
+    )
+    ((_, answer, _),) = bench.waiting
+    answer(ResponseCode(code))
+    sent = peer.take()
+    assert sent.code == code
+    assert ("queueOffset" in sent.ext_fields) is position
+
+
+@pytest.mark.parametrize(
+    ("topic", "options", "code", "remark"),
+    [
+        ("SCHEDULE_TOPIC_XXXX", {}, 16, "is forbidden"),
+        ("RMQ_SYS_TRANS_OP_HALF_TOPIC", {}, 16, "is forbidden"),
+        ("bad topic", {}, 1, "illegal characters"),
+        ("x" * 128, {}, 1, "longer than"),
+        ("Unknown", {"default_topic": "NoSuchTemplate"}, 17, "topic[Unknown] not exist"),
+        ("Unknown", {"default_topic": "SELF_TEST_TOPIC"}, 17, "topic[Unknown] not exist"),
+        ("TopicTest", {"queue_id": 4}, 1, "queueId[4] is illegal"),
+        ("TopicTest", {"m": "true"}, 13, "batch"),
+        ("TopicTest", {"properties": {"DELAY": "3"}}, 13, "delayed"),
+        ("TopicTest", {"properties": {"TRAN_MSG": "true"}}, 13, "transactional"),
+        ("TopicTest", {"sys_flag": 4}, 13, "transactional"),
+        ("%RETRY%g", {"j": 16}, 13, "dead-lettering"),
+        ("%RETRY%g", {"j": 3, "l": 3}, 13, "dead-lettering"),
+        ("TopicTest", {"body": bytes(5 << 20)}, 13, ""),
+    ],
+)
+def test_refusals(
+    bench: Bench, topic: str, options: dict[str, Any], code: int, remark: str
+) -> None:
+    answer = bench.send(topic, **options)
+    assert answer.code == code
+    assert remark in (answer.remark or "")
+    assert answer.ext_fields["MSG_REGION"] == "DefaultRegion"
+    assert bench.store.end_offset == 0
+    assert not bench.waiting
+
+
+def test_malformed_header_is_an_error_of_the_peer(bench: Bench) -> None:
+    with pytest.raises(HeaderError, match="e"):
+        bench.send(e="first")
+
+
+def test_nothing_is_stored_before_the_broker_is_ready(bench: Bench) -> None:
+    bench.is_ready = False
+    assert bench.send().code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert bench.store.end_offset == 0
+
+
+def test_full_disk_is_14_and_ends_by_itself(bench: Bench) -> None:
+    bench.send()
+    bench.disk.fill()
+    codes = [bench.send(body=bytes(100_000)).code for _ in range(20)]
+    assert codes[-1] == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert bench.refusals == codes.count(14)
+    bench.disk.free()
+    assert bench.send(body=bytes(100_000)).code == ResponseCode.SUCCESS
+
+
+def test_unknown_group_of_a_retry_topic(bench: Bench) -> None:
+    bench.groups._auto_create = False
+    assert bench.send("%RETRY%nobody").code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+
+
+def test_retry_below_the_limit_is_stored(bench: Bench) -> None:
+    bench.groups.put(SubscriptionGroupConfig(group_name="g", retry_max_times=2))
+    assert bench.send("%RETRY%g", j=1).code == ResponseCode.SUCCESS
+    assert bench.send("%RETRY%g", j=2).code == ResponseCode.MESSAGE_ILLEGAL
+
+
+def test_negative_queue_id_is_drawn_among_the_write_queues(bench: Bench) -> None:
+    drawn = {bench.send(queue_id=-1).ext_fields["queueId"] for _ in range(100)}
+    assert drawn == {"0", "1", "2", "3"}
+
+
+@pytest.mark.parametrize(("asked", "created"), [(4, 4), (16, 8), (0, 0)])
+def test_topic_is_created_after_its_template(asked: int, created: int) -> None:
+    bench = Bench(BrokerRole.ASYNC_MASTER)
+    bench.send("New", default_queues=asked)
+    topic = bench.topics.get("New")
+    assert topic is not None
+    assert (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (created, created, 6)
+    assert bench.topic_changes == 1
+
+
+def test_topic_with_other_queue_numbers_takes_the_larger(bench: Bench) -> None:
+    topic = make_topic("Shrunk", 2)
+    bench.topics.put(topic)
+    assert bench.send("Shrunk", queue_id=1).code == ResponseCode.SUCCESS
+    assert bench.send("Shrunk", queue_id=2).code == ResponseCode.SYSTEM_ERROR
