@@ -272,7 +272,9 @@ def send_result(
         status=status,
         message_id=message.properties[UNIQUE_KEY],
         offset_message_id=header.msg_id,
-        queue=queue._replace(queue_id=header.queue_id),
+        queue=MessageQueue(
+            topic=queue.topic, broker_name=queue.broker_name, queue_id=header.queue_id
+        ),
         queue_offset=header.queue_offset,
         attempts=progress.attempts,
     )
