@@ -73,7 +73,8 @@ class Appender:
 
         Raises:
             MessageIllegal: nothing was stored, and never will be.
-            OSError: ENOSPC while space was reserved, and nothing has changed; or `CommitLog.append` failed.
+            NoSpace: nothing was stored; it may work later.
+            OSError: a file operation failed; nobody knows what was stored.
         """
         record, queue = self._prepare(message)
         size = len(record)

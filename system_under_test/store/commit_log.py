@@ -56,7 +56,7 @@ class CommitLog:
     def reserve(self, size: int) -> int:
         """Return where a record of `size` bytes will start; the file for it exists then.
 
-        Raises OSError when the next file cannot be made; the log is as before.
+        Raises NoSpace when the next file cannot be made, and the log is as before; OSError.
         """
         end = self.end_offset
         if end >= self.files.end_of_files:
@@ -91,7 +91,7 @@ class CommitLog:
     def append_raw(self, data: bytes | bytearray | memoryview) -> None:
         """Append bytes of another replica's log at the end, through file ends.
 
-        Raises OSError: ENOSPC leaves the log as before, after anything else the store must stop.
+        Raises NoSpace, and the log is as before; OSError.
         """
         self.write_out()
         end = self.end_offset + len(data)

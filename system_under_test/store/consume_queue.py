@@ -56,11 +56,11 @@ class ConsumeQueue:
         self.dirty_from: int | None = None  # first byte not known to be durable
 
     def reserve(self) -> None:
-        """Make the file for the next put's entry. Raises OSError; the queue is as before."""
+        """Make the file for the next put's entry. Raises NoSpace, OSError."""
         self.reserve_up_to(self.next_offset + 1)
 
     def reserve_up_to(self, offset: int) -> None:
-        """Make the files for all entries below `offset`."""
+        """Make the files for all entries below `offset`. Raises NoSpace, OSError."""
         needed = offset * ENTRY_SIZE
         if needed > self.files.end_of_files and not self.files.files:
             self._create_first_file()
@@ -111,7 +111,7 @@ class ConsumeQueue:
         return data == entries
 
     def append(self, entries: bytes | bytearray) -> None:
-        """Append packed entries. Raises OSError; nothing counts as appended then."""
+        """Append packed entries. Raises NoSpace, OSError; nothing counts as appended then."""
         count = len(entries) // ENTRY_SIZE
         self.reserve_up_to(self.max_offset + count)
         position = self.max_offset * ENTRY_SIZE

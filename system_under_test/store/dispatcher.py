@@ -74,7 +74,10 @@ class Dispatcher:
     def dispatch(self, durable_offset: int) -> list[Dispatched]:
         """Append the entries of all records that end at or before `durable_offset`; return those messages.
 
-        Raises OSError when an entry cannot be written (ENOSPC: nothing was), StoreError when one is missing.
+        Raises:
+            NoSpace: nothing was appended; the records go on waiting.
+            StoreError: a queue would get a hole.
+            OSError: an entry could not be written.
         """
         waiting = self._waiting
         count = 0

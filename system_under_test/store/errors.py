@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["RecordInvalid", "StoreError", "StoreLocked"]
+__all__ = ["NoSpace", "RecordInvalid", "StoreError", "StoreLocked"]
 
 
 class StoreError(Exception):
@@ -11,6 +11,10 @@ class StoreError(Exception):
 
 class StoreLocked(StoreError):
     """Another process holds the store's lock."""
+
+
+class NoSpace(StoreError):
+    """The disk is full: a file could not be made, and nothing has changed. It may work later."""
 
 
 class RecordInvalid(StoreError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from system_under_test.env import Storage
+from system_under_test.env import File, Storage
 from system_under_test.store.checkpoint import Checkpoint
 from system_under_test.store.mapped_file import MappedFile
 
@@ -23,31 +23,32 @@ class SyncPlan:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        self._files: list[MappedFile] = []
-        self._new_files: list[MappedFile] = []
+        self._files: list[
+            File
+        ] = []  # open files: run() must not touch what the store goes on using
+        self._new_files: list[tuple[MappedFile, File]] = []
         self._folders: dict[str, None] = {}
 
     def add(self, files: Iterable[MappedFile], entry_folders: Sequence[str]) -> None:
         """Sync `files`; if one of them is new, sync `entry_folders` (deepest first), too."""
         for mapped_file in files:
-            mapped_file.file  # noqa: B018  opened here: run() must not change what the store shares
             if mapped_file.is_new:
-                self._new_files.append(mapped_file)
+                self._new_files.append((mapped_file, mapped_file.file))
                 self._folders.update(dict.fromkeys(entry_folders))
             else:
-                self._files.append(mapped_file)
+                self._files.append(mapped_file.file)
 
     def run(self) -> None:
-        for mapped_file in self._files:
-            mapped_file.file.fdatasync()
-        for mapped_file in self._new_files:
-            mapped_file.file.fsync()
+        for file in self._files:
+            file.fdatasync()
+        for _, file in self._new_files:
+            file.fsync()
         for folder in self._folders:
             self._storage.fsync_dir(folder)
 
     def finish(self) -> None:
         """What was new is durable now."""
-        for mapped_file in self._new_files:
+        for mapped_file, _ in self._new_files:
             mapped_file.is_new = False
 
 

@@ -8,8 +8,10 @@ and a wrong size anywhere else is damage that must not be papered over.
 
 from __future__ import annotations
 
+import errno
+
 from system_under_test.env import File, Storage
-from system_under_test.store.errors import StoreError
+from system_under_test.store.errors import NoSpace, StoreError
 
 __all__ = ["MappedFile", "MappedFileQueue"]
 
@@ -37,7 +39,7 @@ class MappedFile:
         return self._file
 
     def create(self, size: int) -> None:
-        """Make the file with `size` reserved bytes of zeros. On OSError nothing of it is left."""
+        """Make the file with `size` reserved bytes of zeros. On OSError no part of it is left."""
         self._file = self._storage.open(self.path, create=True)
         self.is_new = True
         try:
@@ -135,13 +137,23 @@ class MappedFileQueue:
         return self.files[(offset - self.files[0].base) // self.file_size]
 
     def create_next(self, base: int) -> None:
-        """Append the file that begins at `base`. On OSError the sequence is as before."""
+        """Append the file that begins at `base`.
+
+        Raises:
+            NoSpace: the sequence is as before.
+            OSError: a file operation failed.
+        """
         assert not self.files or base == self.end_of_files
         self.sync_new_files()
-        if not self.files:
-            self._storage.makedirs(self.folder)
         mapped_file = MappedFile(self._storage, self.folder, base)
-        mapped_file.create(self.file_size)
+        try:
+            if not self.files:
+                self._storage.makedirs(self.folder)
+            mapped_file.create(self.file_size)
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise NoSpace(f"no space for {mapped_file.path}: {error}") from error
+            raise
         self.files.append(mapped_file)
 
     def sync_new_files(self) -> None:
@@ -206,9 +218,11 @@ class MappedFileQueue:
 
     def is_blank_from(self, offset: int) -> bool:
         """Whether every byte from `offset` to the end of the files is zero and the last file has its full size."""
-        if self.files and self.files[-1].file.size() < self.file_size:
-            return False
-        return self.end_of_content(offset) == offset
+        return self.has_full_size() and self.end_of_content(offset) == offset
+
+    def has_full_size(self) -> bool:
+        """Whether the last file is not short."""
+        return not self.files or self.files[-1].file.size() == self.file_size
 
     def end_of_content(self, offset: int) -> int:
         """Where the last byte other than zero at or after `offset` ends; `offset` if there is none."""

@@ -12,8 +12,6 @@ broker must exit, and the next start finds out by recovery.
 
 from __future__ import annotations
 
-import errno
-
 from system_under_test.env import Clock, File, Log, Storage
 from system_under_test.protocol.message import Message
 from system_under_test.store.appending import Appender, MessageIllegal
@@ -22,7 +20,7 @@ from system_under_test.store.commit_log import CommitLog
 from system_under_test.store.config import StoreConfig
 from system_under_test.store.consume_queue import ConsumeQueue
 from system_under_test.store.dispatcher import Dispatcher
-from system_under_test.store.errors import RecordInvalid, StoreError, StoreLocked
+from system_under_test.store.errors import NoSpace, RecordInvalid, StoreError, StoreLocked
 from system_under_test.store.flush import FlushTask, QueueFlushTask, SyncPlan
 from system_under_test.store.folders import make_durable_folder, parent_folder
 from system_under_test.store.metadata_file import MetadataFile
@@ -46,6 +44,7 @@ __all__ = [
     "GetStatus",
     "MessageStore",
     "MetadataFile",
+    "NoSpace",
     "PutResult",
     "PutStatus",
     "QueueFlushTask",
@@ -80,7 +79,7 @@ class MessageStore:
         self._lock_file: File | None = None
         self._epoch = 0  # counts truncations: a flush begun before one proves nothing after it
         self._failure: OSError | None = None
-        self._no_space: OSError | None = None
+        self._no_space: NoSpace | None = None
 
     # --- open and close --------------------------------------------------------------------------------------------
 
@@ -226,7 +225,7 @@ class MessageStore:
         """Why `writable` is False; empty while it is True."""
         if self._failure is not None:
             return f"a write or flush failed: {self._failure}"
-        return "" if self._no_space is None else f"no space left: {self._no_space}"
+        return "" if self._no_space is None else str(self._no_space)
 
     def _failed(self, error: OSError) -> None:
         if self._failure is None:
@@ -245,21 +244,17 @@ class MessageStore:
             result = self._appender.append(message)
         except MessageIllegal as error:
             return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=str(error))
+        except NoSpace as error:
+            self._no_space = error
+            return self._refusal(error)
         except OSError as error:
-            self._note_error(error)
+            self._failed(error)
             return self._refusal(error)
         self._no_space = None
         return result
 
-    def _note_error(self, error: OSError) -> None:
-        """A full disk refuses new files until there is space; anything else is a failure."""
-        if error.errno == errno.ENOSPC:
-            self._no_space = error
-        else:
-            self._failed(error)
-
     @staticmethod
-    def _refusal(error: OSError) -> PutResult:
+    def _refusal(error: OSError | NoSpace) -> PutResult:
         return PutResult(
             PutStatus.SERVICE_NOT_AVAILABLE, reason=f"the store is not writable: {error}"
         )
@@ -287,12 +282,16 @@ class MessageStore:
         """Like `begin_flush`, but a task of it may be in flight: files that were cut away stay open for that."""
         log = self._commit_log
         self.write_out()
-        plan = SyncPlan(self._storage)
-        if self._failure is None:
-            if log.flushed_offset == log.end_offset:
-                return None
-            plan.add(log.files.touched(log.flushed_offset, log.end_offset), log.files.entry_folders)
+        if self._failure is None and log.flushed_offset == log.end_offset:
+            return None
+        plan = SyncPlan(self._storage) if self._failure else self._log_sync_plan()
         return FlushTask(plan, end_offset=log.end_offset, epoch=self._epoch, failure=self._failure)
+
+    def _log_sync_plan(self) -> SyncPlan:
+        log = self._commit_log
+        plan = SyncPlan(self._storage)
+        plan.add(log.files.touched(log.flushed_offset, log.end_offset), log.files.entry_folders)
+        return plan
 
     def finish_flush(self, task: FlushTask) -> int:
         """Count what `task` has made durable; return `flushed_offset`. Call after `run` has returned."""
@@ -336,18 +335,21 @@ class MessageStore:
 
     # --- dispatch --------------------------------------------------------------------------------------------------
 
-    def dispatch(self) -> list[Dispatched]:
-        """Make durable messages visible in their queues; return them in log order.
+    def dispatch(self, up_to: int | None = None) -> list[Dispatched]:
+        """Make durable messages visible in their queues, those that end beyond `up_to` later; return them in log order.
 
         A full disk postpones it (`writable` turns False). Raises StoreError if a queue would get a hole.
         """
         if self._failure is not None:
             return []
         try:
-            return self._dispatcher.dispatch(self._commit_log.flushed_offset)
+            end = self._commit_log.flushed_offset
+            return self._dispatcher.dispatch(end if up_to is None else min(end, up_to))
+        except NoSpace as error:
+            self._no_space = error
         except OSError as error:
-            self._note_error(error)
-            return []
+            self._failed(error)
+        return []
 
     # --- read ------------------------------------------------------------------------------------------------------
 
@@ -386,15 +388,15 @@ class MessageStore:
         self._scanner.scan(record, physical_offset, found.append)
         return record if found and found[0].size == len(record) else None
 
-    def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
+    def search_by_time(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
         """The queue offset of the message stored closest to `timestamp_ms`; 0 if there is none."""
         queue = self._queues.get(topic, queue_id)
-        return 0 if queue is None else self._reader.offset_by_time(queue, timestamp_ms)
+        return 0 if queue is None else self._reader.search_by_time(queue, timestamp_ms)
 
-    def earliest_store_time(self, topic: str, queue_id: int) -> int:
+    def earliest_store_time_ms(self, topic: str, queue_id: int) -> int:
         """When the first message of the queue was stored, in milliseconds; -1 if there is none."""
         queue = self._queues.get(topic, queue_id)
-        return -1 if queue is None else self._reader.store_time(queue, queue.min_offset)
+        return -1 if queue is None else self._reader.store_time_ms(queue, queue.min_offset)
 
     # --- replication -----------------------------------------------------------------------------------------------
 
@@ -408,7 +410,8 @@ class MessageStore:
 
         Raises:
             RecordInvalid: `offset` is not the end, or the bytes are not sound records; nothing was appended.
-            OSError: ENOSPC, and nothing was appended; or the write failed, and the store has stopped.
+            NoSpace: nothing was appended; it may work later.
+            OSError: the write failed, and the store has stopped.
             StoreError: the store has stopped.
         """
         if self._failure is not None:
@@ -417,8 +420,11 @@ class MessageStore:
         records, partial = self._raw_tail.check(offset, data)
         try:
             self._commit_log.append_raw(data)
+        except NoSpace as error:
+            self._no_space = error
+            raise
         except OSError as error:
-            self._note_error(error)
+            self._failed(error)
             raise
         self._raw_tail.partial = partial
         for record in records:
@@ -491,7 +497,14 @@ class MessageStore:
                 self._dispatcher.touch(queue)
         self._dispatcher.restore_next_offsets()
         self._commit_log.cut(offset)
-        self._flush_log()
+        self._sync_log()
+
+    def _sync_log(self) -> None:
+        """Flush at once. A flush in flight goes on beside it; its files stay open, its result does not count."""
+        plan = self._log_sync_plan()
+        plan.run()
+        plan.finish()
+        self._commit_log.flushed_offset = self._commit_log.end_offset
 
     def _time_not_after(self, offset: int) -> int:
         """A store time that is not later than that of the last record before `offset`: its file's first one."""

@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from system_under_test.env import Storage
-from system_under_test.protocol import json_dialect
+from system_under_test.protocol.json_dialect import loads
 from system_under_test.store.errors import StoreError
 from system_under_test.store.folders import make_durable_folder, parent_folder
 
@@ -50,7 +50,7 @@ class MetadataFile:
             text = file.pread(file.size(), 0).decode()
         finally:
             file.close()
-        value = json_dialect.loads(text)
+        value = loads(text)
         if not isinstance(value, dict):
             raise ValueError(f"holds a {type(value).__name__}; a JSON object is needed")  # noqa: TRY004
         return value

@@ -132,14 +132,14 @@ class QueueReader:
 
     # --- by time ---------------------------------------------------------------------------------------------------
 
-    def offset_by_time(self, queue: ConsumeQueue, timestamp_ms: int) -> int:
+    def search_by_time(self, queue: ConsumeQueue, timestamp_ms: int) -> int:
         """The queue offset stored closest to `timestamp_ms`: ties go to the earlier, after the last one to the last."""
         low, high = queue.min_offset, queue.max_offset
         if low >= high:
             return 0
         while low < high:
             middle = (low + high) // 2
-            if self.store_time(queue, middle) < timestamp_ms:
+            if self.store_time_ms(queue, middle) < timestamp_ms:
                 low = middle + 1
             else:
                 high = middle
@@ -147,11 +147,11 @@ class QueueReader:
             return low - 1
         if low == queue.min_offset:
             return low
-        after = self.store_time(queue, low) - timestamp_ms
-        before = timestamp_ms - self.store_time(queue, low - 1)
+        after = self.store_time_ms(queue, low) - timestamp_ms
+        before = timestamp_ms - self.store_time_ms(queue, low - 1)
         return low - 1 if after > 0 and before <= after else low
 
-    def store_time(self, queue: ConsumeQueue, offset: int) -> int:
+    def store_time_ms(self, queue: ConsumeQueue, offset: int) -> int:
         """When message `offset` was stored, in milliseconds; -1 if there is no such message."""
         entries = queue.read(offset, 1)
         if not entries:

@@ -45,7 +45,7 @@ _TAGS = b"\x02TAGS\x01"
 SCHEDULE_TOPIC = b"SCHEDULE_TOPIC_XXXX"
 _DELAY = b"\x02DELAY\x01"
 _SECOND, _MINUTE, _HOUR = 1_000, 60_000, 3_600_000
-DELAY_LEVELS_MS = (
+DELAY_LEVELS_MS: tuple[int, ...] = (
     *(1 * _SECOND, 5 * _SECOND, 10 * _SECOND, 30 * _SECOND),
     *(minutes * _MINUTE for minutes in (*range(1, 11), 20, 30)),
     *(1 * _HOUR, 2 * _HOUR),

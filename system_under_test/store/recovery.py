@@ -129,10 +129,14 @@ class Recovery:
             self._log.warning("consume queues are incomplete, rebuilding all", start=walk.start)
             walk = self._walk(first)
         self.last_timestamp_ms = walk.last_ms
-        cut_bytes = self._commit_log.files.end_of_content(walk.end) - walk.end
+        files = self._commit_log.files
+        cut_bytes = files.end_of_content(walk.end) - walk.end
+        is_intact = clean and cut_bytes == 0 and files.has_full_size()
         # Before the log: what is appended after the cut may be older than what the checkpoint vouches for.
         self._checkpoint.lower_to(walk.last_ms)
-        self._recover_log(walk, clean=clean)
+        self._commit_log.begin_at(walk.end)
+        if not is_intact:
+            self._repair_log(walk)
         for queue in self._all_queues(walk):
             self._recover_queue(queue, walk, clean=clean)
         return RecoveryReport(
@@ -188,11 +192,8 @@ class Recovery:
 
     # --- the log ---------------------------------------------------------------------------------------------------
 
-    def _recover_log(self, walk: _Walk, *, clean: bool) -> None:
+    def _repair_log(self, walk: _Walk) -> None:
         log = self._commit_log
-        log.begin_at(walk.end)
-        if clean and log.files.is_blank_from(walk.end):
-            return
         log.cut(walk.end)
         if not log.files.files:
             return
