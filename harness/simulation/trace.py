@@ -62,13 +62,9 @@ class Trace:
     def digest(self) -> str:
         """Return the SHA-256 over everything recorded so far, in hexadecimal; recording may go on."""
         so_far = self._hash.copy()
-        so_far.update(_canonical(self._block))
+        so_far.update(marshal.dumps(self._block, MARSHAL_VERSION))
         return so_far.hexdigest()
 
     def _hash_block(self) -> None:
-        self._hash.update(_canonical(self._block))
+        self._hash.update(marshal.dumps(self._block, MARSHAL_VERSION))
         self._block.clear()
-
-
-def _canonical(records: list[Record]) -> bytes:
-    return b"".join([marshal.dumps(fields, MARSHAL_VERSION) for fields in records])

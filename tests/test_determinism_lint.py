@@ -1,0 +1,48 @@
+"""No simulated code depends on anything but its seed, as far as the lint can see."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.simulation.lint import check_folder
+
+ROOT = Path(__file__).parents[1]
+ANYTHING = frozenset({"*"})
+
+# The real world's own doors are not simulated.
+NODES = {
+    "__main__.py": ANYTHING,
+    "real_env.py": ANYTHING,
+    "store/reading.py": frozenset({"shared-state"}),  # an empty default that nobody changes
+}
+# The event loop treats BaseException as asyncio does; the guard and the lint look at the real world.
+SIMULATION = {
+    "disk_namespace.py": frozenset({"real-world"}),  # os.strerror
+    "executor.py": frozenset({"swallowed-cancel"}),
+    "guard.py": frozenset({"real-world"}),
+    "lint.py": frozenset({"real-world"}),
+    "process.py": frozenset({"swallowed-cancel"}),
+    "run_queue.py": frozenset({"swallowed-cancel"}),
+    "storage_crash.py": frozenset(
+        {"real-world"}
+    ),  # its workers and its clock are outside of any run
+    "tasks.py": frozenset({"swallowed-cancel"}),
+}
+
+
+@pytest.mark.parametrize(
+    ("folder", "exempt"), [("system_under_test", NODES), ("harness/simulation", SIMULATION)]
+)
+def test_nothing_escapes_the_seed(folder: str, exempt: dict[str, frozenset[str]]) -> None:
+    hits = check_folder(ROOT / folder, exempt)
+    assert not hits, "\n" + "\n".join(map(str, hits))
+
+
+@pytest.mark.parametrize(
+    ("folder", "exempt"), [("system_under_test", NODES), ("harness/simulation", SIMULATION)]
+)
+def test_no_exemption_is_stale(folder: str, exempt: dict[str, frozenset[str]]) -> None:
+    needed = {hit.path for hit in check_folder(ROOT / folder, {})}
+    assert sorted(set(exempt) - needed) == []
