@@ -67,8 +67,8 @@ class Acknowledger:
             self._timer = None
 
     def _arm(self, now_ns: int) -> None:
-        """Set the timer to the head's deadline. It is not moved by answers: a late look costs less than many moves."""
-        deadline_ns = self._waiting.next_deadline_ns(flushed_offset=self._store.flushed_offset)
+        """Set the timer for the head. It is not moved by answers: a look in vain costs less than many moves."""
+        deadline_ns = self._waiting.next_deadline_ns(now_ns)
         if deadline_ns is not None:
             delay_s = max(0, deadline_ns - now_ns) / NS_PER_S
             self._timer = asyncio.get_running_loop().call_later(delay_s, self._check_deadlines)

@@ -111,10 +111,10 @@ class WaitingSends:
         while self._queue:
             self._queue.popleft().answer(ResponseCode.FLUSH_DISK_TIMEOUT)
 
-    def next_deadline_ns(self, *, flushed_offset: int) -> int | None:
-        """When the head runs out of time; None if nobody waits."""
+    def next_deadline_ns(self, now_ns: int) -> int | None:
+        """When the head has to be looked at again; None if nobody waits."""
         if not self._queue:
             return None
         head = self._queue[0]
-        unflushed = self._sync_flush and flushed_offset < head.end_offset
-        return head.flush_by_ns if unflushed else head.slave_by_ns
+        ahead = [at_ns for at_ns in (head.flush_by_ns, head.slave_by_ns) if at_ns > now_ns]
+        return min(ahead, default=now_ns)

@@ -121,12 +121,12 @@ def test_failed_disk_answers_everybody_with_10() -> None:
     assert len(waiting.sends) == 0
 
 
-def test_next_deadline_is_that_of_the_head() -> None:
+def test_next_deadline_is_the_next_one_of_the_head() -> None:
     waiting = Waiting(sync_flush=True, sync_replication=True)
-    assert waiting.sends.next_deadline_ns(flushed_offset=0) is None
+    assert waiting.sends.next_deadline_ns(0) is None
     waiting.now_ns = 10
     waiting.add(100)
     waiting.now_ns = 20
     waiting.add(200)
-    assert waiting.sends.next_deadline_ns(flushed_offset=0) == 10 + FLUSH_TIMEOUT_NS
-    assert waiting.sends.next_deadline_ns(flushed_offset=100) == 10 + SLAVE_TIMEOUT_NS
+    assert waiting.sends.next_deadline_ns(20) == 10 + SLAVE_TIMEOUT_NS
+    assert waiting.sends.next_deadline_ns(10 + SLAVE_TIMEOUT_NS) == 10 + FLUSH_TIMEOUT_NS

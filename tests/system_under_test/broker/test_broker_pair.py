@@ -1,0 +1,372 @@
+"""A master and its slave in a simulated world: replication, faults, catch-up, graceful stop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from harness.simulation.disk import DiskOptions, SimDisk
+from harness.simulation.host import Host
+from harness.simulation.process import SimProcess
+from harness.simulation.world import World
+from system_under_test.broker.broker import main
+from system_under_test.broker.config import BrokerConfig, BrokerRole
+from system_under_test.broker.flush import StoreFailed
+from system_under_test.env import Env
+from system_under_test.name_server.name_server import NameServerConfig
+from system_under_test.name_server.name_server import main as name_server_main
+from system_under_test.protocol.codes import ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.message import decode_records
+from system_under_test.remoting import RemotingClient, RemotingError
+from tests.system_under_test.broker.bench import pull_ext, send_ext
+
+MASTER, SLAVE, CLIENT, NAME_SERVER = "10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"
+LOG_FILE = "/store/commitlog/" + "0" * 20
+OK, FLUSH_DISK_TIMEOUT, SLAVE_NOT_AVAILABLE, FLUSH_SLAVE_TIMEOUT, NOT_AVAILABLE = 0, 10, 11, 12, 14
+
+
+class Cluster:
+    """A master, a slave, and a client that sends and pulls. Each run has its own world."""
+
+    def __init__(
+        self,
+        *,
+        sync_flush: bool = True,
+        role: BrokerRole = BrokerRole.SYNC_MASTER,
+        seed: int = 1,
+        name_servers: tuple[str, ...] = (),
+        fsync_ns: int = 1_000_000,
+    ) -> None:
+        self.world = World(seed)
+        options = DiskOptions(fsync_ns=fsync_ns)
+        self.master = self.world.add_host("master", MASTER, disk=options)
+        self.slave = self.world.add_host("slave", SLAVE, disk=options)
+        self.client = self.world.add_host("client", CLIENT)
+        self.name_server = self.world.add_host("name-server", NAME_SERVER)
+        self._role = role
+        self._sync_flush = sync_flush
+        self._name_servers = name_servers
+
+    def start_master(self) -> SimProcess:
+        return self._start(self.master, self._role, 0, peers=(f"{SLAVE}:10912",))
+
+    def start_slave(self) -> SimProcess:
+        master = None if self._name_servers else f"{MASTER}:10912"
+        return self._start(self.slave, BrokerRole.SLAVE, 1, ha_master=master)
+
+    def start_name_server(self) -> SimProcess:
+        config = NameServerConfig(listen_host=NAME_SERVER, kv_config_path="/kvConfig.json")
+        return self.name_server.start("name-server", lambda env: name_server_main(env, config))
+
+    def _start(
+        self,
+        host: Host,
+        role: BrokerRole,
+        broker_id: int,
+        *,
+        peers: tuple[str, ...] = (),
+        ha_master: str | None = None,
+    ) -> SimProcess:
+        config = BrokerConfig(
+            broker_name="broker-a",
+            broker_id=broker_id,
+            role=role,
+            listen_host=host.address,
+            name_servers=self._name_servers,
+            sync_flush=self._sync_flush,
+            commit_log_file_size=1 << 20,
+            consume_queue_file_size=20_000,
+            ha_master_address=ha_master,
+            ha_peers=peers,
+        )
+        return host.start(host.name, lambda env: main(env, config))
+
+    def run(self, story: Callable[[Client], Coroutine[Any, Any, None]]) -> None:
+        """Run `story` with a client while the hosts do what it tells them."""
+
+        async def run() -> None:
+            failure: list[BaseException] = []
+
+            async def tell(env: Env) -> None:
+                try:
+                    await story(Client(env))
+                except Exception as error:
+                    failure.append(error)
+
+            await self.client.start("client", tell).exit
+            if failure:
+                raise failure[0]
+
+        self.world.run(run)
+
+    def log(self, host: Host) -> bytes:
+        return host.disk.read_cached(LOG_FILE)
+
+
+class Client:
+    """Talks to brokers by their address."""
+
+    def __init__(self, env: Env) -> None:
+        self._remoting = RemotingClient(env)
+
+    async def ask(
+        self, host: str, code: int, ext: dict[str, str] | None = None, timeout_s: float = 10.0
+    ) -> RemotingCommand:
+        request = RemotingCommand.request(code, ext or {}, b"x" * 100)
+        return await self._remoting.invoke(
+            f"{host}:10911", request, timeout_s, close_on_timeout=True
+        )
+
+    async def send(self, key: str = "k", *, queue_id: int = 0, timeout_s: float = 1.0) -> int:
+        """Send one message to the master; return the response code, or -1 if nobody answers."""
+        ext = send_ext("TopicTest", queue_id=queue_id, properties={"KEYS": key})
+        try:
+            return (await self.ask(MASTER, 310, ext, timeout_s)).code
+        except RemotingError:
+            return -1
+
+    async def send_until(self, code: int, *, within_s: float) -> None:
+        """Send every 50 ms until the code comes."""
+        async with asyncio.timeout(within_s):
+            while await self.send() != code:
+                await asyncio.sleep(0.05)
+
+    async def keys(self, host: str, queue_id: int = 0) -> list[str]:
+        """KEYS of everything that the queue shows."""
+        found: list[str] = []
+        while True:
+            ext = pull_ext("TopicTest", offset=len(found), queue_id=queue_id)
+            answer = await self.ask(host, 11, ext)
+            if answer.code != ResponseCode.SUCCESS:
+                return found
+            found += [message.properties["KEYS"] for message in decode_records(answer.body)]
+
+
+@pytest.mark.parametrize("sync_flush", [True, False])
+def test_slave_is_a_copy_and_both_stop_cleanly(sync_flush: bool) -> None:
+    cluster = Cluster(sync_flush=sync_flush)
+
+    async def story(client: Client) -> None:
+        master, slave = cluster.start_master(), cluster.start_slave()
+        await client.send_until(OK, within_s=5)
+        assert [await client.send(f"k{n}") for n in range(20)] == [OK] * 20
+        assert (await client.keys(MASTER))[-20:] == [f"k{n}" for n in range(20)]
+        for process in (master, slave):
+            process.terminate()
+            assert (await process.exit).kind == "terminated"
+        assert cluster.log(cluster.master) == cluster.log(cluster.slave)
+        assert not cluster.master.disk.exists("/store/abort")
+        assert not cluster.slave.disk.exists("/store/abort")
+
+    cluster.run(story)
+
+
+def test_empty_master_answers_14_until_its_peer_was_heard() -> None:
+    cluster = Cluster()
+
+    async def story(client: Client) -> None:
+        cluster.start_master()
+        await asyncio.sleep(3)
+        assert await client.send() == NOT_AVAILABLE
+        cluster.start_slave()
+        await client.send_until(OK, within_s=3)
+
+    cluster.run(story)
+
+
+def test_dead_slave_is_told_at_once_and_comes_back() -> None:
+    cluster = Cluster()
+
+    async def story(client: Client) -> None:
+        cluster.start_master()
+        slave = cluster.start_slave()
+        await client.send_until(OK, within_s=5)
+        slave.kill()
+        await client.send_until(SLAVE_NOT_AVAILABLE, within_s=0.5)
+        assert await client.send("alone") == SLAVE_NOT_AVAILABLE
+        cluster.start_slave()
+        await client.send_until(OK, within_s=2.5)
+        assert cluster.log(cluster.slave) == cluster.log(cluster.master)
+
+    cluster.run(story)
+
+
+def test_frozen_slave_costs_the_slave_timeout_and_is_dropped() -> None:
+    cluster = Cluster()
+
+    async def story(client: Client) -> None:
+        cluster.start_master()
+        slave = cluster.start_slave()
+        await client.send_until(OK, within_s=5)
+        slave.pause()
+        assert await client.send(timeout_s=4.0) == FLUSH_SLAVE_TIMEOUT
+        await asyncio.sleep(26)
+        assert await client.send() == SLAVE_NOT_AVAILABLE
+        slave.resume()
+        await client.send_until(OK, within_s=10)
+
+    cluster.run(story)
+
+
+def test_tail_that_only_the_slave_kept_is_fetched_before_sends_are_accepted() -> None:
+    """Sync master, async flush: the power goes while acknowledged messages are not flushed."""
+    assert sum(lose_and_fetch_tail(seed) for seed in range(6)) > 0
+
+
+def lose_and_fetch_tail(seed: int) -> int:
+    """Return how many bytes the power cut took."""
+    cluster = Cluster(sync_flush=False, fsync_ns=300_000_000, seed=seed)
+    lost: list[int] = []
+
+    async def story(client: Client) -> None:
+        cluster.start_master()
+        cluster.start_slave()
+        await client.send_until(OK, within_s=5)
+        await asyncio.sleep(2)
+        acked = [f"k{n}" for n in range(10)]
+        for key in acked:
+            assert await client.send(key) == OK
+        lost.append(cluster.master.power_cut().bytes_lost)
+        await asyncio.sleep(0.1)
+        cluster.master.power_on()
+        cluster.start_master()
+        await client.send_until(OK, within_s=10)
+        await asyncio.sleep(3)
+        keys = await client.keys(MASTER)
+        assert [key for key in keys if key in acked] == acked
+        assert cluster.log(cluster.slave) == cluster.log(cluster.master)
+
+    cluster.run(story)
+    return lost[0]
+
+
+def wipe(disk: SimDisk, folder: str) -> None:
+    """Delete everything in a folder."""
+    for name in sorted(disk.listdir(folder)):
+        path = f"{folder}/{name}"
+        try:
+            disk.unlink(path)
+        except IsADirectoryError:
+            wipe(disk, path)
+
+
+def test_master_with_a_new_disk_gets_everything_back() -> None:
+    cluster = Cluster()
+
+    async def story(client: Client) -> None:
+        master = cluster.start_master()
+        cluster.start_slave()
+        await client.send_until(OK, within_s=5)
+        for number in range(10):
+            assert await client.send(f"k{number}") == OK
+        master.kill()
+        wipe(cluster.master.disk, "/store")
+        cluster.start_master()
+        await client.send_until(OK, within_s=5)
+        keys = await client.keys(MASTER)
+        assert [key for key in keys if key != "k"] == [f"k{number}" for number in range(10)]
+
+    cluster.run(story)
+
+
+def test_failed_fsync_ends_the_process_and_promises_nothing() -> None:
+    cluster = Cluster(role=BrokerRole.ASYNC_MASTER)
+
+    async def story(client: Client) -> None:
+        cluster.start_slave()
+        master = cluster.start_master()
+        await client.send_until(OK, within_s=5)
+        cluster.master.disk.fail_fsync(1)
+        assert await client.send() in (FLUSH_DISK_TIMEOUT, -1)
+        status = await master.exit
+        assert status.kind == "raised"
+        assert isinstance(status.error, StoreFailed)
+        assert cluster.master.disk.exists("/store/abort")
+        cluster.start_master()
+        await client.send_until(OK, within_s=5)
+
+    cluster.run(story)
+
+
+def test_full_disk_refuses_and_service_returns_by_itself() -> None:
+    cluster = Cluster(role=BrokerRole.ASYNC_MASTER)
+
+    async def story(client: Client) -> None:
+        cluster.start_slave()
+        cluster.start_master()
+        await client.send_until(OK, within_s=5)
+        cluster.master.disk.fill()
+        codes = [await client.send(queue_id=1) for _ in range(3)]  # a new queue needs a new file
+        assert codes == [NOT_AVAILABLE] * 3
+        cluster.master.disk.free()
+        assert await client.send(queue_id=1) == OK
+
+    cluster.run(story)
+
+
+def test_long_poll_is_answered_by_the_next_send() -> None:
+    cluster = Cluster()
+
+    async def story(client: Client) -> None:
+        cluster.start_master()
+        cluster.start_slave()
+        await client.send_until(OK, within_s=5)
+        end = len(await client.keys(MASTER))
+        pull = asyncio.ensure_future(
+            client.ask(MASTER, 11, pull_ext("TopicTest", offset=end, sys_flag=6), 30.0)
+        )
+        await asyncio.sleep(1)
+        assert not pull.done()
+        assert await client.send() == OK
+        await asyncio.sleep(0.01)
+        assert pull.done()
+        assert (await pull).code == OK
+
+    cluster.run(story)
+
+
+def test_slave_learns_its_master_and_copies_its_tables() -> None:
+    cluster = Cluster(name_servers=(f"{NAME_SERVER}:9876",))
+
+    async def story(client: Client) -> None:
+        cluster.start_name_server()
+        cluster.start_slave()
+        await asyncio.sleep(0.5)
+        cluster.start_master()
+        await client.send_until(OK, within_s=5)
+        offset = {"consumerGroup": "g", "topic": "TopicTest", "queueId": "0"}
+        await client.ask(MASTER, 15, {**offset, "commitOffset": "1"})
+        await asyncio.sleep(12)
+        answer = await client.ask(SLAVE, 14, offset)
+        assert answer.ext_fields == {"offset": "1"}
+        assert await client.keys(SLAVE) == await client.keys(MASTER)
+
+    cluster.run(story)
+
+
+def test_slave_refuses_sends() -> None:
+    cluster = Cluster()
+
+    async def story(client: Client) -> None:
+        cluster.start_slave()
+        await asyncio.sleep(0.5)
+        answer = await client.ask(SLAVE, 310, send_ext("TopicTest"))
+        assert answer.code == NOT_AVAILABLE
+
+    cluster.run(story)
+
+
+def test_unsupported_request_code() -> None:
+    cluster = Cluster()
+
+    async def story(client: Client) -> None:
+        cluster.start_slave()
+        await asyncio.sleep(0.5)
+        answer = await client.ask(SLAVE, 37)
+        assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+
+    cluster.run(story)
