@@ -129,6 +129,12 @@ def test_the_same_version_counts_when_the_broker_id_was_vacant(registry: Registr
     assert registry.queues("T") == {"a": (8, 6)}
 
 
+def test_the_same_version_counts_when_a_slave_becomes_master(registry: Registry) -> None:
+    registry.register("c/a/1@A", version=1)
+    registry.register("c/a/0@A", "T", version=1)
+    assert registry.brokers("T") == {"a": {0: "A"}}
+
+
 def test_the_same_version_counts_from_an_address_that_was_not_live(registry: Registry) -> None:
     registry.register("c/a/0@A", "T", version=1, queues=4)
     registry.register("c/a/0@B", "T", version=1, queues=8, key=2)

@@ -171,6 +171,40 @@ def test_the_next_call_after_a_close_connects_again(env: Env) -> None:
     run(scenario)
 
 
+def test_a_connection_that_is_ending_is_not_used_again(env: Env) -> None:
+    async def scenario() -> None:
+        async with cluster(env, echo) as nodes:
+            (await nodes.client.connect(nodes.address)).close()
+            assert (await nodes.invoke()).body == b"hi"
+
+    run(scenario)
+
+
+def test_a_connect_that_succeeds_too_late_leaves_no_connection(
+    env: Env, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with cluster(env, echo) as nodes:
+            loop = asyncio.get_running_loop()
+            create_connection = loop.create_connection
+            made = loop.create_future()
+
+            async def slow(*arguments: Any) -> None:
+                await create_connection(*arguments)
+                made.set_result(None)
+                await loop.create_future()
+
+            monkeypatch.setattr(loop, "create_connection", slow)
+            call = nodes.client.invoke_nowait(nodes.address, RemotingCommand.request(105), 60.0)
+            await made
+            await nodes.client.close()
+            with pytest.raises(RemotingClosed):
+                await call
+            await until(lambda: nodes.closed == [1])
+
+    run(scenario)
+
+
 def test_a_stopping_server_fails_outstanding_requests_at_once(env: Env) -> None:
     async def scenario() -> None:
         async with cluster(env, never) as nodes:

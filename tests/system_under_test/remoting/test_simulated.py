@@ -115,10 +115,12 @@ async def terminated(cluster: Cluster, client: RemotingClient) -> None:
     call = client.invoke_nowait(ADDRESS, request(NEVER), 30.0)
     await client.invoke(ADDRESS, request(), 3.0)
     assert cluster.server.process is not None
+    began_s = cluster.now_s
     cluster.server.process.terminate()
     with pytest.raises(RemotingClosed):
         await call
     assert (await cluster.server.process.exit).kind == "terminated"
+    assert cluster.now_s - began_s < 0.1  # it waits for its connections, not for a timeout
 
 
 async def unreachable(cluster: Cluster, client: RemotingClient) -> None:
