@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from system_under_test.protocol.message import (
@@ -151,7 +151,8 @@ def test_patching_equals_encoding_with_the_final_values(
     assert record == encode_record(message)
 
 
-@given(st.lists(MESSAGES, max_size=4))
+@settings(max_examples=30)
+@given(st.lists(MESSAGES, max_size=3))
 def test_records_in_a_row_are_read_in_order(messages: list[Message]) -> None:
     body = b"".join(bytes(encode_record(message)) for message in messages)
     assert list(map(content, decode_records(body))) == list(map(content, messages))

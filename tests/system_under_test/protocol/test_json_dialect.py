@@ -1,0 +1,145 @@
+"""What fastjson writes is read; what is neither that nor JSON is one kind of error."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from system_under_test.protocol.json_dialect import BodyError, dumps, loads
+
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.text(st.characters(exclude_categories=["Cs"]), max_size=10),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(("a", "b", "1", "-2", "$", "é")), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(VALUES)
+def test_standard_json_is_read_from_bytes_and_from_text(value: Any) -> None:
+    data = dumps(value)
+    assert loads(data) == value
+    assert loads(data.decode()) == value
+    assert loads(b" \r\n\t" + data + b"\n") == value
+
+
+@given(VALUES)
+def test_the_dialect_reader_reads_standard_json_too(value: Any) -> None:
+    """An unquoted key in front forces the slow reader."""
+    assert loads('{0 : 1, "value" : ' + json.dumps(value, ensure_ascii=False) + " }") == {
+        "0": 1,
+        "value": value,
+    }
+
+
+def test_integer_keys_become_text() -> None:
+    text = '{"brokerAddrs":{0:"10.0.0.1:10911",1:"10.0.0.2:10911"},"offsets":{-1:{2:3}}}'
+    assert loads(text) == {
+        "brokerAddrs": {"0": "10.0.0.1:10911", "1": "10.0.0.2:10911"},
+        "offsets": {"-1": {"2": 3}},
+    }
+
+
+def test_object_keys_become_the_text_of_their_json() -> None:
+    text = '{"offsetTable":{{"queueId":1,"topic":"t","brokerName":"b"}:5,{"queueId":2}:6}}'
+    table = loads(text)["offsetTable"]
+    assert table == {'{"brokerName":"b","queueId":1,"topic":"t"}': 5, '{"queueId":2}': 6}
+    assert loads(next(iter(table)))["queueId"] == 1
+
+
+def test_references_stand_for_what_was_met_before() -> None:
+    text = '{"a":[{"x":{"y":[1]}},{"$ref":"$.a[0].x"}],"b":{"$ref":"$.a[0]"}}'
+    assert loads(text) == {"a": [{"x": {"y": [1]}}, {"y": [1]}], "b": {"x": {"y": [1]}}}
+
+
+def test_references_in_the_dialect() -> None:
+    assert loads('{0:[7],"b":{"$ref":"$.0"}}') == {"0": [7], "b": [7]}
+
+
+def test_integer_keys_are_written_quoted() -> None:
+    assert dumps({0: "a", 1: {2: None}}) == b'{"0":"a","1":{"2":null}}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "{",
+        "}",
+        "[1,]",
+        "[1 2]",
+        "{,}",
+        '{"a"}',
+        '{"a":}',
+        '{"a":1,}',
+        '{"a":1}x',
+        "{a:1}",
+        "{0:1",
+        "{0.5:1}",
+        "{0:}",
+        "{{:1}",
+        "{{}}",
+        "{[1]:1}",
+        "{null:1}",
+        "{0:01}",
+        "{0:nul}",
+        "{0:nulls}",
+        "{0:'a'}",
+        '{0:"a',
+        '{0:"\\x"}',
+        '{0:"\x01"}',
+        '{0:"\\ud800"}',
+        "{0:NaN}",
+        "{0:-}",
+        "[" * 100_000,
+        "{0:" * 100_000,
+        "{" * 100_000,
+        '{"a":{"$ref":"$"}}',
+        '{"a":{"$ref":"$.a"}}',
+        '{"a":{"$ref":"$.b"},"b":{"$ref":"$.a"}}',
+        '{"a":{"$ref":"$.missing"}}',
+        '{"a":[1],"b":{"$ref":"$.a[1]"}}',
+        '{"a":[1],"b":{"$ref":"$.a[99999999999999999999]"}}',
+        '{"a":[1],"b":{"$ref":"$.a.length"}}',
+        '{"a":[1],"b":{"$ref":"$.a[-1]"}}',
+        '{"a":[1],"b":{"$ref":".."}}',
+        '{"a":[1],"b":{"$ref":"$a"}}',
+        '{"a":' + "[" * 5000 + '{"$ref":"$"}',
+    ],
+    ids=lambda text: text[:20],
+)
+def test_everything_else_is_one_kind_of_error(text: str) -> None:
+    for body in (text, text.encode()):
+        with pytest.raises(BodyError) as caught:
+            loads(body)
+        assert len(str(caught.value)) < 300
+
+
+def test_text_that_is_not_utf8_is_refused() -> None:
+    with pytest.raises(BodyError, match="UTF-8"):
+        loads(b'{0:"\xff"}')
+
+
+def test_references_cannot_blow_a_body_up() -> None:
+    body = '{"a":"' + "x" * 10_000 + '","b":[' + ",".join(['{"$ref":"$.a"}'] * 2_000) + "]}"
+    with pytest.raises(BodyError, match="too many"):
+        loads(body)
+
+
+@given(st.text(st.sampled_from('{}[]:,"0-1etn$ref.\\ '), max_size=30))
+def test_random_text_is_a_value_or_a_body_error(text: str) -> None:
+    try:
+        value = loads(text)
+    except BodyError:
+        return
+    assert loads(dumps(value)) == value
