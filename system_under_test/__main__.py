@@ -57,7 +57,15 @@ def make_parser() -> Parser:
     return parser
 
 
-def _add_node(nodes: Any, name: str, *, help: str, default_port: int) -> Parser:
+def _add_node(
+    nodes: Any,
+    name: str,
+    *,
+    help: str,
+    host: Callable[[str], object],
+    port: Callable[[str], object],
+    default_port: int,
+) -> Parser:
     parser: Parser = nodes.add_parser(
         name,
         help=help,
@@ -70,12 +78,16 @@ def _add_node(nodes: Any, name: str, *, help: str, default_port: int) -> Parser:
         "-c", dest="file", metavar="FILE", help="Java .properties file; options here win over it"
     )
     parser.add_argument(
-        "--listen", dest="listen_host", metavar="IP", help="address to bind (default 127.0.0.1)"
+        "--listen",
+        dest="listen_host",
+        type=option(host),
+        metavar="IP",
+        help="address to bind (default 127.0.0.1)",
     )
     parser.add_argument(
         "--port",
         dest="listen_port",
-        type=option(config.port),
+        type=option(port),
         metavar="N",
         help=f"port to bind (default {default_port})",
     )
@@ -84,7 +96,12 @@ def _add_node(nodes: Any, name: str, *, help: str, default_port: int) -> Parser:
 
 def _add_name_server(nodes: Any) -> None:
     parser = _add_node(
-        nodes, "name-server", help="the registry of topics and brokers", default_port=9876
+        nodes,
+        "name-server",
+        help="the registry of topics and brokers",
+        host=config.text,
+        port=config.port,
+        default_port=9876,
     )
     parser.add_argument(
         "--store", metavar="DIR", help="folder of kvConfig.json (default ~/namesrv)"
@@ -93,7 +110,12 @@ def _add_name_server(nodes: Any) -> None:
 
 def _add_broker(nodes: Any) -> None:
     parser = _add_node(
-        nodes, "broker", help="a master or slave that stores messages", default_port=10911
+        nodes,
+        "broker",
+        help="a master or slave that stores messages",
+        host=config.reachable_host,
+        port=config.broker_port,
+        default_port=10911,
     )
     parser.add_argument("--broker-name", metavar="NAME", help="shared by a master and its slaves")
     parser.add_argument(
@@ -152,10 +174,13 @@ def read_fields(
 
 def name_server_main(options: dict[str, Any]) -> Main:
     """The name server that the options describe. Raises ValueError."""
-    folder = Path(options.pop("store", "~/namesrv")).expanduser().absolute()
-    defaults = {"listen_host": "127.0.0.1", "kv_config_path": str(folder / "kvConfig.json")}
+    folder = options.pop("store", None)
     fields, unknown = read_fields(options, config.NAME_SERVER_PROPERTIES)
-    settings = name_server.NameServerConfig(**{**defaults, **fields})
+    default_path = "~/namesrv/kvConfig.json"
+    path = f"{folder}/kvConfig.json" if folder else fields.pop("kv_config_path", default_path)
+    settings = name_server.NameServerConfig(
+        **{"listen_host": "127.0.0.1", **fields, "kv_config_path": absolute(path)}
+    )
 
     async def main(env: Env) -> None:
         report_unknown(env, unknown)
@@ -175,8 +200,8 @@ def broker_main(options: dict[str, Any]) -> Main:
         raise config.ConfigError("a broker needs a name: --broker-name, or brokerName in the file")
     if "role" in fields:
         fields["role"] = BrokerRole(fields["role"])
-    path = Path(fields.pop("store_path", "~/store")).expanduser().absolute()
-    settings = BrokerConfig(**{"listen_host": "127.0.0.1", "store_path": str(path), **fields})
+    path = absolute(fields.pop("store_path", "~/store"))
+    settings = BrokerConfig(**{"listen_host": "127.0.0.1", **fields, "store_path": path})
 
     async def main(env: Env) -> None:
         report_unknown(env, unknown)
@@ -203,6 +228,11 @@ async def print_ready_once_reachable(settings: BrokerConfig) -> None:
             transport.close()
             print_ready(settings.address)
             return
+
+
+def absolute(path: str) -> str:
+    """Storage knows absolute paths only."""
+    return str(Path(path).expanduser().absolute())
 
 
 def report_unknown(env: Env, names: tuple[str, ...]) -> None:

@@ -103,7 +103,15 @@ def addresses(value: str) -> tuple[str, ...]:
     return found
 
 
+def reachable_host(value: str) -> str:
+    """A broker registers the address that it listens on: clients must be able to use it."""
+    if value in ("0.0.0.0", "::"):
+        raise ValueError("an address that clients can connect to is needed")
+    return text(value)
+
+
 port = integer(0, 65535)
+broker_port = integer(1, 65534)  # registered, so not 0; replication listens on the next one
 
 # The format of java.util.Properties
 
@@ -169,8 +177,8 @@ BROKER_PROPERTIES: dict[str, Property] = {
             {"SYNC_MASTER": "sync-master", "ASYNC_MASTER": "async-master", "SLAVE": "slave"}
         ),
     ),
-    "brokerIP1": Property(field="listen_host", parse=text),
-    "listenPort": Property(field="listen_port", parse=port),
+    "brokerIP1": Property(field="listen_host", parse=reachable_host),
+    "listenPort": Property(field="listen_port", parse=broker_port),
     "storePathRootDir": Property(field="store_path", parse=text),
     "flushDiskType": Property(
         field="sync_flush", parse=one_of({"SYNC_FLUSH": True, "ASYNC_FLUSH": False})

@@ -69,8 +69,10 @@ def test_a_broker_file() -> None:
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("listenPort=70000", "listenPort is '70000', but a number from 0 to 65535 is allowed"),
-        ("listenPort=1e3", "listenPort is '1e3', but a number from 0 to 65535 is allowed"),
+        ("listenPort=70000", "listenPort is '70000', but a number from 1 to 65534 is allowed"),
+        ("listenPort=1e3", "listenPort is '1e3', but a number from 1 to 65534 is allowed"),
+        ("listenPort=0", "a number from 1 to 65534 is allowed"),
+        ("brokerIP1=0.0.0.0", "an address that clients can connect to is needed"),
         ("brokerId=-1", "a number from 0 to 9223372036854775807 is allowed"),
         ("brokerName=", "it must not be empty"),
         ("traceOn=yes", "traceOn is 'yes', but true and false are allowed"),

@@ -33,6 +33,8 @@ def test_help_has_an_example(arguments: list[str], capsys: pytest.CaptureFixture
         (["name-server", "--port", "70000"], "'70000' cannot be used: a number from 0 to 65535"),
         (["name-server", "--role", "slave"], "unrecognized arguments: --role slave"),
         (["name-server", "-c", "/no/such/file"], "cannot read /no/such/file: "),
+        (["broker", "--port", "0"], "'0' cannot be used: a number from 1 to 65534 is allowed"),
+        (["broker", "--listen", "0.0.0.0"], "an address that clients can connect to is needed"),
         (["broker"], "a broker needs a name: --broker-name, or brokerName in the file"),
         (["broker", "--broker-name", "a", "--flush", "never"], "invalid choice: 'never'"),
         (["broker", "--broker-name", "a", "--name-server", "ns"], "address 'ns' is not host:port"),
