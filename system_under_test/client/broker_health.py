@@ -27,6 +27,9 @@ QUIET_S = 1.5  # a broker that owes an answer and says nothing for so long is pi
 PING_TIMEOUT_S = 1.0
 PROBE_TIMEOUT_S = 3.0  # then the question is put again, on a new connection
 PROBE_PAUSE_S = 1.0  # after a connect that failed
+# A broker that came back knows too few clients, if it was restarted, or too many, if it was cut off while some of them
+# ended. It finds out about the latter after 120 s, looking every 10 s (RocketMQ: CHANNEL_EXPIRED_TIMEOUT).
+SETTLING_S = 130.0
 
 
 class BrokerHealth:
@@ -52,16 +55,30 @@ class BrokerHealth:
         self._on_silent = on_silent
         self._on_back = on_back
         self._heard_at_s: dict[str, float] = {}
+        self._back_at_s: dict[str, float] = {}
         self._pings: dict[str, asyncio.Future[RemotingCommand]] = {}
         self._probes: dict[str, asyncio.Task[None]] = {}
         self._is_stopped = False
 
-    @property
-    def any_silent(self) -> bool:
-        return bool(self._probes)
-
     def is_answering(self, address: str) -> bool:
         return address not in self._probes
+
+    def is_settling(self, address: str) -> bool:
+        """Whether the broker has come back so recently that what it knows about clients may be wrong."""
+        back_at_s = self._back_at_s.get(address)
+        now_s = asyncio.get_running_loop().time()
+        return back_at_s is not None and now_s - back_at_s < SETTLING_S
+
+    def note_arrivals(self, addresses: Iterable[str]) -> None:
+        """These brokers have just appeared in a route, maybe again."""
+        now_s = asyncio.get_running_loop().time()
+        for address in addresses:
+            self._back_at_s[address] = now_s
+
+    def lost(self, address: str) -> None:
+        """The connection to the broker ended while no request was on its way."""
+        if address not in self._pings:
+            self._begin_probing(address, "the connection ended")
 
     def heard(self, address: str) -> None:
         """The broker has just answered something."""
@@ -94,8 +111,9 @@ class BrokerHealth:
         wanted = dict.fromkeys(addresses)
         for address in [known for known in self._probes if known not in wanted]:
             self._probes.pop(address).cancel()
-        for address in [known for known in self._heard_at_s if known not in wanted]:
-            del self._heard_at_s[address]
+        for times in (self._heard_at_s, self._back_at_s):
+            for address in [known for known in times if known not in wanted]:
+                del times[address]
 
     async def stop(self) -> None:
         self._is_stopped = True
@@ -137,5 +155,6 @@ class BrokerHealth:
                 await asyncio.sleep(PROBE_PAUSE_S)
         del self._probes[address]
         self.heard(address)
+        self._back_at_s[address] = asyncio.get_running_loop().time()
         self._log.info("broker answers again", address=address)
         self._on_back(address)

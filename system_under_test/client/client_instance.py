@@ -32,10 +32,9 @@ HEARTBEAT_TIMEOUT_S = 3.0  # RocketMQ: mqClientApiTimeout
 GOODBYE_TIMEOUT_S = 1.0
 TEMPLATE_TOPIC = "TBW102"  # RocketMQ: TopicValidator.AUTO_CREATE_TOPIC_KEY_TOPIC
 
-# Members of a group share out the queues by the route that each of them sees, so a change that one sees half a minute
-# before another leaves queues without an owner for half a minute. While anything is wrong, consumers look often.
-ALERT_REFRESH_S = 1.5
-ALERT_TAIL_S = 35.0  # after the last sign of trouble: more than one registration period of a broker
+# Members of a group share out the queues by the route that each of them sees: a change that one member sees half a
+# minute before another leaves queues without an owner for that long. So consumers look often.
+CONSUMER_ROUTE_REFRESH_S = 1.5
 
 
 class Consumer(Protocol):
@@ -77,7 +76,7 @@ class ClientInstance:
         self.on_broker_back: Callable[[str], None] | None = None  # for producers; with the address
         self._topics: dict[str, None] = {}
         self._greeted: dict[str, None] = {}  # addresses that a heartbeat was sent to
-        self._alert_until_s = 0.0
+        self._known: dict[str, None] = {}  # addresses in routes
         self._refresh = PeriodicTask(
             env.log, "route refresh", self._refresh_routes, self._refresh_interval_s
         )
@@ -158,6 +157,12 @@ class ClientInstance:
 
     # Requests
 
+    def notice_lost_connections(self) -> None:
+        """A broker that was greeted and is not connected any more has ended, or thrown us out."""
+        for address in list(self._greeted):
+            if self.remoting.connection(address) is None:
+                self.health.lost(address)
+
     def ask(
         self, address: str, command: RemotingCommand, timeout_s: float
     ) -> asyncio.Future[RemotingCommand]:
@@ -201,17 +206,7 @@ class ClientInstance:
     # Route refresh
 
     def _refresh_interval_s(self) -> float:
-        if self.consumer is None:
-            return ROUTE_REFRESH_S
-        now_s = asyncio.get_running_loop().time()
-        if (
-            self.name_servers.any_silent
-            or self.health.any_silent
-            or self.routes.misses_addresses
-            or any(self.routes.route(topic) is None for topic in self._topics)
-        ):
-            self._alert_until_s = now_s + ALERT_TAIL_S
-        return ALERT_REFRESH_S if now_s < self._alert_until_s else ROUTE_REFRESH_S
+        return ROUTE_REFRESH_S if self.consumer is None else CONSUMER_ROUTE_REFRESH_S
 
     async def _refresh_routes(self) -> None:
         for topic in list(self._topics):
@@ -223,9 +218,11 @@ class ClientInstance:
                 self.env.log.warning("no name server", topic=topic, error=str(error))
 
     def _route_changed(self, topic: str) -> None:
-        known = self.routes.addresses()
-        self.health.retain(known)
-        self._greeted = {address: None for address in self._greeted if address in known}
+        before, self._known = self._known, dict.fromkeys(self.routes.addresses())
+        self.health.retain(self._known)
+        if before:
+            self.health.note_arrivals(address for address in self._known if address not in before)
+        self._greeted = {address: None for address in self._greeted if address in self._known}
         for address in self._heartbeat_addresses():
             if address not in self._greeted and self.health.is_answering(address):
                 self._beat(address)

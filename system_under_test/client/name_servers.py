@@ -44,8 +44,9 @@ class NameServers:
         self._decoded: dict[tuple[str, str], tuple[bytes, BrokerRoutes]] = {}
 
     @property
-    def any_silent(self) -> bool:
-        return bool(self._silent)
+    def silent(self) -> list[str]:
+        """The servers that nobody waits for at the moment."""
+        return list(self._silent)
 
     async def route(self, topic: str) -> dict[str, BrokerRoute] | None:
         """What the servers know about a topic; None if those that answered do not know it.

@@ -221,5 +221,6 @@ class PushConsumer:
 
     async def _check_quiet(self) -> None:
         """A pull may be held for 15 s, so its silence says nothing about the broker: look for other signs."""
+        self._client.notice_lost_connections()
         owing = {queue.waits_for: None for queue in self._queues.values()}
         self._client.health.check_quiet(address for address in owing if address is not None)

@@ -54,14 +54,15 @@ async def member_ids(client: ClientInstance, route: Route, group: str) -> list[s
 
 
 def _in_order(client: ClientInstance, route: Route) -> list[str]:
-    """Masters by broker name, then slaves; those that do not answer are left out."""
+    """Masters by broker name, then slaves, then those that have just come back and know few members yet."""
+    health = client.health
     ranked = sorted(
-        (broker_id != MASTER_ID, broker.broker_name, address)
+        (health.is_settling(address), broker_id != MASTER_ID, broker.broker_name, address)
         for broker in route.brokers.values()
         for broker_id, address in broker.addresses.items()
-        if client.health.is_answering(address)
+        if health.is_answering(address)
     )
-    return [address for _, _, address in ranked]
+    return [address for *_, address in ranked]
 
 
 def _ask(client: ClientInstance, address: str, group: str) -> asyncio.Future[RemotingCommand]:

@@ -126,15 +126,6 @@ class RouteTable:
         self._routes: dict[str, Route] = {}
         self._missing_since_s: dict[tuple[str, str, int], float] = {}  # topic, broker name, id
 
-    @property
-    def topics(self) -> list[str]:
-        return list(self._routes)
-
-    @property
-    def misses_addresses(self) -> bool:
-        """Whether some address is kept although name servers do not list it now."""
-        return bool(self._missing_since_s)
-
     def route(self, topic: str) -> Route | None:
         return self._routes.get(topic)
 

@@ -164,30 +164,13 @@ def test_silence_behind_a_held_pull_is_found_out(remoting: ScriptedRemoting) -> 
     run(main())
 
 
-def test_routes_are_looked_up_often_while_something_is_wrong(remoting: ScriptedRemoting) -> None:
-    async def main() -> None:
-        member = Member(remoting, Group("c1"))
-        await member.consumer.start()
-        await asyncio.sleep(50.0)
-        calm = len(remoting.calls_to("n", RequestCode.GET_ROUTEINFO_BY_TOPIC))
-        remoting.scripts["a:0"] = stay_silent
-        await asyncio.sleep(4.0)
-        before = len(remoting.calls_to("n", RequestCode.GET_ROUTEINFO_BY_TOPIC))
-        await asyncio.sleep(15.0)
-        after = len(remoting.calls_to("n", RequestCode.GET_ROUTEINFO_BY_TOPIC))
-        assert calm < 30
-        assert after - before == 10
-
-    run(main())
-
-
 def test_a_new_queue_is_consumed_as_soon_as_the_route_shows_it(remoting: ScriptedRemoting) -> None:
     async def main() -> None:
         member = Member(remoting, Group("c1"))
         await member.consumer.start()
         await asyncio.sleep(1.0)
         remoting.scripts["n"] = answer_route(route_of("a", "b", queues=3))
-        await asyncio.sleep(35.0)
+        await asyncio.sleep(2.0)
         assert member.shares[-1] == "a0 a1 a2 b0 b1 b2"
 
     run(main())
