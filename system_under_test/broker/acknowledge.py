@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from system_under_test.broker.config import BrokerConfig, BrokerRole
 from system_under_test.broker.ha import HaService
 from system_under_test.broker.waiting import Answer, WaitingSends
 from system_under_test.protocol.codes import ResponseCode
@@ -77,3 +78,12 @@ class Acknowledger:
         self._timer = None
         self.settle()
         self._arm(self._now_ns())
+
+
+def make_waiting_sends(config: BrokerConfig) -> WaitingSends:
+    return WaitingSends(
+        sync_flush=config.sync_flush,
+        sync_replication=config.role is BrokerRole.SYNC_MASTER,
+        flush_timeout_ns=int(config.sync_flush_timeout_s * NS_PER_S),
+        slave_timeout_ns=int(config.slave_timeout_s * NS_PER_S),
+    )

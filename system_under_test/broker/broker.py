@@ -5,33 +5,33 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from system_under_test.broker.acknowledge import Acknowledger
+from system_under_test.broker.acknowledge import Acknowledger, make_waiting_sends
 from system_under_test.broker.admin import AdminRequests
 from system_under_test.broker.client_requests import ClientRequests, notify_consumers_changed
 from system_under_test.broker.clients import Clients
 from system_under_test.broker.config import BrokerConfig, BrokerRole
 from system_under_test.broker.flush import Flusher, StoreFailed
-from system_under_test.broker.ha import HaConfig, HaEvents, HaService
+from system_under_test.broker.ha import HaEvents, HaService, make_ha_config
 from system_under_test.broker.hold import HeldPulls
 from system_under_test.broker.offsets import ConsumerOffsets, offset_table_from_json
 from system_under_test.broker.periodic import PeriodicJob, repeat
 from system_under_test.broker.pull import PullProcessor
 from system_under_test.broker.queue_queries import QueueQueries
 from system_under_test.broker.registration import Registration
+from system_under_test.broker.request_table import make_handlers
 from system_under_test.broker.send import SendProcessor
 from system_under_test.broker.slave_sync import SlaveSync
 from system_under_test.broker.subscription_groups import SubscriptionGroups
 from system_under_test.broker.topics import Topics
-from system_under_test.broker.waiting import Answer, WaitingSends
+from system_under_test.broker.waiting import Answer
 from system_under_test.env import Env
-from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.codes import ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.remoting import Connection, Handler, RemotingClient, RemotingServer
 from system_under_test.store.config import StoreConfig
 from system_under_test.store.message_store import FlushTask, MessageStore, QueueFlushTask
 from system_under_test.store.metadata_file import MetadataFile
 
-NS_PER_S = 1_000_000_000
 HOLD_CHECK_INTERVAL_S = 5.0  # RocketMQ: PullRequestHoldService
 CLIENT_SCAN_INTERVAL_S = 10.0  # RocketMQ: ClientHousekeepingService
 
@@ -168,30 +168,7 @@ class Broker:
             self.offsets,
             started_at_ms=env.clock.wall_ms(),
         )
-        return {
-            RequestCode.SEND_MESSAGE: send.handle,
-            RequestCode.SEND_MESSAGE_V2: send.handle,
-            RequestCode.SEND_BATCH_MESSAGE: send.handle,
-            RequestCode.PULL_MESSAGE: self._pull.handle,
-            RequestCode.QUERY_CONSUMER_OFFSET: queries.query_consumer_offset,
-            RequestCode.UPDATE_CONSUMER_OFFSET: queries.update_consumer_offset,
-            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: queries.search_offset,
-            RequestCode.GET_MAX_OFFSET: queries.max_offset,
-            RequestCode.GET_MIN_OFFSET: queries.min_offset,
-            RequestCode.GET_EARLIEST_MSG_STORETIME: queries.earliest_store_time,
-            RequestCode.VIEW_MESSAGE_BY_ID: queries.view_message,
-            RequestCode.HEART_BEAT: clients.heartbeat,
-            RequestCode.UNREGISTER_CLIENT: clients.unregister,
-            RequestCode.GET_CONSUMER_LIST_BY_GROUP: clients.consumer_list,
-            RequestCode.UPDATE_AND_CREATE_TOPIC: admin.create_topic,
-            RequestCode.DELETE_TOPIC_IN_BROKER: admin.delete_topic,
-            RequestCode.GET_ALL_TOPIC_CONFIG: admin.all_topics,
-            RequestCode.GET_ALL_CONSUMER_OFFSET: admin.all_offsets,
-            RequestCode.GET_ALL_DELAY_OFFSET: admin.all_delay_offsets,
-            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: admin.all_groups,
-            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: admin.put_group,
-            RequestCode.GET_BROKER_RUNTIME_INFO: admin.runtime_info,
-        }
+        return make_handlers(send, self._pull, queries, clients, admin)
 
     def _start_jobs(self) -> None:
         config, log = self._config, self._env.log
@@ -362,30 +339,6 @@ def make_store_config(config: BrokerConfig) -> StoreConfig:
         sync_flush=config.sync_flush,
         message_size_max=config.message_size_max,
         memory_bytes=config.memory_bytes,
-    )
-
-
-def make_waiting_sends(config: BrokerConfig) -> WaitingSends:
-    return WaitingSends(
-        sync_flush=config.sync_flush,
-        sync_replication=config.role is BrokerRole.SYNC_MASTER,
-        flush_timeout_ns=int(config.sync_flush_timeout_s * NS_PER_S),
-        slave_timeout_ns=int(config.slave_timeout_s * NS_PER_S),
-    )
-
-
-def make_ha_config(config: BrokerConfig) -> HaConfig:
-    return HaConfig(
-        host=config.listen_host,
-        port=config.ha_port,
-        flushed_only=config.sync_flush,
-        follows_master=config.is_slave,
-        master_address=config.ha_master_address,
-        peers=config.ha_peers,
-        fall_behind_max=config.ha_fall_behind_max,
-        heartbeat_interval_s=config.ha_heartbeat_interval_s,
-        silence_max_s=config.ha_silence_max_s,
-        reconnect_delay_s=config.ha_reconnect_delay_s,
     )
 
 

@@ -10,18 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from system_under_test.protocol.message import MAGIC_BLANK, MAGIC_MESSAGE
-from system_under_test.store import replication
-from system_under_test.store.replication import (
-    HEADER,
-    REPORT,
+from system_under_test.store import replica_receiver
+from system_under_test.store.replica_receiver import (
     CatchUpReceiver,
     Diverged,
     Reconnect,
     ReplicaReceiver,
-    ReplicaSender,
-    ReplicationError,
     cut_partial_record,
 )
+from system_under_test.store.replication import HEADER, REPORT, ReplicaSender, ReplicationError
 
 FILE_SIZE = 1024
 
@@ -231,7 +228,7 @@ def test_diverged_tail_is_cut_at_the_first_difference() -> None:
 def test_divergence_before_the_overlap_is_found_further_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(replication, "OVERLAP_SIZE", 64)
+    monkeypatch.setattr(replica_receiver, "OVERLAP_SIZE", 64)
     common = [b"c" * 50 for _ in range(5)]
     slave = make_log(*common, *(b"old %d" % n for n in range(200)))
     pair = Pair(make_log(*common, *(b"new %d" % n for n in range(200))), slave)
@@ -255,7 +252,7 @@ def test_tail_that_the_master_lacks_is_kept_until_the_master_writes_there() -> N
 def test_master_that_ends_where_the_overlap_starts_is_compared_further_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(replication, "OVERLAP_SIZE", 58)
+    monkeypatch.setattr(replica_receiver, "OVERLAP_SIZE", 58)
     slave = make_log(b"s" * 50, b"x" * 50)
     pair = Pair(make_log(b"m" * 50), slave)
     pair.settle()
@@ -276,7 +273,7 @@ def test_much_longer_slave_finds_its_master() -> None:
 
 def test_equal_blank_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two different logs whose first files end with the same blank: comparing from the blank on finds it equal."""
-    monkeypatch.setattr(replication, "OVERLAP_SIZE", 32)
+    monkeypatch.setattr(replica_receiver, "OVERLAP_SIZE", 32)
     slave = make_log(b"s" * 900, b"x" * 200)
     slave.truncate(FILE_SIZE)
     master = make_log(b"m" * 900, b"x" * 200)
@@ -358,7 +355,7 @@ def test_slave_always_ends_as_a_byte_prefix(seed: int, flushed_only: bool, overl
     """Appends, flushes, disconnects and power cuts of either side in any order; then they settle and agree."""
     random = Random(seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(replication, "OVERLAP_SIZE", overlap)
+        patch.setattr(replica_receiver, "OVERLAP_SIZE", overlap)
         pair = Pair(MemoryLog(), MemoryLog(), flushed_only=flushed_only)
         for number in range(random.randrange(200)):
             act(pair, random, number)

@@ -1,0 +1,139 @@
+"""The two ends of an HA connection: bytes from and to `system_under_test.store.replication`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol, cast
+
+from system_under_test.env import Log
+from system_under_test.store.errors import StoreError
+from system_under_test.store.replica_receiver import Diverged, Reconnect
+from system_under_test.store.replication import ReplicaSender, ReplicationError
+
+WRITE_BUFFER_SIZE_MAX = 256 << 10  # bytes on their way to one replica
+
+
+class Owner(Protocol):
+    """What a connection needs of HaService."""
+
+    log: Log
+    now_ns: Callable[[], int]
+
+    def sender_opened(self, connection: HaSenderConnection) -> None: ...
+    def sender_advanced(self, sender: ReplicaSender) -> None: ...
+    def sender_closed(self, connection: HaSenderConnection) -> None: ...
+
+
+class HaSenderConnection(asyncio.Protocol):
+    """One replica that reads our log."""
+
+    def __init__(self, service: Owner, sender: ReplicaSender) -> None:
+        self._service = service
+        self.sender = sender
+        self.reported_at_ns = 0
+        self.wrote = False  # since the last heartbeat tick
+        self._paused = False
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=WRITE_BUFFER_SIZE_MAX)
+        self.reported_at_ns = self._service.now_ns()
+        self._service.sender_opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.reported_at_ns = self._service.now_ns()
+        try:
+            advanced = self.sender.receive(data)
+        except ReplicationError as error:
+            self._service.log.warning("replica was refused", error=str(error))
+            self.abort()
+            return
+        self.pump()
+        if advanced:
+            self._service.sender_advanced(self.sender)
+
+    def pump(self) -> None:
+        """Write whatever the replica lacks and the connection takes."""
+        assert self._transport is not None
+        while not self._paused and (transfer := self.sender.next_transfer()):
+            self._transport.write(transfer)
+            self.wrote = True
+
+    def tick(self) -> None:
+        """Heartbeat if nothing was written since the last tick."""
+        assert self._transport is not None
+        if not self.wrote and not self._paused:
+            self._transport.write(self.sender.heartbeat())
+        self.wrote = False
+
+    def pause_writing(self) -> None:
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        self.pump()
+
+    def abort(self) -> None:
+        assert self._transport is not None
+        self._transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._paused = True
+        self._service.sender_closed(self)
+
+
+class Receiver(Protocol):
+    """What a link needs of ReplicaReceiver and CatchUpReceiver."""
+
+    def connected(self) -> bytes: ...
+    def receive(self, data: bytes) -> None: ...
+
+
+class HaLink(asyncio.Protocol):
+    """Our connection to a sender. `ended` gets the reason: an error, or None when the connection was closed."""
+
+    def __init__(
+        self, service: Owner, receiver: Receiver, *, after_receive: Callable[[HaLink], None]
+    ) -> None:
+        self._service = service
+        self._receiver = receiver
+        self._after_receive = after_receive
+        self._transport: asyncio.Transport | None = None
+        self._reason: Exception | None = None
+        self.received_at_ns = service.now_ns()
+        self.ended: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self.write(self._receiver.connected())
+
+    def data_received(self, data: bytes) -> None:
+        self.received_at_ns = self._service.now_ns()
+        try:
+            self._receiver.receive(data)
+        except (Reconnect, Diverged, ReplicationError) as reason:
+            self.end(reason)
+        except (
+            OSError,
+            StoreError,
+        ) as error:  # a full disk, a failed one, or bytes that are no records
+            self._service.log.warning("replicated bytes were not stored", error=str(error))
+            self.end(error)
+        self._after_receive(self)
+
+    def write(self, data: bytes) -> None:
+        if data and self._reason is None and self._transport is not None:
+            self._transport.write(data)
+
+    def end(self, reason: Exception | None) -> None:
+        """Close the connection; the first reason counts."""
+        if self._reason is None:
+            self._reason = reason
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.ended.done():
+            self.ended.set_result(self._reason or exc)

@@ -1,0 +1,45 @@
+"""Which request code is handled where (RocketMQ, BrokerController.registerProcessor)."""
+
+from __future__ import annotations
+
+from system_under_test.broker.admin import AdminRequests
+from system_under_test.broker.client_requests import ClientRequests
+from system_under_test.broker.pull import PullProcessor
+from system_under_test.broker.queue_queries import QueueQueries
+from system_under_test.broker.send import SendProcessor
+from system_under_test.protocol.codes import RequestCode
+from system_under_test.remoting import Handler
+
+
+def make_handlers(
+    send: SendProcessor,
+    pull: PullProcessor,
+    queries: QueueQueries,
+    clients: ClientRequests,
+    admin: AdminRequests,
+) -> dict[int, Handler]:
+    """Handlers by request code."""
+    return {
+        RequestCode.SEND_MESSAGE: send.handle,
+        RequestCode.SEND_MESSAGE_V2: send.handle,
+        RequestCode.SEND_BATCH_MESSAGE: send.handle,
+        RequestCode.PULL_MESSAGE: pull.handle,
+        RequestCode.QUERY_CONSUMER_OFFSET: queries.query_consumer_offset,
+        RequestCode.UPDATE_CONSUMER_OFFSET: queries.update_consumer_offset,
+        RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: queries.search_offset,
+        RequestCode.GET_MAX_OFFSET: queries.max_offset,
+        RequestCode.GET_MIN_OFFSET: queries.min_offset,
+        RequestCode.GET_EARLIEST_MSG_STORETIME: queries.earliest_store_time,
+        RequestCode.VIEW_MESSAGE_BY_ID: queries.view_message,
+        RequestCode.HEART_BEAT: clients.heartbeat,
+        RequestCode.UNREGISTER_CLIENT: clients.unregister,
+        RequestCode.GET_CONSUMER_LIST_BY_GROUP: clients.consumer_list,
+        RequestCode.UPDATE_AND_CREATE_TOPIC: admin.create_topic,
+        RequestCode.DELETE_TOPIC_IN_BROKER: admin.delete_topic,
+        RequestCode.GET_ALL_TOPIC_CONFIG: admin.all_topics,
+        RequestCode.GET_ALL_CONSUMER_OFFSET: admin.all_offsets,
+        RequestCode.GET_ALL_DELAY_OFFSET: admin.all_delay_offsets,
+        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: admin.all_groups,
+        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: admin.put_group,
+        RequestCode.GET_BROKER_RUNTIME_INFO: admin.runtime_info,
+    }

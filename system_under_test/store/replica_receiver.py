@@ -1,0 +1,231 @@
+"""The receiving side of the HA protocol (RocketMQ, HAClient): a slave that follows, a master that catches up.
+
+Both start some KiB before the end of their own log and compare what arrives with what they have. See `replication`.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from system_under_test.protocol.message import MAGIC_MESSAGE
+from system_under_test.store.replication import (
+    REPORT,
+    ReplicatedLog,
+    ReplicationError,
+    TransferDecoder,
+)
+
+RECORD_START = struct.Struct(">ii")  # size and magic of a stored record
+OVERLAP_SIZE = 16 << 10  # at least this many of the last bytes are compared
+
+
+class Reconnect(Exception):
+    """This connection has served its purpose: close it and connect again at once, from another position."""
+
+
+class Diverged(Exception):
+    """The peer's log is not a continuation of ours: nothing of it may be taken."""
+
+
+class LogReceiver:
+    """Compares what arrives with the own log, and appends what lies beyond its end."""
+
+    def __init__(self, log: ReplicatedLog) -> None:
+        self._log = log
+        self._decoder = TransferDecoder()
+        self._start = 0  # the offset asked for on this connection
+        self._position = 0  # next byte expected
+        self._proven_at = 0  # from here on the first record has been compared as a whole
+
+    @property
+    def is_proven(self) -> bool:
+        """At least one whole message of the own log was found equal, or there was nothing before it."""
+        return self._position >= self._proven_at
+
+    def _begin(self, start: int) -> bytes:
+        """Begin a connection at `start`; return the first report."""
+        self._decoder = TransferDecoder()
+        self._start = self._position = start
+        self._proven_at = start + self._record_size(start) if start > self._log.min_offset else 0
+        return REPORT.pack(start)
+
+    def _record_size(self, offset: int) -> int:
+        """Size of the record at `offset`; at least 1, so that an unreadable start proves nothing."""
+        data = self._log.read_raw(offset, RECORD_START.size)
+        return max(1, RECORD_START.unpack(data)[0]) if len(data) == RECORD_START.size else 1
+
+    def _overlap_start(self, end: int, overlap_size: int) -> int:
+        """A message of the own log that starts at least `overlap_size` bytes before `end`, else the first offset.
+
+        The blank that ends a log file looks the same in every log, so it is no place to start comparing from.
+        """
+        log = self._log
+        offset = max(log.min_offset, end - overlap_size)
+        while offset > log.min_offset:
+            offset = log.record_start_before(offset)
+            data = log.read_raw(offset, RECORD_START.size)
+            if len(data) == RECORD_START.size and RECORD_START.unpack(data)[1] == MAGIC_MESSAGE:
+                return offset
+            offset -= 1
+        return log.min_offset
+
+    def _accept(self, offset: int, body: bytes) -> int | None:
+        """Compare and append one body; return the offset of the first different byte, if there is one."""
+        if offset != self._position:
+            if self._start != 0 or self._position != 0 or self._log.end_offset != 0:
+                raise ReplicationError(f"transfer at {offset}, expected {self._position}")
+            self._position = offset  # an empty log begins where the sender's log begins
+        difference = self._first_difference(offset, body)
+        if difference is not None:
+            return difference
+        known = min(len(body), max(0, self._log.end_offset - offset))
+        if known < len(body):
+            self._log.append_raw(offset + known, body[known:])
+        self._position = offset + len(body)
+        return None
+
+    def _first_difference(self, offset: int, body: bytes) -> int | None:
+        compared = 0
+        while compared < len(body):
+            own = self._log.read_raw(offset + compared, len(body) - compared)
+            if not own:
+                return None
+            theirs = body[compared : compared + len(own)]
+            if own != theirs:
+                return offset + compared + _common_prefix_size(own, theirs)
+            compared += len(own)
+        return None
+
+
+def _common_prefix_size(left: bytes, right: bytes) -> int:
+    return next(index for index, (a, b) in enumerate(zip(left, right, strict=True)) if a != b)
+
+
+class ReplicaReceiver(LogReceiver):
+    """The slave's side; it lives through all connections.
+
+    Args:
+        flushed_only: acknowledge only what is flushed here.
+    """
+
+    def __init__(self, log: ReplicatedLog, *, flushed_only: bool) -> None:
+        super().__init__(log)
+        self._flushed_only = flushed_only
+        self._overlap_size = OVERLAP_SIZE
+        self._master_end: int | None = None  # known only if the master turned out shorter than we
+        self._reported = 0
+
+    def connected(self) -> bytes:
+        """Begin a connection; return the first report, to be written at once."""
+        self._reported = 0
+        end = self._log.end_offset
+        if self._master_end is not None:
+            end = min(end, self._master_end)
+        return self._begin(self._overlap_start(end, self._overlap_size))
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes from the master.
+
+        Raises:
+            Reconnect: the position has to change: connect again at once.
+            ReplicationError: close, and connect again later.
+        """
+        for offset, body in self._decoder.feed(data):
+            if body:
+                difference = self._accept(offset, body)
+                if difference is not None:
+                    self._cut_tail(difference)
+            else:
+                self._hear_heartbeat(offset)
+
+    def _cut_tail(self, difference: int) -> None:
+        """Our log differs from the master's from `difference` on, which lies within our log."""
+        if difference < self._proven_at:
+            raise self._further_back(None)
+        self._log.truncate(self._log.record_start_before(difference))
+        self._settle_overlap()
+        raise Reconnect(f"own log differed at {difference} and was cut there")
+
+    def _hear_heartbeat(self, master_position: int) -> None:
+        if master_position > self._position:
+            raise ReplicationError(
+                f"master stands at {master_position} and sent nothing from {self._position}"
+            )
+        if master_position < self._position:
+            raise self._further_back(master_position)
+        if not self.is_proven:
+            raise self._further_back(None)
+
+    def _further_back(self, master_end: int | None) -> Reconnect:
+        """Nothing is known to be equal yet: look further back next time."""
+        if master_end is None:
+            self._overlap_size *= 2
+        self._master_end = master_end if master_end is not None else self._master_end
+        return Reconnect(f"nothing in common from {self._start} on")
+
+    def _settle_overlap(self) -> None:
+        self._overlap_size = OVERLAP_SIZE
+        self._master_end = None
+
+    def report(self) -> bytes:
+        """The acknowledgement to write now, or b"" if there is nothing new to acknowledge."""
+        offset = self._safe_offset()
+        if offset <= self._reported:
+            return b""
+        return self.repeat_report()
+
+    def repeat_report(self) -> bytes:
+        """The acknowledgement again, to show that we live; b"" as long as nothing is proven."""
+        if not self.is_proven:
+            return b""
+        self._settle_overlap()
+        self._reported = self._safe_offset()
+        return REPORT.pack(self._reported)
+
+    def _safe_offset(self) -> int:
+        if not self.is_proven:
+            return 0
+        if self._flushed_only:
+            return min(self._position, self._log.flushed_offset)
+        return self._position
+
+
+class CatchUpReceiver(LogReceiver):
+    """The side of a restarted master that fetches from a replica what it lacks itself. It never cuts its own log."""
+
+    def __init__(self, log: ReplicatedLog) -> None:
+        super().__init__(log)
+        self.complete = False  # the peer has been heard, and has nothing that we lack
+
+    def connected(self) -> bytes:
+        """Begin a connection; return the first report, to be written at once."""
+        self.complete = False
+        return self._begin(self._overlap_start(self._log.end_offset, OVERLAP_SIZE))
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes from the peer.
+
+        Raises:
+            Diverged: the peer's log is another one.
+            ReplicationError: close, and connect again later.
+        """
+        for offset, body in self._decoder.feed(data):
+            if body:
+                difference = self._accept(offset, body)
+                if difference is not None:
+                    raise Diverged(f"the peer's log differs from ours at {difference}")
+            elif offset > self._position:
+                raise ReplicationError(
+                    f"peer stands at {offset} and sent nothing from {self._position}"
+                )
+            else:
+                self.complete = True
+
+
+def cut_partial_record(log: ReplicatedLog) -> int:
+    """Remove the half record that a broken transfer may leave at the end of the log; return the bytes cut."""
+    end = log.end_offset
+    boundary = log.record_start_before(end)
+    if boundary < end:
+        log.truncate(boundary)
+    return end - boundary

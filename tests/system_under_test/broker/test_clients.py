@@ -1,0 +1,121 @@
+"""Group membership, subscriptions, and who is told of changes."""
+
+from __future__ import annotations
+
+import pytest
+
+from system_under_test.broker.clients import CLIENT_EXPIRY_NS, Clients
+from system_under_test.protocol.bodies import ConsumerData, HeartbeatData, SubscriptionData
+from system_under_test.remoting import Connection
+from tests.system_under_test.broker.bench import Peer
+
+
+class Registry:
+    """Clients on a clock moved by hand; `told` lists (group, connection key) of each code 40."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+        self.told: list[tuple[str, int]] = []
+        self.clients = Clients(now_ns=lambda: self.now_ns, notify=self._notify)
+        self.peers = {key: Peer(key) for key in (1, 2, 3)}
+
+    def _notify(self, group: str, connection: Connection) -> None:
+        self.told.append((group, connection.key))
+
+    def consume(self, key: int, *topics: str, group: str = "g", version: int = 1) -> None:
+        """A heartbeat of the consumer on connection `key`."""
+        subscriptions = [
+            SubscriptionData(topic=topic, sub_string=f"v{version}", sub_version=version)
+            for topic in topics
+        ]
+        data = ConsumerData(group_name=group, subscriptions=subscriptions)
+        heartbeat = HeartbeatData(client_id=f"c{key}", consumers=[data])
+        self._beat(key, heartbeat)
+
+    def produce(self, key: int, group: str = "p") -> None:
+        self._beat(key, HeartbeatData(client_id=f"c{key}", producer_groups=[group]))
+
+    def _beat(self, key: int, heartbeat: HeartbeatData) -> None:
+        connection = self.peers[key].connection
+        self.clients.heartbeat(connection, heartbeat, language=3, version=409)
+
+    def members(self, group: str = "g") -> list[str]:
+        found = self.clients.consumer_group(group)
+        return [] if found is None else found.client_ids()
+
+    def take_told(self) -> list[tuple[str, int]]:
+        told, self.told = self.told, []
+        return told
+
+
+@pytest.fixture
+def registry() -> Registry:
+    return Registry()
+
+
+def test_new_member_is_told_to_all_members(registry: Registry) -> None:
+    registry.consume(1, "t")
+    registry.take_told()
+    registry.consume(2, "t")
+    assert registry.members() == ["c1", "c2"]
+    assert registry.take_told() == [("g", 1), ("g", 2)]
+
+
+def test_same_heartbeat_again_tells_nobody(registry: Registry) -> None:
+    registry.consume(1, "t")
+    registry.take_told()
+    registry.consume(1, "t", version=2)
+    assert registry.take_told() == []
+
+
+@pytest.mark.parametrize("topics", [("t", "u"), ()])
+def test_added_or_removed_topic_is_told(registry: Registry, topics: tuple[str, ...]) -> None:
+    registry.consume(1, "t")
+    registry.take_told()
+    registry.consume(1, *topics)
+    assert registry.take_told() == [("g", 1)]
+
+
+def test_older_subscription_does_not_come_back(registry: Registry) -> None:
+    registry.consume(1, "t", version=5)
+    registry.consume(2, "t", version=4)
+    group = registry.clients.consumer_group("g")
+    assert group is not None
+    assert group.subscriptions["t"].sub_version == 5
+    registry.consume(2, "t", version=6)
+    assert group.subscriptions["t"].sub_string == "v6"
+
+
+def test_closed_connection_leaves_every_group(registry: Registry) -> None:
+    registry.consume(1, "t")
+    registry.consume(2, "t")
+    registry.consume(1, "t", group="h")
+    registry.produce(1)
+    registry.take_told()
+    registry.clients.connection_closed(registry.peers[1].connection)
+    assert registry.members() == ["c2"]
+    assert registry.clients.consumer_group("h") is None
+    assert registry.clients.producers("p") == []
+    assert registry.take_told() == [("g", 2)]
+
+
+def test_unregister_leaves_only_what_it_names(registry: Registry) -> None:
+    registry.consume(1, "t")
+    registry.produce(1)
+    registry.clients.unregister(
+        registry.peers[1].connection, producer_group=None, consumer_group="g"
+    )
+    assert registry.members() == []
+    assert [member.client_id for member in registry.clients.producers("p")] == ["c1"]
+
+
+def test_silent_client_is_closed_and_a_lively_one_is_not(registry: Registry) -> None:
+    registry.consume(1, "t")
+    registry.produce(2)
+    registry.now_ns = CLIENT_EXPIRY_NS
+    registry.consume(3, "t")
+    registry.clients.expire()
+    assert not any(peer.closed for peer in registry.peers.values())
+    registry.now_ns += 1
+    registry.clients.expire()
+    assert [key for key, peer in registry.peers.items() if peer.closed] == [1, 2]
