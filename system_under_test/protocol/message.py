@@ -32,7 +32,7 @@ _V4 = struct.Struct(">4si")
 _V6 = struct.Struct(">16si")
 _LONG = struct.Struct(">q")
 _TAIL = struct.Struct(">iqi")  # reconsume times, prepared transaction offset, body length
-_SHORT = struct.Struct(">H")
+_SHORT = struct.Struct(">h")
 _HEAD_SIZE = _HEAD.size
 _OFFSETS = struct.Struct(">qq")
 _OFFSETS_AT = 20
@@ -76,7 +76,7 @@ def encode_record(message: Message) -> bytearray:
     """The record, with the offsets and the store timestamp of `message`; patch_record sets them later.
 
     Raises:
-        RecordError: topic or properties are too long.
+        RecordError: topic or properties are too long, or a property holds a control character of the format.
     """
     topic = message.topic.encode()
     properties = encode_properties(message.properties)
@@ -162,6 +162,10 @@ def _decode(buffer: Buffer, position: int, check_crc: bool) -> Message:
     topic_at = body_at + body_size + 1
     if body_size < 0 or topic_at + 2 > end:
         raise RecordError(f"record at {position} has a body of {body_size} bytes in {size}")
+    if buffer[topic_at - 1] > TOPIC_SIZE_MAX:
+        raise RecordError(
+            f"record at {position} has a topic of {buffer[topic_at - 1]} bytes; allowed: up to {TOPIC_SIZE_MAX}"
+        )
     properties_at = topic_at + buffer[topic_at - 1] + 2
     (properties_size,) = _SHORT.unpack_from(buffer, properties_at - 2)
     if properties_at + properties_size != end:
@@ -263,13 +267,31 @@ def _decode_host(buffer: Buffer, position: int, is_v6: int) -> tuple[Address, in
 
 
 def encode_properties(properties: dict[str, str]) -> bytes:
-    """`name 0x01 value`, joined by 0x02, without a trailing 0x02 (as since 4.9.1)."""
-    return PROPERTY_END.join([f"{k}{NAME_END}{v}" for k, v in properties.items()]).encode()
+    """`name 0x01 value`, joined by 0x02, without a trailing 0x02 (as since 4.9.1).
+
+    Raises:
+        RecordError: a name or value holds a separator, which would make other properties of it, or a NUL, which
+            recovery takes for a lost sector.
+    """
+    text = PROPERTY_END.join([f"{k}{NAME_END}{v}" for k, v in properties.items()])
+    separators = text.count(NAME_END), text.count(PROPERTY_END)
+    if separators != (len(properties), max(len(properties) - 1, 0)) or "\0" in text:
+        raise RecordError(
+            f"properties {properties!r:.200} hold a control character; not allowed: 0x00, 0x01, 0x02"
+        )
+    return text.encode()
 
 
 def decode_properties(data: bytes | str) -> dict[str, str]:
-    """Entries without a name or a value are dropped; of equal names the last wins."""
-    text = data if isinstance(data, str) else data.decode()
+    """Entries without a name or a value are dropped; of equal names the last wins.
+
+    Raises:
+        RecordError: the bytes are not UTF-8.
+    """
+    try:
+        text = data if isinstance(data, str) else data.decode()
+    except UnicodeDecodeError as error:
+        raise RecordError(f"properties are not UTF-8: {error}") from error
     properties: dict[str, str] = {}
     for entry in text.split(PROPERTY_END):
         name, _, value = entry.partition(NAME_END)

@@ -216,6 +216,17 @@ def test_what_is_no_record_is_refused(record: bytes) -> None:
         decode_records(record or b"\0")
 
 
+def test_lengths_are_signed_as_in_java() -> None:
+    """A topic of 128 bytes and properties of 32768 have negative lengths there."""
+    record = encode_record(Message(topic="t" * 127, body=b"", properties={}))
+    long_topic = record[:88] + b"\x80" + b"t" * 128 + bytes(2)
+    long_properties = record[:-2] + b"\x80\x00" + b"k\x01" + b"v" * 32766
+    for bad in (long_topic, long_properties):
+        struct.pack_into(">i", bad, 0, len(bad))
+        with pytest.raises(RecordError):
+            decode_record(bad)
+
+
 def test_a_wrong_body_is_seen_only_by_its_checksum() -> None:
     record = changed(88, b"J")
     assert decode_record(record).body == b"Jello"
@@ -345,6 +356,20 @@ def test_properties_survive_as_bytes_and_as_text(properties: dict[str, str]) -> 
 )
 def test_properties_that_are_not_well_formed(text: str, properties: dict[str, str]) -> None:
     assert decode_properties(text) == properties
+
+
+@pytest.mark.parametrize("bad", ["\x00", "\x01", "\x02", "b\x02TAGS\x01stolen"])
+def test_no_value_and_no_name_can_smuggle_another_property_in(bad: str) -> None:
+    for properties in ({"k": f"a{bad}"}, {f"k{bad}": "v"}):
+        with pytest.raises(RecordError):
+            encode_properties(properties)
+        with pytest.raises(RecordError):
+            encode_record(Message(topic="T", body=b"", properties=properties))
+
+
+def test_properties_that_are_not_utf8_are_a_record_error() -> None:
+    with pytest.raises(RecordError):
+        decode_properties(b"k\x01\xff")
 
 
 # Hashes and ids
