@@ -1,0 +1,46 @@
+"""A periodic job survives what it raises."""
+
+from __future__ import annotations
+
+import asyncio
+
+from harness.simulation.world import World
+from system_under_test.broker.periodic import PeriodicJob, repeat
+from system_under_test.env import Env
+
+
+def test_jobs_go_on_after_an_exception_and_end_when_stopped() -> None:
+    world = World(1)
+    host = world.add_host("node", "10.0.0.1")
+    runs: list[tuple[str, int]] = []
+
+    def note(name: str) -> None:
+        runs.append((name, world.now_ns // 1_000_000_000))
+        if len(runs) < 4:
+            raise ValueError(f"{name} fails")
+
+    async def note_later() -> None:
+        note("task")
+
+    async def main(env: Env) -> None:
+        job = PeriodicJob(env.log, "timer", 2.0, lambda: note("timer"))
+        job.start()
+        task = asyncio.ensure_future(repeat(env.log, "task", 2.0, note_later, first_s=1.0))
+        await asyncio.sleep(7)
+        job.stop()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await asyncio.sleep(5)
+
+    async def run() -> None:
+        await host.start("node", main).exit
+
+    world.run(run)
+    assert runs == [
+        ("task", 1),
+        ("timer", 2),
+        ("task", 3),
+        ("timer", 4),
+        ("task", 5),
+        ("timer", 6),
+    ]

@@ -1,0 +1,129 @@
+"""Registration with several name servers, some of which hang."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from harness.simulation.host import Host
+from harness.simulation.world import World
+from system_under_test.broker.broker import main
+from system_under_test.broker.config import BrokerConfig
+from system_under_test.env import Env
+from system_under_test.name_server.name_server import NameServerConfig
+from system_under_test.name_server.name_server import main as name_server_main
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.remoting import RemotingClient
+
+TOPIC_NOT_EXIST = 17
+
+
+class Cluster:
+    """Two name servers and a broker that knows both."""
+
+    def __init__(self) -> None:
+        self.world = World(1)
+        self.name_servers = [self.world.add_host(f"ns{n}", f"10.0.0.{n}") for n in (1, 2)]
+        self.broker = self.world.add_host("broker", "10.0.0.3")
+        self.client = self.world.add_host("client", "10.0.0.4")
+
+    def start_name_server(self, host: Host) -> None:
+        config = NameServerConfig(listen_host=host.address, kv_config_path="/kvConfig.json")
+        host.start(host.name, lambda env: name_server_main(env, config))
+
+    def start_broker(self) -> None:
+        config = BrokerConfig(
+            broker_name="broker-a",
+            listen_host=self.broker.address,
+            name_servers=tuple(f"{host.address}:9876" for host in self.name_servers),
+            commit_log_file_size=1 << 20,
+            consume_queue_file_size=20_000,
+        )
+        self.broker.start("broker", lambda env: main(env, config))
+
+    def run(self, story: Callable[[Cluster, RemotingClient], Coroutine[Any, Any, None]]) -> None:
+        failures: list[Exception] = []
+
+        async def tell(env: Env) -> None:
+            try:
+                await story(self, RemotingClient(env))
+            except Exception as error:
+                failures.append(error)
+
+        async def run() -> None:
+            await self.client.start("client", tell).exit
+
+        self.world.run(run)
+        if failures:
+            raise failures[0]
+
+
+async def route_code(remoting: RemotingClient, host: Host, topic: str) -> int:
+    """The code of GET_ROUTEINFO_BY_TOPIC."""
+    request = RemotingCommand.request(105, {"topic": topic})
+    return (await remoting.invoke(f"{host.address}:9876", request, 1.0)).code
+
+
+async def create_topic(remoting: RemotingClient, topic: str) -> None:
+    ext = {
+        "topic": topic,
+        "defaultTopic": "TBW102",
+        "readQueueNums": "2",
+        "writeQueueNums": "2",
+        "perm": "6",
+        "topicFilterType": "SINGLE_TAG",
+        "order": "false",
+    }
+    response = await remoting.invoke("10.0.0.3:10911", RemotingCommand.request(17, ext), 1.0)
+    assert response.code == 0
+
+
+def test_hung_name_server_delays_nobody() -> None:
+    async def story(cluster: Cluster, remoting: RemotingClient) -> None:
+        hung, lively = cluster.name_servers
+        for host in (hung, lively):
+            cluster.start_name_server(host)
+        cluster.start_broker()
+        await asyncio.sleep(1)
+        hung.pause()
+        await create_topic(remoting, "New")
+        await asyncio.sleep(0.1)
+        assert await route_code(remoting, lively, "New") == 0
+        await create_topic(remoting, "Newer")
+        await asyncio.sleep(0.1)
+        assert await route_code(remoting, lively, "Newer") == 0
+        hung.resume()
+        await asyncio.sleep(8)  # the time-out of the hung registration, and a retry
+        assert await route_code(remoting, hung, "Newer") == 0
+
+    Cluster().run(story)
+
+
+def test_name_server_that_starts_later_is_found_within_seconds() -> None:
+    async def story(cluster: Cluster, remoting: RemotingClient) -> None:
+        early, late = cluster.name_servers
+        cluster.start_name_server(early)
+        cluster.start_broker()
+        await asyncio.sleep(5)
+        cluster.start_name_server(late)
+        await asyncio.sleep(2)
+        assert await route_code(remoting, late, "TBW102") == 0
+
+    Cluster().run(story)
+
+
+def test_graceful_stop_unregisters() -> None:
+    async def story(cluster: Cluster, remoting: RemotingClient) -> None:
+        for host in cluster.name_servers:
+            cluster.start_name_server(host)
+        cluster.start_broker()
+        await asyncio.sleep(3)
+        assert await route_code(remoting, cluster.name_servers[0], "TBW102") == 0
+        assert cluster.broker.process is not None
+        cluster.broker.process.terminate()
+        await cluster.broker.process.exit
+        for host in cluster.name_servers:
+            assert await route_code(remoting, host, "TBW102") == TOPIC_NOT_EXIST
+
+    Cluster().run(story)

@@ -1,0 +1,65 @@
+"""The topic table: names, system topics, durability."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from system_under_test.broker.topics import make_topic, topic_name_error
+from tests.system_under_test.broker.bench import Bench
+
+
+@pytest.mark.parametrize("name", ["a", "%RETRY%g", "a|b", "A_1-", "x" * 127])
+def test_valid_names(name: str) -> None:
+    assert topic_name_error(name) is None
+
+
+@pytest.mark.parametrize("name", ["", " ", "a b", "a@b", "ä", "x" * 128, "a\n"])
+def test_invalid_names(name: str) -> None:
+    assert topic_name_error(name) is not None
+
+
+@pytest.mark.parametrize(
+    ("topic", "queues", "perm"),
+    [
+        ("SELF_TEST_TOPIC", 1, 6),
+        ("TBW102", 8, 7),
+        ("BenchmarkTest", 1024, 6),
+        ("DefaultCluster", 16, 7),
+        ("broker-a", 1, 7),
+        ("OFFSET_MOVED_EVENT", 1, 6),
+        ("SCHEDULE_TOPIC_XXXX", 18, 6),
+        ("DefaultCluster_REPLY_TOPIC", 1, 6),
+    ],
+)
+def test_system_topics(bench: Bench, topic: str, queues: int, perm: int) -> None:
+    config = bench.topics.get(topic)
+    assert config is not None
+    assert (config.read_queue_nums, config.write_queue_nums, config.perm) == (queues, queues, perm)
+    assert bench.topics.is_system(topic)
+
+
+def test_every_change_gets_another_version(bench: Bench) -> None:
+    versions = [bench.topics.table().data_version]
+    bench.topics.put(make_topic("a", 1))
+    versions.append(bench.topics.table().data_version)
+    bench.topics.delete("a")
+    versions.append(bench.topics.table().data_version)
+    assert [version.counter for version in versions] == [0, 1, 2]
+
+
+def test_topic_that_cannot_be_made_durable_does_not_exist(bench: Bench) -> None:
+    bench.disk.fill()
+    with pytest.raises(OSError, match=str(errno.ENOSPC)):
+        bench.topics.put(make_topic("a", 1))
+    assert bench.topics.get("a") is None
+    assert bench.topic_changes == 0
+
+
+def test_topics_are_durable_before_they_are_used(bench: Bench) -> None:
+    bench.topics.put(make_topic("a", 1))
+    bench.disk.power_cut()
+    bench.disk.power_on()
+    bench.topics.load()
+    assert bench.topics.get("a") == make_topic("a", 1)
