@@ -232,9 +232,10 @@ class ClientInstance:
     # Brokers come and go
 
     def _silent(self, address: str) -> None:
+        """Producers keep a silent broker in their routes: they avoid it, and use it as soon as it is back."""
         self._greeted.pop(address, None)
-        self._refresh.wake()
         if self.consumer is not None:
+            self._refresh.wake()
             self.consumer.broker_silent(address)
 
     def _back(self, address: str) -> None:

@@ -1,0 +1,188 @@
+"""Real name servers, brokers and clients in a simulated world, and what they did."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from harness.simulation.process import SimProcess
+from harness.simulation.world import World
+from system_under_test.broker.broker import main as broker_main
+from system_under_test.broker.config import BrokerConfig, BrokerRole
+from system_under_test.client.producer import Producer, ProducerConfig, SendFailed
+from system_under_test.client.push_consumer import ConsumerConfig, PushConsumer
+from system_under_test.env import Env
+from system_under_test.name_server.name_server import NameServerConfig
+from system_under_test.name_server.name_server import main as name_server_main
+from system_under_test.protocol.bodies import MessageQueue
+from system_under_test.protocol.message import Message
+
+TOPIC = "orders"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    at_s: float
+    took_s: float
+    key: str
+    broker: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consumed:
+    at_s: float
+    key: str
+    member: str
+
+
+class Cluster:
+    """Name servers n1, n2; brokers a, b with a slave each (a1, b1) if wanted; clients as they are started."""
+
+    def __init__(self, seed: int = 1, *, slaves: bool = False) -> None:
+        self.world = World(seed)
+        self.sent: list[Sent] = []
+        self.failed: list[SendFailed] = []
+        self.consumed: list[Consumed] = []
+        self.commits: dict[MessageQueue, int] = {}
+        self._slaves = slaves
+        self._addresses: dict[str, str] = {}
+        for name in ("n1", "n2", "a", "b", *(("a1", "b1") if slaves else ())):
+            self._add_host(name)
+        self.name_servers = tuple(f"{self._addresses[name]}:9876" for name in ("n1", "n2"))
+
+    @property
+    def now_s(self) -> float:
+        return self.world.now_ns / 1e9
+
+    def run(self, story: Callable[[], Awaitable[None]], *clients: str) -> None:
+        """Start the servers, then the story. Client hosts have to be known beforehand."""
+        for name in clients:
+            self._add_host(name)
+
+        async def main() -> None:
+            for name in list(self._addresses):
+                if name not in clients:
+                    self.start_server(name)
+            await asyncio.sleep(2.0)
+            await story()
+
+        self.world.run(main)
+
+    async def until(self, at_s: float) -> None:
+        await asyncio.sleep(at_s - self.now_s)
+
+    # Servers
+
+    def start_server(self, name: str) -> None:
+        address = self._addresses[name]
+        host = self.world.hosts[name]
+        if name.startswith("n"):
+            name_server = NameServerConfig(listen_host=address)
+            host.start(name, lambda env: name_server_main(env, name_server))
+        else:
+            config = self._broker_config(name)
+            host.start(name, lambda env: broker_main(env, config))
+
+    def process(self, name: str) -> SimProcess:
+        process = self.world.hosts[name].process
+        assert process is not None
+        return process
+
+    def _broker_config(self, name: str) -> BrokerConfig:
+        is_slave = name.endswith("1")
+        peer = name[0] if is_slave else f"{name}1"
+        master_role = BrokerRole.SYNC_MASTER if self._slaves else BrokerRole.ASYNC_MASTER
+        return BrokerConfig(
+            broker_name=name[0],
+            broker_id=1 if is_slave else 0,
+            role=BrokerRole.SLAVE if is_slave else master_role,
+            listen_host=self._addresses[name],
+            listen_port=10911,
+            name_servers=self.name_servers,
+            store_path="/store",
+            sync_flush=True,
+            commit_log_file_size=1 << 20,
+            consume_queue_file_size=4000,
+            ha_peers=(f"{self._addresses[peer]}:10912",) if self._slaves else (),
+        )
+
+    # Clients
+
+    def start_producer(self, name: str, *, until_s: float, every_s: float) -> None:
+        config = ProducerConfig(
+            group="p", name_servers=self.name_servers, client_id=f"{self._addresses[name]}@{name}"
+        )
+
+        async def main(env: Env) -> None:
+            producer = Producer(env, config)
+            await producer.start()
+            number = 0
+            while self.now_s < until_s:
+                await self._send(producer, f"{name}-{number}")
+                number += 1
+                await asyncio.sleep(every_s)
+            await producer.stop()
+
+        self.world.hosts[name].start(name, main)
+
+    async def _send(self, producer: Producer, key: str) -> None:
+        started_s = self.now_s
+        try:
+            result = await producer.send(Message(topic=TOPIC, body=key.encode()))
+        except SendFailed as error:
+            self.failed.append(error)
+            return
+        sent = Sent(
+            at_s=self.now_s,
+            took_s=self.now_s - started_s,
+            key=key,
+            broker=result.queue.broker_name,
+        )
+        self.sent.append(sent)
+
+    def start_consumer(self, name: str) -> None:
+        config = ConsumerConfig(
+            group="g",
+            name_servers=self.name_servers,
+            client_id=f"{self._addresses[name]}@{name}",
+            topic=TOPIC,
+        )
+
+        async def listen(messages: list[Message], queue: MessageQueue) -> bool:
+            self.consumed += [
+                Consumed(at_s=self.now_s, key=message.body.decode(), member=name)
+                for message in messages
+            ]
+            return True
+
+        async def main(env: Env) -> None:
+            consumer = PushConsumer(env, config, listen, on_commit=self.commits.update)
+            await consumer.start()
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                await consumer.stop()
+
+        self.world.hosts[name].start(name, main)
+
+    # What came of it
+
+    def lost(self) -> list[str]:
+        """Keys that were acknowledged and never consumed."""
+        consumed = {one.key for one in self.consumed}
+        return [one.key for one in self.sent if one.key not in consumed]
+
+    def repeats(self) -> int:
+        return len(self.consumed) - len({one.key for one in self.consumed})
+
+    def delays_s(self, *, after_s: float = 0.0) -> list[float]:
+        """From the end of each send to its first consumption."""
+        first: dict[str, float] = {}
+        for one in self.consumed:
+            first.setdefault(one.key, one.at_s)
+        return [first[one.key] - one.at_s for one in self.sent if one.at_s >= after_s]
+
+    def _add_host(self, name: str) -> None:
+        self._addresses[name] = f"10.0.0.{len(self._addresses) + 1}"
+        self.world.add_host(name, self._addresses[name])
