@@ -124,11 +124,13 @@ class Dispatcher:
         batch.next_offset += 1
         return True
 
-    def drop_from(self, offset: int) -> None:
-        """Forget the records that end beyond `offset`: the log is cut there."""
+    def drop_from(self, offset: int, time_ms: int) -> None:
+        """Forget the records that end beyond `offset`: the log is cut there, in or after a record of `time_ms`."""
         while self._waiting and self._waiting[-1].end_offset > offset:
             self._waiting.pop()
-        self.dispatched_offset = min(self.dispatched_offset, offset)
+        if self.dispatched_offset > offset:
+            self.dispatched_offset = offset
+            self.last_timestamp_ms = min(self.last_timestamp_ms, time_ms)
 
     def restore_next_offsets(self) -> None:
         """Count what still waits into the queues' next offsets, after a cut has set them back."""

@@ -156,6 +156,11 @@ class MappedFileQueue:
             raise
         self.files.append(mapped_file)
 
+    def complete_last(self) -> None:
+        """Give a last file that is short its full size."""
+        if not self.has_full_size():
+            self.files[-1].file.allocate(self.file_size)
+
     def sync_new_files(self) -> None:
         """Make size and folder entry of new files durable."""
         new_files = [mapped_file for mapped_file in self.files if mapped_file.is_new]

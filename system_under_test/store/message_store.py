@@ -489,9 +489,10 @@ class MessageStore:
     def _truncate(self, offset: int) -> None:
         self._epoch += 1
         # First, as what is appended next may be older than what is cut: the checkpoint must not vouch for it.
-        self._checkpoint.lower_to(self._time_not_after(offset))
+        time_ms = self._time_not_after(offset)
+        self._checkpoint.lower_to(time_ms)
         self._raw_tail.partial = b""
-        self._dispatcher.drop_from(offset)
+        self._dispatcher.drop_from(offset, time_ms)
         for queue in self._queues:
             if queue.cut_beyond(offset):
                 self._dispatcher.touch(queue)

@@ -227,6 +227,7 @@ class Recovery:
         return list(self._queues)
 
     def _recover_queue(self, queue: ConsumeQueue, walk: _Walk, *, clean: bool) -> None:
+        queue.files.complete_last()  # before it is written to, and before another file follows it
         tail = walk.tails.get((queue.topic.encode(), queue.queue_id))
         if tail is None:
             queue.begin_at(self._count_entries(queue, walk.start))

@@ -1,0 +1,237 @@
+"""A log that is fed by another one: raw bytes in pieces of any size, cuts, and crashes in between."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from random import Random
+
+import pytest
+
+from harness.simulation.disk import PowerCut
+from system_under_test.store.message_store import NoSpace, RecordInvalid, StoreError
+from tests.system_under_test.store.store_on_disk import LOG_FOLDER, StoreOnDisk, make_message
+
+
+@pytest.fixture
+def master() -> StoreOnDisk:
+    """30 messages in files of 1024 bytes, in two queues."""
+    world = StoreOnDisk("master")
+    world.open()
+    world.put_visible(*[make_message(b"%03d" % n, queue_id=n % 2) for n in range(30)])
+    return world
+
+
+@pytest.fixture
+def slave() -> StoreOnDisk:
+    world = StoreOnDisk("slave")
+    world.open()
+    return world
+
+
+def replicate(master: StoreOnDisk, slave: StoreOnDisk, size: int, end: int | None = None) -> None:
+    """Copy up to `end` (the master's, by default) in pieces of `size`."""
+    end = master.store.end_offset if end is None else end
+    while (position := slave.store.end_offset) < end:
+        data = master.store.read_raw(position, min(size, end - position))
+        slave.store.append_raw(position, data)
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 1024, 32_768])
+def test_pieces_of_any_size(master: StoreOnDisk, slave: StoreOnDisk, size: int) -> None:
+    replicate(master, slave, size)
+    slave.flush()
+    assert len(slave.store.dispatch()) == 30
+    assert slave.files(LOG_FOLDER) == master.files(LOG_FOLDER)
+    for queue_id in (0, 1):
+        assert slave.bodies(queue_id=queue_id) == master.bodies(queue_id=queue_id)
+
+
+def test_reads_never_cross_a_file(master: StoreOnDisk) -> None:
+    assert len(master.store.read_raw(1000, 5000)) == 24
+    assert master.store.read_raw(master.store.end_offset, 5000) == b""
+
+
+def test_a_put_is_readable_for_replicas_before_its_flush(master: StoreOnDisk) -> None:
+    result = master.put()
+    assert len(master.store.read_raw(result.physical_offset, 5000)) == result.size_bytes
+
+
+def test_bytes_of_another_offset_are_refused(master: StoreOnDisk, slave: StoreOnDisk) -> None:
+    replicate(master, slave, 1024, end=1024)
+    with pytest.raises(RecordInvalid, match="do not follow the log, which ends at 1024"):
+        slave.store.append_raw(2048, master.store.read_raw(2048, 500))
+
+
+def test_damaged_bytes_are_refused(master: StoreOnDisk, slave: StoreOnDisk) -> None:
+    data = bytearray(master.store.read_raw(0, 1024))
+    data[90] ^= 1
+    with pytest.raises(RecordInvalid, match="the bytes for 0 are no record of that offset"):
+        slave.store.append_raw(0, bytes(data))
+    assert slave.store.end_offset == 0
+    replicate(master, slave, 1024)
+
+
+def test_an_empty_slave_begins_where_the_master_begins(
+    master: StoreOnDisk, slave: StoreOnDisk
+) -> None:
+    slave.store.append_raw(2048, master.store.read_raw(2048, 1024))
+    replicate(master, slave, 1024)
+    slave.flush()
+    slave.store.dispatch()
+    low, high = slave.store.queue_bounds("TopicTest", 0)
+    assert 0 < low < high == 15
+    assert slave.bodies() == master.bodies()[low:]
+    slave.kill()
+    assert slave.open().end_offset == master.store.end_offset
+    assert slave.store.min_offset == 2048
+    assert slave.store.queue_bounds("TopicTest", 0) == (low, high)
+    assert slave.bodies() == master.bodies()[low:]
+
+
+def test_half_a_record_is_cut_by_recovery(master: StoreOnDisk, slave: StoreOnDisk) -> None:
+    boundary = master.store.record_start_before(700)
+    replicate(master, slave, 64, end=boundary + 20)
+    slave.store.close()
+    assert slave.open().end_offset == boundary
+
+
+def test_a_put_drops_half_a_record(master: StoreOnDisk, slave: StoreOnDisk) -> None:
+    boundary = master.store.record_start_before(700)
+    replicate(master, slave, 64, end=boundary + 20)
+    assert slave.put().physical_offset == boundary
+
+
+def test_a_full_slave_appends_nothing(master: StoreOnDisk, slave: StoreOnDisk) -> None:
+    slave.disk.fill(free_bytes=0)
+    with pytest.raises(NoSpace, match="no space for"):
+        replicate(master, slave, 1024)
+    assert slave.store.end_offset == 0
+    slave.disk.free()
+    replicate(master, slave, 1024)
+
+
+def test_record_start_before(master: StoreOnDisk) -> None:
+    store = master.store
+    end = store.end_offset
+    starts = sorted({store.record_start_before(offset) for offset in range(end + 10)})
+    assert starts[0] == 0
+    assert starts[-1] == end
+    blanks = 3  # one at the end of each full file
+    assert len(starts) == 30 + blanks + 1
+    assert store.record_start_before(-5) == 0
+
+
+# --- truncate ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [0, 1, 7, 15, 29])
+def test_truncate(master: StoreOnDisk, number: int) -> None:
+    (low, high) = (0, 0)
+    offset = 0
+    for _ in range(number):  # the start of message `number`
+        record = master.store.look_up(offset) or master.store.look_up(offset + 1024 - offset % 1024)
+        assert record is not None
+        offset = int.from_bytes(record[28:36], "big") + len(record)
+    master.store.truncate(offset)
+    master.cut_power()
+    assert master.open().end_offset == offset
+    low, high = master.store.queue_bounds("TopicTest", 0)
+    assert (low, high) == (0, (number + 1) // 2)
+    master.put_visible(make_message(b"new"))
+    assert master.bodies()[-1] == b"new"
+
+
+def test_truncate_only_at_a_record(master: StoreOnDisk) -> None:
+    with pytest.raises(StoreError, match="10 is no record boundary"):
+        master.store.truncate(10)
+    with pytest.raises(StoreError, match="no record boundary"):
+        master.store.truncate(master.store.end_offset + 1)
+
+
+def test_a_flush_begun_before_a_truncate_proves_nothing(master: StoreOnDisk) -> None:
+    boundary = master.store.record_start_before(1500)
+    master.put()
+    task = master.store.begin_flush()
+    assert task is not None
+    master.store.truncate(boundary)
+    master.put()
+    task.run()
+    assert master.store.finish_flush(task) == boundary
+
+
+def test_a_checkpoint_never_vouches_for_what_a_truncate_took(master: StoreOnDisk) -> None:
+    """What follows a cut may be older than what was cut; recovery must not skip the new queue entries."""
+    master.clock.now_ms += 60_000
+    master.put_visible(*[make_message(b"late") for _ in range(10)])
+    queue_task = master.store.begin_queue_flush()
+    assert queue_task is not None
+    queue_task.run()
+    master.store.truncate(1024)
+    master.store.finish_queue_flush(queue_task)
+    master.clock.now_ms -= 60_000
+    kept = len(master.bodies())
+    for start in range(0, 40, 10):
+        master.put_visible(*[make_message(b"%d" % (start + n)) for n in range(10)])
+    master.cut_power()
+    master.open()
+    assert master.bodies()[kept:] == [b"%d" % n for n in range(40)]
+
+
+def grow(world: StoreOnDisk, random: Random, count: int) -> None:
+    for _ in range(count):
+        size = int(random.random() * 300)
+        world.put(make_message(bytes([65 + size % 26]) * size, queue_id=size % 3))
+        world.clock.now_ms += int(random.random() * 2_000)
+    world.flush()
+    world.store.dispatch()
+
+
+def live_as_slave(master: StoreOnDisk, slave: StoreOnDisk, random: Random) -> int:
+    """Follow the master, flush, dispatch and cut at random; return the end that the slave may have acknowledged."""
+    acked = slave.store.flushed_offset
+    for _ in range(12):
+        choice = int(random.random() * 10)
+        if choice == 0:
+            boundary = slave.store.record_start_before(int(random.random() * acked) if acked else 0)
+            acked = min(acked, boundary)
+            slave.store.truncate(boundary)
+        elif choice < 6:
+            end = min(master.store.end_offset, slave.store.end_offset + int(random.random() * 900))
+            replicate(master, slave, 1 + int(random.random() * 400), end)
+        elif choice == 6:
+            slave.store.dispatch()
+            task = slave.store.begin_queue_flush()
+            if task is not None:
+                task.run()
+                slave.store.finish_queue_flush(task)
+        else:
+            acked = slave.flush()
+    return acked
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_slave_survives_crashes_as_a_prefix_of_its_master(seed: int) -> None:
+    random = Random(f"slave {seed}")
+    master, slave = StoreOnDisk(f"m{seed}"), StoreOnDisk(f"s{seed}")
+    master.open()
+    slave.open()
+    for _ in range(4):
+        grow(master, random, 15)
+        acked = 0
+        slave.disk.cut_at(1 + int(random.random() * 120))
+        with suppress(PowerCut):
+            acked = live_as_slave(master, slave, random)
+        slave.cut_power()
+        slave.open()
+        end = slave.store.end_offset
+        assert acked - 300 - 120 < end  # at most the record that was under way is cut
+        assert slave.store.read_raw(0, 1024) == master.store.read_raw(0, min(1024, end))
+        for queue_id in range(3):
+            bodies = slave.bodies(queue_id=queue_id)
+            assert bodies == master.bodies(queue_id=queue_id)[: len(bodies)]
+        replicate(master, slave, 500)
+        slave.flush()
+        slave.store.dispatch()
+        for queue_id in range(3):
+            assert slave.bodies(queue_id=queue_id) == master.bodies(queue_id=queue_id)
+        assert slave.files(LOG_FOLDER) == master.files(LOG_FOLDER)
