@@ -56,7 +56,9 @@ class ExecutorJob:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as raised:  # as concurrent.futures.thread._WorkItem.run does
-            error = raised
+            assert raised.__traceback__ is not None
+            # Without this frame: it holds the future that will hold the error, a cycle that nobody collects.
+            error = raised.with_traceback(raised.__traceback__.tb_next)
         self._finish_later(result, error)
 
     def _finish_later(self, result: Any, error: BaseException | None) -> None:

@@ -76,14 +76,14 @@ class Host:
 
     def power_cut(self) -> PowerCutReport:
         """Take the power away: the process stops in its tracks, unsynced data is lost, peers hear nothing."""
-        self._power_failed()
-        return self.last_power_cut
-
-    def _power_failed(self) -> None:
         if self.process is not None:
             self.process.lose_power()
         self.kernel.power_off()
-        self.last_power_cut = self.disk.power_cut()
+        return self.disk.power_cut()
+
+    def _power_failed(self) -> None:
+        """The cut that the disk was told to make (`cut_at`) strikes."""
+        self.power_cut()
 
     def power_on(self) -> None:
         """Boot. No process is started."""

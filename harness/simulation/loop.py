@@ -130,7 +130,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     # --- futures, tasks, threads --------------------------------------------------------------------
 
     def create_future(self) -> SimFuture:
-        return SimFuture(self._next_future(), loop=self)
+        return SimFuture(self._next_future(), OWNER.get(self.harness), loop=self)
 
     def create_task(
         self,
@@ -142,7 +142,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         if context is None:
             context = copy_context()
         owner = context.get(OWNER) or self.harness
-        task = SimTask(coro, self._next_task(), loop=self, name=name, context=context)
+        task = SimTask(coro, self._next_task(), owner, loop=self, name=name, context=context)
         owner.add_task(task)
         return task
 
@@ -252,10 +252,10 @@ class SimLoop(asyncio.AbstractEventLoop):
     # --- errors -------------------------------------------------------------------------------------
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        if self._is_closed:
-            return
-        owner = OWNER.get(self.harness)
-        if owner.alive:
+        """Tell the process whose error nobody took. Finalizers of futures call this in a context of anybody."""
+        source = context.get("future") or context.get("task")
+        owner = getattr(source, "owner", None) or OWNER.get(None)
+        if owner is not None and owner.alive and not self._is_closed:
             owner.on_error(context["message"], context.get("exception"))
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:

@@ -44,6 +44,7 @@ class Stream:
         "_last_ns",
         "_link",
         "_lost",
+        "_queued",
         "_scheduler",
         "_source",
         "_target",
@@ -69,6 +70,7 @@ class Stream:
         self._back = back
         self._last_ns = 0  # when the last segment on the wire arrives
         self._lost: deque[Segment] = deque()  # to be retransmitted, in order
+        self._queued: deque[Segment] = deque()  # not sent yet: written while the stream is stalled
         self._attempts = 0
         self._is_retrying = False
         self._is_stalled = False
@@ -81,8 +83,8 @@ class Stream:
             self.outstanding += len(segment)
         scheduler = self._scheduler
         now_ns = scheduler.now_ns + scheduler.debt_ns
-        if self._is_stalled and now_ns > self._last_ns:
-            self._lost.append(segment)
+        if self._is_stalled:
+            self._queued.append(segment)
             return
         when_ns = now_ns + self._link.latency_ns()
         if when_ns < self._last_ns:
@@ -160,10 +162,15 @@ class Stream:
     def _retry(self, _: object) -> None:
         if self._source.is_gone:
             return
-        now_ns = self._scheduler.now_ns
-        if now_ns <= self._last_ns:  # later segments are still on the wire: keep the order
+        self._is_stalled = True
+        if (
+            self._scheduler.now_ns <= self._last_ns
+        ):  # later segments are on the wire: keep the order
             self._scheduler.at(self._last_ns + 1, self._retry)
-        elif not self._link.open:
+            return
+        self._lost.extend(self._queued)
+        self._queued.clear()
+        if not self._link.open:
             self._link.count_loss()
             self._back_off()
         elif self._target.is_gone:
@@ -189,7 +196,6 @@ class Stream:
         self._source.window_opened()
 
     def _back_off(self) -> None:
-        self._is_stalled = True
         self._attempts += 1
         if self._attempts > RETRIES_MAX:
             self._source.fail(TimeoutError(errno.ETIMEDOUT, "Connection timed out"))

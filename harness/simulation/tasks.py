@@ -10,18 +10,22 @@ import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress
 from contextvars import Context
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.simulation.run_queue import RunQueue
 
 
 class SimTask(asyncio.Task[Any]):
-    """A task with a number: its hash and, unless it is given one, its name."""
+    """A task with a number: its hash and, unless it is given one, its name. `owner` is the process it belongs to."""
 
-    __slots__ = ("number",)
+    __slots__ = ("number", "owner")
 
     def __init__(
         self,
         coroutine: Coroutine[Any, Any, Any],
         number: int,
+        owner: RunQueue,
         *,
         loop: asyncio.AbstractEventLoop,
         name: str | None,
@@ -29,6 +33,7 @@ class SimTask(asyncio.Task[Any]):
     ) -> None:
         # First, because the base class puts the task into a WeakSet, which hashes it.
         self.number = number
+        self.owner = owner
         name = name or f"{getattr(coroutine, '__qualname__', 'coroutine')}#{number}"
         super().__init__(coroutine, loop=loop, name=name, context=context)
 
@@ -44,12 +49,13 @@ class SimTask(asyncio.Task[Any]):
 
 
 class SimFuture(asyncio.Future[Any]):
-    """A future with a number, which is its hash."""
+    """A future with a number, which is its hash. `owner` is the process that made it."""
 
-    __slots__ = ("number",)
+    __slots__ = ("number", "owner")
 
-    def __init__(self, number: int, *, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, number: int, owner: RunQueue, *, loop: asyncio.AbstractEventLoop) -> None:
         self.number = number
+        self.owner = owner
         super().__init__(loop=loop)
 
     def __hash__(self) -> int:

@@ -344,6 +344,83 @@ def test_segments_keep_their_order_when_one_is_lost_on_a_slow_link() -> None:
     assert hosts.network.dropped("client", "server") > 0
 
 
+def test_a_sender_that_never_rests_recovers_as_soon_as_its_retry_arrives() -> None:
+    hosts = TwoHosts()
+    hosts.listen()
+
+    async def story(env: Env) -> int:
+        loop = asyncio.get_running_loop()
+        client = await hosts.connect()
+        hosts.network.drop("client", "server")
+        loop.call_later(0.1, hosts.network.heal)
+        hosts.network.delay("client", "server", 50)
+        for _ in range(100):
+            client.transport.write(b"x")
+            await asyncio.sleep(0.005)
+        return len(hosts.accepted[0].received)
+
+    assert hosts.run(story) > 50
+
+
+def test_a_retry_of_what_had_arrived_is_reset_by_the_rebooted_host() -> None:
+    hosts = TwoHosts()
+    hosts.listen()
+
+    async def story(env: Env) -> None:
+        client = await hosts.connect()
+        await asyncio.sleep(0.01)
+        hosts.network.drop("server", "client")
+        client.transport.write(b"arrives, but the acknowledgement does not")
+        await asyncio.sleep(0.01)
+        assert hosts.accepted[0].received
+        hosts.server.power_cut()
+        hosts.server.power_on()
+        await asyncio.sleep(0.5)
+        assert client.events == ["made"]  # the RST was dropped, too
+        hosts.network.heal()
+        assert isinstance(await client.gone, ConnectionResetError)
+
+    hosts.run(story)
+
+
+def test_rst_takes_what_was_not_read() -> None:
+    hosts = TwoHosts()
+    server = hosts.listen()
+
+    async def story(env: Env) -> None:
+        client = await hosts.connect()
+        await asyncio.sleep(0.01)
+        client.transport.pause_reading()
+        hosts.accepted[0].transport.write(b"not read in time")
+        await asyncio.sleep(0.01)
+        server.pause()
+        client.transport.write(b"unread, so that the kill sends RST")
+        await asyncio.sleep(0.01)
+        server.kill()
+        await asyncio.sleep(0.01)
+        client.transport.resume_reading()
+        assert isinstance(await client.gone, ConnectionResetError)
+        assert not client.received
+
+    hosts.run(story)
+
+
+def test_a_port_of_loopback_is_closed_to_others() -> None:
+    hosts = TwoHosts()
+
+    async def serve(env: Env) -> None:
+        server = await asyncio.get_running_loop().create_server(Recorder, "127.0.0.1", PORT)
+        await server.serve_forever()
+
+    hosts.server.start("server", serve)
+
+    async def story(env: Env) -> None:
+        with pytest.raises(ConnectionRefusedError):
+            await hosts.connect()
+
+    hosts.run(story)
+
+
 def test_a_connection_without_answers_fails_after_a_quarter_of_an_hour() -> None:
     hosts = TwoHosts()
     hosts.listen()

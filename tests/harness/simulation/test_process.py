@@ -81,6 +81,7 @@ class Cleaner:
 
     async def main(self, env: Env) -> None:
         task = asyncio.create_task(self.child())
+        asyncio.get_running_loop().call_later(1.5, self.done.append, "timer")
         file = env.storage.open("/file", create=True)
         try:
             await asyncio.Event().wait()
@@ -97,7 +98,7 @@ class Cleaner:
 def test_terminate_runs_every_finally() -> None:
     cleaner = Cleaner()
     assert exit_of(cleaner.main, then="terminate").kind == "terminated"
-    assert cleaner.done == ["main", "child", "later"]
+    assert cleaner.done == ["main", "child", "timer", "later"]
 
 
 def test_kill_runs_no_finally() -> None:
@@ -270,6 +271,29 @@ def test_a_paused_process_stands_still_while_time_goes_on() -> None:
     assert [int(at_s) for at_s in ticks] == [1, 2, 3, 13, 14]
 
 
+def test_a_paused_process_does_not_even_finish_its_turn() -> None:
+    world = World(1)
+    host = world.add_host("node", "10.0.0.1")
+    count = 0
+
+    async def spin(_: Env) -> None:
+        nonlocal count
+        while True:
+            await asyncio.sleep(0)
+            count += 1
+
+    async def harness() -> None:
+        process = host.start("node", spin)
+        await asyncio.sleep(0.5)
+        process.pause()
+        before = count
+        assert before > 0
+        await asyncio.sleep(0.5)
+        assert count == before
+
+    world.run(harness)
+
+
 def test_pause_and_resume_in_one_instant_loses_and_doubles_nothing() -> None:
     world = World(1)
     host = world.add_host("node", "10.0.0.1")
@@ -333,6 +357,46 @@ def test_executor_jobs_stand_still_with_their_process() -> None:
     assert ran_at_s[0] >= 5
 
 
+def test_executor_jobs_of_a_killed_process_never_begin() -> None:
+    world = World(1)
+    host = world.add_host("node", "10.0.0.1")
+    ran: list[str] = []
+
+    async def main(_: Env) -> None:
+        job = asyncio.get_running_loop().run_in_executor(None, ran.append, "job")
+        process.kill()
+        await job
+        ran.append("main")
+
+    async def harness() -> str:
+        status = await process.exit
+        await asyncio.sleep(1)
+        return status.kind
+
+    process = host.start("node", main)
+    assert world.run(harness) == "killed"
+    assert ran == []
+
+
+def test_the_lock_of_a_killed_process_is_free() -> None:
+    world = World(1)
+    host = world.add_host("node", "10.0.0.1")
+    locked: list[bool] = []
+
+    async def main(env: Env) -> None:
+        locked.append(env.storage.open("/lock", create=True).try_lock())
+        await for_ever(env)
+
+    async def harness() -> None:
+        for _ in range(2):
+            process = host.start("node", main)
+            await asyncio.sleep(1)
+            process.kill()
+
+    world.run(harness)
+    assert locked == [True, True]
+
+
 def test_a_main_that_returns_has_its_tasks_cancelled() -> None:
     ended: list[str] = []
 
@@ -369,6 +433,29 @@ def test_an_uncaught_error_in_a_callback_is_logged_and_life_goes_on() -> None:
     assert host.process is not None
     lines = [(line.level, line.fields) for line in host.process.log.lines]
     assert lines == [("error", {"error": "ZeroDivisionError('division by zero')"})]
+
+
+def test_an_error_that_nobody_awaits_is_logged_by_its_process() -> None:
+    world = World(1)
+    host = world.add_host("node", "10.0.0.1")
+
+    async def main(env: Env) -> None:
+        loop = asyncio.get_running_loop()
+        tasks = [loop.create_task(raising(env)), loop.run_in_executor(None, int, "x")]
+        await asyncio.sleep(0.1)
+        tasks.clear()
+        await asyncio.gather(*[asyncio.create_task(asyncio.sleep(0)) for _ in range(100)])
+
+    async def harness() -> None:
+        await host.start("node", main).exit
+
+    world.run(harness)
+    assert host.process is not None
+    events = sorted(line.event for line in host.process.log.lines)
+    assert events == [
+        "SimFuture exception was never retrieved",
+        "SimTask exception was never retrieved",
+    ]
 
 
 def test_the_harness_gets_its_own_errors() -> None:
