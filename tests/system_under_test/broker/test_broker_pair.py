@@ -12,7 +12,7 @@ from harness.simulation.disk import DiskOptions, SimDisk
 from harness.simulation.host import Host
 from harness.simulation.process import SimProcess
 from harness.simulation.world import World
-from system_under_test.broker.broker import main
+from system_under_test.broker.broker import Broker, main
 from system_under_test.broker.config import BrokerConfig, BrokerRole
 from system_under_test.broker.flush import StoreFailed
 from system_under_test.env import Env
@@ -52,30 +52,35 @@ class Cluster:
         self._name_servers = name_servers
 
     def start_master(self) -> SimProcess:
-        return self._start(self.master, self._role, 0, peers=(f"{SLAVE}:10912",))
+        config = self.master_config()
+        return self.master.start("master", lambda env: main(env, config))
+
+    def master_config(self) -> BrokerConfig:
+        return self._config(MASTER, self._role, 0, peers=(f"{SLAVE}:10912",))
 
     def start_slave(self) -> SimProcess:
         master = None if self._name_servers else f"{MASTER}:10912"
-        return self._start(self.slave, BrokerRole.SLAVE, 1, ha_master=master)
+        config = self._config(SLAVE, BrokerRole.SLAVE, 1, ha_master=master)
+        return self.slave.start("slave", lambda env: main(env, config))
 
     def start_name_server(self) -> SimProcess:
         config = NameServerConfig(listen_host=NAME_SERVER, kv_config_path="/kvConfig.json")
         return self.name_server.start("name-server", lambda env: name_server_main(env, config))
 
-    def _start(
+    def _config(
         self,
-        host: Host,
+        address: str,
         role: BrokerRole,
         broker_id: int,
         *,
         peers: tuple[str, ...] = (),
         ha_master: str | None = None,
-    ) -> SimProcess:
-        config = BrokerConfig(
+    ) -> BrokerConfig:
+        return BrokerConfig(
             broker_name="broker-a",
             broker_id=broker_id,
             role=role,
-            listen_host=host.address,
+            listen_host=address,
             name_servers=self._name_servers,
             sync_flush=self._sync_flush,
             commit_log_file_size=1 << 20,
@@ -83,7 +88,6 @@ class Cluster:
             ha_master_address=ha_master,
             ha_peers=peers,
         )
-        return host.start(host.name, lambda env: main(env, config))
 
     def run(self, story: Callable[[Client], Coroutine[Any, Any, None]]) -> None:
         """Run `story` with a client while the hosts do what it tells them."""
@@ -178,6 +182,27 @@ def test_empty_master_answers_14_until_its_peer_was_heard() -> None:
     cluster.run(story)
 
 
+def test_admin_may_accept_sends_without_the_peer() -> None:
+    cluster = Cluster()
+
+    async def impatient_main(env: Env) -> None:
+        broker = Broker(env, cluster.master_config())
+        broker.open()
+        await broker.start()
+        await asyncio.sleep(2)
+        await broker.lift_catch_up()
+        await broker.failure
+
+    async def story(client: Client) -> None:
+        cluster.master.start("master", impatient_main)
+        await asyncio.sleep(1)
+        assert await client.send() == NOT_AVAILABLE
+        await asyncio.sleep(1.5)
+        assert await client.send() == SLAVE_NOT_AVAILABLE
+
+    cluster.run(story)
+
+
 def test_dead_slave_is_told_at_once_and_comes_back() -> None:
     cluster = Cluster()
 
@@ -196,6 +221,7 @@ def test_dead_slave_is_told_at_once_and_comes_back() -> None:
 
 
 def test_frozen_slave_costs_the_slave_timeout_and_is_dropped() -> None:
+    """Until then consumers do not see what only the master has."""
     cluster = Cluster()
 
     async def story(client: Client) -> None:
@@ -203,8 +229,10 @@ def test_frozen_slave_costs_the_slave_timeout_and_is_dropped() -> None:
         slave = cluster.start_slave()
         await client.send_until(OK, within_s=5)
         slave.pause()
-        assert await client.send(timeout_s=4.0) == FLUSH_SLAVE_TIMEOUT
+        assert await client.send("weak", timeout_s=4.0) == FLUSH_SLAVE_TIMEOUT
+        assert "weak" not in await client.keys(MASTER)
         await asyncio.sleep(26)
+        assert "weak" in await client.keys(MASTER)
         assert await client.send() == SLAVE_NOT_AVAILABLE
         slave.resume()
         await client.send_until(OK, within_s=10)
