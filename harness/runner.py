@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
@@ -10,7 +11,7 @@ from typing import Any, BinaryIO
 
 from checkers.compose import RunVerdict, check_run
 from checkers.facts import RunFacts
-from checkers.history import Op
+from checkers.history import Op, OpType
 from faults.capabilities import Controls
 from harness.campaign import Campaign
 from harness.clients.port import Outcome
@@ -122,7 +123,10 @@ class SimulatedRun:
             environment.start(node)
         for master in environment.shape.masters:
             await self._create_topic(master.node)
-        for node in (*environment.shape.clients, PROBE):
+        environment.start(PROBE)
+        for name in environment.shape.broker_names:
+            await self._wait_until_serving(name)
+        for node in environment.shape.clients:
             environment.start(node)
         self._load_start_ns = environment.now_ns()
 
@@ -136,6 +140,13 @@ class SimulatedRun:
         outcome = await self._until_ok(request, ADMIN, SETUP_BOUND_S)
         if outcome.type != "ok":
             raise RunError(f"{node} did not come up in {SETUP_BOUND_S:g} s: {outcome.error}")
+
+    async def _wait_until_serving(self, broker_name: str) -> None:
+        """A synchronous master answers SEND_OK only once its slave has connected."""
+        await self._probe_broker(broker_name, "warm-up", SETUP_BOUND_S)
+        last = self._recorder.ops[-1]
+        if last.type != "ok":
+            raise RunError(f"{broker_name} did not serve in {SETUP_BOUND_S:g} s: {last.error}")
 
     async def _until_ok(self, request: dict[str, Any], node: str, bound_s: float) -> Outcome:
         deadline_ns = self._environment.now_ns() + int(bound_s * 1e9)
@@ -176,35 +187,43 @@ class SimulatedRun:
     async def _probe(self) -> None:
         """Send to each broker whose master is left until it answers SEND_OK, or the bound is over."""
         for master in self._environment.shape.masters:
-            if not self._environment.nodes[master.node].lost:
-                await self._probe_broker(master.broker_name)
+            if self._environment.nodes[master.node].lost:
+                continue
+            name = master.broker_name
+            outcome = await self._probe_broker(name, "probe", PROBE_BOUND_S)
+            serves = outcome.type == "ok" or self._stored_without_slave(name, outcome)
+            type_: OpType = "ok" if serves else "fail"
+            self._recorder.record(
+                PROBE_PROCESS, type_, "probe", {"broker": name}, outcome.error, node=PROBE
+            )
 
-    async def _probe_broker(self, broker_name: str) -> None:
-        number = 0
-        deadline_ns = self._environment.now_ns() + int(PROBE_BOUND_S * 1e9)
-        while True:
+    async def _probe_broker(self, broker_name: str, prefix: str, bound_s: float) -> Outcome:
+        """The last outcome: SEND_OK, as good as it gets without slaves, or whatever came at the end of the bound."""
+        deadline_ns = self._environment.now_ns() + int(bound_s * 1e9)
+        for number in itertools.count():
             value: dict[str, Any] = {
-                "key": f"probe-{broker_name}-{number}",
+                "key": f"{prefix}-{broker_name}-{number}",
                 "topic": self._campaign.topic,
                 "size": 64,
                 "broker": broker_name,
                 "queue": 0,
             }
-            self._recorder.record(PROBE_PROCESS, "invoke", "send", value, node=PROBE)
-            outcome = await self._environment.request(PROBE, {"f": "send", **value})
-            done = {**value, **outcome.value}
-            self._recorder.record(
-                PROBE_PROCESS, outcome.type, "send", done, outcome.error, node=PROBE
-            )
-            late = self._environment.now_ns() > deadline_ns
-            if late or outcome.type == "ok" or self._stored_without_slave(broker_name, outcome):
-                break
-            number += 1
+            outcome = await self._recorded_send(value)
+            if outcome.type == "ok" or self._stored_without_slave(broker_name, outcome):
+                return outcome
+            if self._environment.now_ns() > deadline_ns:
+                return outcome
             await asyncio.sleep(POLL_S)
-        type_ = "fail" if late and outcome.type != "ok" else "ok"
-        self._recorder.record(
-            PROBE_PROCESS, type_, "probe", {"broker": broker_name}, outcome.error, node=PROBE
-        )
+        raise AssertionError("count() never ends")
+
+    async def _recorded_send(self, value: dict[str, Any]) -> Outcome:
+        record = self._recorder.record
+        record(PROBE_PROCESS, "invoke", "send", value, node=PROBE)
+        await self._environment.ready(PROBE)
+        outcome = await self._environment.request(PROBE, {"f": "send", **value})
+        done = {**value, **outcome.value}
+        record(PROBE_PROCESS, outcome.type, "send", done, outcome.error, node=PROBE)
+        return outcome
 
     def _stored_without_slave(self, broker_name: str, outcome: Outcome) -> bool:
         """Whether the broker works as well as it can with its slaves lost for good."""
