@@ -119,7 +119,9 @@ def _unknown_reason(tally: Tally, context: Context) -> str | None:
     if not tally.counts.get("acked"):
         return "nothing was acknowledged"
     pending = tally.counts.get("pending", 0)
-    return f"{pending} acknowledged messages came after the drain" if pending else None
+    if not pending:
+        return None
+    return f"{pending} messages were acknowledged after the drain, or retention took them unread"
 
 
 LOSS = Kernel(

@@ -60,11 +60,16 @@ DAMAGE_OF_FAULT: Mapping[str, Damage] = MappingProxyType(
     {
         "kill": Damage.PROCESS,
         "disk_error": Damage.WRITE_ERROR,
+        "failing_disk": Damage.WRITE_ERROR,
         "power_cut": Damage.POWER,
+        "power_cut_in_operation": Damage.POWER,
         "cluster_power_cut": Damage.POWER,
         "disk_lost": Damage.DISK,
     }
 )
+
+# These strike some time between their firing and their heal; the others strike when they are fired.
+STRIKES_LATER = frozenset({"disk_error", "failing_disk", "power_cut_in_operation"})
 
 KEPT: Mapping[tuple[Flush, Damage], Kept] = MappingProxyType(
     {
@@ -107,7 +112,6 @@ JUDGEMENT: Mapping[tuple[Mode, str], Judgement] = MappingProxyType(
     {
         ("faithful", "replica_diverged"): Judgement.INFORMATIONAL,
         ("faithful", "replica_ahead"): Judgement.INFORMATIONAL,
-        ("faithful", "acked_not_durable"): Judgement.INFORMATIONAL,
     }
 )
 
@@ -233,13 +237,16 @@ def _hits_on(nodes: Sequence[str], faults: Sequence[FaultFacts]) -> tuple[Hit, .
 
 def _hit(node: str, fault: FaultFacts) -> Hit:
     assert fault.bitten_ns is not None
-    damage = DAMAGE_OF_FAULT[fault.kind]
     start_ns = fault.bitten_ns if fault.fired_ns is None else fault.fired_ns
     healed_ns = FOREVER_NS if fault.healed_ns is None else fault.healed_ns
-    # A power cut is an instant; a disk that fails goes on failing until it is healed.
-    lasting = damage is Damage.WRITE_ERROR
-    until_ns = healed_ns if lasting else max(start_ns, fault.bitten_ns)
-    return Hit(node=node, damage=damage, start_ns=start_ns, until_ns=until_ns, healed_ns=healed_ns)
+    until_ns = healed_ns if fault.kind in STRIKES_LATER else max(start_ns, fault.bitten_ns)
+    return Hit(
+        node=node,
+        damage=DAMAGE_OF_FAULT[fault.kind],
+        start_ns=start_ns,
+        until_ns=until_ns,
+        healed_ns=healed_ns,
+    )
 
 
 def _episodes(hits: Sequence[Hit]) -> list[tuple[Hit, ...]]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from checkers.columns import Columns, Outcome
-from checkers.facts import Flush, Replication
+from checkers.facts import Flush, Mode, Replication
 from checkers.kernel import Checker, Context, finding_at
 from checkers.promises import judge
 from checkers.verdict import Finding, Tally, Verdict
@@ -29,6 +29,8 @@ COPIES_PROMISED: Mapping[tuple[Flush, Replication], tuple[int, int]] = {
     ("async", "async"): (0, 1),
     ("async", "sync"): (0, 2),
 }
+# A slave of Apache RocketMQ 4.9 acknowledges before its own fsync (HAService).
+SLAVE_DISK_COUNTS: Mapping[Mode, bool] = {"hardened": True, "faithful": False}
 
 
 def check_durable_before_ack(columns: Columns, context: Context) -> Verdict:
@@ -67,6 +69,8 @@ def _missing_copies(
     broker = columns.names.queues[columns.sends.queue[row]].broker
     replicas = len(facts.brokers.get(broker, ()))
     on_disk, held = COPIES_PROMISED[facts.flush, facts.replication]
+    if not SLAVE_DISK_COUNTS[facts.mode]:
+        on_disk = min(on_disk, 1)
     durable = set(seen["durable_on"])
     cached = durable | set(seen["cached_on"])
     if len(durable) + hidden < min(on_disk, max(replicas, 1)):
@@ -100,13 +104,21 @@ def check_replica_prefix(_columns: Columns, context: Context) -> Verdict:
             last[seen["broker_name"], seen["master"], seen["slave"]] = seen
     findings = [finding for seen in last.values() for finding in _judge_replica(context, seen)]
     compared = {broker_name for broker_name, _, _ in last}
-    missing = sorted(_replicated(context) - compared)
+    missing = _comparable(context) - compared
     counts = {"replicas": len(last)}
     return _verdict("replica_prefix", findings, counts, observed=bool(last) and not missing)
 
 
-def _replicated(context: Context) -> set[str]:
-    return {name for name, nodes in context.facts.brokers.items() if len(nodes) > 1}
+def _comparable(context: Context) -> set[str]:
+    """The broker names of which two nodes are left when the run ends."""
+    gone = {
+        node
+        for fault in context.facts.faults
+        if fault.permanent and fault.fired_ns is not None
+        for node in fault.targets
+    }
+    brokers = context.facts.brokers.items()
+    return {name for name, nodes in brokers if len(set(nodes) - gone) > 1}
 
 
 def _judge_replica(context: Context, seen: Mapping[str, Any]) -> Iterator[Finding]:
@@ -156,6 +168,6 @@ DURABLE_BEFORE_ACK = Checker(
 REPLICA_PREFIX = Checker(
     name="replica_prefix",
     check=check_replica_prefix,
-    applies=lambda context: bool(_replicated(context)),
+    applies=lambda context: bool(_comparable(context)),
     needs_observations=True,
 )

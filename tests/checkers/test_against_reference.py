@@ -18,6 +18,7 @@ from checkers.verdict import Finding, Verdict
 from tests.support import reference_checkers as reference
 from tests.support.history_language import facts, fault
 
+STEADY = settings(derandomize=True, deadline=None)
 GROUPS = {"g": ("t",), "h": ("t", "u")}
 CUT = fault("power_cut", "n0", at_s=0.01, healed_s=0.02)
 KEYS = st.sampled_from([f"k{number}" for number in range(8)])
@@ -137,6 +138,7 @@ def of(verdict: Verdict, *anomalies: str) -> list[Finding]:
     return [finding for finding in verdict.findings if finding.anomaly in anomalies]
 
 
+@STEADY
 @given(histories())
 def test_loss(ops: list[Op]) -> None:
     verdict = verdict_of(ops, "loss")
@@ -147,6 +149,7 @@ def test_loss(ops: list[Op]) -> None:
     assert found <= expected
 
 
+@STEADY
 @given(histories())
 def test_provenance(ops: list[Op]) -> None:
     verdict = verdict_of(ops, "provenance")
@@ -159,6 +162,7 @@ def test_provenance(ops: list[Op]) -> None:
     assert count(verdict, "corrupt") == reference.corrupt(ops)
 
 
+@STEADY
 @given(histories())
 def test_order(ops: list[Op]) -> None:
     verdict = verdict_of(ops, "order")
@@ -182,6 +186,7 @@ def place(finding: Finding) -> tuple[Any, ...]:
     return (finding.topic, finding.broker, finding.queue), finding.queue_offset
 
 
+@STEADY
 @given(histories())
 def test_duplication(ops: list[Op]) -> None:
     verdict = verdict_of(ops, "duplication")
@@ -194,6 +199,7 @@ def test_duplication(ops: list[Op]) -> None:
     assert found <= unexplained
 
 
+@STEADY
 @given(histories())
 def test_commits_ahead(ops: list[Op]) -> None:
     verdict = verdict_of(ops, "offsets")
@@ -208,7 +214,7 @@ def test_commits_ahead(ops: list[Op]) -> None:
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 @pytest.mark.parametrize("flush", ["sync", "async"])
-@settings(max_examples=40)
+@settings(STEADY, max_examples=40)
 @given(ops=histories(), pieces=st.integers(1, 7))
 def test_any_cut_gives_the_same_verdict(
     kernel: Kernel, flush: str, ops: list[Op], pieces: int

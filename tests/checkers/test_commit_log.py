@@ -50,7 +50,10 @@ def test_a_message_further_up_that_survived_proves_a_hole() -> None:
             ["1 ok consume c", "0 ok send d@1:0 t=15", "2 ok consume d", "9 ok drain 0:1:1 1:1:1"],
             "another message is there now",
         ),
-        (["0 ok send d@1:1 t=15", "1 ok consume d", "9 ok drain 0:1:1 1:2:2"], "sent later"),
+        (
+            ["0 ok send d@1:1 physical=300 t=15", "1 ok consume d", "9 ok drain 0:1:1 1:2:2"],
+            "sent later",
+        ),
     ],
 )
 def test_a_message_whose_survival_is_not_certain_proves_nothing(ops: list[str], why: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NoReturn
 
 import orjson
@@ -37,6 +38,7 @@ def test_a_good_run_is_valid() -> None:
 
 
 CUT = fault("power_cut", "n0", at_s=1, healed_s=2)
+LOST_DISK = fault("disk_lost", "n0", at_s=1, healed_s=None)
 BLUNT = fault("kill", "n0", at_s=1, healed_s=2, bitten=False)
 
 
@@ -53,6 +55,7 @@ BLUNT = fault("kill", "n0", at_s=1, healed_s=2, bitten=False)
             "unknown",
             "fault partition-1 (partition) was never healed",
         ),
+        ({"faults": (replace(LOST_DISK, permanent=True),)}, True, None),
     ],
 )
 def test_a_run_below_a_floor_is_never_valid(

@@ -55,6 +55,8 @@ def keys(verdict: Verdict, anomaly: str) -> tuple[str | None, ...]:
         # an unfinished drain that has passed the message, or a queue that ends before it, is proof
         (["0 ok send a", "0 ok send b", "9 info drain 0:2:1"], False, ("a",)),
         (["0 ok send a@0:7", "9 info drain 0:5:3"], False, ("a",)),
+        # below the start of the queue: retention took it, and that is another question
+        (["0 ok send a", "9 ok drain 0:5:5 min=3"], "unknown", ()),
         # a queue that is not there when the lag is 0 took its messages with it
         (["0 ok send a@1:0", "9 ok drain 0:0:0"], False, ("a",)),
         # acknowledged after the drain: not yet judged

@@ -37,7 +37,9 @@ def hit(kind: str, *targets: str) -> FaultFacts:
         ("a fault nobody has heard of", Loss.NEVER, Loss.NEVER),
         ("kill", Loss.NEVER, Loss.NEVER),
         ("disk_error", Loss.NEVER, Loss.SUFFIX),
+        ("failing_disk", Loss.NEVER, Loss.SUFFIX),
         ("power_cut", Loss.NEVER, Loss.SUFFIX),
+        ("power_cut_in_operation", Loss.NEVER, Loss.SUFFIX),
         ("cluster_power_cut", Loss.NEVER, Loss.SUFFIX),
         ("disk_lost", Loss.ANY, Loss.ANY),
     ],
@@ -106,8 +108,10 @@ def test_a_message_sent_after_the_power_loss_must_survive() -> None:
     assert loss(hit("power_cut"), flush="async", sent_ns=6_000_000_000) is Loss.NEVER
 
 
-def test_a_failing_disk_goes_on_failing_until_it_is_healed() -> None:
-    assert loss(hit("disk_error"), flush="async", sent_ns=6_000_000_000) is Loss.SUFFIX
+@pytest.mark.parametrize("kind", ["failing_disk", "power_cut_in_operation"])
+def test_a_fault_that_strikes_later_touches_what_is_sent_until_its_heal(kind: str) -> None:
+    assert loss(hit(kind), flush="async", sent_ns=6_000_000_000) is Loss.SUFFIX
+    assert loss(hit(kind), flush="async", sent_ns=11_000_000_000) is Loss.NEVER
 
 
 def test_two_power_losses_far_apart_are_no_power_loss_of_both() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from checkers.compose import CLIENT_CHECKERS, check_run
 from checkers.verdict import Validity, Verdict
-from tests.support.history_language import facts, history
+from tests.support.history_language import facts, fault, history
 
 PAIR = {"b": ("n0", "n1")}
 
@@ -75,6 +76,13 @@ def test_durable_before_ack(flush: str, replication: str, seen: Any, valid: Vali
     assert verdict.valid == valid
 
 
+@pytest.mark.parametrize(("mode", "valid"), [("hardened", False), ("faithful", True)])
+def test_only_a_hardened_slave_acknowledges_what_it_has_on_disk(mode: str, valid: bool) -> None:
+    seen = ack(durable="n0", cached="n1")
+
+    assert check("durable_before_ack", seen, replication="sync", mode=mode).valid is valid
+
+
 def test_only_send_ok_promises_copies() -> None:
     ops = ("0 ok send z", "0 info send a error=FLUSH_DISK_TIMEOUT")
 
@@ -121,6 +129,15 @@ def test_a_pair_that_was_not_compared_is_not_green() -> None:
     verdict = check("replica_prefix", replica(1, 1, None), brokers={**PAIR, "c": ("n2", "n3")})
 
     assert (verdict.valid, verdict.reason) == ("unknown", "not observed")
+
+
+def test_a_pair_that_lost_a_node_for_good_is_not_compared() -> None:
+    lost = replace(fault("disk_lost", "n0", at_s=1, healed_s=None), permanent=True)
+    brokers = {**PAIR, "c": ("n2", "n3")}
+
+    assert check_run(history(), [], facts(brokers=PAIR, faults=(lost,))).not_applicable
+    seen = {**replica(1, 1, None), "broker_name": "c"}
+    assert check("replica_prefix", seen, brokers=brokers, faults=(lost,)).valid is True
 
 
 def test_one_broker_alone_has_no_replicas_to_compare() -> None:

@@ -12,8 +12,8 @@
     9 info drain 0:8:5      ... queue 0 ends at 8, committed is 5
     9 ok probe b            a send to broker b after heal
 
-Options come last: `group=h topic=u broker=c queue=1 attempts=2 error=X status=X key=k physical=900`,
-and `t=2.5` sets the clock to 2.5 s (else each op takes a millisecond).
+Options come last: `group=h topic=u broker=c queue=1 attempts=2 error=X status=X key=k physical=900
+min=3` (start of a drained queue), and `t=2.5` sets the clock to 2.5 s (else each op takes a millisecond).
 """
 
 from __future__ import annotations
@@ -156,7 +156,8 @@ class _Writer:
         ]
         if words:
             given = (map(int, word.split(":")) for word in words)
-            ends = [(broker, number, 0, end, done) for number, end, done in given]
+            low = int(options.get("min", 0))
+            ends = [(broker, number, low, end, done) for number, end, done in given]
         lag = sum(end - done for _, _, _, end, done in ends) if kind == "info" else 0
         return {**self._to_group(options, "queues", list(map(list, ends))), "lag": lag}
 
