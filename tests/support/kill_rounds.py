@@ -65,7 +65,7 @@ async def read_all(env: Env, pair: LocalPair) -> list[str]:
     for queue in await consumer.fetch_queues(TOPIC):
         offset, end = await consumer.min_offset(queue), await consumer.max_offset(queue)
         while offset < end:
-            result = await consumer.pull(queue, offset, 32)
+            result = await consumer.pull(queue, offset, count_max=32)
             for message in result.messages:
                 assert is_intact(message.body), f"damaged body of {key_of(message.body)}"
                 keys.append(key_of(message.body))
