@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
 
 from harness.campaign import Campaign, CampaignError, draw_campaign, read_options
-from harness.runner import RunResult
+
+if TYPE_CHECKING:  # the runner imports the system under test, and a defect must be planted before that
+    from harness.runner import RunResult
 
 
 class RunFolderError(ValueError):
