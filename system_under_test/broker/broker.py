@@ -29,6 +29,7 @@ from system_under_test.protocol.codes import ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.remoting import Connection, Handler, RemotingClient, RemotingServer
 from system_under_test.store.config import StoreConfig
+from system_under_test.store.errors import StoreError
 from system_under_test.store.message_store import FlushTask, MessageStore, QueueFlushTask
 from system_under_test.store.metadata_file import MetadataFile
 
@@ -82,7 +83,7 @@ class Broker:
         self._accepts_sends = False
         self._flush_scheduled = False
         self._needs_catch_up = False
-        self.failure: asyncio.Future[OSError] = asyncio.get_running_loop().create_future()
+        self.failure: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self.ha = HaService(env, self.store, make_ha_config(config), self._ha_events())
         self._acknowledger = Acknowledger(
             self.store, self.ha, make_waiting_sends(config), now_ns=clock.monotonic_ns
@@ -296,7 +297,12 @@ class Broker:
 
     def _dispatch(self) -> None:
         """Make messages visible to consumers, and wake the pulls that wait for them."""
-        for entry in self.store.dispatch(self._visible_end()):
+        try:
+            visible = self.store.dispatch(self._visible_end())
+        except StoreError as error:
+            self._fail(error)
+            return
+        for entry in visible:
             self._pull.message_arrived(
                 entry.topic, entry.queue_id, entry.queue_offset, entry.tags_code
             )
@@ -313,6 +319,10 @@ class Broker:
 
     def _on_failure(self, task: FlushTask | QueueFlushTask, error: OSError) -> None:
         self.store.fail_flush(task, error)
+        self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        """Fail-stop: promise nothing any more, and let `main` end the process."""
         self._accepts_sends = False
         self._acknowledger.fail_all()
         if not self.failure.done():
