@@ -180,6 +180,15 @@ class LossPromises:
         nodes = self._facts.brokers.get(broker, ())
         return nodes if SLAVE_HOLDS_ACKED[self._facts.replication] else nodes[:1]
 
+    def robbed_nodes(self, broker: str, *, since_ns: int, until_ns: int) -> set[str]:
+        """Return the nodes of `broker` that a fault may have cost messages between the two times."""
+        return {
+            hit.node
+            for hit in self._hits.get(broker, ())
+            if hit.until_ns >= since_ns and hit.start_ns <= until_ns
+            if KEPT[self._facts.flush, hit.damage] is not Kept.ALL
+        }
+
     def any_suffix_excused(self) -> bool:
         """Whether this run has any message that may be lost as part of a suffix."""
         return any(

@@ -41,10 +41,11 @@ def check_durable_before_ack(columns: Columns, context: Context) -> Verdict:
         if seen["kind"] != "ack_durability" or seen["key"] not in rows:
             continue
         row = rows[seen["key"]]
-        missing = _missing_copies(columns, context, row, seen, hidden=len(seen["unobserved"]))
+        hidden = _hidden_nodes(columns, context, row, seen)
+        missing = _missing_copies(columns, context, row, seen, hidden)
         if missing is not None:
             findings.append(_not_durable(columns, context, row, missing))
-        elif _missing_copies(columns, context, row, seen, hidden=0) is None:
+        elif _missing_copies(columns, context, row, seen, set()) is None:
             proven += 1
         else:
             unclear += 1
@@ -61,10 +62,23 @@ def _acked_rows(columns: Columns) -> dict[str, int]:
     }
 
 
+def _hidden_nodes(
+    columns: Columns, context: Context, row: int, seen: Mapping[str, Any]
+) -> set[str]:
+    """Nodes that may have held the message safely when the broker acknowledged it.
+
+    Nobody could look at them, or a fault took their copy while the acknowledgement was on its way.
+    """
+    broker = columns.names.queues[columns.sends.queue[row]].broker
+    since_ns, until_ns = int(columns.sends.invoke_ns[row]), int(columns.sends.time_ns[row])
+    robbed = context.promises.robbed_nodes(broker, since_ns=since_ns, until_ns=until_ns)
+    return robbed | set(seen["unobserved"])
+
+
 def _missing_copies(
-    columns: Columns, context: Context, row: int, seen: Mapping[str, Any], *, hidden: int
+    columns: Columns, context: Context, row: int, seen: Mapping[str, Any], hidden: set[str]
 ) -> str | None:
-    """Say which copies are missing if `hidden` more nodes hold the message; None: enough."""
+    """Say which copies are missing if all `hidden` nodes hold the message; None: enough."""
     facts = context.facts
     broker = columns.names.queues[columns.sends.queue[row]].broker
     replicas = len(facts.brokers.get(broker, ()))
@@ -73,9 +87,9 @@ def _missing_copies(
         on_disk = min(on_disk, 1)
     durable = set(seen["durable_on"])
     cached = durable | set(seen["cached_on"])
-    if len(durable) + hidden < min(on_disk, max(replicas, 1)):
+    if len(durable | hidden) < min(on_disk, max(replicas, 1)):
         return f"on disk of {_nodes(durable)}, promised on {min(on_disk, replicas)}"
-    if len(cached) + hidden < min(held, max(replicas, 1)):
+    if len(cached | hidden) < min(held, max(replicas, 1)):
         return f"held by {_nodes(cached)}, promised on {min(held, replicas)}"
     return None
 

@@ -76,6 +76,29 @@ def test_durable_before_ack(flush: str, replication: str, seen: Any, valid: Vali
     assert verdict.valid == valid
 
 
+@pytest.mark.parametrize(
+    ("flush", "at_s", "valid"),
+    [
+        (
+            "async",
+            1.0005,
+            "unknown",
+        ),  # the page cache went while the acknowledgement was on its way
+        ("async", 2, False),  # it was empty before
+        ("sync", 1.0005, False),  # a power cut takes nothing that was on disk
+    ],
+)
+def test_a_fault_may_take_a_copy_before_the_acknowledgement_arrives(
+    flush: str, at_s: float, valid: Validity
+) -> None:
+    cut = fault("power_cut", "n0", at_s=at_s, healed_s=9)
+    ops = ("0 invoke send a t=1", "0 ok send a")
+
+    verdict = check("durable_before_ack", ack(), ops=ops, flush=flush, faults=(cut,))
+
+    assert verdict.valid == valid
+
+
 @pytest.mark.parametrize(("mode", "valid"), [("hardened", False), ("faithful", True)])
 def test_only_a_hardened_slave_acknowledges_what_it_has_on_disk(mode: str, valid: bool) -> None:
     seen = ack(durable="n0", cached="n1")
