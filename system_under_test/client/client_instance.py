@@ -68,9 +68,7 @@ class ClientInstance:
         self.health = BrokerHealth(
             self.remoting, env.log, group=group, on_silent=self._silent, on_back=self._back
         )
-        self.routes = RouteTable(
-            is_answering=self.health.is_answering, on_change=self._route_changed
-        )
+        self.routes = RouteTable(is_kept=self._is_kept_in_routes, on_change=self._route_changed)
         self.producer_group: str | None = None
         self.consumer: Consumer | None = None
         self.on_broker_back: Callable[[str], None] | None = None  # for producers; with the address
@@ -122,10 +120,14 @@ class ClientInstance:
         Raises: as look_up.
         """
         known = self.routes.route(topic)
-        if known is not None and known.publish_queues:
+        if known is not None and self._can_publish(known):
             return known
         try:
             return await self.look_up(topic)
+        except NoNameServer:
+            if known is None:
+                raise
+            return known
         except RouteNotFound:
             if known is not None:
                 return known
@@ -138,6 +140,13 @@ class ClientInstance:
         """The route to read from `topic`. Raises: as look_up."""
         known = self.routes.route(topic)
         return known if known is not None and known.read_queues else await self.look_up(topic)
+
+    def _can_publish(self, route: Route) -> bool:
+        """Whether some master of the route answers; if not, name servers may know another one."""
+        return any(
+            broker.is_writable and self.health.is_answering(broker.addresses[MASTER_ID])
+            for broker in route.brokers.values()
+        )
 
     def master(self, broker_name: str) -> str | None:
         """The address of the master, if the route has one; it may be silent."""
@@ -217,6 +226,9 @@ class ClientInstance:
             except NoNameServer as error:
                 self.env.log.warning("no name server", topic=topic, error=str(error))
 
+    def _is_kept_in_routes(self, address: str) -> bool:
+        return self.consumer is None or self.health.is_answering(address)
+
     def _route_changed(self, topic: str) -> None:
         before, self._known = self._known, dict.fromkeys(self.routes.addresses())
         self.health.retain(self._known)
@@ -232,10 +244,9 @@ class ClientInstance:
     # Brokers come and go
 
     def _silent(self, address: str) -> None:
-        """Producers keep a silent broker in their routes: they avoid it, and use it as soon as it is back."""
         self._greeted.pop(address, None)
+        self._refresh.wake()
         if self.consumer is not None:
-            self._refresh.wake()
             self.consumer.broker_silent(address)
 
     def _back(self, address: str) -> None:

@@ -166,9 +166,11 @@ class Producer:
         started_ms = self._now_ms()
         progress.attempts += 1
         command = self._command(message, queue)
+        timeout_s = max(self._left_s(progress), 0.001)
+        if wanted is None and self._has_alternative(route, queue.broker_name):
+            timeout_s = min(self._config.try_timeout_s, timeout_s)
         try:
-            timeout_s = self._try_timeout_s(route, wanted, progress)
-            response = await self._client.ask(address, command, timeout_s)
+            response = await self._ask(address, command, timeout_s)
         except RemotingError as error:
             self._note_silence(queue.broker_name, error, started_ms)
             progress.note_failure(queue.broker_name, error, str(error))
@@ -198,15 +200,29 @@ class Producer:
             raise ClientError(f"no route has a master of {queue.broker_name}")
         return queue, address
 
-    def _try_timeout_s(
-        self, route: Route, wanted: MessageQueue | None, progress: SendProgress
-    ) -> float:
-        """All the time that is left, if nobody else could take the message."""
-        left_s = max(self._left_s(progress), 0.001)
-        has_choice = wanted is None and (
-            route.publish_queues[0].broker_name != route.publish_queues[-1].broker_name
+    def _has_alternative(self, route: Route, broker_name: str) -> bool:
+        """Whether another broker could take the message."""
+        return any(
+            name != broker_name and broker.is_writable and self._is_answering(name)
+            for name, broker in route.brokers.items()
         )
-        return min(self._config.try_timeout_s, left_s) if has_choice else left_s
+
+    async def _ask(
+        self, address: str, command: RemotingCommand, timeout_s: float
+    ) -> RemotingCommand:
+        """Ask the broker; when it takes longer than one try, find out whether it is there at all.
+
+        A broker that is not is silent from then on, which ends its requests: there is time for another attempt.
+        """
+        if timeout_s <= self._config.try_timeout_s:
+            return await self._client.ask(address, command, timeout_s)
+        ping = asyncio.get_running_loop().call_later(
+            self._config.try_timeout_s, self._client.health.ping, address
+        )
+        try:
+            return await self._client.ask(address, command, timeout_s)
+        finally:
+            ping.cancel()
 
     def _command(self, message: Message, queue: MessageQueue) -> RemotingCommand:
         header = SendMessageHeader(

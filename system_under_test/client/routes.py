@@ -2,8 +2,9 @@
 
 What name servers say is believed with care: an error never clears a route, and an address that is missing from a new
 answer although it still answers *us* is kept for ROUTE_KEEP_S. A name server that restarted knows nothing until the
-brokers' next registration (30 s); two of these periods are the documented limit. An address that does not answer is
-dropped with the first route that lacks it.
+brokers' next registration (30 s); two of these periods are the documented limit. A consumer drops an address that does
+not answer with the first route that lacks it, so that its queues are shared out anew; a producer keeps it just as long,
+because it avoids silent brokers anyway and wants them back as soon as they answer.
 """
 
 from __future__ import annotations
@@ -114,14 +115,12 @@ class RouteTable:
     """The routes of the topics in use.
 
     Args:
-        is_answering: whether a broker address answers this client.
+        is_kept: whether to keep an address, for a while, that name servers do not list any more.
         on_change: called with the topic after its route has changed.
     """
 
-    def __init__(
-        self, *, is_answering: Callable[[str], bool], on_change: Callable[[str], None]
-    ) -> None:
-        self._is_answering = is_answering
+    def __init__(self, *, is_kept: Callable[[str], bool], on_change: Callable[[str], None]) -> None:
+        self._is_worth_keeping = is_kept
         self._on_change = on_change
         self._routes: dict[str, Route] = {}
         self._missing_since_s: dict[tuple[str, str, int], float] = {}  # topic, broker name, id
@@ -194,7 +193,7 @@ class RouteTable:
             self._missing_since_s.pop(key, None)
             return False
         since_s = self._missing_since_s.setdefault(key, now_s)
-        if self._is_answering(address) and now_s - since_s < ROUTE_KEEP_S:
+        if self._is_worth_keeping(address) and now_s - since_s < ROUTE_KEEP_S:
             return True
         del self._missing_since_s[key]
         return False

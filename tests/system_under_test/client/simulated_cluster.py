@@ -16,9 +16,14 @@ from system_under_test.env import Env
 from system_under_test.name_server.name_server import NameServerConfig
 from system_under_test.name_server.name_server import main as name_server_main
 from system_under_test.protocol.bodies import MessageQueue
+from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.headers import CreateTopicHeader
 from system_under_test.protocol.message import Message
+from system_under_test.remoting import RemotingClient
 
 TOPIC = "orders"
+ADMIN = "admin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +52,7 @@ class Cluster:
         self.commits: dict[MessageQueue, int] = {}
         self._slaves = slaves
         self._addresses: dict[str, str] = {}
-        for name in ("n1", "n2", "a", "b", *(("a1", "b1") if slaves else ())):
+        for name in ("n1", "n2", "a", "b", *(("a1", "b1") if slaves else ()), ADMIN):
             self._add_host(name)
         self.name_servers = tuple(f"{self._addresses[name]}:9876" for name in ("n1", "n2"))
 
@@ -62,9 +67,11 @@ class Cluster:
 
         async def main() -> None:
             for name in list(self._addresses):
-                if name not in clients:
+                if name not in (*clients, ADMIN):
                     self.start_server(name)
-            await asyncio.sleep(2.0)
+            await asyncio.sleep(1.5)
+            self.world.hosts[ADMIN].start(ADMIN, self._create_topic)
+            await asyncio.sleep(0.5)
             await story()
 
         self.world.run(main)
@@ -83,6 +90,22 @@ class Cluster:
         else:
             config = self._broker_config(name)
             host.start(name, lambda env: broker_main(env, config))
+
+    async def _create_topic(self, env: Env) -> None:
+        remoting = RemotingClient(env)
+        header = CreateTopicHeader(
+            topic=TOPIC,
+            default_topic="TBW102",
+            read_queue_nums=4,
+            write_queue_nums=4,
+            perm=6,
+            topic_filter_type="SINGLE_TAG",
+        )
+        for name in ("a", "b"):
+            command = RemotingCommand.request(RequestCode.UPDATE_AND_CREATE_TOPIC, header.to_ext())
+            answer = await remoting.invoke(f"{self._addresses[name]}:10911", command, 3.0)
+            assert answer.code == ResponseCode.SUCCESS
+        await remoting.close()
 
     def process(self, name: str) -> SimProcess:
         process = self.world.hosts[name].process

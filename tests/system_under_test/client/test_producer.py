@@ -213,11 +213,45 @@ def test_a_slow_broker_that_answers_pings_is_left_alone_for_a_while(
 
 def test_the_only_broker_gets_all_the_time(remoting: ScriptedRemoting) -> None:
     async def main() -> None:
-        sender = Sender(remoting, a=stay_silent)
+        sender = Sender(remoting, a=broker(stay_silent))
         with pytest.raises(SendFailed) as failure:
             await sender.send()
         assert (failure.value.definite, failure.value.attempts) == (False, 1)
         assert now_s() == pytest.approx(3.0, abs=0.1)
+
+    scenario(main)
+
+
+def test_a_broker_that_no_route_had_yet_is_found_when_the_only_one_plays_dead(
+    remoting: ScriptedRemoting,
+) -> None:
+    async def main() -> None:
+        sender = Sender(remoting, a=broker(STORED))
+        await sender.send()
+        remoting.scripts.update(
+            {"n": answer_route(route_of("a", "b")), "a:0": stay_silent, "b:0": broker(STORED)}
+        )
+        result = await sender.send()
+        assert (result.queue.broker_name, result.attempts) == ("b", 2)
+        assert now_s() == pytest.approx(2.0, abs=0.1)
+
+    scenario(main)
+
+
+def test_a_silent_broker_that_name_servers_have_dropped_is_used_as_soon_as_it_is_back(
+    remoting: ScriptedRemoting,
+) -> None:
+    async def main() -> None:
+        sender = Sender(remoting, a=broker(STORED), b=broker(STORED))
+        await sender.producer.start()
+        await asyncio.gather(*(sender.send() for _ in range(4)))
+        remoting.scripts.update({"n": answer_route(route_of("b")), "a:0": refuse_connection})
+        await asyncio.gather(*(sender.send() for _ in range(4)))
+        await asyncio.sleep(5.0)
+        remoting.scripts["a:0"] = broker(STORED)
+        await asyncio.sleep(1.1)
+        used = [(await sender.send()).queue.broker_name for _ in range(4)]
+        assert sorted(used) == ["a", "a", "b", "b"]
 
     scenario(main)
 

@@ -19,7 +19,7 @@ class Table:
         self.silent: set[str] = set()
         self.changes: list[str] = []
         self.table = RouteTable(
-            is_answering=lambda address: address not in self.silent, on_change=self.changes.append
+            is_kept=lambda address: address not in self.silent, on_change=self.changes.append
         )
 
     def update(self, *brokers: str, at_s: float = 0.0, slaves: bool = False) -> list[str]:
