@@ -25,6 +25,7 @@ __all__ = ["CrashSummary", "CycleFailure", "main", "run_cycles"]
 EXIT_FAILED = 1
 EXIT_BAD_ARGUMENTS = 254
 CHUNK_SIZE = 200
+PROGRESS_CYCLES = 5_000  # between two lines of progress in a log; a multiple of CHUNK_SIZE
 FAILURES_SHOWN = 5
 
 
@@ -150,9 +151,13 @@ def _failure(seed: int, error: Exception) -> CycleFailure:
 
 
 def _print_progress(total: CrashSummary) -> None:
+    """On a terminal one line that changes; elsewhere a line now and then, for the log of a long run."""
+    cycles = total.counts.cycles
+    text = f"{cycles} cycles, {total.crashes} crashes, {len(total.failures)} failures"
     if sys.stderr.isatty():
-        text = f"\r{total.counts.cycles} cycles, {total.crashes} crashes, {len(total.failures)} failures"
-        print(text, end="", file=sys.stderr, flush=True)
+        print(f"\r{text}", end="", file=sys.stderr, flush=True)
+    elif cycles % PROGRESS_CYCLES == 0:
+        print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
