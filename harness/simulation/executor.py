@@ -56,9 +56,8 @@ class ExecutorJob:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as raised:  # as concurrent.futures.thread._WorkItem.run does
-            assert raised.__traceback__ is not None
             # Without this frame: it holds the future that will hold the error, a cycle that nobody collects.
-            error = raised.with_traceback(raised.__traceback__.tb_next)
+            error = raised.with_traceback(raised.__traceback__ and raised.__traceback__.tb_next)
         self._finish_later(result, error)
 
     def _finish_later(self, result: Any, error: BaseException | None) -> None:

@@ -163,9 +163,8 @@ class Stream:
         if self._source.is_gone:
             return
         self._is_stalled = True
-        if (
-            self._scheduler.now_ns <= self._last_ns
-        ):  # later segments are on the wire: keep the order
+        if self._scheduler.now_ns <= self._last_ns:
+            # Later segments are on the wire: wait for them, so that the order is kept.
             self._scheduler.at(self._last_ns + 1, self._retry)
             return
         self._lost.extend(self._queued)
