@@ -3,7 +3,7 @@
 **commit_ahead**: an offset was committed beyond everything that the group had consumed from the queue by
 then: the messages in between are skipped. **commit_rewound**: one owner commits a lower offset than
 before. **commit_beyond_end**: at the drain the group's offset is higher than the queue is long, so the
-next messages will be skipped. **commit_behind**: the drain says that the lag is 0, and the offset is
+next messages will be skipped (allowed where the disk that held the rest is lost for good). **commit_behind**: the drain says that the lag is 0, and the offset is
 below the end of the queue.
 
 Starting points count as consumed: a group that begins at the end of a queue commits what it never read.
@@ -19,7 +19,7 @@ import numpy as np
 
 from checkers.columns import Columns, Commits, Ints, Outcome, QueueKey, Touches
 from checkers.kernel import Checker, Context, Kernel, nothing_missing, rows_by_id
-from checkers.promises import Judgement, judge
+from checkers.promises import Damage, Judgement, judge
 from checkers.timeline import Drain, QueueEnd
 from checkers.unrest import fault_near
 from checkers.verdict import Finding, Tally, Verdict
@@ -134,7 +134,7 @@ def _judge_end(
     anomaly = "commit_beyond_end" if beyond else "commit_behind"
     yield Finding(
         anomaly=anomaly,
-        judgement=judge(context.facts.mode, anomaly),
+        judgement=_judge_committed(context, anomaly, queue.broker, drain),
         op_index=drain.op_index,
         time_ns=drain.time_ns,
         detail=f"committed {end.committed}, the queue ends at {end.max_offset}",
@@ -144,6 +144,16 @@ def _judge_end(
         queue_offset=end.committed,
         group=group,
     )
+
+
+def _judge_committed(context: Context, anomaly: str, broker: str, drain: Drain) -> Judgement:
+    """A disk that is lost for good takes along what only weaker statuses promised, consumed or not."""
+    lost = context.promises.damaged(
+        broker, at_least=Damage.DISK, since_ns=0, until_ns=drain.time_ns
+    )
+    if lost and anomaly == "commit_beyond_end":
+        return Judgement.ALLOWED
+    return judge(context.facts.mode, anomaly)
 
 
 OFFSETS = Kernel(

@@ -237,7 +237,7 @@ class SimulatedRun:
         deadline_ns = self._environment.now_ns() + int(DRAIN_BOUND_S * 1e9)
         while True:
             rows, complete = await self._queue_states()
-            lag = sum(high - committed for _, _, _, high, committed in rows)
+            lag = sum(max(high - committed, 0) for _, _, _, high, committed in rows)
             if (complete and lag == 0) or self._environment.now_ns() > deadline_ns:
                 break
             await asyncio.sleep(POLL_S)
