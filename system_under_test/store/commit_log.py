@@ -121,7 +121,7 @@ class CommitLog:
             marks.append(offset)
 
     def record_start_before(self, offset: int) -> int:
-        """The last place at or before `offset` where a record, a blank or the end of whole records is."""
+        """The last place at or before `offset` where a record or a blank starts, or the log ends."""
         start = max(self.min_offset, min(offset, self.end_offset))
         for position in self._starts_up_to(start):
             start = position

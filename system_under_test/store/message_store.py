@@ -12,20 +12,19 @@ broker must exit, and the next start finds out by recovery.
 
 from __future__ import annotations
 
-from system_under_test.env import Clock, File, Log, Storage
+from system_under_test.env import Clock, Log, Storage
 from system_under_test.protocol.message import Message
 from system_under_test.store.appending import Appender, MessageIllegal
 from system_under_test.store.checkpoint import Checkpoint
 from system_under_test.store.commit_log import CommitLog
 from system_under_test.store.config import StoreConfig
-from system_under_test.store.consume_queue import ConsumeQueue
 from system_under_test.store.dispatcher import Dispatcher
 from system_under_test.store.errors import NoSpace, RecordInvalid, StoreError, StoreLocked
 from system_under_test.store.flush import FlushTask, QueueFlushTask, SyncPlan
-from system_under_test.store.folders import make_durable_folder, parent_folder
+from system_under_test.store.folders import make_durable_folder
 from system_under_test.store.metadata_file import MetadataFile
 from system_under_test.store.queue_table import QueueTable
-from system_under_test.store.raw_tail import RawTail
+from system_under_test.store.raw_append import RawAppender
 from system_under_test.store.reading import NO_QUEUE, GetResult, GetStatus, QueueReader
 from system_under_test.store.record_scan import (
     BLANK_HEADER,
@@ -36,6 +35,7 @@ from system_under_test.store.record_scan import (
 )
 from system_under_test.store.recovery import Recovery, RecoveryReport
 from system_under_test.store.results import Dispatched, PutResult, PutStatus
+from system_under_test.store.running_mark import RunningMark
 
 __all__ = [
     "Dispatched",
@@ -66,7 +66,7 @@ class MessageStore:
         self._log = log
         self._config = config
         root = config.root
-        self._abort_path = f"{root}/abort"
+        self._running = RunningMark(storage, root)
         self._queues_folder = f"{root}/consumequeue"
         self._commit_log = CommitLog(storage, f"{root}/commitlog", config.commit_log_file_size)
         self._queues = QueueTable(storage, self._queues_folder, config.consume_queue_file_size)
@@ -75,8 +75,13 @@ class MessageStore:
         self._dispatcher = Dispatcher()
         self._appender = Appender(config, clock, self._commit_log, self._queues, self._dispatcher)
         self._reader = QueueReader(self._commit_log, config.memory_bytes)
-        self._raw_tail = RawTail(self._scanner)
-        self._lock_file: File | None = None
+        self._raw_appender = RawAppender(
+            commit_log=self._commit_log,
+            queues=self._queues,
+            dispatcher=self._dispatcher,
+            appender=self._appender,
+            scanner=self._scanner,
+        )
         self._epoch = 0  # counts truncations: a flush begun before one proves nothing after it
         self._failure: OSError | None = None
         self._no_space: NoSpace | None = None
@@ -103,14 +108,14 @@ class MessageStore:
     def _open(self) -> RecoveryReport:
         storage, root = self._storage, self._config.root
         make_durable_folder(storage, root)
-        self._lock()
-        clean = not storage.exists(self._abort_path)
+        self._running.lock()
+        clean = not self._running.is_set
         for folder in (self._commit_log.files.folder, self._queues_folder):
             storage.makedirs(folder)
         self._commit_log.files.load()
         self._queues.load()
         self._checkpoint.open()
-        self._mark_as_running()
+        self._running.set()  # before anything changes: the next start must look closely
         recovery = Recovery(
             storage=storage,
             commit_log=self._commit_log,
@@ -124,20 +129,6 @@ class MessageStore:
         self._dispatcher.begin_at(report.end_offset, recovery.last_timestamp_ms, self._queues)
         return report
 
-    def _lock(self) -> None:
-        self._lock_file = self._storage.open(f"{self._config.root}/lock", create=True)
-        if not self._lock_file.try_lock():
-            raise StoreLocked(f"store {self._config.root} is in use by another process")
-        self._lock_file.pwrite(b"lock", 0)
-
-    def _mark_as_running(self) -> None:
-        """Make `abort` durable before anything is changed: whatever happens now, the next start must look closely."""
-        file = self._storage.open(self._abort_path, create=True)
-        file.fsync()
-        file.close()
-        self._storage.fsync_dir(self._config.root)
-        self._storage.fsync_dir(parent_folder(self._config.root))
-
     def close(self) -> None:
         """Make everything durable and visible, then remove `abort` and unlock. After a failure `abort` stays.
 
@@ -147,9 +138,8 @@ class MessageStore:
             if self._failure is None:
                 self._flush_everything()
                 # A record without its queue entry would be out of reach after a normal start.
-                if self._dispatcher.dispatched_offset == self._whole_end:
-                    self._storage.unlink(self._abort_path)
-                    self._storage.fsync_dir(self._config.root)
+                if self._dispatcher.dispatched_offset == self.end_offset:
+                    self._running.remove()
         finally:
             self._close_files()
 
@@ -172,9 +162,7 @@ class MessageStore:
         self._commit_log.files.close()
         self._queues.close()
         self._checkpoint.close()
-        if self._lock_file is not None:
-            self._lock_file.close()
-            self._lock_file = None
+        self._running.unlock()
 
     # --- state -----------------------------------------------------------------------------------------------------
 
@@ -200,11 +188,6 @@ class MessageStore:
     @property
     def dirty_bytes(self) -> int:
         return self.end_offset - self.flushed_offset
-
-    @property
-    def _whole_end(self) -> int:
-        """End of the last whole record; only replicated bytes may follow it."""
-        return self.end_offset - len(self._raw_tail.partial)
 
     @property
     def failure(self) -> OSError | None:
@@ -239,8 +222,6 @@ class MessageStore:
         if self._failure is not None:
             return self._refusal(self._failure)
         try:
-            if self._raw_tail.partial:  # nobody will ever send the rest of that record
-                self.truncate(self._whole_end)
             result = self._appender.append(message)
         except MessageIllegal as error:
             return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=str(error))
@@ -377,7 +358,7 @@ class MessageStore:
     def look_up(self, physical_offset: int) -> bytes | None:
         """The record that starts at `physical_offset`; None if none does."""
         self.write_out()
-        if not self.min_offset <= physical_offset < self._whole_end:
+        if not self.min_offset <= physical_offset < self.end_offset:
             return None
         header = self._commit_log.read(physical_offset, BLANK_HEADER_SIZE)
         if len(header) < BLANK_HEADER_SIZE:
@@ -408,61 +389,30 @@ class MessageStore:
     def append_raw(self, offset: int, data: bytes) -> None:
         """Append bytes of another replica's log. An empty store begins at `offset`, if that is the start of a file.
 
+        What is not a whole record yet is held back: `end_offset` is always the end of one. The next call either
+        continues behind the bytes held back, or begins again at `end_offset`, and they are dropped.
+
         Raises:
-            RecordInvalid: `offset` is not the end, or the bytes are not sound records; nothing was appended.
+            RecordInvalid: `offset` does not follow, or the bytes are not sound records; nothing was appended.
             NoSpace: nothing was appended; it may work later.
             OSError: the write failed, and the store has stopped.
             StoreError: the store has stopped.
         """
         if self._failure is not None:
             raise StoreError(f"the store is not writable: {self._failure}")
-        self._check_raw_offset(offset)
-        records, partial = self._raw_tail.check(offset, data)
         try:
-            self._commit_log.append_raw(data)
+            self._raw_appender.append(offset, data)
         except NoSpace as error:
             self._no_space = error
             raise
         except OSError as error:
             self._failed(error)
             raise
-        self._raw_tail.partial = partial
-        for record in records:
-            self._add_replicated(record)
-
-    def _check_raw_offset(self, offset: int) -> None:
-        log = self._commit_log
-        if offset == log.end_offset:
-            return
-        if log.end_offset or offset % log.file_size:
-            raise RecordInvalid(
-                f"bytes for {offset} do not follow the log, which ends at {log.end_offset}"
-            )
-        log.begin_at(offset)
-        self._dispatcher.begin_at(offset, 0, self._queues)
-
-    def _add_replicated(self, record: ScannedRecord) -> None:
-        topic = record.topic.decode()
-        queue: ConsumeQueue | None = None
-        if record.has_entry:
-            queue = self._queues.get_or_create(topic, record.queue_id)
-        self._commit_log.mark(record.physical_offset)
-        self._appender.last_timestamp_ms = max(
-            self._appender.last_timestamp_ms, record.store_timestamp_ms
-        )
-        message = Dispatched(
-            topic,
-            record.queue_id,
-            record.queue_offset,
-            record.tags_code,
-            record.store_timestamp_ms,
-        )
-        self._dispatcher.add(queue, record.physical_offset, record.size, message)
 
     def record_start_before(self, offset: int) -> int:
-        """The last record boundary at or before `offset`; the end of the last whole record counts as one."""
+        """The last record boundary at or before `offset`; the end of the log counts as one."""
         self.write_out()
-        return self._commit_log.record_start_before(min(offset, self._whole_end))
+        return self._commit_log.record_start_before(offset)
 
     def truncate(self, offset: int) -> None:
         """End the log and the queues at `offset`, durably: nothing beyond it can ever be read again.
@@ -491,7 +441,7 @@ class MessageStore:
         # First, as what is appended next may be older than what is cut: the checkpoint must not vouch for it.
         time_ms = self._time_not_after(offset)
         self._checkpoint.lower_to(time_ms)
-        self._raw_tail.partial = b""
+        self._raw_appender.drop_partial()
         self._dispatcher.drop_from(offset, time_ms)
         for queue in self._queues:
             if queue.cut_beyond(offset):

@@ -16,23 +16,22 @@ from system_under_test.env import Log, Storage
 from system_under_test.protocol.message import MAGIC_MESSAGE
 from system_under_test.store.checkpoint import Checkpoint
 from system_under_test.store.commit_log import CommitLog
-from system_under_test.store.consume_queue import ENTRY, ENTRY_SIZE, ConsumeQueue, Entry
+from system_under_test.store.consume_queue import ENTRY, ENTRY_SIZE, ConsumeQueue
 from system_under_test.store.errors import StoreError
 from system_under_test.store.flush import SyncPlan
 from system_under_test.store.queue_table import QueueTable, is_topic_name
 from system_under_test.store.record_scan import (
     BLANK_HEADER,
+    BLANK_HEADER_SIZE,
     RecordScanner,
     ScanEnd,
     ScannedRecord,
-    stored_at_ms,
 )
 
 __all__ = ["Recovery", "RecoveryReport"]
 
 _WINDOW_SIZE = 4 << 20
 _COPY_SIZE = 1 << 20
-_HEADER_SIZE = 88
 _FILES_AFTER_CLEAN_EXIT = 3  # RocketMQ, CommitLog.recoverNormally
 
 
@@ -156,12 +155,23 @@ class Recovery:
     def _abnormal_start(self) -> int:
         durable_until_ms = self._checkpoint.min_timestamp_ms
         for mapped_file in reversed(self._commit_log.files.files):
-            header = mapped_file.file.pread(_HEADER_SIZE, 0)
-            if len(header) < _HEADER_SIZE or BLANK_HEADER.unpack_from(header)[1] != MAGIC_MESSAGE:
-                continue
-            if 0 < stored_at_ms(header) <= durable_until_ms:
+            first = self._record_at(mapped_file.base)
+            if first is not None and 0 < first.store_timestamp_ms <= durable_until_ms:
                 return mapped_file.base
         return self._commit_log.min_offset
+
+    def _record_at(self, offset: int) -> ScannedRecord | None:
+        """The sound record at `offset`: half a header may show any time and any queue offset."""
+        header = self._commit_log.files.read(offset, BLANK_HEADER_SIZE)
+        if len(header) < BLANK_HEADER_SIZE:
+            return None
+        size, magic = BLANK_HEADER.unpack(header)
+        if magic != MAGIC_MESSAGE:
+            return None
+        found: list[ScannedRecord] = []
+        record = self._commit_log.files.read(offset, size)
+        self._scanner.scan(record, offset, found.append)
+        return found[0] if found else None
 
     # --- the walk --------------------------------------------------------------------------------------------------
 
@@ -264,14 +274,8 @@ class Recovery:
             return False
         if entry.physical_offset < self._commit_log.min_offset:
             return True  # its record has been deleted, but the queue goes on after it
-        return self._is_record_of(queue, offset, entry)
-
-    def _is_record_of(self, queue: ConsumeQueue, offset: int, entry: Entry) -> bool:
-        found: list[ScannedRecord] = []
-        data = self._commit_log.files.read(entry.physical_offset, entry.size)
-        self._scanner.scan(data, entry.physical_offset, found.append)
-        return any(
-            (record.topic, record.queue_id, record.queue_offset, record.size)
-            == (queue.topic.encode(), queue.queue_id, offset, entry.size)
-            for record in found
-        )
+        record = self._record_at(entry.physical_offset)
+        if record is None:
+            return False
+        owner = (record.topic.decode(), record.queue_id, record.queue_offset)
+        return owner == (queue.topic, queue.queue_id, offset) and record.size == entry.size

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from system_under_test.protocol.message import (
@@ -22,8 +24,8 @@ from system_under_test.store.record_scan import (
 FILE_SIZE = 4096
 
 
-def make_record(offset: int = 0, **fields: object) -> bytearray:
-    values: dict[str, object] = {
+def make_record(offset: int = 0, **fields: Any) -> bytearray:
+    values: dict[str, Any] = {
         "topic": "TopicTest",
         "body": b"body",
         "properties": {"TAGS": "TagA", "KEYS": "k"},
@@ -31,7 +33,7 @@ def make_record(offset: int = 0, **fields: object) -> bytearray:
         "born_host": ("10.0.0.9", 40_000),
         "store_host": ("10.0.0.1", 10_911),
     }
-    record = encode_record(Message(**(values | fields)))  # type: ignore[arg-type]
+    record = encode_record(Message(**(values | fields)))
     patch_record(record, queue_offset=5, physical_offset=offset, store_timestamp_ms=77)
     return record
 
@@ -53,7 +55,7 @@ def test_a_record() -> None:
 
 
 @pytest.mark.parametrize("hosts", [{"born_host": ("::1", 1)}, {"store_host": ("::1", 1)}])
-def test_ipv6_hosts(hosts: dict[str, object]) -> None:
+def test_ipv6_hosts(hosts: dict[str, Any]) -> None:
     record = make_record(**hosts)
     ((found,), consumed, _) = scan(record)
     assert (found.topic, found.store_timestamp_ms) == (b"TopicTest", 77)

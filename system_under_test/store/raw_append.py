@@ -1,0 +1,105 @@
+"""Appends bytes of another replica's log, after a check (RocketMQ, CommitLog.appendData checks nothing).
+
+Transfers end anywhere, but only whole records go to the files: header, topic and properties have no checksum, so a
+record written in two pieces could lose a few bytes between them in a power cut and still look sound.
+"""
+
+from __future__ import annotations
+
+from system_under_test.store.appending import Appender
+from system_under_test.store.commit_log import CommitLog
+from system_under_test.store.consume_queue import ConsumeQueue
+from system_under_test.store.dispatcher import Dispatcher
+from system_under_test.store.errors import RecordInvalid
+from system_under_test.store.queue_table import QueueTable, is_topic_name
+from system_under_test.store.record_scan import RecordScanner, ScanEnd, ScannedRecord
+from system_under_test.store.results import Dispatched
+
+__all__ = ["RawAppender"]
+
+
+class RawAppender:
+    """Holds back the bytes beyond the end of the log of a record, or of a blank, that has not arrived in full."""
+
+    __slots__ = ("_appender", "_commit_log", "_dispatcher", "_partial", "_queues", "_scanner")
+
+    def __init__(
+        self,
+        *,
+        commit_log: CommitLog,
+        queues: QueueTable,
+        dispatcher: Dispatcher,
+        appender: Appender,
+        scanner: RecordScanner,
+    ) -> None:
+        self._commit_log = commit_log
+        self._queues = queues
+        self._dispatcher = dispatcher
+        self._appender = appender
+        self._scanner = scanner
+        self._partial = b""
+
+    def append(self, offset: int, data: bytes) -> None:
+        """Append what `data`, which belongs at `offset`, makes whole.
+
+        Raises:
+            RecordInvalid, NoSpace: nothing was appended.
+            OSError: a file operation failed; nobody knows what was appended.
+        """
+        self._check_offset(offset)
+        joined = self._partial + data
+        records: list[ScannedRecord] = []
+        consumed = self._check_records(joined, records)
+        self._commit_log.append_raw(joined[:consumed])
+        self._partial = joined[consumed:]
+        for record in records:
+            self._add(record)
+
+    def drop_partial(self) -> None:
+        """Forget what was held back: the log does not go on that way."""
+        self._partial = b""
+
+    def _check_offset(self, offset: int) -> None:
+        """`offset` continues what was held back, or the log; or an empty log begins there."""
+        log = self._commit_log
+        if offset == log.end_offset + len(self._partial):
+            return
+        self.drop_partial()
+        if offset == log.end_offset:
+            return
+        if log.end_offset or offset % log.file_size:
+            raise RecordInvalid(
+                f"bytes for {offset} do not follow the log, which ends at {log.end_offset}"
+            )
+        log.begin_at(offset)
+        self._dispatcher.begin_at(offset, 0, self._queues)
+
+    def _check_records(self, data: bytes, records: list[ScannedRecord]) -> int:
+        """How many bytes of `data` are whole records and blanks that belong at the end of the log."""
+        end = self._commit_log.end_offset
+        consumed, reason = self._scanner.scan(data, end, records.append)
+        if reason is ScanEnd.BAD:
+            raise RecordInvalid(f"the bytes for {end + consumed} are no record of that offset")
+        for record in records:
+            if not is_topic_name(record.topic.decode("utf-8", "replace")):
+                raise RecordInvalid(f"the record for {record.physical_offset} has no valid topic")
+        return consumed
+
+    def _add(self, record: ScannedRecord) -> None:
+        topic = record.topic.decode()
+        queue: ConsumeQueue | None = None
+        if record.has_entry:
+            queue = self._queues.get_or_create(topic, record.queue_id)
+        self._commit_log.mark(record.physical_offset)
+        # Should this replica become the master, its store times go on from the newest one it knows.
+        self._appender.last_timestamp_ms = max(
+            self._appender.last_timestamp_ms, record.store_timestamp_ms
+        )
+        message = Dispatched(
+            topic,
+            record.queue_id,
+            record.queue_offset,
+            record.tags_code,
+            record.store_timestamp_ms,
+        )
+        self._dispatcher.add(queue, record.physical_offset, record.size, message)
