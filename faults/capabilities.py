@@ -67,6 +67,14 @@ class DiskControl(Protocol):
         """Cut the power of the node inside its `operation`-th disk operation from now on."""
         ...
 
+    async def power_cut_at_sync(self, node: str, sync: int) -> None:
+        """Cut the power of the node inside its `sync`-th fsync from now on."""
+        ...
+
+    async def cancel_power_cut(self, node: str) -> None:
+        """Forget the cut of the two above, if it has not struck."""
+        ...
+
     async def power_on(self, node: str) -> None:
         """Boot the machine and start its node."""
         ...

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from random import Random
 
 from faults.capabilities import Controls, Evidence
 from faults.fault import Fault, PlannedFault, Situation, Strike, between, pick
+
+ALONE_S_MAX = 2.0  # how long a master whose disk is about to be lost may be cut off from its slaves
 
 
 def counted(controls: Controls, planned: PlannedFault, counter: str) -> int:
@@ -86,9 +89,11 @@ class SlowDisk(Fault):
 
 
 class DiskLost(Fault):
+    """The slave's link often breaks first: what the master acknowledges alone from then on is lost with it."""
+
     name = "disk-lost"
     summary = "a master's disk and machine are gone for good; its slave must have everything"
-    needs = ("process", "disk")
+    needs = ("process", "network", "disk")
     destructive = True
     max_per_run = 1
 
@@ -96,14 +101,34 @@ class DiskLost(Fault):
         if situation.replication != "sync":
             return None
         shape = situation.shape
-        masters = tuple(b.node for b in shape.masters if len(shape.replicas(b.broker_name)) > 1)
-        return Strike(targets=(pick(random, masters),)) if masters else None
+        masters = tuple(b for b in shape.masters if len(shape.replicas(b.broker_name)) > 1)
+        if not masters:
+            return None
+        master = masters[int(random.random() * len(masters))]
+        slaves = [r.node for r in shape.replicas(master.broker_name) if not r.is_master]
+        alone_s = round(between(random, 0.0, ALONE_S_MAX), 3) if random.random() < 0.7 else 0.0
+        return Strike(targets=(master.node,), params={"alone_s": alone_s, "slaves": slaves})
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         assert controls.disk is not None
         before = counted(controls, planned, "power_cuts")
-        await controls.disk.destroy(planned.targets[0])
+        if planned.params["alone_s"] > 0:
+            await self._destroy_cut_off(controls, planned)
+        else:
+            await controls.disk.destroy(planned.targets[0])
         return {"bitten": counted(controls, planned, "power_cuts") > before, "for_good": True}
+
+    async def _destroy_cut_off(self, controls: Controls, planned: PlannedFault) -> None:
+        """For a while before the end nothing that the master sends reaches its slaves."""
+        assert controls.disk is not None
+        assert controls.network is not None
+        pairs = [(planned.targets[0], slave) for slave in planned.params["slaves"]]
+        for source, target in pairs:
+            await controls.network.drop(source=source, target=target)
+        await asyncio.sleep(planned.params["alone_s"])
+        await controls.disk.destroy(planned.targets[0])
+        for source, target in pairs:
+            await controls.network.restore(source=source, target=target)
 
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
         return fired  # for good

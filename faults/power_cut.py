@@ -8,6 +8,7 @@ from faults.capabilities import Controls, Evidence
 from faults.fault import Fault, PlannedFault, Situation, Strike, pick
 
 OPERATIONS_AHEAD_MAX = 200  # how far ahead a cut inside a disk operation may lie
+SYNCS_AHEAD_MAX = 60  # the same for a cut inside an fsync
 
 
 def lost_since(controls: Controls, planned: PlannedFault, before: dict[str, int]) -> Evidence:
@@ -55,6 +56,8 @@ class PowerCut(Fault):
 
 
 class PowerCutInOperation(Fault):
+    """Every other one strikes inside an fsync: there are few of them, and then whole records are at stake."""
+
     name = "power-cut-in-operation"
     summary = "cut the power of a broker's machine in the middle of a disk operation"
     needs = ("process", "disk")
@@ -62,19 +65,26 @@ class PowerCutInOperation(Fault):
 
     def draw(self, random: Random, situation: Situation) -> Strike | None:
         brokers = tuple(broker.node for broker in situation.shape.brokers)
-        operation = 1 + int(random.random() * OPERATIONS_AHEAD_MAX)
-        return Strike(targets=(pick(random, brokers),), params={"operation": operation})
+        target = pick(random, brokers)
+        in_sync = random.random() < 0.5
+        ahead_max = SYNCS_AHEAD_MAX if in_sync else OPERATIONS_AHEAD_MAX
+        number = 1 + int(random.random() * ahead_max)
+        return Strike(targets=(target,), params={"sync" if in_sync else "operation": number})
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         assert controls.disk is not None
         before = counters_now(controls, planned)
-        await controls.disk.power_cut_at(planned.targets[0], planned.params["operation"])
+        node, params = planned.targets[0], planned.params
+        if "sync" in params:
+            await controls.disk.power_cut_at_sync(node, params["sync"])
+        else:
+            await controls.disk.power_cut_at(node, params["operation"])
         return dict(before)
 
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
         assert controls.disk is not None
         evidence = lost_since(controls, planned, fired)
-        await controls.disk.power_cut_at(planned.targets[0], 0)
+        await controls.disk.cancel_power_cut(planned.targets[0])
         await controls.disk.power_on(planned.targets[0])
         return evidence
 

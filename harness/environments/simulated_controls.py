@@ -90,11 +90,13 @@ class SimulatedDisks:
         return {"alive": alive, "lost_bytes": lost}
 
     async def power_cut_at(self, node: str, operation: int) -> None:
-        disk = self._nodes[node].host.disk
-        if operation > 0:
-            disk.cut_at(operation)
-        elif disk.is_powered:
-            disk.heal()
+        self._nodes[node].host.disk.cut_at(operation)
+
+    async def power_cut_at_sync(self, node: str, sync: int) -> None:
+        self._nodes[node].host.disk.cut_at_sync(sync)
+
+    async def cancel_power_cut(self, node: str) -> None:
+        self._nodes[node].host.disk.cancel_cut()
 
     async def power_on(self, node: str) -> None:
         host = self._nodes[node].host

@@ -3,7 +3,8 @@
 `SimDisk` implements `system_under_test.env.Storage` and knows no event loop: time, randomness and the cost of a call
 come in through the constructor. A process that dies keeps its page cache (`release_locks`); a power cut does not
 (`power_cut`, later `power_on`): see `disk_crash` for what becomes of files and `disk_namespace` for their names.
-The faults (`fill`, `fail_write`, `fail_fsync`, `slow`, `cut_at`, `destroy`, `heal`) are those of `disk_device`.
+The faults (`fill`, `fail_write`, `fail_fsync`, `slow`, `cut_at`, `cut_at_sync`, `destroy`, `heal`) are those of
+`disk_device`.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ class SimDisk(DiskDevice):
         self._begin_call(path)
         self._names.check_folder(path)
         self.counters.operations += 1
-        if self.is_cut_due():
+        if self.is_cut_due_in_sync():
             self.strike()
         self.charge_device(self.options.entry_sync_ns)
         if self.take_sync_failure():
@@ -130,8 +131,7 @@ class SimDisk(DiskDevice):
         """Lose what was not synced, as the seed decides. Calls raise PowerCut until `power_on`."""
         self.release_locks()
         self.is_powered = False
-        self._cut_operation = None
-        self._update_restricted()
+        self.cancel_cut()
         entries_lost = self._names.lose_power(self.random)
         bytes_lost = sectors_torn = 0
         for _, inode in self._names.files():

@@ -20,7 +20,8 @@ class DiskDevice:
     """Charges costs, hands out blocks and decides which call fails.
 
     `now_ns` is the time of the simulation; `charge(ns)` delays the caller. `on_power_cut()` is called when a cut of
-    `cut_at` strikes, inside the call and before it raises PowerCut; from then to `power_on` every call raises PowerCut.
+    `cut_at` or `cut_at_sync` strikes, inside the call and before it raises PowerCut; from then to `power_on` every
+    call raises PowerCut.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class DiskDevice:
         self._free_at_ns = 0  # when the device has done all that was asked so far
         self._slow_factor = 1.0
         self._cut_operation: int | None = None
+        self._cut_sync: int | None = None
         self._write_failures = 0
         self._sync_failures = 0
 
@@ -81,6 +83,18 @@ class DiskDevice:
         self._cut_operation = self.counters.operations + operation
         self._update_restricted()
 
+    def cut_at_sync(self, sync: int) -> None:
+        """Cut the power inside the `sync`-th sync from now (1 is the next one), while its data is not yet durable."""
+        if sync < 1:
+            raise ValueError(f"cut_at_sync({sync}): syncs count from 1")
+        self._cut_sync = self.counters.syncs + sync
+        self._update_restricted()
+
+    def cancel_cut(self) -> None:
+        """Forget the cut that `cut_at` or `cut_at_sync` chose, if it has not struck."""
+        self._cut_operation = self._cut_sync = None
+        self._update_restricted()
+
     def destroy(self) -> None:
         """Lose the disk for good: from now on every call raises EIO."""
         self.is_destroyed = True
@@ -91,8 +105,7 @@ class DiskDevice:
         self._filler_bytes = 0
         self._slow_factor = 1.0
         self._write_failures = self._sync_failures = 0
-        self._cut_operation = None
-        self._update_restricted()
+        self.cancel_cut()
 
     # --- for SimFile and SimDisk ----------------------------------------------------------------------------------
 
@@ -143,11 +156,16 @@ class DiskDevice:
         """Whether the operation just counted is the one that `cut_at` chose."""
         return self._cut_operation is not None and self.counters.operations >= self._cut_operation
 
+    def is_cut_due_in_sync(self) -> bool:
+        """The same, asked by a sync that is about to begin."""
+        return self.is_cut_due() or (
+            self._cut_sync is not None and self.counters.syncs + 1 >= self._cut_sync
+        )
+
     def strike(self) -> NoReturn:
-        """The cut of `cut_at` happens now."""
+        """The cut that was chosen happens now."""
         self.is_powered = False
-        self._cut_operation = None
-        self._update_restricted()
+        self.cancel_cut()
         if self.on_power_cut is not None:
             self.on_power_cut()
         raise PowerCut
@@ -175,6 +193,7 @@ class DiskDevice:
             not self.is_powered
             or self.is_destroyed
             or self._cut_operation is not None
+            or self._cut_sync is not None
             or self._write_failures > 0
             or self._sync_failures > 0
         )

@@ -165,7 +165,7 @@ class SimFile:
 
     def _check_sync_faults(self) -> None:
         device = self._device
-        if device.is_cut_due():
+        if device.is_cut_due_in_sync():
             device.strike()
         if device.take_sync_failure():
             device.charge_device(device.options.fsync_ns)
