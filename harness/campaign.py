@@ -51,6 +51,7 @@ class Campaign:
     log_file_bytes: int
     faults: tuple[str, ...]  # the kinds
     acks_min: int  # fewer acknowledged messages than this are no verdict
+    gap_max_s: float  # the longest time a client may go without success under load; 0: no bound
     plan: tuple[PlannedFault, ...]
     defect: str = ""
 
@@ -174,6 +175,7 @@ _DRAWS: dict[str, _Draw] = {
     "log_file_bytes": lambda random, drawn: _choice(random, 65536, 131072, 262144, 1048576),
     "faults": _draw_faults,
     "acks_min": lambda random, drawn: 100,
+    "gap_max_s": lambda random, drawn: 0.0,
     "defect": lambda random, drawn: "",
 }
 
@@ -200,7 +202,8 @@ def draw_campaign(seed: int, given: Mapping[str, Any]) -> Campaign:
 
 def _draw_plan(campaign: Campaign) -> tuple[PlannedFault, ...]:
     random = Random(f"staticfire/{campaign.seed}/plan")
-    count = max(len(campaign.faults), 6) if campaign.time_s >= 30 else len(campaign.faults)
+    least = max(6, int(campaign.time_s / 10)) if campaign.time_s >= 30 else 0
+    count = max(len(campaign.faults), least)
     return draw_plan(random, campaign.faults, count, campaign.time_s, situation(campaign))
 
 
@@ -267,6 +270,7 @@ def _check_load(c: Campaign) -> None:
         c.log_file_bytes,
         "4096 (and the largest message) to 1 GiB",
     )
+    _require(0 <= c.gap_max_s <= 86_400, "gap_max_s", c.gap_max_s, "0 (no bound) to 86400 seconds")
 
 
 def _check_plan(c: Campaign) -> None:
