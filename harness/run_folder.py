@@ -5,7 +5,7 @@ campaign.toml, faults.jsonl, history.jsonl, observations.jsonl, verdict.json.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -13,8 +13,14 @@ import orjson
 
 from harness.campaign import Campaign, CampaignError, draw_campaign, read_options
 
-if TYPE_CHECKING:  # the runner imports the system under test, and a defect must be planted before that
+if (
+    TYPE_CHECKING
+):  # the runner imports the system under test, and a defect must be planted before that
     from harness.runner import RunResult
+
+
+CAMPAIGN_FILE = "campaign.toml"
+VERDICT_FILE = "verdict.json"
 
 
 class RunFolderError(ValueError):
@@ -48,7 +54,7 @@ class RunFolder:
                 continue
             except OSError as error:
                 raise RunFolderError(f"cannot create {path}: {error.strerror}") from error
-            (path / "campaign.toml").write_text(campaign.to_toml(), encoding="utf-8")
+            (path / CAMPAIGN_FILE).write_text(campaign.to_toml(), encoding="utf-8")
             return cls(path)
         raise RunFolderError(f"{root} holds 1000 runs named {base}; choose another --runs folder")
 
@@ -65,38 +71,47 @@ class RunFolder:
         document = {
             "digest": result.digest,
             "virtual_s": result.virtual_s,
-            "exits": result.exits,
             "facts": result.facts.to_json(),
             "verdict": result.verdict.to_json(),
         }
-        (self.path / "verdict.json").write_bytes(
+        half_written = self.path / f"{VERDICT_FILE}.tmp"
+        half_written.write_bytes(
             orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
         )
+        half_written.replace(self.path / VERDICT_FILE)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run came to its verdict."""
+        return (self.path / VERDICT_FILE).exists()
 
     def read_campaign(self) -> Campaign:
         """Raises RunFolderError for a missing or damaged campaign.toml."""
-        path = self.path / "campaign.toml"
+        if not self.path.is_dir():
+            raise RunFolderError(f"{self.path} is not a folder; give the folder of a run")
+        path = self.path / CAMPAIGN_FILE
         try:
             options = read_options(path.read_text(encoding="utf-8"), str(path))
-            seed = options.pop("seed")
-            return draw_campaign(seed, options)
+            missing = [field.name for field in fields(Campaign) if field.name not in options]
+            if missing:  # they must not be drawn anew: the file is cut short, or of another version
+                raise RunFolderError(f"{path} lacks {missing[0]}: it is not the campaign of a run")
+            return draw_campaign(options.pop("seed"), options)
         except OSError as error:
             raise RunFolderError(f"{path} cannot be read: {error.strerror}") from error
         except UnicodeDecodeError as error:
             raise RunFolderError(f"{path} is not UTF-8 text") from error
-        except KeyError as error:
-            raise RunFolderError(f"{path} has no seed: it is not the campaign of a run") from error
         except CampaignError as error:
             raise RunFolderError(str(error)) from error
 
     def read_verdict(self) -> dict[str, Any]:
         """Raises RunFolderError if the run did not finish or the file is damaged."""
-        path = self.path / "verdict.json"
+        path = self.path / VERDICT_FILE
         try:
             document = orjson.loads(path.read_bytes())
         except OSError as error:
             raise RunFolderError(
-                f"{path} cannot be read ({error.strerror}): the run did not finish"
+                f"{path} cannot be read ({error.strerror}): the run did not finish; "
+                f"`staticfire run --campaign {self.path / CAMPAIGN_FILE}` does it again"
             ) from error
         except orjson.JSONDecodeError as error:
             raise RunFolderError(f"{path} is not valid JSON: {error}") from error

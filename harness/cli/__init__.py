@@ -6,6 +6,7 @@ Exit status: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 harness error
 from __future__ import annotations
 
 import sys
+import traceback
 from collections.abc import Sequence
 
 import click
@@ -18,7 +19,10 @@ from harness.cli.run import run
 from harness.cli.status import EXIT_BAD_ARGUMENTS, EXIT_HARNESS_ERROR, BadInput
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    no_args_is_help=False,
+)
 def cli() -> None:
     """Break a RocketMQ-style message queue on purpose, and prove or disprove its promises.
 
@@ -50,5 +54,8 @@ def status_of(arguments: Sequence[str] | None = None) -> int:
         return EXIT_BAD_ARGUMENTS
     except (click.Abort, KeyboardInterrupt):
         print("staticfire: interrupted", file=sys.stderr)
+        return EXIT_HARNESS_ERROR
+    except Exception:  # status 1, Python's own, would read as "invalid"
+        traceback.print_exc()
         return EXIT_HARNESS_ERROR
     return status if isinstance(status, int) else 0

@@ -50,7 +50,7 @@ class SeedResult:
     "--seeds", default="0-99", show_default=True, metavar="FIRST-LAST", help="Range of seeds."
 )
 @campaign_options
-@click.option("--jobs", type=int, default=os.cpu_count(), show_default=True, help="Processes.")
+@click.option("--jobs", type=int, default=os.cpu_count() or 1, show_default=True, help="Processes.")
 @click.option("--reverse", is_flag=True, help="Last seed first.")
 @click.option("--until-found", is_flag=True, help="Stop at the first seed that is invalid.")
 @click.option("--client-only", is_flag=True, help="Judge by what clients saw alone.")
@@ -77,7 +77,7 @@ def hunt(
     Exit status: 0 none invalid, 1 some invalid, 2 only unknown, 254 bad arguments, 255 harness error.
     """
     order = _seed_range(seeds)
-    if not 1 <= (jobs or 1) <= 256:
+    if not 1 <= jobs <= 256:
         raise BadInput(f"--jobs is {jobs}; allowed: 1 to 256")
     try:
         given = _given(options)
@@ -86,13 +86,23 @@ def hunt(
         use_defect(str(given.get("defect", "")))
     except (CampaignError, FaultError, DefectError) as error:
         raise BadInput(str(error)) from error
+    if out is not None:
+        _check_writable(out)
     order = order[::-1] if reverse else order
-    results = _run_all(order, given, jobs or 1, until_found, client_only)
+    results = _run_all(order, given, jobs, until_found, client_only)
     if out is not None:
         rows = sorted(results, key=lambda result: result.seed)
         out.write_bytes(b"".join(orjson.dumps(result.row) + b"\n" for result in rows))
     _print_summary(results)
     return _status(results)
+
+
+def _check_writable(out: Path) -> None:
+    """Before the work is done, not after it. Raises BadInput."""
+    try:
+        out.open("ab").close()
+    except OSError as error:
+        raise BadInput(f"--out {out} cannot be written: {error.strerror}") from error
 
 
 def _seed_range(text: str) -> range:

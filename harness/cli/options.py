@@ -56,7 +56,7 @@ def given_options(
     Raises BadInput.
     """
     try:
-        given = load_options(campaign) if campaign else {}
+        given = load_options(campaign) if campaign is not None else {}
     except (CampaignError, FaultError) as error:
         raise BadInput(str(error)) from error
     given.update({name: value for name, value in plain.items() if value is not None})

@@ -40,9 +40,12 @@ def run(seed: int | None, runs: Path, **options: Any) -> int:
     Every option that is not given is drawn from the seed.
     Exit status: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 harness error.
     """
-    seed = secrets.randbelow(2**31) if seed is None else seed
+    given = given_options(**options)
+    file_seed = given.pop("seed", None)
+    if seed is None:
+        seed = secrets.randbelow(2**31) if file_seed is None else file_seed
     try:
-        campaign = draw_campaign(seed, given_options(**options))
+        campaign = draw_campaign(seed, given)
         use_defect(campaign.defect)
     except (CampaignError, FaultError, DefectError) as error:
         raise BadInput(str(error)) from error

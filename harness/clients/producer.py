@@ -36,7 +36,7 @@ async def invoke_send(producer: Producer, request: Request) -> Outcome:
     try:
         result = await producer.send(message, _queue(request))
     except SendFailed as error:
-        value = {"attempts": error.attempts}
+        value: dict[str, object] = {"attempts": error.attempts}
         return Outcome("fail" if error.definite else "info", value, str(error))
     value = sent_value(result)
     if result.status is SendStatus.SEND_OK:
