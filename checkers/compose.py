@@ -18,6 +18,7 @@ from checkers.column_builder import build_columns
 from checkers.columns import Columns, Outcome
 from checkers.commit_log import LOG_HOLES
 from checkers.duplication import DUPLICATION
+from checkers.exits import NODE_EXITS
 from checkers.facts import FaultFacts, RunFacts
 from checkers.history import Op
 from checkers.kernel import Checker, Context, undrained
@@ -34,6 +35,7 @@ ALL_CHECKERS: tuple[Checker, ...] = (
     *(kernel.as_checker() for kernel in KERNELS),
     DRAINED_OFFSETS,
     LIVENESS,
+    NODE_EXITS,
     DURABLE_BEFORE_ACK,
     REPLICA_PREFIX,
 )

@@ -27,6 +27,15 @@ class FaultFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeExit:
+    """A node that ended without being told to."""
+
+    node: str
+    time_ns: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Floors:
     """What a run must at least have seen, or its verdict is unknown."""
 
@@ -47,6 +56,7 @@ class RunFacts:
     brokers: Mapping[str, tuple[str, ...]]  # broker name -> its nodes, the master first
     living: tuple[str, ...] | None = None  # broker names that must serve after heal; None: all
     faults: tuple[FaultFacts, ...] = ()
+    exits: tuple[NodeExit, ...] = ()
     floors: Floors = field(default_factory=Floors)
     torn: bool = False  # the history's last line was cut short
 
@@ -68,6 +78,7 @@ class RunFacts:
                 "brokers": {name: tuple(nodes) for name, nodes in fields["brokers"].items()},
                 "living": None if fields["living"] is None else tuple(fields["living"]),
                 "faults": tuple(map(_fault_from_json, fields["faults"])),
+                "exits": tuple(NodeExit(**ended) for ended in fields["exits"]),
                 "floors": Floors(**fields["floors"]),
             }
         )

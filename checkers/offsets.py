@@ -3,7 +3,8 @@
 **commit_ahead**: an offset was committed beyond everything that the group had consumed from the queue by
 then: the messages in between are skipped. **commit_rewound**: one owner commits a lower offset than
 before. **commit_beyond_end**: at the drain the group's offset is higher than the queue is long, so the
-next messages will be skipped (allowed where the disk that held the rest is lost for good). **commit_behind**: the drain says that the lag is 0, and the offset is
+next messages will be skipped (allowed where the disk that held the rest is lost for good).
+**commit_behind**: the drain says that the lag is 0, and the offset is
 below the end of the queue.
 
 Starting points count as consumed: a group that begins at the end of a queue commits what it never read.

@@ -24,6 +24,7 @@ from faults.shape import BrokerNode, ClusterShape
 FLUSH_MODES = ("sync", "async")
 REPLICATION_MODES = ("sync", "async", "none")
 SEED_MAX = 2**63 - 1
+TIME_S_MAX = 86_400
 
 
 class CampaignError(ValueError):
@@ -114,8 +115,9 @@ def _span(random: Random, low: float, high: float) -> float:
 
 def _draw_slaves(random: Random, drawn: Mapping[str, Any]) -> tuple[int, ...]:
     if drawn["replication"] == "none":
-        return (0,) * _choice(random, 1, 2, 2, 3)
-    return _choice(random, (1,), (1, 1), (1, 1), (2, 1), (1, 1, 1))  # type: ignore[no-any-return]
+        return (0,) * int(_choice(random, 1, 2, 2, 3))
+    shapes: tuple[tuple[int, ...], ...] = ((1,), (1, 1), (1, 1), (2, 1), (1, 1, 1))
+    return shapes[int(random.random() * len(shapes))]
 
 
 def _draw_replication(random: Random, drawn: Mapping[str, Any]) -> str:
@@ -229,7 +231,7 @@ def check_campaign(campaign: Campaign) -> None:
     c = campaign
     _require(0 <= c.seed <= SEED_MAX, "seed", c.seed, f"0 to {SEED_MAX}")
     _require(c.workload == "queue", "workload", c.workload, "queue")
-    _require(1 <= c.time_s <= 86_400, "time", c.time_s, "1 to 86400 seconds")
+    _require(1 <= c.time_s <= TIME_S_MAX, "time", c.time_s, f"1 to {TIME_S_MAX} seconds")
     _require(c.flush in FLUSH_MODES, "flush", c.flush, ", ".join(FLUSH_MODES))
     _require(
         c.replication in REPLICATION_MODES,
@@ -259,6 +261,7 @@ def _check_load(c: Campaign) -> None:
     _require(1 <= c.producers <= 64, "producers", c.producers, "1 to 64")
     _require(1 <= c.consumers <= 64, "consumers", c.consumers, "1 to 64")
     _require(0 < c.think_ms <= 60_000, "think_ms", c.think_ms, "above 0, up to 60000")
+    _require(c.acks_min >= 0, "acks_min", c.acks_min, "0 or more")
     low, high = c.payload_bytes
     _require(48 <= low <= high <= 4 * 2**20, "payload_bytes", c.payload_bytes, "48 to 4 MiB")
     low_ms, high_ms = c.latency_ms
@@ -281,18 +284,20 @@ def _check_plan(c: Campaign) -> None:
             _require(
                 target in nodes, f"target of fault {planned.fault_id}", target, str(sorted(nodes))
             )
-        _require(planned.at_s >= 0, f"at_s of fault {planned.fault_id}", planned.at_s, "0 or more")
-        _require(
-            planned.duration_s >= 0,
-            f"duration_s of fault {planned.fault_id}",
-            planned.duration_s,
-            "0 or more",
-        )
+        for name in ("at_s", "duration_s"):
+            value = getattr(planned, name)
+            _require(
+                0 <= value <= TIME_S_MAX,
+                f"{name} of fault {planned.fault_id}",
+                value,
+                f"0 to {TIME_S_MAX}",
+            )
 
 
 # --- reading -------------------------------------------------------------------------------------
 
 _TUPLES = ("slaves", "payload_bytes", "latency_ms", "faults")
+_PAIRS = ("tuple[int, int]", "tuple[float, float]")
 
 
 def read_options(text: str, source: str) -> dict[str, Any]:
@@ -325,22 +330,28 @@ def _typed(name: str, value: Any, source: str) -> Any:
 
 
 def _checked(name: str, kind: str, value: Any, source: str) -> Any:
-    if name in _TUPLES:
-        if not isinstance(value, list):
-            raise CampaignError(f"{source}: {name} is {value!r}; allowed: a list")
-        if kind != "tuple[str, ...]" and not all(_is_number(item) for item in value):
-            raise CampaignError(f"{source}: {name} is {value!r}; allowed: a list of numbers")
-        if kind.count(",") == 1 and "..." not in kind and len(value) != 2:
-            raise CampaignError(f"{source}: {name} is {value!r}; allowed: two numbers")
-        return tuple(value)
-    wanted = {"int": int, "str": str, "float": (int, float)}[kind]
-    if not isinstance(value, wanted) or isinstance(value, bool):
-        raise CampaignError(f"{source}: {name} is {value!r}; allowed: {kind}")
+    if name not in _TUPLES:
+        return _scalar(name, kind, value, source)
+    if not isinstance(value, list):
+        raise CampaignError(f"{source}: {name} is {value!r}; allowed: a list")
+    if kind in _PAIRS and len(value) != 2:
+        raise CampaignError(f"{source}: {name} is {value!r}; allowed: two numbers")
+    item_kind = kind.removeprefix("tuple[").partition(",")[0]
+    return tuple(_scalar(name, item_kind, item, source) for item in value)
+
+
+_SCALARS: dict[str, tuple[tuple[type, ...], str]] = {
+    "int": ((int,), "a whole number"),
+    "float": ((int, float), "a number"),
+    "str": ((str,), "text"),
+}
+
+
+def _scalar(name: str, kind: str, value: Any, source: str) -> Any:
+    types, words = _SCALARS[kind]
+    if not isinstance(value, types) or isinstance(value, bool):
+        raise CampaignError(f"{source}: {name} is or holds {value!r}; allowed: {words}")
     return value
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 CAMPAIGNS = Path(__file__).parent / "campaigns"

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import cast
 
-from checkers.facts import FaultFacts, Floors, Flush, Replication, RunFacts
+from checkers.facts import FaultFacts, Floors, Flush, NodeExit, Replication, RunFacts
+from checkers.history import NEMESIS, Op
 from harness.campaign import Campaign
 from harness.nemesis import FaultRecord
 
-# Kinds whose damage the promises know under another name.
-_DAMAGE = {"power-cut-in-operation": "power_cut", "failing-disk": "disk_error"}
 
-
-def run_facts(campaign: Campaign, records: Sequence[FaultRecord]) -> RunFacts:
+def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[Op]) -> RunFacts:
+    """`ops` is the history so far: it says which nodes ended by themselves."""
     shape = campaign.shape()
     lost = {
         target
@@ -33,15 +32,22 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord]) -> RunFacts:
         brokers=brokers,
         living=living,
         faults=tuple(_fault_facts(record) for record in records),
+        exits=tuple(_exits(ops)),
         floors=Floors(acked_min=campaign.acks_min),
     )
+
+
+def _exits(ops: Sequence[Op]) -> Iterator[NodeExit]:
+    for op in ops:
+        if op.process == NEMESIS and op.f == "node_exit":
+            yield NodeExit(node=str(op.node), time_ns=op.time_ns, error=str(op.error))
 
 
 def _fault_facts(record: FaultRecord) -> FaultFacts:
     kind = record.planned.kind
     return FaultFacts(
         fault_id=str(record.planned.fault_id),
-        kind=_DAMAGE.get(kind, kind.replace("-", "_")),
+        kind=kind.replace("-", "_"),
         targets=record.planned.targets,
         fired_ns=record.fired_ns,
         bitten_ns=record.fired_ns if record.bitten else None,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from checkers.history import Op
-from faults.shape import BrokerNode
 from harness.environments.simulation import SimulatedNode, SimulationEnvironment
 from system_under_test.protocol.message import RecordError, scan_header
 
@@ -59,26 +58,37 @@ class Inspector:
             durable.append(node.name)
 
     def compare_replicas(self) -> None:
-        """Compare the commit log of each slave with its master's, byte by byte, as processes would read them."""
-        for name, replicas in self._replicas.items():
-            master, *slaves = replicas
-            for slave in slaves:
-                self._compare(name, master, slave)
+        """Compare the commit logs of living replicas byte by byte, as processes would read them.
 
-    def _compare(self, name: str, master: BrokerNode, slave: BrokerNode) -> None:
-        nodes = self._environment.nodes
-        if nodes[master.node].lost or nodes[slave.node].lost:
-            return
-        left, right = self.commit_log(master.node), self.commit_log(slave.node)
+        The master's log is what the others are held against; without it the longest one is.
+        """
+        for name, replicas in self._replicas.items():
+            living = [r.node for r in replicas if not self._environment.nodes[r.node].lost]
+            logs = {node: self.commit_log(node) for node in living}
+            if replicas[0].node not in logs:
+                living.sort(key=lambda node: -len(logs[node]))
+            for node in living[1:]:
+                self._compare(name, living[0], node, logs)
+
+    def _compare(self, name: str, master: str, slave: str, logs: dict[str, bytes]) -> None:
         self._recorder.observe(
             "replica",
             broker_name=name,
-            master=master.node,
-            slave=slave.node,
-            master_end=len(left),
-            slave_end=len(right),
-            first_difference=first_difference(left, right),
+            master=master,
+            slave=slave,
+            master_end=len(logs[master]),
+            slave_end=len(logs[slave]),
+            first_difference=first_difference(logs[master], logs[slave]),
         )
+
+    def report_recoveries(self) -> None:
+        """Write down what every start of a broker found in its store."""
+        for broker in self._environment.shape.brokers:
+            for process in self._environment.nodes[broker.node].incarnations:
+                for line in process.log.lines:
+                    if line.event == "store opened":
+                        fields = {"node": broker.node, **line.fields}
+                        self._recorder.observe("recovery", at_ns=line.time_ns, **fields)
 
     def commit_log(self, node: str) -> bytes:
         """Every record of the node's commit log, without what lies behind the last one."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from checkers.history import NEMESIS
+from checkers.history import NEMESIS, Op
 from faults.capabilities import Controls, Evidence
 from faults.catalogue import fault_named
 from faults.fault import PlannedFault
@@ -88,3 +88,18 @@ class Nemesis:
             "evidence": evidence,
         }
         self._recorder.record(NEMESIS, "info", f"{verb}_{planned.kind}", value)
+
+
+def records_of(plan: Iterable[PlannedFault], ops: Iterable[Op]) -> list[FaultRecord]:
+    """The faults of a run that broke off, as far as its history tells."""
+    records = {planned.fault_id: FaultRecord(planned=planned) for planned in plan}
+    for op in ops:
+        record = records.get(op.value.get("fault_id", -1)) if op.process == NEMESIS else None
+        if record is None:
+            continue
+        if op.value.get("phase") == "fired":
+            record.fired_ns = op.time_ns
+        elif op.value.get("phase") == "healed":
+            record.healed_ns = op.time_ns
+            record.bitten = bool(op.value["evidence"]["bitten"])
+    return list(records.values())

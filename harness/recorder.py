@@ -62,8 +62,10 @@ class Recorder:
             self.on_ok_send(op)
         return op
 
-    def observe(self, kind: str, **fields: Any) -> None:
-        observation = {"time_ns": self._now_ns(), "kind": kind, **fields}
+    def observe(self, kind: str, *, at_ns: int | None = None, **fields: Any) -> None:
+        """Write an observation down, made now or at `at_ns`."""
+        time_ns = self._now_ns() if at_ns is None else at_ns
+        observation = {"time_ns": time_ns, "kind": kind, **fields}
         self.observations.append(observation)
         line = orjson.dumps(observation, option=orjson.OPT_APPEND_NEWLINE)
         self._write(self._observations, line)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from checkers.compose import ALL_CHECKERS, CLIENT_CHECKERS, check_run
+from checkers.compose import ALL_CHECKERS, CLIENT_CHECKERS, RunVerdict, check_run
 from checkers.facts import RunFacts
-from checkers.history import HistoryError, read_history, read_observations
+from checkers.history import HistoryError, Op, read_history, read_observations
+from harness.campaign import Campaign
 from harness.cli.status import BadInput, status_of_validity
+from harness.facts import run_facts
+from harness.nemesis import records_of
 from harness.report.verdict_lines import verdict_lines
 from harness.run_folder import RunFolder, RunFolderError
 
@@ -23,7 +27,7 @@ from harness.run_folder import RunFolder, RunFolderError
 def check(run: Path, client_only: bool) -> int:
     """Judge the history kept in folder RUN again; the verdict depends on its files alone.
 
-    A history whose last line is torn is judged up to the tear.
+    A history whose last line is torn is judged up to the tear. So is the history of a run that did not finish.
 
     \b
     Example:
@@ -33,21 +37,33 @@ def check(run: Path, client_only: bool) -> int:
     """
     folder = RunFolder(run)
     try:
-        facts = _facts(folder)
-        history = read_history(folder.history)
-        observations = [] if client_only else read_observations(folder.observations).records
+        verdict = judge(folder, client_only=client_only)
     except (RunFolderError, HistoryError) as error:
         raise BadInput(str(error)) from error
     except OSError as error:
         raise BadInput(f"{error.filename} cannot be read: {error.strerror}") from error
-    checkers = CLIENT_CHECKERS if client_only else ALL_CHECKERS
-    verdict = check_run(history.ops, observations, replace(facts, torn=history.torn), checkers)
     print("\n".join(verdict_lines(verdict)))
     return status_of_validity(verdict.valid)
 
 
+def judge(folder: RunFolder, *, client_only: bool) -> RunVerdict:
+    """Raises RunFolderError, HistoryError, or OSError for a file that is not there."""
+    campaign = folder.read_campaign()
+    history = read_history(folder.history)
+    observations = [] if client_only else read_observations(folder.observations).records
+    finished = folder.is_finished
+    facts = _facts(folder) if finished else facts_so_far(campaign, history.ops)
+    checkers = CLIENT_CHECKERS if client_only else ALL_CHECKERS
+    return check_run(history.ops, observations, replace(facts, torn=history.torn), checkers)
+
+
+def facts_so_far(campaign: Campaign, ops: Sequence[Op]) -> RunFacts:
+    """The facts of a run that broke off before it could write them down."""
+    return run_facts(campaign, records_of(campaign.plan, ops), ops)
+
+
 def _facts(folder: RunFolder) -> RunFacts:
-    """Raises RunFolderError."""
+    """What the run wrote down about itself. Raises RunFolderError."""
     try:
         return RunFacts.from_json(folder.read_verdict()["facts"])
     except (KeyError, TypeError, AttributeError) as error:

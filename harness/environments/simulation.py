@@ -38,6 +38,7 @@ class SimulatedNode:
         self.host = host
         self.name_servers: tuple[str, ...] = ()
         self.process: SimProcess | None = None
+        self.incarnations: list[SimProcess] = []
         self.port: ClientPort | None = None  # of clients only
         self.listener = ListenerControl()
         self.lost = False  # its disk is gone for good
@@ -58,9 +59,10 @@ class SimulationEnvironment:
         self.world = world
         self.recorder = make_recorder(world)
         self.shape = campaign.shape()
-        self.exits: list[dict[str, Any]] = []  # nodes that ended without being told to
         self.queues_max = campaign.queues  # grows with the fault topic-change
         self._consumer_processes = FIRST_CONSUMER_PROCESS
+        low_ms, high_ms = campaign.latency_ms
+        world.network.latency_ns = (int(low_ms * 1e6), int(high_ms * 1e6))
         addresses = _addresses(
             (*self.shape.servers, *self.shape.clients, ADMIN, PROBE),
         )
@@ -85,6 +87,7 @@ class SimulationEnvironment:
         if node.is_alive or node.lost or not node.host.powered:
             return
         process = node.process = node.host.start(name, self._main(node))
+        node.incarnations.append(process)
         process.exit.add_done_callback(lambda _: self._ended(node, process))
 
     def _main(self, node: SimulatedNode) -> Main:
@@ -122,7 +125,6 @@ class SimulationEnvironment:
         if status.kind != "raised":
             return
         error = f"{type(status.error).__name__}: {status.error}"
-        self.exits.append({"node": node.name, "time_ns": self.now_ns(), "error": error})
         value = {"targets": [node.name], "phase": "exited"}
         self.recorder.record(NEMESIS, "info", "node_exit", value, error, node.name)
         asyncio.get_running_loop().call_later(RESTART_DELAY_S, self._start_again, node)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from checkers.verdict import seconds
 from faults.fault import PlannedFault
 from harness.campaign import Campaign
 from harness.nemesis import FaultRecord
@@ -60,8 +61,8 @@ def summary_lines(result: RunResult, cpu_s: float | None) -> list[str]:
         f"{result.virtual_s:.1f} virtual s{cpu}",
         _faults_line(result.faults),
         *[
-            f"exit      {e['node']} at {e['time_ns'] / 1e9:.3f}s: {e['error']}"[:WIDTH]
-            for e in result.exits[:3]
+            f"exit      {ended.node} at {seconds(ended.time_ns)}: {ended.error}"[:WIDTH]
+            for ended in result.facts.exits[:3]
         ],
     ]
 

@@ -27,6 +27,10 @@ class Network:
         self._kernels: dict[str, Kernel] = {}  # by host name
         self._by_address: dict[str, Kernel] = {}
         self._links: dict[tuple[str, str], Link] = {}
+        self.latency_ns = (
+            LATENCY_MIN_NS,
+            LATENCY_MAX_NS,
+        )  # bounds for links that are made from now on
 
     def add(self, kernel: Kernel) -> None:
         """Plug in a host. ValueError if its name or its address is taken."""
@@ -46,7 +50,8 @@ class Network:
 
     def _add_link(self, source: str, target: str) -> Link:
         random = self._stream(f"link/{source}/{target}").random
-        drawn = LATENCY_MIN_NS + int(random() * (LATENCY_MAX_NS - LATENCY_MIN_NS))
+        low_ns, high_ns = self.latency_ns
+        drawn = low_ns + int(random() * (high_ns - low_ns))
         link = Link(source, target, LOOPBACK_NS if source == target else drawn, random)
         kernel = self._kernels.get(target)
         link.update(is_powered=kernel is not None and kernel.powered)

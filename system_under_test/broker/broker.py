@@ -112,6 +112,13 @@ class Broker:
             StoreError: they cannot be opened, in one sentence.
         """
         report = self.store.open()
+        self._env.log.info(
+            "store opened",
+            clean=report.clean,
+            end_offset=report.end_offset,
+            cut_bytes=report.cut_bytes,
+            redispatched=report.messages_redispatched,
+        )
         self._needs_catch_up = self._may_lack_acknowledged(clean=report.clean)
         self.topics.load()
         self.groups.load()
