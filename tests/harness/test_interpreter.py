@@ -1,0 +1,122 @@
+"""The interpreter: a process does one op at a time, and retires when it cannot know how one ended."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from harness.clients.port import Outcome, Request
+from harness.interpreter import Interpreter
+from harness.recorder import Recorder
+from harness.simulation.world import World
+
+NS = 1_000_000_000
+
+
+class NumberedSends:
+    """p<process>-<n>, so that a key tells which process sent it."""
+
+    def __init__(self) -> None:
+        self._sent: dict[int, int] = {}
+
+    def next_op(self, process: int) -> tuple[str, dict[str, Any]]:
+        number = self._sent[process] = self._sent.get(process, -1) + 1
+        return "send", {"key": f"p{process}-{number}"}
+
+
+class EverySecond:
+    def next_s(self) -> float:
+        return 1.0
+
+
+class ScriptedClients:
+    """Answers the sends of each node by a script of outcomes, and `ok` when that is over."""
+
+    def __init__(self, **scripts: str) -> None:
+        self._scripts = {node: script.split() for node, script in scripts.items()}
+        self.requests: list[str] = []  # "node f" each
+        self.busy: dict[str, int] = {}
+        self.busy_max = 0
+        self.down_until_s: dict[str, float] = {}
+
+    async def ready(self, node: str) -> None:
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(max(self.down_until_s.get(node, 0.0) - loop.time(), 0.0))
+
+    async def request(self, node: str, request: Request) -> Outcome:
+        self.requests.append(f"{node} {request['f']}")
+        self.busy[node] = self.busy.get(node, 0) + 1
+        self.busy_max = max(self.busy_max, self.busy[node])
+        await asyncio.sleep(0.25)
+        self.busy[node] -= 1
+        if request["f"] == "open":
+            return Outcome("ok", {})
+        script = self._scripts.get(node, [])
+        type_ = script.pop(0) if script else "ok"
+        error = None if type_ == "ok" else "because"
+        return Outcome(type_, {"broker": "b"}, error)  # type: ignore[arg-type]
+
+
+def interpret(clients: ScriptedClients, *nodes: str, until_s: float) -> list[str]:
+    """Run the interpreter and return the history as `process type key` lines."""
+    world = World(1)
+    recorder = Recorder(lambda: world.now_ns)
+    interpreter = Interpreter(
+        recorder, clients, NumberedSends(), EverySecond(), lambda: world.now_ns
+    )
+    world.run(lambda: interpreter.run(nodes, int(until_s * NS)))
+    return [f"{op.process} {op.type} {op.value['key']}" for op in recorder.ops]
+
+
+def test_ok_and_fail_go_on_under_the_same_process() -> None:
+    clients = ScriptedClients(a="ok fail ok")
+    assert interpret(clients, "a", until_s=4.5) == [
+        *("0 invoke p0-0", "0 ok p0-0"),
+        *("0 invoke p0-1", "0 fail p0-1"),
+        *("0 invoke p0-2", "0 ok p0-2"),
+    ]
+    assert clients.requests == ["a send"] * 3
+
+
+def test_info_retires_the_process_and_opens_the_client_anew() -> None:
+    clients = ScriptedClients(a="ok info ok")
+    assert interpret(clients, "a", until_s=4.5) == [
+        *("0 invoke p0-0", "0 ok p0-0"),
+        *("0 invoke p0-1", "0 info p0-1"),
+        *("1 invoke p1-0", "1 ok p1-0"),
+    ]
+    assert clients.requests == ["a send", "a send", "a open", "a send"]
+
+
+def test_no_two_nodes_ever_share_a_process_number() -> None:
+    clients = ScriptedClients(a="info info ok", b="info ok", c="ok")
+    lines = interpret(clients, "a", "b", "c", until_s=6.0)
+    of_first, of_second, of_third = ({0, 3, 6}, {1, 4}, {2})
+    assert {int(line.split()[0]) for line in lines} == of_first | of_second | of_third
+
+
+def test_a_client_is_asked_one_thing_at_a_time() -> None:
+    clients = ScriptedClients(a="ok info info ok")
+    interpret(clients, "a", "b", until_s=10.0)
+    assert clients.busy_max == 1
+
+
+def test_nothing_is_sent_to_a_client_that_is_down_nor_after_the_end() -> None:
+    clients = ScriptedClients()
+    clients.down_until_s["a"] = 100.0
+    assert interpret(clients, "a", until_s=4.0) == []
+    assert clients.requests == []
+
+
+def test_a_completion_keeps_what_was_asked_and_adds_what_came_back() -> None:
+    world = World(1)
+    recorder = Recorder(lambda: world.now_ns)
+    clients = ScriptedClients(a="info")
+    interpreter = Interpreter(
+        recorder, clients, NumberedSends(), EverySecond(), lambda: world.now_ns
+    )
+    world.run(lambda: interpreter.run(["a"], 2 * NS))
+    invoke, done = recorder.ops[:2]
+    assert invoke.value == {"key": "p0-0"}
+    assert (done.value, done.error, done.node) == ({"key": "p0-0", "broker": "b"}, "because", "a")
+    assert invoke.time_ns < done.time_ns
