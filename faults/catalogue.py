@@ -8,8 +8,6 @@ from faults.client_faults import ClientCrash, FailingListener, SlowConsumer
 from faults.clock_skew import ClockSkew
 from faults.disk_faults import DiskFull, DiskLost, FailingDisk, SlowDisk
 from faults.fault import Fault, FaultError
-from faults.graceful_stop import GracefulStop
-from faults.kill import Kill
 from faults.name_server_faults import NameServerAmnesia, NameServerFreeze, SplitNameServers
 from faults.partition import (
     PartitionBridge,
@@ -18,8 +16,8 @@ from faults.partition import (
     PartitionOneWay,
     PartitionRing,
 )
-from faults.pause import Pause
 from faults.power_cut import ClusterPowerCut, PowerCut, PowerCutInOperation
+from faults.process_faults import GracefulStop, Kill, Pause
 from faults.topic_change import TopicChange
 
 _ALL: tuple[Fault, ...] = (

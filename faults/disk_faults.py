@@ -6,7 +6,7 @@ import asyncio
 from random import Random
 
 from faults.capabilities import Controls, Evidence
-from faults.fault import Fault, PlannedFault, Situation, Strike, between, pick
+from faults.fault import Fault, PlannedFault, Situation, Strike, a_broker, between
 
 ALONE_S_MAX = 2.0  # how long a master whose disk is about to be lost may be cut off from its slaves
 
@@ -14,10 +14,6 @@ ALONE_S_MAX = 2.0  # how long a master whose disk is about to be lost may be cut
 def counted(controls: Controls, planned: PlannedFault, counter: str) -> int:
     assert controls.disk is not None
     return controls.disk.counters(planned.targets[0])[counter]
-
-
-def a_broker(random: Random, situation: Situation) -> tuple[str, ...]:
-    return (pick(random, tuple(broker.node for broker in situation.shape.brokers)),)
 
 
 class DiskFull(Fault):

@@ -79,3 +79,8 @@ def pick(random: Random, choices: tuple[str, ...]) -> str:
 
 def between(random: Random, low: float, high: float) -> float:
     return low + (high - low) * random.random()
+
+
+def a_broker(random: Random, situation: Situation) -> tuple[str, ...]:
+    """Targets: one broker of the cluster, master or slave."""
+    return (pick(random, tuple(broker.node for broker in situation.shape.brokers)),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from faults.capabilities import Controls, Evidence
-from faults.fault import Fault, PlannedFault, Situation, Strike, pick
+from faults.fault import Fault, PlannedFault, Situation, Strike, a_broker
 
 OPERATIONS_AHEAD_MAX = 200  # how far ahead a cut inside a disk operation may lie
 SYNCS_AHEAD_MAX = 60  # the same for a cut inside an fsync
@@ -39,8 +39,7 @@ class PowerCut(Fault):
     destructive = True
 
     def draw(self, random: Random, situation: Situation) -> Strike | None:
-        brokers = tuple(broker.node for broker in situation.shape.brokers)
-        return Strike(targets=(pick(random, brokers),))
+        return Strike(targets=a_broker(random, situation))
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         assert controls.disk is not None
@@ -64,12 +63,11 @@ class PowerCutInOperation(Fault):
     destructive = True
 
     def draw(self, random: Random, situation: Situation) -> Strike | None:
-        brokers = tuple(broker.node for broker in situation.shape.brokers)
-        target = pick(random, brokers)
+        targets = a_broker(random, situation)
         in_sync = random.random() < 0.5
         ahead_max = SYNCS_AHEAD_MAX if in_sync else OPERATIONS_AHEAD_MAX
         number = 1 + int(random.random() * ahead_max)
-        return Strike(targets=(target,), params={"sync" if in_sync else "operation": number})
+        return Strike(targets=targets, params={"sync" if in_sync else "operation": number})
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         assert controls.disk is not None

@@ -32,7 +32,11 @@ def modules(folder: str) -> list[Path]:
 
 def imports(path: Path) -> Iterator[str]:
     """Dotted names of everything a module imports, at its top or inside a function."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    yield from _imports_of(ast.parse(path.read_text(encoding="utf-8")), path)
+
+
+def _imports_of(tree: ast.Module, path: Path) -> Iterator[str]:
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -64,12 +68,23 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+def imports_at_run_time(path: Path) -> Iterator[str]:
+    """What a module imports, without what only a type checker reads."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree.body = [
+        node
+        for node in tree.body
+        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    ]
+    yield from _imports_of(tree, path)
+
+
 def import_graph() -> dict[str, list[str]]:
-    """Edges between our modules; those inside `if TYPE_CHECKING` and functions count, too."""
+    """Edges between our modules; imports inside functions count, too."""
     names = {module_name(path): path for folder in FOLDERS for path in modules(folder)}
     graph: dict[str, list[str]] = {}
     for name, path in names.items():
-        found = {target for target in imports(path) if target in names and target != name}
+        found = {t for t in imports_at_run_time(path) if t in names and t != name}
         graph[name] = sorted(found)
     return graph
 

@@ -1,0 +1,56 @@
+"""A broker's process that is killed, stopped or frozen, and later runs again."""
+
+from __future__ import annotations
+
+from random import Random
+
+from faults.capabilities import Controls, Evidence
+from faults.fault import Fault, PlannedFault, Situation, Strike, a_broker
+
+
+class ProcessFault(Fault):
+    """Something that ends when the process is started again."""
+
+    needs = ("process",)
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        return Strike(targets=a_broker(random, situation))
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        assert controls.process is not None
+        await controls.process.start(planned.targets[0])
+        return fired
+
+
+class Kill(ProcessFault):
+    name = "kill"
+    summary = "SIGKILL a broker, start it again later; what was written survives in the page cache"
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        assert controls.process is not None
+        return {"bitten": await controls.process.kill(planned.targets[0])}
+
+
+class GracefulStop(ProcessFault):
+    name = "graceful-stop"
+    summary = "SIGTERM a broker, wait until it has stopped, start it again later"
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        assert controls.process is not None
+        return {"bitten": await controls.process.stop(planned.targets[0])}
+
+
+class Pause(ProcessFault):
+    """A broker's fake death: its connections stay open and nothing answers."""
+
+    name = "pause"
+    summary = "SIGSTOP a broker: connections stay open, nothing is answered; then SIGCONT"
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        assert controls.process is not None
+        return {"bitten": await controls.process.pause(planned.targets[0])}
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        assert controls.process is not None
+        await controls.process.resume(planned.targets[0])
+        return fired
