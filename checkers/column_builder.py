@@ -25,7 +25,7 @@ from checkers.columns import (
     Touches,
 )
 from checkers.history import NEMESIS, HistoryError, Op, check_function
-from checkers.timeline import Commit, Drain, Ownership, Probe, QueueEnd, Timeline
+from checkers.timeline import Commit, Drain, Opened, Ownership, Probe, QueueEnd, Timeline
 
 WEAK_STATUSES = frozenset({"FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE"})
 _TOUCH_WIDTH = 5  # key, queue offset, physical offset, body_ok, reconsume times
@@ -72,8 +72,10 @@ class _Builder:
         "_delivered",
         "_drains",
         "_groups",
+        "_nodes",
         "_open_consumes",
         "_open_sends",
+        "_opens",
         "_ownership",
         "_probes",
         "_queues",
@@ -96,6 +98,8 @@ class _Builder:
         self._assignments: dict[int, list[int]] = {}
         self._drains: dict[tuple[str, str], Drain] = {}
         self._probes: list[Probe] = []
+        self._opens: list[Opened] = []
+        self._nodes: dict[int, str] = {}
 
     def handlers(self) -> dict[str, Callable[[Op], None]]:
         return {
@@ -105,6 +109,7 @@ class _Builder:
             "assign": self._assign,
             "commit": self._commit,
             "drain": self._drain,
+            "open": self._open,
         }
 
     def _send(self, op: Op) -> None:
@@ -112,6 +117,8 @@ class _Builder:
         if op.type == "invoke":
             self._begin_send(key)
             self._open_sends[key] = op
+            if op.node is not None:
+                self._nodes[op.process] = op.node
             return
         invoke = self._open_sends.pop(key, None)
         if invoke is None:
@@ -162,6 +169,11 @@ class _Builder:
                     error=op.error,
                 )
             )
+
+    def _open(self, op: Op) -> None:
+        if op.type == "ok" and op.node is not None:
+            self._opens.append(Opened(op.time_ns, op.process, op.node))
+            self._nodes[op.process] = op.node
 
     def _consume(self, op: Op) -> None:
         value = op.value
@@ -259,6 +271,8 @@ class _Builder:
             assignments=self._assignments,
             drains=self._drains,
             probes=self._probes,
+            opens=self._opens,
+            nodes=self._nodes,
         )
 
     def _send_touches(self, messages: _Ids) -> Touches:

@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from checkers.availability import LIVENESS
+from checkers.availability_gaps import AVAILABILITY_GAPS
 from checkers.column_builder import build_columns
 from checkers.columns import Columns, Outcome
 from checkers.commit_log import LOG_HOLES
@@ -35,6 +36,7 @@ ALL_CHECKERS: tuple[Checker, ...] = (
     *(kernel.as_checker() for kernel in KERNELS),
     DRAINED_OFFSETS,
     LIVENESS,
+    AVAILABILITY_GAPS,
     NODE_EXITS,
     DURABLE_BEFORE_ACK,
     REPLICA_PREFIX,

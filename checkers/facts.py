@@ -55,6 +55,11 @@ class RunFacts:
     topics: tuple[str, ...]
     brokers: Mapping[str, tuple[str, ...]]  # broker name -> its nodes, the master first
     living: tuple[str, ...] | None = None  # broker names that must serve after heal; None: all
+    producers: tuple[str, ...] = ()  # client nodes under load
+    consumers: tuple[str, ...] = ()
+    gap_max_s: float | None = (
+        None  # the longest time a client may do without; None: no such promise
+    )
     faults: tuple[FaultFacts, ...] = ()
     exits: tuple[NodeExit, ...] = ()
     floors: Floors = field(default_factory=Floors)
@@ -75,6 +80,8 @@ class RunFacts:
                 **fields,
                 "groups": {group: tuple(topics) for group, topics in fields["groups"].items()},
                 "topics": tuple(fields["topics"]),
+                "producers": tuple(fields.get("producers", ())),
+                "consumers": tuple(fields.get("consumers", ())),
                 "brokers": {name: tuple(nodes) for name, nodes in fields["brokers"].items()},
                 "living": None if fields["living"] is None else tuple(fields["living"]),
                 "faults": tuple(map(_fault_from_json, fields["faults"])),

@@ -59,6 +59,14 @@ class Probe:
     error: str | None
 
 
+class Opened(NamedTuple):
+    """A client process was ready."""
+
+    time_ns: int
+    process: int
+    node: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
     """Ops that touch no message, each list in history order."""
@@ -68,6 +76,8 @@ class Timeline:
     assignments: Mapping[int, Sequence[int]]  # process -> op indices of its assign ops
     drains: Mapping[tuple[str, str], Drain]  # by group and topic
     probes: Sequence[Probe]
+    opens: Sequence[Opened]
+    nodes: Mapping[int, str]  # process -> where it runs, of clients that opened or sent
 
     def drains_of(self, group: str, topic: str) -> Drain | None:
         return self.drains.get((group, topic))

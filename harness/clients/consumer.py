@@ -86,6 +86,7 @@ async def serve_consumer(
     listener = RecordingListener(env, config.group, port, control)
     consumer = PushConsumer(env, config, listener, on_assignment=on_assignment, on_commit=on_commit)
     await consumer.start()
+    port.emit("ok", "open", {}, None)
     try:
         while True:
             _, reply = await port.next()

@@ -15,6 +15,7 @@ async def serve_producer(env: Env, config: ProducerConfig, port: ClientPort) -> 
     """Apply requests one at a time until the process ends. `open` starts a new producer."""
     producer = Producer(env, config)
     await producer.start()
+    port.emit("ok", "open", {}, None)
     while True:
         request, reply = await port.next()
         if request["f"] == "open":
