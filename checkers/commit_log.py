@@ -100,17 +100,22 @@ class _Log:
         return f"key {survivor}, further up and acknowledged before the fault, has survived"
 
     def _recovered_end(self, hits: tuple[Hit, ...]) -> int | None:
-        """The furthest end that a damaged replica recovered to in this episode, if observed."""
+        """Where the log of the best damaged replica ended in this episode, if observed.
+
+        A node may recover more than once; what counts is the shortest log it ever had, since later ones hold new
+        messages in place of what was lost.
+        """
         nodes = {hit.node for hit in hits} & set(self._context.promises.holders(self._broker))
         first_ns = min(hit.start_ns for hit in hits)
         last_ns = max(hit.healed_ns for hit in hits) + RESYNC_NS
-        ends = [
-            int(seen["end_offset"])
-            for seen in self._context.observations
-            if seen["kind"] == "recovery" and seen["node"] in nodes and "end_offset" in seen
-            if first_ns <= seen["time_ns"] <= last_ns
-        ]
-        return max(ends) if ends else None
+        shortest: dict[str, int] = {}
+        for seen in self._context.observations:
+            if seen["kind"] != "recovery" or "end_offset" not in seen:
+                continue
+            if seen["node"] in nodes and first_ns <= seen["time_ns"] <= last_ns:
+                node, end = seen["node"], int(seen["end_offset"])
+                shortest[node] = min(end, shortest.get(node, end))
+        return max(shortest.values()) if shortest else None
 
     def _survivor_above(self, physical_offset: int, fault_ns: int) -> str | None:
         if self._survived is None:

@@ -129,6 +129,8 @@ class PullProcessor:
     def _check_group(self, header: PullMessageHeader) -> None:
         name = header.consumer_group
         group = self._groups.find(name)
+        if group is None and self._config.is_slave:
+            return  # the master may have made it since the last metadata sync, and be gone
         if group is None:
             raise PullRefused(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
@@ -140,6 +142,8 @@ class PullProcessor:
             )
 
     def _check_queue(self, header: PullMessageHeader) -> None:
+        if self._config.is_slave and self._queue_end(header.topic, header.queue_id) > 0:
+            return  # the log is replicated at once, topics every 10 s: a queue with messages is readable
         topic = self._topics.get(header.topic)
         if topic is None:
             raise PullRefused(

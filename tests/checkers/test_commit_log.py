@@ -101,3 +101,13 @@ def test_a_copy_is_missed_even_if_a_retry_reached_its_reader_from_another_broker
     )
 
     assert [finding.key for finding in verdict.findings] == ["a"]
+
+
+def test_a_later_recovery_with_new_messages_proves_nothing() -> None:
+    verdict = check_holes(
+        *BEFORE,
+        "9 ok drain 0:1:1 1:1:1 t=20",
+        observations=[recovered(100), recovered(900, time_s=14)],
+    )
+
+    assert (verdict.valid, verdict.counts["excused_copies"]) == (True, 2)

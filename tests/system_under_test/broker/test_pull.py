@@ -14,7 +14,7 @@ from system_under_test.protocol.bodies import (
     SubscriptionGroupConfig,
 )
 from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.message import decode_records
+from system_under_test.protocol.message import Message, decode_records, encode_record
 from tests.system_under_test.broker.bench import Bench, Peer
 
 COMMIT, SUSPEND, SUBSCRIPTION = 1, 2, 4
@@ -235,3 +235,13 @@ def test_slave_that_lags_holds_and_never_corrects_an_offset(slave_bench: Bench) 
     slave_bench.pull_processor.check_held()
     answer = peer.take()
     assert (answer.code, answer.ext_fields["nextBeginOffset"]) == (20, "9")
+
+
+def test_slave_serves_a_queue_that_its_copy_of_the_topics_does_not_know(slave_bench: Bench) -> None:
+    """The log is replicated at once, topics and groups every 10 s; the master may be gone by then."""
+    record = encode_record(Message(topic="TopicTest", body=b"x", queue_id=3))
+    slave_bench.store.append_raw(0, bytes(record))
+    slave_bench.publish()
+    answer = slave_bench.pull(queue_id=3)
+    assert answer is not None
+    assert (answer.code, len(decode_records(answer.body))) == (ResponseCode.SUCCESS, 1)
