@@ -312,6 +312,14 @@ def read_options(text: str, source: str) -> dict[str, Any]:
     table = document.get("campaign")
     if not isinstance(table, dict):
         raise CampaignError(f"{source} has no [campaign] table")
+    return typed_options(table, source)
+
+
+def typed_options(table: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """The options of a table, checked and with the types of Campaign.
+
+    Raises CampaignError with `source` in the text.
+    """
     return {name: _typed(name, value, source) for name, value in table.items()}
 
 

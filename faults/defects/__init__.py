@@ -29,7 +29,8 @@ class Defect:
     source: str  # RocketMQ issue or class
     tier: str
     checkers: tuple[str, ...]  # at least one of these must find it
-    campaign: dict[str, Any]  # options of a campaign in which it shows
+    base: str  # the named campaign of its recipe; "" for none
+    campaign: dict[str, Any]  # further options of a campaign in which it shows
 
     @property
     def diff(self) -> bytes:
@@ -46,7 +47,8 @@ def _load() -> dict[str, Defect]:
             source=table["source"],
             tier=table["tier"],
             checkers=tuple(table["checkers"]),
-            campaign=table["campaign"],
+            base=table.get("base", ""),
+            campaign=table.get("campaign", {}),
         )
     return found
 

@@ -7,8 +7,15 @@ from typing import Any, TypeVar
 
 import click
 
+from faults.defects import DefectError, defect_named
 from faults.fault import FaultError
-from harness.campaign import FLUSH_MODES, REPLICATION_MODES, CampaignError, load_options
+from harness.campaign import (
+    FLUSH_MODES,
+    REPLICATION_MODES,
+    CampaignError,
+    load_options,
+    typed_options,
+)
 from harness.cli.status import BadInput
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -53,11 +60,13 @@ def given_options(
 ) -> dict[str, Any]:
     """What the user fixed; the rest is drawn from the seed. The command line wins over the campaign file.
 
+    A defect brings its recipe, unless a campaign is named.
+
     Raises BadInput.
     """
     try:
-        given = load_options(campaign) if campaign is not None else {}
-    except (CampaignError, FaultError) as error:
+        given = _base_options(campaign, plain.get("defect"))
+    except (CampaignError, DefectError, FaultError) as error:
         raise BadInput(str(error)) from error
     given.update({name: value for name, value in plain.items() if value is not None})
     if faults is not None:
@@ -65,6 +74,17 @@ def given_options(
         given.pop("plan", None)
     _set_slaves(given, masters, slaves)
     return given
+
+
+def _base_options(campaign: str | None, defect: str | None) -> dict[str, Any]:
+    """Those of the campaign; without one, those of the defect's own recipe."""
+    if campaign is not None:
+        return load_options(campaign)
+    if not defect:
+        return {}
+    recipe = defect_named(defect)
+    base = load_options(recipe.base) if recipe.base else {}
+    return {**base, **typed_options(recipe.campaign, f"the recipe of defect {defect}")}
 
 
 def _set_slaves(given: dict[str, Any], masters: int | None, slaves: str | None) -> None:
