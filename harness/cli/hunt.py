@@ -17,7 +17,7 @@ from typing import Any
 import click
 import orjson
 
-from faults.defects import DefectError, defect_named
+from faults.defects import DefectError
 from faults.fault import FaultError
 from harness.campaign import CampaignError, draw_campaign
 from harness.cli.options import campaign_options, given_options
@@ -80,7 +80,7 @@ def hunt(
     if not 1 <= jobs <= 256:
         raise BadInput(f"--jobs is {jobs}; allowed: 1 to 256")
     try:
-        given = _given(options)
+        given = given_options(**options)
         for seed in (order[0], order[-1]):
             draw_campaign(seed, given)
         use_defect(str(given.get("defect", "")))
@@ -114,20 +114,6 @@ def _seed_range(text: str) -> range:
     if not 0 <= low <= high < low + SEEDS_MAX:
         raise BadInput(f"--seeds is {text!r}; allowed: FIRST-LAST with at most {SEEDS_MAX} seeds")
     return range(low, high + 1)
-
-
-def _given(options: dict[str, Any]) -> dict[str, Any]:
-    given = given_options(**options)
-    if given.get("defect") and not options["campaign"]:
-        recipe = dict(defect_named(given["defect"]).campaign)
-        return {**_as_options(recipe), **given}
-    return given
-
-
-def _as_options(recipe: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: tuple(value) if isinstance(value, list) else value for name, value in recipe.items()
-    }
 
 
 def _run_all(
