@@ -46,7 +46,7 @@ def build_columns(ops: Iterable[Op]) -> tuple[Columns, Timeline]:
                 handler(op)
         except KeyError as error:
             raise HistoryError(f"{_place(op)}: the value lacks {error}") from error
-        except (TypeError, ValueError, AttributeError) as error:
+        except (TypeError, ValueError, AttributeError, IndexError) as error:
             raise HistoryError(f"{_place(op)}: {error}") from error
     return builder.columns(), builder.timeline()
 

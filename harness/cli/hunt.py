@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import sys
 import time
+import traceback
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -21,7 +22,7 @@ from faults.defects import DefectError
 from faults.fault import FaultError
 from harness.campaign import CampaignError, draw_campaign
 from harness.cli.options import campaign_options, given_options
-from harness.cli.status import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, BadInput
+from harness.cli.status import EXIT_HARNESS_ERROR, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, BadInput
 from harness.defective import use_defect
 
 SEEDS_MAX = 1_000_000
@@ -39,6 +40,7 @@ class SeedResult:
     dirty_power_cut: bool  # power was cut while unsynced data lay in a page cache
     cpu_s: float
     summary: tuple[str, ...]  # of a run that is not valid
+    failed: bool = False  # the harness could not carry the run out
 
     @property
     def row(self) -> dict[str, Any]:
@@ -74,6 +76,7 @@ def hunt(
       staticfire hunt --defect ack-before-fsync --seeds 0-49 --until-found
 
     With --defect and without --campaign, the defect's own recipe is used.
+
     Exit status: 0 none invalid, 1 some invalid, 2 only unknown, 254 bad arguments, 255 harness error.
     """
     order = _seed_range(seeds)
@@ -151,6 +154,24 @@ def _results(
 
 
 def run_seed(seed: int, given: dict[str, Any], client_only: bool) -> SeedResult:
+    """Never raises: whatever happens to one seed must not hide what the others found."""
+    try:
+        return judge_seed(seed, given, client_only)
+    except Exception as error:
+        return SeedResult(
+            seed=seed,
+            valid="unknown",
+            digest="",
+            acked=0,
+            bitten=(),
+            dirty_power_cut=False,
+            cpu_s=0.0,
+            summary=("harness error: " + "".join(traceback.format_exception(error)),),
+            failed=True,
+        )
+
+
+def judge_seed(seed: int, given: dict[str, Any], client_only: bool) -> SeedResult:
     from checkers.compose import CLIENT_CHECKERS, check_run
     from harness.report.console import summary_lines
     from harness.report.verdict_lines import verdict_lines
@@ -202,4 +223,6 @@ def _status(results: list[SeedResult]) -> int:
     answers = {str(result.valid) for result in results}
     if "False" in answers:
         return EXIT_INVALID
+    if any(result.failed for result in results):
+        return EXIT_HARNESS_ERROR
     return EXIT_VALID if "True" in answers else EXIT_UNKNOWN

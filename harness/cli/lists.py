@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from faults.catalogue import FAULTS
 from faults.defects import DEFECTS
@@ -13,10 +11,9 @@ from harness.workloads.catalogue import WORKLOADS
 
 
 def _print(rows: list[tuple[str, str]]) -> None:
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    for row in rows:
-        table.add_row(*row)
-    Console(highlight=False, soft_wrap=True).print(table)
+    width = max(len(name) for name, _ in rows)
+    for name, summary in rows:
+        print(f"{name:<{width}}  {summary}")
 
 
 @click.command(short_help="List the kinds of fault.")

@@ -21,7 +21,7 @@ def replay(run: Path) -> int:
     Example:
       staticfire replay runs/20261120-101500-queue-1
 
-    Exit status: that of the verdict; 254 bad arguments; 255 if the repetition differs.
+    Exit status: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 if the repetition differs.
     """
     folder = RunFolder(run)
     try:

@@ -38,6 +38,7 @@ def run(seed: int | None, runs: Path, **options: Any) -> int:
       staticfire run --masters 2 --slaves 2,1 --flush sync --faults kill,power-cut,disk-full
 
     Every option that is not given is drawn from the seed.
+
     Exit status: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 harness error.
     """
     given = given_options(**options)

@@ -53,6 +53,7 @@ def test_a_campaign_survives_being_written_down(seed: int) -> None:
         ({"payload_bytes": (500, 100)}, "payload_bytes"),
         ({"log_file_bytes": 100}, "log_file_bytes"),
         ({"speed": 1}, "speed"),
+        ({"acks_min": -1}, "acks_min"),
     ],
 )
 def test_what_is_not_allowed_is_named(given: dict[str, Any], named: str) -> None:
@@ -69,6 +70,8 @@ def test_what_is_not_allowed_is_named(given: dict[str, Any], named: str) -> None
         "[campaign]\ntime_s = 'long'",
         "[campaign]\nslaves = 1",
         "[campaign]\nslaves = ['a']",
+        "[campaign]\nslaves = [1.5]",
+        "[campaign]\nfaults = [1]",
         "[campaign]\nlatency_ms = [1]",
         "[campaign]\nno_such = 1",
         "[campaign]\nplan = [{kind = 'kill'}]",

@@ -1,0 +1,51 @@
+"""One short run, made once, that tests copy and damage."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from harness.cli import status_of
+
+SHORT = ("--masters", "1", "--slaves", "0", "--replication", "none", "--time", "5")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a command came to."""
+
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def staticfire(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+    """Run the command line in this process."""
+
+    def run(*arguments: object) -> Said:
+        capsys.readouterr()
+        status = status_of([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return Said(status, out, err)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def kept_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run of 5 virtual seconds; not to be changed."""
+    runs = tmp_path_factory.mktemp("runs")
+    status_of(["run", "--seed", "1", *SHORT, "--faults", "kill", "--runs", str(runs)])
+    [folder] = runs.iterdir()
+    return folder
+
+
+@pytest.fixture
+def run_folder(kept_run: Path, tmp_path: Path) -> Path:
+    """A copy of that run to be damaged."""
+    return Path(shutil.copytree(kept_run, tmp_path / "run"))

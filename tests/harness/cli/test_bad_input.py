@@ -1,0 +1,133 @@
+"""Bad input is one sentence on stderr and status 254; nothing is begun, nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.harness.cli.conftest import Said
+
+Staticfire = Callable[..., Said]
+
+CAMPAIGN_FILES = {
+    "empty.toml": b"",
+    "half.toml": b"[campaign]\nslaves = [1",
+    "binary.toml": b"\xff\xfe\x00\x01",
+    "fraction.toml": b"[campaign]\nslaves = [1.5]\n",
+    "kinds.toml": b"[campaign]\nfaults = [1]\n",
+    "unknown-option.toml": b"[campaign]\nspeed = 3\n",
+    "not-a-number.toml": b"[campaign]\ntime_s = nan\n",
+    "endless-fault.toml": b"[campaign]\nplan = [{kind = 'kill', at_s = inf, duration_s = 1.0, "
+    b"targets = ['broker-a-0']}]\n",
+    "negative.toml": b"[campaign]\nacks_min = -1\n",
+    "defect.toml": b"[campaign]\ndefect = 'nope'\n",
+}
+
+
+def says_one_sentence(said: Said, *words: str) -> None:
+    assert said.status == 254
+    assert said.err.startswith("staticfire: ")
+    assert said.err.count("\n") == 1
+    assert "Traceback" not in said.err
+    assert said.out == ""
+    for word in words:
+        assert word in said.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("--workload quue", ("quue", "queue")),
+        ("--faults kil", ("kil", "power-cut")),
+        ("--faults kill,,pause", ("''", "power-cut")),
+        ("--flush maybe", ("maybe", "sync, async")),
+        ("--replication many", ("many", "sync, async, none")),
+        ("--defect nope", ("nope", "ack-before-fsync")),
+        ("--campaign nosuch", ("nosuch", "default")),
+        ("--masters 2 --slaves 1,1,1", ("3 masters", "2")),
+        ("--masters 0", ("0", "1 to 9")),
+        ("--slaves a,b", ("a,b", "2,1")),
+        ("--slaves -1", ("-1", "0 to 5")),
+        ("--replication none --slaves 1", ("slaves",)),
+        ("--replication sync --slaves 0", ("slaves",)),
+        ("--time -3", ("-3", "1 to 86400")),
+        ("--time nan", ("nan", "1 to 86400")),
+        ("--time long", ("long",)),
+        ("--seed -1", ("-1",)),
+        ("--seed 99999999999999999999", ("99999999999999999999",)),
+        ("--seed x", ("x",)),
+        ("--name-servers 0", ("0", "1 to 9")),
+        ("--producers 0", ("0", "1 to 64")),
+        ("--consumers 65", ("65", "1 to 64")),
+        ("--speed 3", ("--speed",)),
+        ("surplus", ("surplus",)),
+    ],
+)
+def test_run_refuses(
+    arguments: str, words: tuple[str, ...], staticfire: Staticfire, tmp_path: Path
+) -> None:
+    runs = tmp_path / "runs"
+    says_one_sentence(staticfire("run", "--runs", runs, *arguments.split()), *words)
+    assert not runs.exists()
+
+
+@pytest.mark.parametrize("name", CAMPAIGN_FILES)
+def test_run_refuses_a_campaign_file(name: str, staticfire: Staticfire, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(CAMPAIGN_FILES[name])
+    runs = tmp_path / "runs"
+    says_one_sentence(staticfire("run", "--runs", runs, "--campaign", path))
+    assert not runs.exists()
+
+
+def test_run_refuses_a_campaign_without_a_name(staticfire: Staticfire, tmp_path: Path) -> None:
+    says_one_sentence(staticfire("run", "--runs", tmp_path / "runs", "--campaign", ""))
+
+
+def test_run_refuses_a_folder_that_cannot_be_made(staticfire: Staticfire, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    says_one_sentence(staticfire("run", "--seed", 1, "--runs", tmp_path / "file"))
+    says_one_sentence(staticfire("run", "--seed", 1, "--runs", tmp_path / "file" / "below"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("--seeds a-b", ("a-b", "0-99")),
+        ("--seeds 5-1", ("5-1",)),
+        ("--seeds 1-9999999", ("1000000",)),
+        ("--jobs 0", ("0", "1 to 256")),
+        ("--workload quue", ("quue",)),
+        ("--defect nope", ("nope",)),
+    ],
+)
+def test_hunt_refuses_and_leaves_an_older_result(
+    arguments: str, words: tuple[str, ...], staticfire: Staticfire, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.jsonl"
+    out.write_text("older\n")
+    says_one_sentence(staticfire("hunt", "--out", out, *arguments.split()), *words)
+    assert out.read_text() == "older\n"
+
+
+def test_hunt_tries_its_output_before_the_work(staticfire: Staticfire, tmp_path: Path) -> None:
+    out = tmp_path / "nowhere" / "out.jsonl"
+    says_one_sentence(staticfire("hunt", "--seeds", "0-0", "--out", out), "nowhere")
+
+
+@pytest.mark.parametrize("command", ["check", "replay"])
+def test_a_folder_that_holds_no_run_is_refused(
+    command: str, staticfire: Staticfire, tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").touch()
+    for name in ("nowhere", "empty", "file"):
+        says_one_sentence(staticfire(command, tmp_path / name), name)
+    says_one_sentence(staticfire(command), "RUN")
+
+
+def test_no_command_and_an_unknown_one(staticfire: Staticfire) -> None:
+    says_one_sentence(staticfire())
+    says_one_sentence(staticfire("attack"), "attack")

@@ -1,0 +1,147 @@
+"""`check` on histories that are torn, broken off, or no histories: judged as far as they can be believed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.cli.conftest import Said
+
+Staticfire = Callable[..., Said]
+Change = Callable[[dict[str, Any]], object]
+
+
+def history_lines(folder: Path) -> list[bytes]:
+    return (folder / "history.jsonl").read_bytes().splitlines(keepends=True)
+
+
+def write_history(folder: Path, lines: list[bytes]) -> None:
+    (folder / "history.jsonl").write_bytes(b"".join(lines))
+
+
+def change_first(folder: Path, f: str, change: Change) -> None:
+    """Change the first completed op of this kind."""
+    lines = history_lines(folder)
+    for number, line in enumerate(lines):
+        op = json.loads(line)
+        if (op["f"], op["type"]) == (f, "ok"):
+            change(op)
+            lines[number] = json.dumps(op).encode() + b"\n"
+            write_history(folder, lines)
+            return
+    raise AssertionError(f"no ok {f}")
+
+
+def refused(said: Said, *words: str) -> bool:
+    one_sentence = said.err.startswith("staticfire: ") and said.err.count("\n") == 1
+    return said.status == 254 and one_sentence and all(word in said.err for word in words)
+
+
+def test_a_torn_history_is_judged_up_to_the_tear(run_folder: Path, staticfire: Staticfire) -> None:
+    lines = history_lines(run_folder)
+    write_history(run_folder, [*lines[:-3], lines[-3][:20]])  # before the drain
+    said = staticfire("check", run_folder)
+    assert said.status == 2
+    assert "torn" in said.out
+
+
+def test_a_tear_behind_everything_that_matters_matters_not(
+    run_folder: Path, staticfire: Staticfire
+) -> None:
+    before = staticfire("check", run_folder)
+    write_history(run_folder, [*history_lines(run_folder), b'{"index": 9'])
+    assert staticfire("check", run_folder) == before
+
+
+def test_a_run_that_broke_off_is_judged_by_its_history(
+    run_folder: Path, staticfire: Staticfire
+) -> None:
+    (run_folder / "verdict.json").unlink()
+    lines = history_lines(run_folder)
+    write_history(run_folder, [*lines[: len(lines) // 2], b'{"ind'])
+    said = staticfire("check", run_folder)
+    assert said.status == 2
+    assert "never drained" in said.out
+
+
+def test_damage_is_found_in_a_run_that_broke_off(run_folder: Path, staticfire: Staticfire) -> None:
+    def spoil(op: dict[str, Any]) -> None:
+        op["value"]["messages"][0][3] = False  # the body was not what the producer sent
+
+    (run_folder / "verdict.json").unlink()
+    change_first(run_folder, "consume", spoil)
+    said = staticfire("check", run_folder)
+    assert said.status == 1
+    assert "CORRUPT" in said.out
+
+
+def test_an_empty_history_proves_nothing(run_folder: Path, staticfire: Staticfire) -> None:
+    write_history(run_folder, [])
+    said = staticfire("check", run_folder)
+    assert said.status == 2
+    assert "0 acknowledged sends" in said.out
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (b"garbage\n", ("line 4", "not JSON")),
+        (bytes(range(256)) + b"\n", ("not JSON",)),
+        (b"[]\n", ("line 4", "JSON object")),
+        (b"{}\n", ("line 4", "index")),
+    ],
+)
+def test_a_line_that_is_no_op_is_named(
+    line: bytes, words: tuple[str, ...], run_folder: Path, staticfire: Staticfire
+) -> None:
+    lines = history_lines(run_folder)
+    write_history(run_folder, [*lines[:3], line, *lines[4:]])
+    assert refused(staticfire("check", run_folder), "history.jsonl", *words)
+
+
+def test_a_missing_op_is_noticed(run_folder: Path, staticfire: Staticfire) -> None:
+    lines = history_lines(run_folder)
+    write_history(run_folder, [*lines[:5], *lines[6:]])
+    assert refused(staticfire("check", run_folder), "history.jsonl", "line 6")
+
+
+def test_an_unknown_op_is_named(run_folder: Path, staticfire: Staticfire) -> None:
+    change_first(run_folder, "send", lambda op: op.update(f="explode"))
+    assert refused(staticfire("check", run_folder), "explode")
+
+
+FIELDS = {
+    "send": ("key", "topic", "queue_offset"),
+    "consume": ("messages", "group"),
+    "assign": ("queues",),
+    "commit": ("offsets",),
+    "drain": ("queues", "lag"),
+    "probe": ("broker",),
+}
+
+
+@pytest.mark.parametrize("value", ["absent", [[]], {"a": 1}])
+@pytest.mark.parametrize(
+    ("f", "field"), [(f, field) for f, fields in FIELDS.items() for field in fields]
+)
+def test_a_value_that_breaks_the_conventions_is_refused(
+    f: str, field: str, value: object, run_folder: Path, staticfire: Staticfire
+) -> None:
+    def break_it(op: dict[str, Any]) -> None:
+        op["value"][field] = value
+        if value == "absent":
+            del op["value"][field]
+
+    change_first(run_folder, f, break_it)
+    said = staticfire("check", run_folder)
+    assert refused(said), said
+
+
+def test_files_that_are_not_there_are_named(run_folder: Path, staticfire: Staticfire) -> None:
+    for name in ("observations.jsonl", "history.jsonl"):
+        (run_folder / name).unlink()
+        assert refused(staticfire("check", run_folder), name)

@@ -1,0 +1,59 @@
+"""Every command explains itself: what it does, an example that works when pasted, the exit statuses."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.cli import cli
+from tests.harness.cli.conftest import Said
+
+ROOT = Path(__file__).parents[3]
+LISTS = {"faults", "workloads", "campaigns", "defects"}  # they judge nothing
+
+Staticfire = Callable[..., Said]
+
+
+@pytest.mark.parametrize("name", sorted(cli.commands))
+def test_help_has_an_example_and_the_exit_statuses(name: str, staticfire: Staticfire) -> None:
+    said = staticfire(name, "--help")
+    assert said.status == 0
+    assert re.search(rf"Example:\n +staticfire {name}\b", said.out)
+    if name not in LISTS:
+        for status in ("0", "1", "2", "254", "255"):
+            assert re.search(rf"Exit status:.*\b{status} ", said.out, re.DOTALL), status
+    assert max(map(len, said.out.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("name", sorted(cli.commands))
+def test_examples_parse(name: str, staticfire: Staticfire) -> None:
+    """Each example's options exist: with --help added, the command line is accepted."""
+    examples = re.findall(r"^ +(staticfire .*)$", staticfire(name, "--help").out, re.MULTILINE)
+    assert examples
+    for example in examples:
+        assert staticfire(*example.split()[1:], "--help").status == 0
+
+
+def test_every_command_is_in_the_overview(staticfire: Staticfire) -> None:
+    out = staticfire("--help").out
+    for name, command in cli.commands.items():
+        assert re.search(rf"^  {name} +{re.escape(command.get_short_help_str(80))}", out, re.M)
+
+
+@pytest.mark.parametrize("name", sorted(LISTS))
+def test_lists_have_one_line_each(name: str, staticfire: Staticfire) -> None:
+    said = staticfire(name)
+    assert said.status == 0
+    assert said.out.splitlines()
+    assert all(len(line.split(maxsplit=1)) == 2 for line in said.out.splitlines())
+
+
+def test_the_commands_are_there_before_the_system_under_test_is_imported() -> None:
+    """Otherwise no defect could be planted."""
+    code = "import sys, harness.cli; sys.exit('system_under_test' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0

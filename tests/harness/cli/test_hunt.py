@@ -1,0 +1,99 @@
+"""Hunts: what came of each seed is kept, also of one that the harness could not carry out."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import harness.runner
+from harness.cli.hunt import SeedResult
+from tests.harness.cli.conftest import SHORT, Said
+
+Staticfire = Callable[..., Said]
+
+
+def seed_result(seed: int, valid: bool | str) -> SeedResult:
+    return SeedResult(
+        seed=seed,
+        valid=valid,
+        digest=f"digest-{seed}",
+        acked=1000 + seed,
+        bitten=("kill",),
+        dirty_power_cut=False,
+        cpu_s=0.5,
+        summary=(f"story of {seed}",),
+    )
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> dict[int, bool | str]:
+    """What comes of a seed; True unless a test says otherwise."""
+    given: dict[int, bool | str] = {}
+
+    def answer(seed: int, options: dict[str, Any], client_only: bool) -> SeedResult:
+        return seed_result(seed, given.get(seed, True))
+
+    # `harness.cli.hunt` as an attribute is the command; the module is what importlib knows.
+    monkeypatch.setattr(importlib.import_module("harness.cli.hunt"), "run_seed", answer)
+    return given
+
+
+@pytest.mark.parametrize(
+    ("found", "status"),
+    [
+        ({}, 0),
+        ({3: "unknown"}, 0),
+        ({3: "unknown", 4: False}, 1),
+        (dict.fromkeys(range(6), "unknown"), 2),
+    ],
+)
+def test_the_status_says_the_worst(
+    found: dict[int, bool | str], status: int, answers: dict[int, Any], staticfire: Staticfire
+) -> None:
+    answers.update(found)
+    assert staticfire("hunt", "--seeds", "0-5", "--jobs", 1).status == status
+
+
+def test_each_seed_is_a_line_with_its_digest_in_order_of_seeds(
+    answers: dict[int, Any], staticfire: Staticfire, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.jsonl"
+    staticfire("hunt", "--seeds", "5-8", "--jobs", 1, "--reverse", "--out", out)
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [(row["seed"], row["digest"]) for row in rows] == [
+        (seed, f"digest-{seed}") for seed in range(5, 9)
+    ]
+
+
+def test_until_found_stops_at_the_first_invalid_seed(
+    answers: dict[int, Any], staticfire: Staticfire, tmp_path: Path
+) -> None:
+    answers[2] = False
+    said = staticfire("hunt", "--seeds", "0-9", "--jobs", 1, "--until-found")
+    assert said.status == 1
+    assert "story of 2" in said.out
+    assert "seeds     3:" in said.out
+
+
+def test_a_seed_that_cannot_be_carried_out_hides_no_other(
+    staticfire: Staticfire, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    run_simulated = harness.runner.run_simulated
+
+    def fail_for_seed_1(campaign: Any) -> Any:
+        if campaign.seed == 1:
+            raise harness.runner.RunError("the cluster did not come up")
+        return run_simulated(campaign)
+
+    monkeypatch.setattr(harness.runner, "run_simulated", fail_for_seed_1)
+    out = tmp_path / "out.jsonl"
+    said = staticfire("hunt", "--seeds", "0-1", "--jobs", 1, *SHORT, "--out", out)
+    assert said.status == 255
+    assert "the cluster did not come up" in said.out
+    sound, failed = map(json.loads, out.read_text().splitlines())
+    assert (bool(sound["digest"]), failed["digest"]) == (True, "")

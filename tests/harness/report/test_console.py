@@ -1,0 +1,109 @@
+"""The report on the console: at most 25 lines that name the message, the promise and the command."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from checkers.compose import CLIENT_CHECKERS, check_run
+from checkers.history import Op
+from harness.campaign import draw_campaign
+from harness.nemesis import FaultRecord
+from harness.report.console import LINES_MAX, WIDTH, campaign_lines, print_result
+from harness.report.verdict_lines import verdict_lines
+from harness.runner import RunResult
+from tests.support.history_language import facts, history
+
+CAMPAIGN = draw_campaign(1, {"faults": ("kill", "pause")})
+FOLDER = Path("runs/20261120-101500-queue-1")
+
+
+def result(ops: list[Op], bitten: bool = True) -> RunResult:
+    return RunResult(
+        campaign=CAMPAIGN,
+        verdict=check_run(ops, [], facts()),
+        facts=facts(),
+        ops=ops,
+        observations=[],
+        faults=[FaultRecord(planned=planned, bitten=bitten) for planned in CAMPAIGN.plan],
+        digest="d" * 64,
+        virtual_s=61.5,
+    )
+
+
+def printed(run: RunResult, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    print_result(run, FOLDER, 1.25)
+    return capsys.readouterr().out.splitlines()
+
+
+def losses(count: int) -> list[Op]:
+    """So many messages acknowledged and never seen again."""
+    sends = [f"{number} ok send k{number}" for number in range(count)]
+    return history(*sends, "1 ok send seen", "2 ok consume seen", "3 ok drain")
+
+
+def test_an_invalid_run_names_message_promise_and_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lines = printed(result(losses(1)), capsys)
+    text = "\n".join(lines)
+    assert "verdict   INVALID" in lines
+    assert "LOST  key k0  topic t  broker b  queue 0  offset 0" in text
+    assert "violation: " in text
+    assert lines[-1].startswith(f"repeat    staticfire replay {FOLDER}")
+
+
+def test_a_catastrophe_still_fits_and_ends_with_the_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lines = printed(result(losses(500)), capsys)
+    assert len(lines) <= LINES_MAX == 25
+    assert "verdict   INVALID" in lines
+    assert lines[-1].startswith("repeat ")
+
+
+def test_unknown_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(result(history("0 ok send a", "1 ok consume a")), capsys)
+    assert "verdict   UNKNOWN" in lines
+    assert any("drained" in line for line in lines)
+
+
+def test_the_summary_counts_sends_by_how_they_ended(capsys: pytest.CaptureFixture[str]) -> None:
+    ops = history("0 ok send a", "0 ok send b", "0 info send c", "0 fail send d", "1 ok consume a")
+    first = printed(result(ops), capsys)[0]
+    assert "2 acknowledged, 1 unclear, 1 refused; 1 deliveries" in first
+    assert "61.5 virtual s" in first
+    assert "1.25 CPU s" in first
+
+
+@pytest.mark.parametrize(("bitten", "words"), [(True, "kinds proven: "), (False, "never bit: ")])
+def test_faults_are_named_by_whether_they_bit(
+    bitten: bool, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "\n".join(printed(result(history("0 ok send a"), bitten), capsys))
+    for kind in {planned.kind for planned in CAMPAIGN.plan}:
+        assert kind in text.split(words)[1].splitlines()[0]
+
+
+def test_the_most_important_lines_of_a_verdict_come_first() -> None:
+    lines = verdict_lines(check_run(losses(3), [], facts()))
+    assert lines[0] == "verdict   INVALID"
+    assert any("LOST  key k0" in line for line in lines[:4])
+
+
+def test_a_valid_run_says_what_each_checker_proved() -> None:
+    ops = history("0 ok send a", "1 ok consume a", "9 ok probe b", "3 ok drain")
+    verdict = check_run(ops, [], facts(), CLIENT_CHECKERS)
+    answer, proofs = verdict_lines(verdict)
+    assert answer == "verdict   VALID"
+    assert "loss ok (acked 1" in proofs
+    assert proofs.count(" ok") == len(verdict.verdicts)
+
+
+def test_a_campaign_is_printed_whole_with_every_fault() -> None:
+    lines = campaign_lines(replace(CAMPAIGN, defect="ack-before-fsync"))
+    assert lines[0] == "seed 1  workload queue  60 virtual s  DEFECT ack-before-fsync"
+    assert [line.split()[1] for line in lines[4:]] == [fault.kind for fault in CAMPAIGN.plan]
+    assert max(map(len, lines[4:])) <= WIDTH

@@ -1,0 +1,80 @@
+"""The folder of a run: never overwritten, whole or not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.campaign import draw_campaign
+from harness.run_folder import RunFolder, RunFolderError
+
+CAMPAIGN = draw_campaign(7, {"faults": ("kill",)})
+
+
+def test_a_campaign_comes_back_as_it_was(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "runs", CAMPAIGN, "20261120-101500")
+    assert folder.path.name == "20261120-101500-queue-7"
+    assert folder.read_campaign() == CAMPAIGN
+    assert not folder.is_finished
+
+
+def test_two_runs_in_one_second_get_two_folders(tmp_path: Path) -> None:
+    folders = [RunFolder.create(tmp_path, CAMPAIGN, "now").path.name for _ in range(3)]
+    assert folders == ["now-queue-7", "now-queue-7-1", "now-queue-7-2"]
+
+
+@pytest.mark.parametrize(
+    "option", ["seed", "time_s", "slaves", "faults", "defect", "latency_ms", "flush"]
+)
+def test_every_option_is_needed(option: str, tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, CAMPAIGN, "now")
+    path = folder.path / "campaign.toml"
+    kept = [line for line in path.read_text().splitlines() if not line.startswith(f"{option} =")]
+    if option in ("slaves", "faults", "latency_ms"):  # arrays take several lines
+        text = path.read_text()
+        start = text.index(f"{option} = [")
+        kept = [text[:start] + text[text.index("]", start) + 1 :]]
+    path.write_text("\n".join(kept))
+    with pytest.raises(RunFolderError, match=f"lacks {option}"):
+        folder.read_campaign()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.3, 0.5, 0.7])
+def test_half_a_campaign_is_refused(share: float, tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, CAMPAIGN, "now")
+    path = folder.path / "campaign.toml"
+    data = path.read_bytes()
+    path.write_bytes(data[: int(len(data) * share)])
+    with pytest.raises(RunFolderError, match=r"campaign\.toml") as caught:
+        folder.read_campaign()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "not valid JSON"),
+        (b'{"digest": "a", "fac', "not valid JSON"),
+        (b"[]", "lacks digest"),
+        (b'{"digest": "a", "verdict": {}}', "lacks digest, facts or verdict"),
+    ],
+)
+def test_a_damaged_verdict_is_refused(data: bytes, words: str, tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, CAMPAIGN, "now")
+    (folder.path / "verdict.json").write_bytes(data)
+    with pytest.raises(RunFolderError, match=words) as caught:
+        folder.read_verdict()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_run_without_a_verdict_did_not_finish(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, CAMPAIGN, "now")
+    with pytest.raises(RunFolderError, match="did not finish"):
+        folder.read_verdict()
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(RunFolderError, match="file/below"):
+        RunFolder.create(tmp_path / "file" / "below", CAMPAIGN, "now")
