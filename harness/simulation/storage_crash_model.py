@@ -178,6 +178,7 @@ class LogModel:
             raise PromiseBroken(f"recovered end {recovered_end} is no end of a record")
         self._interrupted = None
         self.promised_end = recovered_end
+        self._cached_end = 0  # recovery has made durable what it found
         return before - len(self.puts)
 
     def check_log(self, recovered_end: int, read: ReadLog) -> None:
