@@ -166,7 +166,7 @@ def test_a_pair_that_lost_a_node_for_good_is_not_compared() -> None:
 def test_one_broker_alone_has_no_replicas_to_compare() -> None:
     run = check_run(history("0 ok send a"), [], facts())
 
-    assert run.not_applicable == ("replica_prefix",)
+    assert "replica_prefix" in run.not_applicable
 
 
 def test_the_client_checkers_ask_for_no_observations() -> None:
