@@ -1,6 +1,7 @@
 """The folder of one run: `runs/<time>-<workload>-<seed>/` with everything to judge and to repeat it.
 
-campaign.toml, faults.jsonl, history.jsonl, observations.jsonl, verdict.json.
+campaign.toml, faults.jsonl, history.jsonl, observations.jsonl, verdict.json; nodes/<name>/ with the log of each server
+and, unless the run was valid, its files.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from harness.campaign import Campaign, CampaignError, draw_campaign, read_option
 if (
     TYPE_CHECKING
 ):  # the runner imports the system under test, and a defect must be planted before that
-    from harness.runner import RunResult
+    from harness.runner import NodeRecord, RunResult
 
 
 CAMPAIGN_FILE = "campaign.toml"
@@ -68,6 +69,8 @@ class RunFolder:
         """Write what is known only at the end. `verdict.json` comes last: without it a run is half-written."""
         rows = (orjson.dumps(record.to_json()) + b"\n" for record in result.faults)
         (self.path / "faults.jsonl").write_bytes(b"".join(rows))
+        for node in result.nodes:
+            self._keep_node(node)
         document = {
             "digest": result.digest,
             "virtual_s": result.virtual_s,
@@ -79,6 +82,17 @@ class RunFolder:
             orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
         )
         half_written.replace(self.path / VERDICT_FILE)
+
+    def _keep_node(self, node: NodeRecord) -> None:
+        """`nodes/<name>/log.jsonl`, and below `store/` the files of the node if there are any to keep."""
+        folder = self.path / "nodes" / node.name
+        folder.mkdir(parents=True)
+        lines = (orjson.dumps(line) + b"\n" for line in node.log)
+        (folder / "log.jsonl").write_bytes(b"".join(lines))
+        for path, data in node.store.items():
+            target = folder / path.lstrip("/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(data)
 
     @property
     def is_finished(self) -> bool:

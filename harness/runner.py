@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from random import Random
 from typing import Any, BinaryIO
 
@@ -40,6 +40,15 @@ class RunError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRecord:
+    """What is kept of a server: its log, and its files by path unless the run was valid."""
+
+    name: str
+    log: list[dict[str, Any]]
+    store: dict[str, bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
     campaign: Campaign
     verdict: RunVerdict
@@ -48,6 +57,7 @@ class RunResult:
     observations: list[dict[str, Any]]
     faults: list[FaultRecord]
     digest: str  # of everything that happened, history included
+    nodes: list[NodeRecord]  # of servers
     virtual_s: float
 
 
@@ -287,15 +297,25 @@ class SimulatedRun:
     # --- result -----------------------------------------------------------------------------------
 
     def result(self) -> RunResult:
-        environment = self._environment
-        facts = run_facts(self._campaign, self._nemesis.records, self._recorder.ops)
+        environment, recorder = self._environment, self._recorder
+        facts = run_facts(self._campaign, self._nemesis.records, recorder.ops)
+        verdict = check_run(recorder.ops, recorder.observations, facts)
         return RunResult(
             campaign=self._campaign,
-            verdict=check_run(self._recorder.ops, self._recorder.observations, facts),
+            verdict=verdict,
             facts=facts,
-            ops=self._recorder.ops,
-            observations=self._recorder.observations,
+            ops=recorder.ops,
+            observations=recorder.observations,
             faults=self._nemesis.records,
             digest=environment.world.trace.digest(),
+            nodes=[self._node_record(name, verdict) for name in environment.shape.servers],
             virtual_s=environment.now_ns() / 1e9,
+        )
+
+    def _node_record(self, name: str, verdict: RunVerdict) -> NodeRecord:
+        node = self._environment.nodes[name]
+        log = [asdict(line) for process in node.incarnations for line in process.log.lines]
+        keeps_store = verdict.valid is not True and not node.lost
+        return NodeRecord(
+            name=name, log=log, store=node.host.disk.snapshot() if keeps_store else {}
         )
