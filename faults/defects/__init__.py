@@ -16,6 +16,7 @@ import patch_ng
 
 HERE = Path(__file__).parent
 SYSTEM = "system_under_test"
+_TARGET = f"+++ b/{SYSTEM}/"
 
 
 class DefectError(ValueError):
@@ -28,7 +29,7 @@ class Defect:
     title: str
     source: str  # RocketMQ issue or class
     tier: str
-    checkers: tuple[str, ...]  # at least one of these must find it
+    checkers: tuple[str, ...]  # those that can find it
     base: str  # the named campaign of its recipe; "" for none
     campaign: dict[str, Any]  # further options of a campaign in which it shows
 
@@ -71,6 +72,22 @@ def plant(defect: Defect, system: Path, folder: Path) -> Path:
     copy = folder / SYSTEM
     shutil.copytree(system, copy, ignore=shutil.ignore_patterns("__pycache__"))
     patches = patch_ng.fromstring(defect.diff)
-    if not patches or not patches.apply(strip=1, root=str(folder)):
+    if (
+        not patches
+        or not patches.apply(strip=1, root=str(folder))
+        or not _differs(defect, folder, system)
+    ):
         raise DefectError(f"the diff of defect {defect.name} does not apply to {SYSTEM}")
     return copy
+
+
+def _differs(defect: Defect, folder: Path, system: Path) -> bool:
+    """Whether every file that the diff names was changed: patch_ng skips what looks patched already."""
+    names = [
+        line.removeprefix(_TARGET)
+        for line in defect.diff.decode().splitlines()
+        if line.startswith(_TARGET)
+    ]
+    return all(
+        (folder / SYSTEM / name).read_bytes() != (system / name).read_bytes() for name in names
+    )

@@ -219,3 +219,43 @@ def test_cut_at_calls_the_owner_and_stays_dark() -> None:
 def test_cut_at_refuses_the_past(operation: int) -> None:
     with pytest.raises(ValueError, match="count from 1"):
         make_disk().cut_at(operation)
+
+
+def test_cut_at_sync_strikes_while_the_data_is_not_yet_durable() -> None:
+    found = set()
+    for seed in range(50):
+        disk = make_disk(seed)
+        file = durable_file(disk, data=b"old")
+        disk.cut_at_sync(2)
+        file.pwrite(b"new", 0)
+        file.fsync()
+        file.pwrite(b"NEW", 0)
+        with pytest.raises(PowerCut):
+            file.fsync()
+        restart(disk)
+        found.add(disk.read_cached("/d/f"))
+    assert found == {b"new", b"NEW"}
+
+
+def test_cut_at_sync_counts_folders_and_nothing_but_syncs() -> None:
+    disk = make_disk()
+    file = durable_file(disk)
+    disk.cut_at_sync(1)
+    file.pwrite(b"x", 0)
+    disk.rename("/d/f", "/d/g")
+    with pytest.raises(PowerCut):
+        disk.fsync_dir("/d")
+
+
+def test_a_cancelled_cut_never_strikes() -> None:
+    disk = make_disk()
+    disk.cut_at_sync(1)
+    disk.cut_at(1)
+    disk.cancel_cut()
+    durable_file(disk)
+
+
+@pytest.mark.parametrize("sync", [0, -1])
+def test_cut_at_sync_refuses_the_past(sync: int) -> None:
+    with pytest.raises(ValueError, match="count from 1"):
+        make_disk().cut_at_sync(sync)

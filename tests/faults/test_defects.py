@@ -1,0 +1,74 @@
+"""Planted bugs as data: every diff applies to the system as it is now, and what is said about it is true."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from checkers.compose import ALL_CHECKERS
+from faults.defects import DEFECTS, HERE, SYSTEM, Defect, DefectError, defect_named, plant
+from harness.campaign import draw_campaign
+from harness.cli.options import given_options
+
+ROOT = Path(__file__).parents[2]
+LINES_MAX = 12  # of the system, changed by one defect
+NO_OPTIONS = {"campaign": None, "slaves": None, "masters": None, "faults": None}
+
+each_defect = pytest.mark.parametrize("defect", DEFECTS.values(), ids=list(DEFECTS))
+
+
+def changed_lines(diff: str) -> list[str]:
+    return [
+        line
+        for line in diff.splitlines()
+        if line.startswith(("+", "-")) and not line.startswith(("+++ ", "--- "))
+    ]
+
+
+def test_every_description_has_a_diff_and_every_diff_a_description() -> None:
+    assert sorted(path.stem for path in HERE.glob("*.diff")) == sorted(DEFECTS)
+
+
+@each_defect
+def test_a_defect_changes_a_few_lines_of_the_system(defect: Defect, tmp_path: Path) -> None:
+    planted = plant(defect, ROOT / SYSTEM, tmp_path)
+    changed = [
+        path
+        for path in sorted(planted.rglob("*.py"))
+        if path.read_bytes() != (ROOT / SYSTEM / path.relative_to(planted)).read_bytes()
+    ]
+    assert changed
+    for path in changed:
+        ast.parse(path.read_text(encoding="utf-8"))
+    assert 0 < len(changed_lines(defect.diff.decode())) <= LINES_MAX
+
+
+@each_defect
+def test_a_defect_can_be_planted_once_only(defect: Defect, tmp_path: Path) -> None:
+    planted = plant(defect, ROOT / SYSTEM, tmp_path / "once")
+    with pytest.raises(DefectError, match=f"{defect.name} does not apply"):
+        plant(defect, planted, tmp_path / "twice")
+
+
+@each_defect
+def test_what_is_said_about_a_defect_is_complete(defect: Defect) -> None:
+    assert defect.title
+    assert defect.source
+    assert defect.tier == "S"
+    names = [checker.name for checker in ALL_CHECKERS]
+    assert defect.checkers
+    assert set(defect.checkers) <= set(names)
+
+
+@each_defect
+def test_a_recipe_is_a_campaign(defect: Defect) -> None:
+    campaign = draw_campaign(1, given_options(**NO_OPTIONS, defect=defect.name))
+    assert campaign.defect == defect.name
+    assert campaign.plan
+
+
+def test_an_unknown_defect_is_refused_with_those_there_are() -> None:
+    with pytest.raises(DefectError, match="'no-such'; there are: ack-before-fsync, "):
+        defect_named("no-such")

@@ -1,0 +1,88 @@
+"""What power cuts inside an operation and lost disks do to the nodes, in which order and when."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from faults.catalogue import fault_named
+from faults.fault import PlannedFault, Situation, Strike
+from harness.campaign import cluster_shape
+from harness.simulation.world import World
+from tests.faults.recording_controls import recording_controls
+
+SITUATION = Situation(
+    shape=cluster_shape(1, (2, 1), 1, 1), topic="T", sync_flush=True, replication="sync"
+)
+Calls = list[tuple[float, str, tuple[Any, ...]]]
+
+
+def strikes(kind: str) -> list[Strike]:
+    drawn = (fault_named(kind).draw(Random(f"strike/{seed}"), SITUATION) for seed in range(100))
+    return [strike for strike in drawn if strike is not None]
+
+
+def carried_out(kind: str, strike: Strike) -> Calls:
+    """The calls of fire and heal, by virtual seconds."""
+    calls: Calls = []
+    fault, controls = fault_named(kind), recording_controls(calls)
+    planned = PlannedFault(
+        fault_id=0,
+        kind=kind,
+        at_s=0,
+        duration_s=1,
+        targets=strike.targets,
+        params=strike.params,
+    )
+
+    async def main() -> None:
+        fired = await fault.fire(controls, planned)
+        await fault.heal(controls, planned, fired)
+
+    World(1).run(main)
+    return calls
+
+
+def test_a_lost_disk_often_goes_after_the_link_to_its_slaves() -> None:
+    drawn = strikes("disk-lost")
+    alone = [strike for strike in drawn if strike.params["alone_s"] > 0]
+    assert 50 <= len(alone) < len(drawn) == 100
+    for strike in drawn:
+        [master] = strike.targets
+        replicas = SITUATION.shape.replicas(SITUATION.shape.broker(master).broker_name)
+        assert [master, *strike.params["slaves"]] == [replica.node for replica in replicas]
+
+
+def test_the_link_is_cut_before_the_disk_is_lost_and_restored_after() -> None:
+    strike = Strike(targets=("m",), params={"alone_s": 1.25, "slaves": ["s", "t"]})
+    assert carried_out("disk-lost", strike) == [
+        (0.0, "drop", ("m", "s")),
+        (0.0, "drop", ("m", "t")),
+        (1.25, "destroy", ("m",)),
+        (1.25, "restore", ("m", "s")),
+        (1.25, "restore", ("m", "t")),
+    ]
+
+
+def test_a_disk_may_be_lost_out_of_the_blue() -> None:
+    strike = Strike(targets=("m",), params={"alone_s": 0.0, "slaves": ["s"]})
+    assert carried_out("disk-lost", strike) == [(0.0, "destroy", ("m",))]
+
+
+def test_a_cut_strikes_any_operation_or_an_fsync() -> None:
+    places = [tuple(strike.params) for strike in strikes("power-cut-in-operation")]
+    assert set(places) == {("operation",), ("sync",)}
+
+
+@pytest.mark.parametrize(
+    ("params", "asked"), [({"operation": 7}, "power_cut_at"), ({"sync": 7}, "power_cut_at_sync")]
+)
+def test_a_cut_that_did_not_strike_is_cancelled(params: dict[str, int], asked: str) -> None:
+    calls = carried_out("power-cut-in-operation", Strike(targets=("b",), params=params))
+    assert calls == [
+        (0.0, asked, ("b", 7)),
+        (0.0, "cancel_power_cut", ("b",)),
+        (0.0, "power_on", ("b",)),
+    ]
