@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
 
-from harness.campaign import Campaign, CampaignError, draw_campaign, read_options
+from harness.campaign import Campaign, CampaignError
+from harness.campaign_draw import draw_campaign
+from harness.campaign_file import read_options
 
 if (
     TYPE_CHECKING

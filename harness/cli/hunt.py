@@ -20,7 +20,8 @@ import orjson
 
 from faults.defects import DefectError
 from faults.fault import FaultError
-from harness.campaign import CampaignError, draw_campaign
+from harness.campaign import CampaignError
+from harness.campaign_draw import draw_campaign
 from harness.cli.options import campaign_options, given_options
 from harness.cli.status import EXIT_HARNESS_ERROR, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, BadInput
 from harness.defective import use_defect

@@ -6,7 +6,7 @@ import click
 
 from faults.catalogue import FAULTS
 from faults.defects import DEFECTS
-from harness.campaign import CAMPAIGNS, campaign_names
+from harness.campaign_file import CAMPAIGNS, campaign_names
 from harness.workloads.catalogue import WORKLOADS
 
 

@@ -9,13 +9,8 @@ import click
 
 from faults.defects import DefectError, defect_named
 from faults.fault import FaultError
-from harness.campaign import (
-    FLUSH_MODES,
-    REPLICATION_MODES,
-    CampaignError,
-    load_options,
-    typed_options,
-)
+from harness.campaign import FLUSH_MODES, REPLICATION_MODES, CampaignError
+from harness.campaign_file import load_options, typed_options
 from harness.cli.status import BadInput
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -11,7 +11,8 @@ import click
 
 from faults.defects import DefectError
 from faults.fault import FaultError
-from harness.campaign import Campaign, CampaignError, draw_campaign
+from harness.campaign import Campaign, CampaignError
+from harness.campaign_draw import draw_campaign
 from harness.cli.options import campaign_options, given_options
 from harness.cli.progress import show_progress
 from harness.cli.status import BadInput, status_of_validity

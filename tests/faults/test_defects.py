@@ -9,7 +9,7 @@ import pytest
 
 from checkers.compose import ALL_CHECKERS
 from faults.defects import DEFECTS, HERE, SYSTEM, Defect, DefectError, defect_named, plant
-from harness.campaign import draw_campaign
+from harness.campaign_draw import draw_campaign
 from harness.cli.options import given_options
 
 ROOT = Path(__file__).parents[2]

@@ -36,7 +36,7 @@ def test_no_two_faults_meet_on_a_node(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_every_fault_ends_before_the_load_does(seed: int) -> None:
-    assert all(0 <= planned.at_s and planned.until_s <= 60.0 for planned in plan_of(seed))
+    assert all(planned.at_s >= 0 and planned.until_s <= 60.0 for planned in plan_of(seed))
 
 
 def test_a_lost_disk_leaves_replicas_that_nothing_else_breaks() -> None:

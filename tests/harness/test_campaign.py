@@ -7,14 +7,9 @@ from typing import Any
 
 import pytest
 
-from harness.campaign import (
-    Campaign,
-    CampaignError,
-    campaign_names,
-    draw_campaign,
-    load_options,
-    read_options,
-)
+from harness.campaign import Campaign, CampaignError
+from harness.campaign_draw import draw_campaign
+from harness.campaign_file import campaign_names, load_options, read_options
 
 
 def test_a_seed_gives_one_campaign() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from harness.campaign import draw_campaign, load_options
+from harness.campaign_draw import draw_campaign
+from harness.campaign_file import load_options
 from harness.run_folder import RunFolder
 from harness.runner import RunResult, run_simulated
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.campaign import draw_campaign
+from harness.campaign_draw import draw_campaign
 from harness.run_folder import RunFolder, RunFolderError
 
 CAMPAIGN = draw_campaign(7, {"faults": ("kill",)})

@@ -9,7 +9,7 @@ import pytest
 
 from checkers.compose import CLIENT_CHECKERS, check_run
 from checkers.history import Op
-from harness.campaign import draw_campaign
+from harness.campaign_draw import draw_campaign
 from harness.nemesis import FaultRecord
 from harness.report.console import LINES_MAX, WIDTH, campaign_lines, print_result
 from harness.report.verdict_lines import verdict_lines

@@ -1,0 +1,104 @@
+"""Campaign files: a TOML table `[campaign]`, whole or in part; and the campaigns that have a name."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from faults.fault import FaultError
+from faults.plan import from_data
+from harness.campaign import Campaign, CampaignError
+
+_TUPLES = ("slaves", "payload_bytes", "latency_ms", "faults")
+_PAIRS = ("tuple[int, int]", "tuple[float, float]")
+
+
+def read_options(text: str, source: str) -> dict[str, Any]:
+    """The options of a campaign file: a TOML table `[campaign]`, whole or in part.
+
+    Raises CampaignError with `source` in the text.
+    """
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise CampaignError(f"{source} is not valid TOML: {error}") from error
+    table = document.get("campaign")
+    if not isinstance(table, dict):
+        raise CampaignError(f"{source} has no [campaign] table")
+    return typed_options(table, source)
+
+
+def typed_options(table: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """The options of a table, checked and with the types of Campaign.
+
+    Raises CampaignError with `source` in the text.
+    """
+    return {name: _typed(name, value, source) for name, value in table.items()}
+
+
+def _typed(name: str, value: Any, source: str) -> Any:
+    if name == "plan":
+        try:
+            return from_data(value)
+        except (FaultError, AttributeError, TypeError) as error:
+            raise CampaignError(f"{source}: {error}") from error
+    kinds = {field.name: str(field.type) for field in fields(Campaign)}
+    if name not in kinds:
+        raise CampaignError(
+            f"{source} has an unknown option {name!r}; there are: {', '.join(kinds)}"
+        )
+    return _checked(name, kinds[name], value, source)
+
+
+def _checked(name: str, kind: str, value: Any, source: str) -> Any:
+    if name not in _TUPLES:
+        return _scalar(name, kind, value, source)
+    if not isinstance(value, list):
+        raise CampaignError(f"{source}: {name} is {value!r}; allowed: a list")
+    if kind in _PAIRS and len(value) != 2:
+        raise CampaignError(f"{source}: {name} is {value!r}; allowed: two numbers")
+    item_kind = kind.removeprefix("tuple[").partition(",")[0]
+    return tuple(_scalar(name, item_kind, item, source) for item in value)
+
+
+_SCALARS: dict[str, tuple[tuple[type, ...], str]] = {
+    "int": ((int,), "a whole number"),
+    "float": ((int, float), "a number"),
+    "str": ((str,), "text"),
+}
+
+
+def _scalar(name: str, kind: str, value: Any, source: str) -> Any:
+    types, words = _SCALARS[kind]
+    if not isinstance(value, types) or isinstance(value, bool):
+        raise CampaignError(f"{source}: {name} is or holds {value!r}; allowed: {words}")
+    return value
+
+
+CAMPAIGNS = Path(__file__).parent / "campaigns"
+
+
+def campaign_names() -> list[str]:
+    return sorted(path.stem for path in CAMPAIGNS.glob("*.toml"))
+
+
+def load_options(name_or_path: str) -> dict[str, Any]:
+    """Options of a named campaign or of a campaign file.
+
+    Raises CampaignError if there is neither.
+    """
+    path = CAMPAIGNS / f"{name_or_path}.toml"
+    if not path.is_file():
+        path = Path(name_or_path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise CampaignError(
+            f"campaign {name_or_path!r} cannot be read ({reason}); "
+            f"give a file or one of: {', '.join(campaign_names())}"
+        ) from error
+    return read_options(text, str(name_or_path))

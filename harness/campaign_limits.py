@@ -1,0 +1,86 @@
+"""What a campaign may be: every option has its limits, and a refusal names option, value and limit."""
+
+from __future__ import annotations
+
+from faults.catalogue import FAULTS
+from harness.campaign import (
+    FLUSH_MODES,
+    REPLICATION_MODES,
+    SEED_MAX,
+    TIME_S_MAX,
+    Campaign,
+    CampaignError,
+)
+
+
+def _require(condition: bool, option: str, value: object, allowed: str) -> None:
+    if not condition:
+        raise CampaignError(f"{option} is {value!r}; allowed: {allowed}")
+
+
+def check_campaign(campaign: Campaign) -> None:
+    """Raises CampaignError with one sentence for the first option that is not allowed."""
+    c = campaign
+    _require(0 <= c.seed <= SEED_MAX, "seed", c.seed, f"0 to {SEED_MAX}")
+    _require(c.workload == "queue", "workload", c.workload, "queue")
+    _require(1 <= c.time_s <= TIME_S_MAX, "time", c.time_s, f"1 to {TIME_S_MAX} seconds")
+    _require(c.flush in FLUSH_MODES, "flush", c.flush, ", ".join(FLUSH_MODES))
+    _require(
+        c.replication in REPLICATION_MODES,
+        "replication",
+        c.replication,
+        ", ".join(REPLICATION_MODES),
+    )
+    _require(1 <= c.name_servers <= 9, "name-servers", c.name_servers, "1 to 9")
+    _require(1 <= c.masters <= 9, "masters", c.masters, "1 to 9")
+    _require(all(0 <= n <= 5 for n in c.slaves), "slaves", c.slaves, "0 to 5 for each master")
+    _check_replication(c)
+    _check_load(c)
+    for kind in c.faults:
+        _require(kind in FAULTS, "faults", kind, ", ".join(FAULTS))
+    _check_plan(c)
+
+
+def _check_replication(c: Campaign) -> None:
+    if c.replication == "none":
+        _require(not any(c.slaves), "slaves", c.slaves, "0 with --replication none")
+    else:
+        _require(any(c.slaves), "slaves", c.slaves, "at least one with replication")
+
+
+def _check_load(c: Campaign) -> None:
+    _require(1 <= c.queues <= 64, "queues", c.queues, "1 to 64")
+    _require(1 <= c.producers <= 64, "producers", c.producers, "1 to 64")
+    _require(1 <= c.consumers <= 64, "consumers", c.consumers, "1 to 64")
+    _require(0 < c.think_ms <= 60_000, "think_ms", c.think_ms, "above 0, up to 60000")
+    _require(c.acks_min >= 0, "acks_min", c.acks_min, "0 or more")
+    low, high = c.payload_bytes
+    _require(48 <= low <= high <= 4 * 2**20, "payload_bytes", c.payload_bytes, "48 to 4 MiB")
+    low_ms, high_ms = c.latency_ms
+    _require(0 < low_ms <= high_ms <= 1000, "latency_ms", c.latency_ms, "above 0, up to 1000")
+    _require(1 <= c.fsync_us <= 10**7, "fsync_us", c.fsync_us, "1 to 10000000")
+    _require(
+        max(4096, high + 1024) <= c.log_file_bytes <= 2**30,
+        "log_file_bytes",
+        c.log_file_bytes,
+        "4096 (and the largest message) to 1 GiB",
+    )
+    _require(0 <= c.gap_max_s <= 86_400, "gap_max_s", c.gap_max_s, "0 (no bound) to 86400 seconds")
+
+
+def _check_plan(c: Campaign) -> None:
+    shape = c.shape()
+    nodes = frozenset(shape.servers + shape.clients)
+    for planned in c.plan:
+        for target in planned.targets:
+            _require(
+                target in nodes, f"target of fault {planned.fault_id}", target, str(sorted(nodes))
+            )
+        for name in ("at_s", "duration_s"):
+            value = getattr(planned, name)
+            _require(
+                0 <= value <= TIME_S_MAX,
+                f"{name} of fault {planned.fault_id}",
+                value,
+                f"0 to {TIME_S_MAX}",
+            )
