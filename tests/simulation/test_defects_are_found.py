@@ -1,0 +1,66 @@
+"""Each planted bug is found by its own recipe, by what clients saw alone, and a found run can be repeated bit by bit.
+
+Any change of the system or of the simulation deals the seeds anew, so the first seed that shows a defect is looked for.
+A defect must be planted before the system is imported, so each run of one has a process of its own. Without the defect
+the same recipe must be valid: it is the bug that is found.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faults.defects import DEFECTS
+from harness.campaign_draw import draw_campaign
+from harness.cli.options import given_options
+from harness.runner import run_simulated
+
+ROOT = Path(__file__).parents[2]
+SEEDS = "0-19"  # the rarest defect shows in every third run
+TIMEOUT_S = 300
+
+each_defect = pytest.mark.parametrize("name", DEFECTS)
+
+
+def found_by(*arguments: object) -> None:
+    """Run the command line in a new process; it must find something invalid."""
+    command = [sys.executable, "-m", "harness", *map(str, arguments)]
+    ran = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+
+
+def first_found(name: str, folder: Path) -> dict[str, Any]:
+    """The row of the first seed in which clients alone see the defect."""
+    rows = folder / "rows.jsonl"
+    hunt = ("hunt", "--defect", name, "--seeds", SEEDS, "--jobs", 1)
+    found_by(*hunt, "--client-only", "--until-found", "--out", rows)
+    row: dict[str, Any] = json.loads(rows.read_text().splitlines()[-1])
+    return row
+
+
+@each_defect
+def test_a_defect_is_found_and_the_run_can_be_repeated(name: str, tmp_path: Path) -> None:
+    row = first_found(name, tmp_path)
+    assert row["valid"] is False
+
+    found_by("run", "--defect", name, "--seed", row["seed"], "--runs", tmp_path / "runs")
+    [kept] = (tmp_path / "runs").iterdir()
+    document = json.loads((kept / "verdict.json").read_bytes())
+    assert document["digest"] == row["digest"]
+    verdicts = document["verdict"]["verdicts"]
+    fired = {verdict["checker"] for verdict in verdicts if verdict["valid"] is False}
+    assert fired == set(DEFECTS[name].checkers)
+
+
+@each_defect
+def test_without_the_defect_its_recipe_is_valid(name: str) -> None:
+    options = given_options(campaign=None, slaves=None, masters=None, faults=None, defect=name)
+    result = run_simulated(draw_campaign(0, {**options, "defect": ""}))
+    assert result.verdict.valid is True, result.verdict.findings()
