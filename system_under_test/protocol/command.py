@@ -191,7 +191,9 @@ def _decode_json(header: bytes) -> RemotingCommand:
 def _whole(fields: dict[str, Any], name: str) -> int:
     value = fields.get(name, 0)
     if type(value) is not int or not -_INT_MAX - 1 <= value <= _INT_MAX:
-        raise RemoteProtocolError(f"header field {name} is {value!r}; expected a 32-bit integer")
+        raise RemoteProtocolError(
+            f"header field {name} is {value!r:.80}; expected a 32-bit integer"
+        )
     return value
 
 

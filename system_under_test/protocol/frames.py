@@ -21,6 +21,11 @@ class FrameDecoder:
         self._size_max = frame_size_max - LENGTH_SIZE
         self._buffer = bytearray()
 
+    @property
+    def held_size(self) -> int:
+        """Bytes of a frame that is not complete yet."""
+        return len(self._buffer)
+
     def feed(self, data: bytes) -> list[bytes]:
         """Add what was received and return the frames that are complete now.
 

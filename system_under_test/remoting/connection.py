@@ -3,8 +3,9 @@
 Bytes go through the frame decoder; requests go to the handler, at once and in order; responses go to whoever waits
 for them. Both ends may ask. Nothing here starts a task.
 
-Everything a peer can do is bounded: input holds at most one frame, output at most OUTPUT_SIZE_MAX, silence lasts at
-most IDLE_TIMEOUT_S. Bytes that break the protocol end the connection with one log line.
+Everything a peer can do is bounded: input holds at most one frame (all connections of a server together: see
+`unfinished_frames`), output at most OUTPUT_SIZE_MAX, silence lasts at most IDLE_TIMEOUT_S. Bytes that break the
+protocol end the connection with one log line.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from system_under_test.protocol.frames import FrameDecoder, RemoteProtocolError
 from system_under_test.remoting.address import format_address
 from system_under_test.remoting.errors import RemotingClosed, RemotingError, RemotingTimeout
 from system_under_test.remoting.pending_requests import PendingRequest, PendingRequests
+from system_under_test.remoting.unfinished_frames import UnfinishedFrames
 
 IDLE_TIMEOUT_S = 120.0  # RocketMQ: serverChannelMaxIdleTimeSeconds, clientChannelMaxIdleTimeSeconds
 OUTPUT_SIZE_MAX = 64 * 1024 * 1024  # bytes a peer may leave unread
@@ -56,6 +58,7 @@ class Connection(asyncio.Protocol):
         "_reading",
         "_timer",
         "_transport",
+        "_unfinished",
         "closed",
         "key",
         "remote_host",
@@ -70,6 +73,7 @@ class Connection(asyncio.Protocol):
         log: Log,
         handler: Handler | None,
         on_close: OnClose | None = None,
+        unfinished: UnfinishedFrames | None = None,
     ) -> None:
         self.key = key
         self.closed = False
@@ -79,6 +83,7 @@ class Connection(asyncio.Protocol):
         self._log = log
         self._handler = handler
         self._on_close = on_close
+        self._unfinished = UnfinishedFrames() if unfinished is None else unfinished
         self._decoder = FrameDecoder()
         self._pending = PendingRequests(loop, self._timed_out)
         self._opaque = 0
@@ -176,16 +181,23 @@ class Connection(asyncio.Protocol):
         self._active_at_s = self._loop.time()
         self._reading = True
         try:
-            for frame in self._decoder.feed(data):
+            frames = self._decoder.feed(data)
+            for frame in frames:
                 self._accept(decode_command(frame))
                 if self.closed:
                     break
+            else:
+                self._unfinished.hold(self, self._decoder.held_size, is_new=bool(frames))
         except RemoteProtocolError as error:
             self._log.warning("peer broke the protocol", peer=self.address, error=str(error))
             self.abort()
         finally:
             self._reading = False
             self._flush()
+
+    def refuse_unfinished(self, held_size: int) -> None:
+        self._log.warning("unfinished frame was refused", peer=self.address, held_bytes=held_size)
+        self.abort()
 
     def pause_writing(self) -> None:
         self._log.warning("peer does not read", peer=self.address, unread_bytes=OUTPUT_SIZE_MAX)
@@ -239,6 +251,7 @@ class Connection(asyncio.Protocol):
         if self.closed:
             return
         self.closed = True
+        self._unfinished.release(self)
         self._output.clear()
         if self._timer is not None:
             self._timer.cancel()

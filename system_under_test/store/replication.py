@@ -68,7 +68,7 @@ class ReplicaSender:
         """Take report bytes; return whether the acknowledged offset has advanced.
 
         Raises:
-            ReplicationError: an acknowledgement of bytes that this log does not have, or a negative one.
+            ReplicationError: a negative offset, or an acknowledgement of bytes that this log does not have.
         """
         self._input += data
         reports = self._take_reports()
@@ -85,6 +85,8 @@ class ReplicaSender:
         return reports
 
     def _start_at(self, requested: int) -> None:
+        if requested < 0:
+            raise ReplicationError(f"replica asks for {requested}; allowed is 0 or more")
         self.requested_offset = requested
         log = self._log
         if requested == 0:
