@@ -252,6 +252,7 @@ class Connection(asyncio.Protocol):
             return
         self.closed = True
         self._unfinished.release(self)
+        self._decoder = FrameDecoder()  # this object lives until the garbage collector meets it
         self._output.clear()
         if self._timer is not None:
             self._timer.cancel()

@@ -1,0 +1,114 @@
+"""Hostile bytes on the ports of real processes: the nodes live, serve, and keep their memory."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from system_under_test.client.producer import Producer, ProducerConfig
+from system_under_test.protocol.codes import SendStatus
+from system_under_test.protocol.message import Message
+from system_under_test.real_env import make_env
+from tests.support.hostile_peers import ATTACKS, FRAME_ANNOUNCED_MAX, HA_ATTACKS, Attack, length
+from tests.support.local_processes import LocalNode, LocalPair
+
+pytestmark = pytest.mark.real
+
+MIB = 1 << 20
+ANSWER_TIMEOUT_S = 10.0
+UNFINISHED_EACH = 2 * MIB
+ATTACKERS = 200
+GROWTH_MAX = (
+    224 * MIB
+)  # the limit of 128 MiB for unfinished frames, and what buffers cost beyond their content
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalPair]:
+    with LocalPair(tmp_path_factory.mktemp("pair")) as pair:
+        yield pair
+
+
+def port_of(address: str) -> int:
+    return int(address.rpartition(":")[2])
+
+
+def connect(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=ANSWER_TIMEOUT_S)
+
+
+def is_thrown_out(connection: socket.socket) -> bool:
+    """Whether the node ends the connection, within a time in which it otherwise only answers."""
+    try:
+        while connection.recv(65536):
+            pass
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        return True
+    return True
+
+
+def attack(port: int, made: Attack) -> None:
+    with connect(port) as connection:
+        try:
+            for chunk in made.make(Random(7)):
+                connection.sendall(chunk)
+        except ConnectionError:
+            assert made.is_fatal
+            return
+        if made.is_fatal:
+            assert is_thrown_out(connection)
+
+
+async def send_one(name_server_address: str) -> SendStatus:
+    config = ProducerConfig(
+        group="survivors", name_servers=(name_server_address,), client_id="127.0.0.1@survivor"
+    )
+    producer = Producer(make_env("survivor"), config)
+    await producer.start()
+    result = await producer.send(Message(topic="Survivors", body=b"still there?"))
+    await producer.stop()
+    return result.status
+
+
+def serves(pair: LocalPair) -> bool:
+    return asyncio.run(send_one(pair.name_server_address)) is SendStatus.SEND_OK
+
+
+def resident_bytes(node: LocalNode) -> int:
+    fields = Path(f"/proc/{node.pid}/status").read_text().split("VmRSS:")[1]
+    return int(fields.split()[0]) * 1024
+
+
+def test_every_attack_on_every_port_is_borne(pair: LocalPair) -> None:
+    for port in (port_of(pair.name_server_address), port_of(pair.master_address)):
+        for made in ATTACKS.values():
+            attack(port, made)
+    for made in HA_ATTACKS.values():
+        attack(port_of(pair.master_address) + 1, made)
+    assert serves(pair)
+    assert "peer broke the protocol" in pair.master.log_tail() + pair.name_server.log_tail()
+
+
+def test_announced_frames_that_never_come_do_not_fill_the_memory(pair: LocalPair) -> None:
+    """Each peer announces 16 MiB and sends 2 of them: together more than a node may hold."""
+    before = resident_bytes(pair.master)
+    port = port_of(pair.master_address)
+    peers = [connect(port) for _ in range(ATTACKERS)]
+    refused = 0
+    for peer in peers:
+        try:
+            peer.sendall(length(FRAME_ANNOUNCED_MAX) + bytes(UNFINISHED_EACH))
+        except ConnectionError:
+            refused += 1
+    assert serves(pair)  # its answer comes after everything sent before has been read
+    growth = resident_bytes(pair.master) - before
+    for peer in peers:
+        peer.close()
+    assert growth < GROWTH_MAX, f"{growth / MIB:.0f} MiB more, {refused} refused"
