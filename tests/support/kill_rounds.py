@@ -45,7 +45,9 @@ async def send_until_over(load: Load, producer: Producer, sender: int) -> None:
         key = f"s{sender}-{number}"
         number += 1
         try:
-            result = await producer.send(Message(topic=TOPIC, body=make_body(key, 200 + number % 800)))
+            result = await producer.send(
+                Message(topic=TOPIC, body=make_body(key, 200 + number % 800))
+            )
         except SendFailed:
             load.unclear += 1
             await asyncio.sleep(0.05)
