@@ -142,6 +142,10 @@ class HaService:
 
     def sender_opened(self, connection: HaSenderConnection) -> None:
         self._senders.append(connection)
+        if self._config.follows_master and self._link is not None:
+            # Only a master that catches up reads from a slave: a new one. What the old one left in the network must
+            # not arrive after the new one has heard all that we have.
+            self._link.end(None)
 
     def sender_advanced(self, sender: ReplicaSender) -> None:
         assert sender.acked_offset is not None

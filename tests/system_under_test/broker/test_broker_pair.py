@@ -272,6 +272,33 @@ def lose_and_fetch_tail(seed: int) -> int:
     return lost[0]
 
 
+def test_what_a_dead_master_left_in_the_network_does_not_reach_the_slave_after_the_catch_up() -> None:
+    """The record was lost with a failed fsync; the kernel of the dead process still tries to deliver it."""
+    cluster = Cluster(sync_flush=False)
+    seen_by_slave: list[bool] = []
+
+    async def story(client: Client) -> None:
+        master = cluster.start_master()
+        cluster.start_slave()
+        await client.send_until(OK, within_s=5)
+        await asyncio.sleep(1)
+        cluster.world.network.drop("master", "slave")
+        cluster.master.disk.fail_fsync(1)
+        assert await client.send("vanished") in (FLUSH_DISK_TIMEOUT, -1)
+        await master.exit
+        await asyncio.sleep(0.65)  # retransmissions come 0.2, 0.6 and 1.4 s after the first attempt
+        cluster.world.network.heal()
+        cluster.start_master()
+        for _ in range(20):
+            await asyncio.sleep(0.1)
+            seen_by_slave.append(b"vanished" in cluster.log(cluster.slave))
+        await client.send_until(OK, within_s=10)
+        assert cluster.log(cluster.slave) == cluster.log(cluster.master)
+
+    cluster.run(story)
+    assert not any(seen_by_slave)
+
+
 def wipe(disk: SimDisk, folder: str) -> None:
     """Delete everything in a folder."""
     for name in sorted(disk.listdir(folder)):
