@@ -1,14 +1,15 @@
 """What a fault may ask of the place where the nodes run.
 
-The simulator and (over an executor) any Linux machine implement these. An environment that lacks one says so before
-the run starts, and the faults that need it are not planned.
+An environment implements these, the simulator all of them. One that lacks a capability says so before the run starts
+if a fault of the plan needs it (`Controls.require`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from faults.errors import CapabilityMissing
 
 Evidence = dict[str, Any]  # plain data: what was seen of a fault, e.g. {"lost_bytes": 4096}
 
@@ -79,16 +80,16 @@ class DiskControl(Protocol):
         """Boot the machine and start its node."""
         ...
 
-    async def fill(self, node: str, free_bytes: int) -> None: ...
-
-    async def free(self, node: str) -> None: ...
+    async def fill(self, node: str, free_bytes: int) -> None:
+        """Let somebody else's data take the space, all but this much."""
+        ...
 
     async def fail(self, node: str, *, writes: int, fsyncs: int) -> None:
         """Let the next `writes` writes and `fsyncs` fsyncs fail with EIO."""
         ...
 
     async def slow(self, node: str, factor: float) -> None:
-        """Make every disk operation take `factor` times as long; 1 ends it."""
+        """Make everything that must reach the disk (fsync) take `factor` times as long."""
         ...
 
     async def destroy(self, node: str) -> None:
@@ -96,11 +97,11 @@ class DiskControl(Protocol):
         ...
 
     async def mend(self, node: str) -> None:
-        """End fill, fail and slow."""
+        """End fill, fail, slow and a power cut that has not struck."""
         ...
 
     def counters(self, node: str) -> dict[str, int]:
-        """Running totals: `operations`, `enospc`, `eio`, `lost_bytes`, `power_cuts`."""
+        """Running totals: `enospc`, `eio`, `slow_ns` (time that `slow` added), `lost_bytes`, `power_cuts`."""
         ...
 
 
@@ -150,16 +151,60 @@ class ClusterControl(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+Control = TypeVar("Control")
+
+
+def _given(name: str, control: Control | None) -> Control:
+    if control is None:
+        raise CapabilityMissing(f"this environment has no {name} control")
+    return control
+
+
 class Controls:
-    """The capabilities of one environment; None where it lacks one."""
+    """The capabilities of one environment. One that it lacks raises CapabilityMissing when it is asked for."""
 
-    process: ProcessControl | None = None
-    network: NetworkControl | None = None
-    disk: DiskControl | None = None
-    clock: ClockControl | None = None
-    client: ClientControl | None = None
-    cluster: ClusterControl | None = None
+    def __init__(
+        self,
+        *,
+        process: ProcessControl | None = None,
+        network: NetworkControl | None = None,
+        disk: DiskControl | None = None,
+        clock: ClockControl | None = None,
+        client: ClientControl | None = None,
+        cluster: ClusterControl | None = None,
+    ) -> None:
+        self._process = process
+        self._network = network
+        self._disk = disk
+        self._clock = clock
+        self._client = client
+        self._cluster = cluster
 
-    def has(self, names: Sequence[str]) -> bool:
-        return all(getattr(self, name) is not None for name in names)
+    @property
+    def process(self) -> ProcessControl:
+        return _given("process", self._process)
+
+    @property
+    def network(self) -> NetworkControl:
+        return _given("network", self._network)
+
+    @property
+    def disk(self) -> DiskControl:
+        return _given("disk", self._disk)
+
+    @property
+    def clock(self) -> ClockControl:
+        return _given("clock", self._clock)
+
+    @property
+    def client(self) -> ClientControl:
+        return _given("client", self._client)
+
+    @property
+    def cluster(self) -> ClusterControl:
+        return _given("cluster", self._cluster)
+
+    def require(self, needs: Iterable[str]) -> None:
+        """Raises CapabilityMissing for the first of these capabilities that is not there."""
+        for name in needs:
+            getattr(self, name)

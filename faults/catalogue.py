@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from faults.client_faults import ClientCrash, FailingListener, SlowConsumer
 from faults.clock_skew import ClockSkew
 from faults.disk_faults import DiskFull, DiskLost, FailingDisk, SlowDisk
-from faults.fault import Fault, FaultError
+from faults.errors import FaultError
+from faults.fault import Fault
 from faults.name_server_faults import NameServerAmnesia, NameServerFreeze, SplitNameServers
 from faults.partition import (
     PartitionBridge,
@@ -54,8 +53,3 @@ def fault_named(name: str) -> Fault:
     if name not in FAULTS:
         raise FaultError(f"unknown fault {name!r}; there are: {', '.join(FAULTS)}")
     return FAULTS[name]
-
-
-def check_names(names: Sequence[str]) -> None:
-    for name in names:
-        fault_named(name)

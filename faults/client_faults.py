@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from random import Random
+from typing import ClassVar
 
-from faults.capabilities import Controls, Evidence
+from faults.capabilities import ClientControl, Controls, Evidence
 from faults.fault import Fault, PlannedFault, Situation, Strike, between, pick
 
 
@@ -17,19 +19,42 @@ class ClientCrash(Fault):
         return Strike(targets=(pick(random, situation.shape.clients),))
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
-        assert controls.client is not None
         return {"bitten": await controls.client.crash(planned.targets[0])}
 
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
-        assert controls.client is not None
         await controls.client.restart(planned.targets[0])
         return fired
 
 
-class SlowConsumer(Fault):
+class ListenerFault(Fault):
+    """A listener that misbehaves for a while. It bit if the listener counted such batches meanwhile."""
+
+    needs = ("client",)
+    counter: ClassVar[str]  # of ClientControl.listener_counters
+    strength: ClassVar[str]  # the parameter that says how badly; 0 is not at all
+
+    @abstractmethod
+    async def set_strength(self, client: ClientControl, node: str, strength: float) -> None:
+        """Let the listener of the node misbehave this badly from now on."""
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        node = planned.targets[0]
+        before = controls.client.listener_counters(node)[self.counter]
+        await self.set_strength(controls.client, node, planned.params[self.strength])
+        return {"before": before}
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        node = planned.targets[0]
+        await self.set_strength(controls.client, node, 0.0)
+        seen = controls.client.listener_counters(node)[self.counter] - fired["before"]
+        return {"bitten": seen > 0, f"{self.counter}_batches": seen}
+
+
+class SlowConsumer(ListenerFault):
     name = "slow-consumer"
     summary = "the listener of a consumer takes long for every batch"
-    needs = ("client",)
+    counter = "delayed"
+    strength = "delay_s"
 
     def draw(self, random: Random, situation: Situation) -> Strike | None:
         delay_s = round(between(random, 0.2, 2.0), 3)
@@ -37,40 +62,19 @@ class SlowConsumer(Fault):
             targets=(pick(random, situation.shape.consumers),), params={"delay_s": delay_s}
         )
 
-    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
-        assert controls.client is not None
-        node = planned.targets[0]
-        before = controls.client.listener_counters(node)["delayed"]
-        await controls.client.slow_listener(node, planned.params["delay_s"])
-        return {"before": before}
-
-    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
-        assert controls.client is not None
-        node = planned.targets[0]
-        await controls.client.slow_listener(node, 0.0)
-        delayed = controls.client.listener_counters(node)["delayed"] - fired["before"]
-        return {"bitten": delayed > 0, "delayed_batches": delayed}
+    async def set_strength(self, client: ClientControl, node: str, strength: float) -> None:
+        await client.slow_listener(node, strength)
 
 
-class FailingListener(Fault):
+class FailingListener(ListenerFault):
     name = "failing-listener"
     summary = "the listener of a consumer fails for a share of the batches; they must come again"
-    needs = ("client",)
+    counter = "failed"
+    strength = "share"
 
     def draw(self, random: Random, situation: Situation) -> Strike | None:
         share = round(between(random, 0.1, 0.6), 2)
         return Strike(targets=(pick(random, situation.shape.consumers),), params={"share": share})
 
-    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
-        assert controls.client is not None
-        node = planned.targets[0]
-        before = controls.client.listener_counters(node)["failed"]
-        await controls.client.failing_listener(node, planned.params["share"])
-        return {"before": before}
-
-    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
-        assert controls.client is not None
-        node = planned.targets[0]
-        await controls.client.failing_listener(node, 0.0)
-        failed = controls.client.listener_counters(node)["failed"] - fired["before"]
-        return {"bitten": failed > 0, "failed_batches": failed}
+    async def set_strength(self, client: ClientControl, node: str, strength: float) -> None:
+        await client.failing_listener(node, strength)

@@ -19,13 +19,10 @@ class ClockSkew(Fault):
         return Strike(targets=(node,), params={"step_ms": int(step_s * 1000)})
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
-        assert controls.clock is not None
-        assert controls.process is not None
         alive = controls.process.is_alive(planned.targets[0])
         await controls.clock.step(planned.targets[0], planned.params["step_ms"])
         return {"bitten": alive}
 
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
-        assert controls.clock is not None
         await controls.clock.reset(planned.targets[0])
         return fired

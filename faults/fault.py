@@ -11,10 +11,6 @@ from faults.capabilities import Controls, Evidence
 from faults.shape import ClusterShape
 
 
-class FaultError(Exception):
-    """A fault could not be planned, fired or healed. The text says which, why and on what node."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedFault:
     """One entry of a plan. Times are seconds from the start of the load."""

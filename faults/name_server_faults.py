@@ -6,28 +6,19 @@ from random import Random
 
 from faults.capabilities import Controls, Evidence
 from faults.fault import Fault, PlannedFault, Situation, Strike, pick
+from faults.process_faults import Pause, ProcessFault
 
 
-class NameServerFreeze(Fault):
+class NameServerFreeze(Pause):
     name = "name-server-freeze"
     summary = "a name server plays dead: TCP open, requests accepted, never an answer"
-    needs = ("process",)
     duration_s = (5.0, 20.0)
 
     def draw(self, random: Random, situation: Situation) -> Strike | None:
         return Strike(targets=(pick(random, situation.shape.name_servers),))
 
-    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
-        assert controls.process is not None
-        return {"bitten": await controls.process.pause(planned.targets[0])}
 
-    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
-        assert controls.process is not None
-        await controls.process.resume(planned.targets[0])
-        return fired
-
-
-class NameServerAmnesia(Fault):
+class NameServerAmnesia(ProcessFault):
     name = "name-server-amnesia"
     summary = "a name server restarts and has forgotten every route"
     needs = ("process", "cluster")
@@ -37,16 +28,9 @@ class NameServerAmnesia(Fault):
         return Strike(targets=(pick(random, situation.shape.name_servers),))
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
-        assert controls.process is not None
-        assert controls.cluster is not None
         known = await controls.cluster.routes_known(planned.targets[0])
         killed = await controls.process.kill(planned.targets[0])
         return {"bitten": killed and known > 0, "routes_forgotten": known}
-
-    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
-        assert controls.process is not None
-        await controls.process.start(planned.targets[0])
-        return fired
 
 
 class SplitNameServers(Fault):
@@ -67,14 +51,12 @@ class SplitNameServers(Fault):
         )
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
-        assert controls.cluster is not None
         broker, client = planned.targets
         await controls.cluster.set_name_servers(broker, [planned.params["broker_sees"]])
         await controls.cluster.set_name_servers(client, [planned.params["client_sees"]])
         return {"bitten": True}
 
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
-        assert controls.cluster is not None
         for node in planned.targets:
             await controls.cluster.set_name_servers(node, [])
         return fired

@@ -39,21 +39,18 @@ class Partition(Fault):
         return Strike(targets=(brokers[0],), params={"drop": [list(pair) for pair in pairs]})
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
-        assert controls.network is not None
         before = self._dropped(controls, planned)
         for source, target in planned.params["drop"]:
             await controls.network.drop(source=source, target=target)
         return {"dropped_before": before}
 
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
-        assert controls.network is not None
         for source, target in planned.params["drop"]:
             await controls.network.restore(source=source, target=target)
         dropped = self._dropped(controls, planned) - fired["dropped_before"]
         return {"bitten": dropped > 0, "dropped_packets": dropped}
 
     def _dropped(self, controls: Controls, planned: PlannedFault) -> int:
-        assert controls.network is not None
         network = controls.network
         return sum(network.dropped(source=s, target=t) for s, t in planned.params["drop"])
 

@@ -12,7 +12,8 @@ from random import Random
 from typing import Any
 
 from faults.catalogue import fault_named
-from faults.fault import Fault, FaultError, PlannedFault, Situation, Strike, between
+from faults.errors import FaultError
+from faults.fault import Fault, PlannedFault, Situation, Strike, between
 
 SETTLE_S = 2.0  # between the end of one fault on a node and the next one there
 RESYNC_S = 15.0  # after a destructive fault, until a replica may count as whole again

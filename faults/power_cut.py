@@ -12,7 +12,6 @@ SYNCS_AHEAD_MAX = 60  # the same for a cut inside an fsync
 
 
 def lost_since(controls: Controls, planned: PlannedFault, before: dict[str, int]) -> Evidence:
-    assert controls.disk is not None
     lost = 0
     cuts = 0
     for node in planned.targets:
@@ -23,7 +22,6 @@ def lost_since(controls: Controls, planned: PlannedFault, before: dict[str, int]
 
 
 def counters_now(controls: Controls, planned: PlannedFault) -> dict[str, int]:
-    assert controls.disk is not None
     now: dict[str, int] = {}
     for node in planned.targets:
         counters = controls.disk.counters(node)
@@ -35,20 +33,18 @@ def counters_now(controls: Controls, planned: PlannedFault) -> dict[str, int]:
 class PowerCut(Fault):
     name = "power-cut"
     summary = "cut the power of a broker's machine; unsynced writes are lost, torn or reordered"
-    needs = ("process", "disk")
+    needs = ("disk",)
     destructive = True
 
     def draw(self, random: Random, situation: Situation) -> Strike | None:
         return Strike(targets=a_broker(random, situation))
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
-        assert controls.disk is not None
         before = counters_now(controls, planned)
         await controls.disk.power_cut(planned.targets)
         return lost_since(controls, planned, before)
 
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
-        assert controls.disk is not None
         for node in planned.targets:
             await controls.disk.power_on(node)
         return fired
@@ -59,7 +55,7 @@ class PowerCutInOperation(Fault):
 
     name = "power-cut-in-operation"
     summary = "cut the power of a broker's machine in the middle of a disk operation"
-    needs = ("process", "disk")
+    needs = ("disk",)
     destructive = True
 
     def draw(self, random: Random, situation: Situation) -> Strike | None:
@@ -70,7 +66,6 @@ class PowerCutInOperation(Fault):
         return Strike(targets=targets, params={"sync" if in_sync else "operation": number})
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
-        assert controls.disk is not None
         before = counters_now(controls, planned)
         node, params = planned.targets[0], planned.params
         if "sync" in params:
@@ -80,32 +75,17 @@ class PowerCutInOperation(Fault):
         return dict(before)
 
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
-        assert controls.disk is not None
         evidence = lost_since(controls, planned, fired)
         await controls.disk.cancel_power_cut(planned.targets[0])
         await controls.disk.power_on(planned.targets[0])
         return evidence
 
 
-class ClusterPowerCut(Fault):
+class ClusterPowerCut(PowerCut):
     name = "cluster-power-cut"
     summary = "cut the power of every broker and name server in one instant"
-    needs = ("process", "disk")
-    destructive = True
     max_per_run = 2
     duration_s = (1.0, 4.0)
 
     def draw(self, random: Random, situation: Situation) -> Strike | None:
         return Strike(targets=situation.shape.servers)
-
-    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
-        assert controls.disk is not None
-        before = counters_now(controls, planned)
-        await controls.disk.power_cut(planned.targets)
-        return lost_since(controls, planned, before)
-
-    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
-        assert controls.disk is not None
-        for node in planned.targets:
-            await controls.disk.power_on(node)
-        return fired

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from random import Random
+from typing import ClassVar
 
 from faults.capabilities import Controls, Evidence
 from faults.fault import Fault, PlannedFault, Situation, Strike, a_broker
 
 
 class ProcessFault(Fault):
-    """Something that ends when the process is started again."""
+    """Something that ends when the process is started again; a broker's, unless a subclass draws another one."""
 
-    needs = ("process",)
+    needs: ClassVar[tuple[str, ...]] = ("process",)
 
     def draw(self, random: Random, situation: Situation) -> Strike | None:
         return Strike(targets=a_broker(random, situation))
 
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
-        assert controls.process is not None
         await controls.process.start(planned.targets[0])
         return fired
 
@@ -27,7 +27,6 @@ class Kill(ProcessFault):
     summary = "SIGKILL a broker, start it again later; what was written survives in the page cache"
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
-        assert controls.process is not None
         return {"bitten": await controls.process.kill(planned.targets[0])}
 
 
@@ -36,7 +35,6 @@ class GracefulStop(ProcessFault):
     summary = "SIGTERM a broker, wait until it has stopped, start it again later"
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
-        assert controls.process is not None
         return {"bitten": await controls.process.stop(planned.targets[0])}
 
 
@@ -47,10 +45,8 @@ class Pause(ProcessFault):
     summary = "SIGSTOP a broker: connections stay open, nothing is answered; then SIGCONT"
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
-        assert controls.process is not None
         return {"bitten": await controls.process.pause(planned.targets[0])}
 
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
-        assert controls.process is not None
         await controls.process.resume(planned.targets[0])
         return fired

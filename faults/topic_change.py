@@ -19,7 +19,6 @@ class TopicChange(Fault):
         return Strike(targets=(), params={"topic": situation.topic, "queues": count})
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
-        assert controls.cluster is not None
         params = planned.params
         accepted = await controls.cluster.set_queue_count(params["topic"], params["queues"])
         return {"bitten": accepted > 0, "masters_changed": accepted}

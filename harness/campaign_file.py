@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from faults.fault import FaultError
+from faults.errors import FaultError
 from faults.plan import from_data
 from harness.campaign import Campaign, CampaignError
 

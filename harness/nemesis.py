@@ -39,6 +39,8 @@ class FaultRecord:
 
 
 class Nemesis:
+    """Raises CapabilityMissing at once if a fault of the plan asks for what `controls` lacks."""
+
     def __init__(
         self,
         plan: Sequence[PlannedFault],
@@ -46,6 +48,8 @@ class Nemesis:
         recorder: Recorder,
         now_ns: Callable[[], int],
     ) -> None:
+        for planned in plan:
+            controls.require(fault_named(planned.kind).needs)
         self.records = [FaultRecord(planned=planned) for planned in plan]
         self._controls = controls
         self._recorder = recorder

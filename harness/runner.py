@@ -12,7 +12,6 @@ from typing import Any, BinaryIO
 from checkers.compose import RunVerdict, check_run
 from checkers.facts import RunFacts
 from checkers.history import Op, OpType
-from faults.capabilities import Controls
 from harness.campaign import Campaign
 from harness.clients.port import Outcome
 from harness.environments.simulated_controls import simulated_controls
@@ -96,7 +95,7 @@ class SimulatedRun:
         self._environment = environment
         self._campaign = environment.campaign
         self._recorder = environment.recorder
-        self._controls: Controls = simulated_controls(environment)
+        self._controls = simulated_controls(environment)
         self._inspector = Inspector(environment)
         self._progress = progress
         self._nemesis = Nemesis(
@@ -186,9 +185,6 @@ class SimulatedRun:
     async def _heal(self) -> None:
         """End every fault that did not end itself (one whose heal failed) and start whatever is down."""
         controls = self._controls
-        assert controls.network is not None
-        assert controls.process is not None
-        assert controls.disk is not None
         await controls.network.heal()
         for node in (*self._environment.shape.servers, *self._environment.shape.clients):
             await controls.disk.mend(node)

@@ -19,7 +19,7 @@ import click
 import orjson
 
 from faults.defects import DefectError
-from faults.fault import FaultError
+from faults.errors import FaultError
 from harness.campaign import CampaignError
 from harness.campaign_draw import draw_campaign
 from harness.cli.options import campaign_options, given_options

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from faults.defects import DefectError, defect_named
-from faults.fault import FaultError
+from faults.errors import FaultError
 from harness.campaign import FLUSH_MODES, REPLICATION_MODES, CampaignError
 from harness.campaign_file import load_options, typed_options
 from harness.cli.status import BadInput

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from faults.defects import DefectError
-from faults.fault import FaultError
+from faults.errors import FaultError
 from harness.campaign import Campaign, CampaignError
 from harness.campaign_draw import draw_campaign
 from harness.cli.options import campaign_options, given_options

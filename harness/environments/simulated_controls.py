@@ -109,9 +109,6 @@ class SimulatedDisks:
     async def fill(self, node: str, free_bytes: int) -> None:
         self._nodes[node].host.disk.fill(free_bytes)
 
-    async def free(self, node: str) -> None:
-        self._nodes[node].host.disk.free()
-
     async def fail(self, node: str, *, writes: int, fsyncs: int) -> None:
         disk = self._nodes[node].host.disk
         disk.fail_write(writes)
@@ -134,9 +131,9 @@ class SimulatedDisks:
     def counters(self, node: str) -> dict[str, int]:
         counters = self._nodes[node].host.disk.counters
         return {
-            "operations": counters.operations,
             "enospc": counters.no_space_errors,
             "eio": counters.write_errors + counters.sync_errors,
+            "slow_ns": counters.slow_ns,
             "lost_bytes": counters.bytes_lost,
             "power_cuts": counters.power_cuts,
         }

@@ -24,9 +24,9 @@ class RecordingControl:
         return call
 
     def counters(self, node: str) -> dict[str, int]:
-        return {"lost_bytes": 0, "power_cuts": 0, "operations": 0, **self.counted}
+        return {"lost_bytes": 0, "power_cuts": 0, **self.counted}
 
 
 def recording_controls(calls: list[tuple[float, str, tuple[Any, ...]]]) -> Controls:
     control = cast(Any, RecordingControl(calls))
-    return Controls(process=control, network=control, disk=control)
+    return Controls(network=control, disk=control)

@@ -7,7 +7,8 @@ from random import Random
 import pytest
 
 from faults.catalogue import FAULTS, fault_named
-from faults.fault import FaultError, PlannedFault, Situation
+from faults.errors import FaultError
+from faults.fault import PlannedFault, Situation
 from faults.plan import RESYNC_S, draw_plan, from_data, to_data, touched
 from harness.campaign import cluster_shape
 
