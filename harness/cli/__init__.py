@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import click
 
 from harness.cli.check import check
+from harness.cli.crash_store import crash_store
 from harness.cli.hunt import hunt
 from harness.cli.lists import campaigns, defects, faults, workloads
 from harness.cli.replay import replay
@@ -35,7 +36,7 @@ def cli() -> None:
     """
 
 
-for command in (run, replay, check, hunt, faults, workloads, campaigns, defects):
+for command in (run, replay, check, hunt, crash_store, faults, workloads, campaigns, defects):
     cli.add_command(command)
 
 

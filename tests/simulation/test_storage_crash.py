@@ -1,14 +1,14 @@
 """A slice of the storage crash test, and proof that it can fail.
 
-The whole of it: `python -m harness.simulation.storage_crash --cycles 100000 --jobs 2`.
+The whole of it: `staticfire crash-store --cycles 25000 --jobs 2` (a cycle is four crashes).
 """
 
 from __future__ import annotations
 
 import pytest
 
-from harness.simulation import storage_crash
-from harness.simulation.storage_crash import CrashSummary, run_cycles
+from harness.cli import status_of
+from harness.simulation.storage_crash import CrashSummary, CycleFailure, run_cycles
 from system_under_test.env import DiskUsage, File, Storage
 
 
@@ -79,8 +79,8 @@ def test_a_forgotten_sync_is_found(forgets: str) -> None:
     assert len(summary.failures) >= 10
 
 
-def test_main_prints_counts_and_speed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert storage_crash.main(["--cycles", "2", "--seed", "5"]) == 0
+def test_the_command_prints_counts_and_speed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of(["crash-store", "--cycles", "2", "--seed", "5"]) == 0
     output = capsys.readouterr().out
     assert "cycles=2" in output
     assert "crashes per CPU second" not in output.split("\n")[0]
@@ -90,15 +90,15 @@ def test_main_prints_counts_and_speed(capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_failure_prints_the_command_that_repeats_it() -> None:
     summary = CrashSummary()
     summary.counts.cycles = 1
-    summary.failures.append(storage_crash.CycleFailure(seed=77, text="PromiseBroken: lost"))
-    text = "\n".join(summary.lines())
+    summary.failures.append(CycleFailure(seed=77, text="PromiseBroken: lost"))
+    text = "\n".join(summary.lines("staticfire crash-store"))
     assert "FAILED seed 77: PromiseBroken: lost" in text
-    assert "python -m harness.simulation.storage_crash --cycles 1 --seed 77" in text
+    assert "staticfire crash-store --cycles 1 --seed 77" in text
 
 
-@pytest.mark.parametrize("arguments", [["--cycles", "0"], ["--jobs", "x"], ["--speed", "1"]])
+@pytest.mark.parametrize(
+    "arguments", [["--cycles", "0"], ["--jobs", "x"], ["--speed", "1"], ["--defect", "no"]]
+)
 def test_bad_arguments_exit_254(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        storage_crash.main(arguments)
-    assert caught.value.code == 254
+    assert status_of(["crash-store", *arguments]) == 254
     assert len(capsys.readouterr().err.splitlines()) == 1

@@ -1,0 +1,63 @@
+"""`staticfire crash-store`: crash the store alone, thousands of times, and compare it with a model."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from faults.defects import DefectError
+from harness.cli.status import EXIT_INVALID, EXIT_VALID, BadInput
+from harness.defective import use_defect
+
+if TYPE_CHECKING:
+    from harness.simulation.storage_crash import CrashSummary
+
+LOG_EVERY_CYCLES = 5_000  # a line of progress, where nobody watches
+
+
+@click.command(short_help="Crash the store alone, thousands of times.")
+@click.option(
+    "--cycles", type=click.IntRange(1, 10**9), default=1000, show_default=True, help="How many."
+)
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the first cycle."
+)
+@click.option(
+    "--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes."
+)
+@click.option("--defect", default="", help="Plant a known bug first; see `staticfire defects`.")
+def crash_store(cycles: int, seed: int, jobs: int, defect: str) -> int:
+    """Crash the store on a simulated disk at any disk operation, recover it, compare it with a model.
+
+    \b
+    Example:
+      staticfire crash-store --cycles 25000 --jobs 2
+      staticfire crash-store --cycles 1000 --defect recovery-ignores-crc
+
+    A cycle is four crashes on average.
+    Exit status: 0 valid, 1 invalid, 254 bad arguments, 255 harness error.
+    """
+    try:
+        use_defect(defect)
+    except DefectError as error:
+        raise BadInput(str(error)) from error
+    from harness.simulation.storage_crash import run_parallel
+
+    total = run_parallel(seed, cycles, jobs, _print_progress)
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+    command = "staticfire crash-store" + (f" --defect {defect}" if defect else "")
+    print("\n".join(total.lines(command)))
+    return EXIT_INVALID if total.failures else EXIT_VALID
+
+
+def _print_progress(total: CrashSummary) -> None:
+    """On a terminal one line that changes; elsewhere a line now and then, for the log of a long run."""
+    cycles = total.counts.cycles
+    text = f"{cycles} cycles, {total.crashes} crashes, {len(total.failures)} failures"
+    if sys.stderr.isatty():
+        print(f"\r{text}", end="", file=sys.stderr, flush=True)
+    elif cycles % LOG_EVERY_CYCLES == 0:
+        print(text, file=sys.stderr, flush=True)
