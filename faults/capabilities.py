@@ -116,11 +116,7 @@ class ClockControl(Protocol):
 
 
 class ClientControl(Protocol):
-    """Break the clients of the run."""
-
-    async def crash(self, node: str) -> bool: ...
-
-    async def restart(self, node: str) -> None: ...
+    """Let the listeners of consumers misbehave."""
 
     async def slow_listener(self, node: str, delay_s: float) -> None:
         """Every message takes the listener this long; 0 ends it."""

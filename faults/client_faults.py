@@ -7,23 +7,17 @@ from random import Random
 from typing import ClassVar
 
 from faults.capabilities import ClientControl, Controls, Evidence
-from faults.fault import Fault, PlannedFault, Situation, Strike, between, pick
+from faults.draws import between, pick
+from faults.fault import Fault, PlannedFault, Situation, Strike
+from faults.process_faults import Kill
 
 
-class ClientCrash(Fault):
+class ClientCrash(Kill):
     name = "client-crash"
     summary = "SIGKILL a producer or consumer, start a new one later"
-    needs = ("client",)
 
     def draw(self, random: Random, situation: Situation) -> Strike | None:
         return Strike(targets=(pick(random, situation.shape.clients),))
-
-    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
-        return {"bitten": await controls.client.crash(planned.targets[0])}
-
-    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
-        await controls.client.restart(planned.targets[0])
-        return fired
 
 
 class ListenerFault(Fault):

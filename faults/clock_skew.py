@@ -5,7 +5,8 @@ from __future__ import annotations
 from random import Random
 
 from faults.capabilities import Controls, Evidence
-from faults.fault import Fault, PlannedFault, Situation, Strike, between, pick
+from faults.draws import between, pick
+from faults.fault import Fault, PlannedFault, Situation, Strike
 
 
 class ClockSkew(Fault):

@@ -8,7 +8,8 @@ from random import Random
 from typing import ClassVar
 
 from faults.capabilities import Controls, DiskControl, Evidence
-from faults.fault import Fault, PlannedFault, Situation, Strike, a_broker, between
+from faults.draws import between, pick
+from faults.fault import Fault, PlannedFault, Situation, Strike, a_broker
 
 ALONE_S_MAX = 2.0  # how long a master whose disk is about to be lost may be cut off from its slaves
 
@@ -95,7 +96,7 @@ class DiskLost(Fault):
         masters = tuple(b for b in shape.masters if len(shape.replicas(b.broker_name)) > 1)
         if not masters:
             return None
-        master = masters[int(random.random() * len(masters))]
+        master = pick(random, masters)
         slaves = [r.node for r in shape.replicas(master.broker_name) if not r.is_master]
         alone_s = round(between(random, 0.0, ALONE_S_MAX), 3) if random.random() < 0.7 else 0.0
         return Strike(targets=(master.node,), params={"alone_s": alone_s, "slaves": slaves})

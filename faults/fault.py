@@ -8,6 +8,7 @@ from random import Random
 from typing import Any, ClassVar
 
 from faults.capabilities import Controls, Evidence
+from faults.draws import pick
 from faults.shape import ClusterShape
 
 
@@ -66,15 +67,6 @@ class Fault(ABC):
     @abstractmethod
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
         """Put it right. The evidence must hold `bitten`: whether the fault was seen to have an effect."""
-
-
-def pick(random: Random, choices: tuple[str, ...]) -> str:
-    """One of the choices, by `.random()` alone: the same on every version of Python."""
-    return choices[int(random.random() * len(choices))]
-
-
-def between(random: Random, low: float, high: float) -> float:
-    return low + (high - low) * random.random()
 
 
 def a_broker(random: Random, situation: Situation) -> tuple[str, ...]:

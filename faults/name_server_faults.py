@@ -5,7 +5,8 @@ from __future__ import annotations
 from random import Random
 
 from faults.capabilities import Controls, Evidence
-from faults.fault import Fault, PlannedFault, Situation, Strike, pick
+from faults.draws import pick
+from faults.fault import Fault, PlannedFault, Situation, Strike
 from faults.process_faults import Pause, ProcessFault
 
 

@@ -8,13 +8,8 @@ from random import Random
 
 from faults import grudges
 from faults.capabilities import Controls, Evidence
+from faults.draws import shuffled
 from faults.fault import Fault, PlannedFault, Situation, Strike
-
-
-def shuffled(random: Random, nodes: Sequence[str]) -> list[str]:
-    """The nodes in a seeded order (by `.random()` alone)."""
-    left = list(nodes)
-    return [left.pop(int(random.random() * len(left))) for _ in range(len(left))]
 
 
 class Partition(Fault):

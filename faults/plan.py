@@ -12,8 +12,9 @@ from random import Random
 from typing import Any
 
 from faults.catalogue import fault_named
+from faults.draws import between, pick
 from faults.errors import FaultError
-from faults.fault import Fault, PlannedFault, Situation, Strike, between
+from faults.fault import Fault, PlannedFault, Situation, Strike
 
 SETTLE_S = 2.0  # between the end of one fault on a node and the next one there
 RESYNC_S = 15.0  # after a destructive fault, until a replica may count as whole again
@@ -41,7 +42,7 @@ def draw_plan(
 def _kind_for(random: Random, faults: Sequence[Fault], slot: int) -> Fault:
     if slot < len(faults):
         return faults[slot]
-    return faults[int(random.random() * len(faults))]
+    return pick(random, faults)
 
 
 def _draw_one(

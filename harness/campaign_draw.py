@@ -8,62 +8,50 @@ from random import Random
 from typing import Any
 
 from faults.catalogue import FAULTS
+from faults.draws import between, pick, shuffled
 from faults.fault import PlannedFault, Situation
 from faults.plan import draw_plan
 from harness.campaign import Campaign, CampaignError
 from harness.campaign_limits import check_campaign
 
 
-def _choice(random: Random, *choices: Any) -> Any:
-    return choices[int(random.random() * len(choices))]
-
-
-def _span(random: Random, low: float, high: float) -> float:
-    return low + (high - low) * random.random()
-
-
 def _draw_slaves(random: Random, drawn: Mapping[str, Any]) -> tuple[int, ...]:
     if drawn["replication"] == "none":
-        return (0,) * int(_choice(random, 1, 2, 2, 3))
+        return (0,) * pick(random, (1, 2, 2, 3))
     shapes: tuple[tuple[int, ...], ...] = ((1,), (1, 1), (1, 1), (2, 1), (1, 1, 1))
-    return shapes[int(random.random() * len(shapes))]
+    return pick(random, shapes)
 
 
 def _draw_replication(random: Random, drawn: Mapping[str, Any]) -> str:
     if "slaves" in drawn:
         return "sync" if any(drawn["slaves"]) else "none"
-    return str(_choice(random, "sync", "sync", "sync", "async", "none"))
+    return pick(random, ("sync", "sync", "sync", "async", "none"))
 
 
 def _draw_payload(random: Random, drawn: Mapping[str, Any]) -> tuple[int, int]:
     fixed = random.random() < 0.25  # equal sizes line stale records up with fresh ones
-    low = int(_span(random, 64, 400))
-    return (low, low) if fixed else (low, int(_span(random, 500, 1500)))
+    low = int(between(random, 64, 400))
+    return (low, low) if fixed else (low, int(between(random, 500, 1500)))
 
 
 def _draw_latency(random: Random, drawn: Mapping[str, Any]) -> tuple[float, float]:
-    low = round(_span(random, 0.1, 0.5), 3)
-    return (low, round(low * _span(random, 1.5, 8.0), 3))
+    low = round(between(random, 0.1, 0.5), 3)
+    return (low, round(low * between(random, 1.5, 8.0), 3))
 
 
 def _draw_think(random: Random, drawn: Mapping[str, Any]) -> float:
-    per_second = _span(random, 36.0, 48.0)  # sends a second, all producers together
+    per_second = between(random, 36.0, 48.0)  # sends a second, all producers together
     return round(1000.0 * int(drawn["producers"]) / per_second, 1)
 
 
 def _draw_faults(random: Random, drawn: Mapping[str, Any]) -> tuple[str, ...]:
     """A swarm: each seed knows only some of the kinds, so that none drowns the others."""
-    share = _span(random, 0.3, 0.9)
+    share = between(random, 0.3, 0.9)
     kinds = [name for name in FAULTS if random.random() < share]
     left = [name for name in FAULTS if name not in kinds]
     while len(kinds) < min(7, len(FAULTS)):
         kinds.append(left.pop(int(random.random() * len(left))))
-    return tuple(_shuffled(random, kinds))
-
-
-def _shuffled(random: Random, items: list[str]) -> list[str]:
-    left = list(items)
-    return [left.pop(int(random.random() * len(left))) for _ in range(len(left))]
+    return tuple(shuffled(random, kinds))
 
 
 _Draw = Callable[[Random, Mapping[str, Any]], Any]
@@ -72,18 +60,18 @@ _Draw = Callable[[Random, Mapping[str, Any]], Any]
 _DRAWS: dict[str, _Draw] = {
     "workload": lambda random, drawn: "queue",
     "time_s": lambda random, drawn: 60.0,
-    "flush": lambda random, drawn: _choice(random, "sync", "sync", "sync", "async"),
+    "flush": lambda random, drawn: pick(random, ("sync", "sync", "sync", "async")),
     "replication": _draw_replication,
     "slaves": _draw_slaves,
-    "name_servers": lambda random, drawn: _choice(random, 1, 2, 2, 2, 3),
-    "queues": lambda random, drawn: _choice(random, 1, 2, 4, 4),
-    "producers": lambda random, drawn: _choice(random, 3, 4, 5),
-    "consumers": lambda random, drawn: _choice(random, 2, 3),
+    "name_servers": lambda random, drawn: pick(random, (1, 2, 2, 2, 3)),
+    "queues": lambda random, drawn: pick(random, (1, 2, 4, 4)),
+    "producers": lambda random, drawn: pick(random, (3, 4, 5)),
+    "consumers": lambda random, drawn: pick(random, (2, 3)),
     "think_ms": _draw_think,
     "payload_bytes": _draw_payload,
     "latency_ms": _draw_latency,
-    "fsync_us": lambda random, drawn: int(_span(random, 100, 3000)),
-    "log_file_bytes": lambda random, drawn: _choice(random, 65536, 131072, 262144, 1048576),
+    "fsync_us": lambda random, drawn: int(between(random, 100, 3000)),
+    "log_file_bytes": lambda random, drawn: pick(random, (65536, 131072, 262144, 1048576)),
     "faults": _draw_faults,
     "acks_min": lambda random, drawn: 100,
     "gap_max_s": lambda random, drawn: 0.0,

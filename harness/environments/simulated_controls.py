@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from faults.capabilities import Controls, Evidence
 from harness.environments.simulation import ADMIN, SimulationEnvironment
+from harness.simulation.process import SimProcess
 
 
 class SimulatedProcesses:
@@ -17,36 +18,39 @@ class SimulatedProcesses:
         return self._nodes[node].is_alive
 
     async def kill(self, node: str) -> bool:
-        victim = self._nodes[node]
-        victim.wanted = False
-        if victim.process is None or not victim.is_alive:
+        process = self._give_up(node)
+        if process is None:
             return False
-        victim.process.kill()
+        process.kill()
         return True
 
     async def stop(self, node: str) -> bool:
-        victim = self._nodes[node]
-        victim.wanted = False
-        if victim.process is None or not victim.is_alive:
+        process = self._give_up(node)
+        if process is None:
             return False
-        victim.process.terminate()
-        await victim.process.exit
+        process.terminate()
+        await process.exit
         return True
+
+    def _give_up(self, node: str) -> SimProcess | None:
+        """The process of a node that is not to run any more, if it runs."""
+        self._nodes[node].wanted = False
+        return self._nodes[node].running
 
     async def start(self, node: str) -> None:
         self._environment.start(node)
 
     async def pause(self, node: str) -> bool:
-        victim = self._nodes[node]
-        if victim.process is None or not victim.is_alive:
+        process = self._nodes[node].running
+        if process is None:
             return False
-        victim.process.pause()
+        process.pause()
         return True
 
     async def resume(self, node: str) -> None:
-        victim = self._nodes[node]
-        if victim.process is not None and victim.is_alive:
-            victim.process.resume()
+        process = self._nodes[node].running
+        if process is not None:
+            process.resume()
 
 
 class SimulatedNetwork:
@@ -154,19 +158,7 @@ class SimulatedClocks:
 
 class SimulatedClients:
     def __init__(self, environment: SimulationEnvironment) -> None:
-        self._environment = environment
         self._nodes = environment.nodes
-
-    async def crash(self, node: str) -> bool:
-        victim = self._nodes[node]
-        victim.wanted = False
-        if victim.process is None or not victim.is_alive:
-            return False
-        victim.process.kill()
-        return True
-
-    async def restart(self, node: str) -> None:
-        self._environment.start(node)
 
     async def slow_listener(self, node: str, delay_s: float) -> None:
         self._nodes[node].listener.delay_s = delay_s

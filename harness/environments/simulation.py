@@ -45,8 +45,13 @@ class SimulatedNode:
         self.wanted = False  # whether it should run: if it ends by itself it is started again
 
     @property
+    def running(self) -> SimProcess | None:
+        """Its process, if that lives."""
+        return self.process if self.process is not None and self.process.alive else None
+
+    @property
     def is_alive(self) -> bool:
-        return self.process is not None and self.process.alive
+        return self.running is not None
 
 
 class SimulationEnvironment:

@@ -1,0 +1,24 @@
+"""Seeded choices by `Random.random()` alone: the same on every version of Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from random import Random
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def pick(random: Random, choices: Sequence[T]) -> T:
+    """One of the choices."""
+    return choices[int(random.random() * len(choices))]
+
+
+def between(random: Random, low: float, high: float) -> float:
+    return low + (high - low) * random.random()
+
+
+def shuffled(random: Random, items: Iterable[T]) -> list[T]:
+    """The items in a seeded order."""
+    left = list(items)
+    return [left.pop(int(random.random() * len(left))) for _ in range(len(left))]
