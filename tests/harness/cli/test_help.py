@@ -15,8 +15,6 @@ from tests.harness.cli.conftest import Said
 
 ROOT = Path(__file__).parents[3]
 LISTS = {"faults", "workloads", "campaigns", "defects"}  # they judge nothing
-STATUSES = {"crash-store": ("0", "1", "254", "255")}  # nothing is unknown to it
-ALL_STATUSES = ("0", "1", "2", "254", "255")
 CERTAIN = {"crash-store"}  # a comparison with a model is never unknown
 
 Staticfire = Callable[..., Said]
