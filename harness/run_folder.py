@@ -8,19 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import orjson
 
 from harness.campaign import Campaign, CampaignError
 from harness.campaign_draw import draw_campaign
 from harness.campaign_file import read_options
-
-if (
-    TYPE_CHECKING
-):  # the runner imports the system under test, and a defect must be planted before that
-    from harness.runner import NodeRecord, RunResult
-
+from harness.run_result import NodeRecord, RunResult
 
 CAMPAIGN_FILE = "campaign.toml"
 VERDICT_FILE = "verdict.json"

@@ -3,61 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Coroutine
+from dataclasses import asdict
 from random import Random
 from typing import Any, BinaryIO
 
 from checkers.compose import RunVerdict, check_run
-from checkers.facts import RunFacts
-from checkers.history import Op, OpType
 from harness.campaign import Campaign
-from harness.clients.port import Outcome
+from harness.clients.port import Outcome, Request
+from harness.draining import Drain
 from harness.environments.simulated_controls import simulated_controls
 from harness.environments.simulation import ADMIN, PROBE, SimulationEnvironment
 from harness.facts import run_facts
 from harness.generators.keyed_sends import KeyedSends, ThinkTimes
 from harness.inspector import Inspector
 from harness.interpreter import Interpreter
-from harness.nemesis import FaultRecord, Nemesis
+from harness.nemesis import Nemesis
+from harness.probing import Prober
 from harness.recorder import Recorder
+from harness.run_result import NodeRecord, RunResult
 from harness.simulation.world import World
 
 SETUP_BOUND_S = 60.0
 PROBE_BOUND_S = 120.0  # after the last heal, for sends to work again on every broker that is left
 DRAIN_BOUND_S = 180.0  # after that, for the group to have consumed and committed everything
-VISIBLE_BOUND_S = 10.0  # for what was acknowledged to show in its queue
 POLL_S = 1.0
-PROBE_PROCESS = 99_999
 
 Progress = Callable[[str, float], None]  # phase, seconds of the run's clock
 
 
 class RunError(Exception):
     """The run could not be carried out: the harness's fault, or the cluster never came up."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeRecord:
-    """What is kept of a server: its log, and its files by path unless the run was valid."""
-
-    name: str
-    log: list[dict[str, Any]]
-    store: dict[str, bytes]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunResult:
-    campaign: Campaign
-    verdict: RunVerdict
-    facts: RunFacts
-    ops: list[Op]
-    observations: list[dict[str, Any]]
-    faults: list[FaultRecord]
-    digest: str  # of everything that happened, history included
-    nodes: list[NodeRecord]  # of servers
-    virtual_s: float
 
 
 def run_simulated(
@@ -73,16 +49,13 @@ def run_simulated(
     Raises RunError if the cluster does not come up.
     """
     world = World(campaign.seed, trace_level=trace_level)
-
-    def make_recorder(world: World) -> Recorder:
-        return Recorder(
-            lambda: world.now_ns,
-            history=history,
-            observations=observations,
-            digest=world.trace.record_bytes,
-        )
-
-    environment = SimulationEnvironment(campaign, world, make_recorder)
+    recorder = Recorder(
+        lambda: world.now_ns,
+        history=history,
+        observations=observations,
+        digest=world.trace.record_bytes,
+    )
+    environment = SimulationEnvironment(campaign, world, recorder)
     run = SimulatedRun(environment, progress or (lambda phase, at_s: None))
     world.run(run.main)
     return run.result()
@@ -97,6 +70,7 @@ class SimulatedRun:
         self._recorder = environment.recorder
         self._controls = simulated_controls(environment)
         self._inspector = Inspector(environment)
+        self._prober = Prober(environment)
         self._progress = progress
         self._nemesis = Nemesis(
             self._campaign.plan, self._controls, self._recorder, environment.now_ns
@@ -108,12 +82,12 @@ class SimulatedRun:
         await self._phase("set up", self._set_up())
         await self._phase("load", self._load())
         await self._phase("heal", self._heal())
-        await self._phase("probe", self._probe())
-        await self._phase("drain", self._drain())
+        await self._phase("probe", self._prober.probe_all(PROBE_BOUND_S))
+        await self._phase("drain", Drain(self._environment).run(DRAIN_BOUND_S))
         self._inspector.compare_replicas()
         self._inspector.report_recoveries()
 
-    async def _phase(self, name: str, work: Any) -> None:
+    async def _phase(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         ticker = asyncio.get_running_loop().create_task(self._tick(name))
         try:
             await work
@@ -147,21 +121,20 @@ class SimulatedRun:
             "queues": self._campaign.queues,
             "address": self._environment.target.broker_address(node),
         }
-        outcome = await self._until_ok(request, ADMIN, SETUP_BOUND_S)
+        outcome = await self._ask_until_ok(request, SETUP_BOUND_S)
         if outcome.type != "ok":
             raise RunError(f"{node} did not come up in {SETUP_BOUND_S:g} s: {outcome.error}")
 
     async def _wait_until_serving(self, broker_name: str) -> None:
         """A synchronous master answers SEND_OK only once its slave has connected."""
-        await self._probe_broker(broker_name, "warm-up", SETUP_BOUND_S)
-        last = self._recorder.ops[-1]
-        if last.type != "ok":
-            raise RunError(f"{broker_name} did not serve in {SETUP_BOUND_S:g} s: {last.error}")
+        outcome = await self._prober.send_until_served(broker_name, "warm-up", SETUP_BOUND_S)
+        if outcome.type != "ok":
+            raise RunError(f"{broker_name} did not serve in {SETUP_BOUND_S:g} s: {outcome.error}")
 
-    async def _until_ok(self, request: dict[str, Any], node: str, bound_s: float) -> Outcome:
+    async def _ask_until_ok(self, request: Request, bound_s: float) -> Outcome:
         deadline_ns = self._environment.now_ns() + int(bound_s * 1e9)
         while True:
-            outcome = await self._environment.request(node, request)
+            outcome = await self._environment.request(ADMIN, request)
             if outcome.type == "ok" or self._environment.now_ns() > deadline_ns:
                 return outcome
             await asyncio.sleep(POLL_S)
@@ -190,105 +163,6 @@ class SimulatedRun:
             await controls.disk.mend(node)
             await controls.process.resume(node)
             await controls.disk.power_on(node)
-
-    async def _probe(self) -> None:
-        """Send to each broker whose master is left until it answers SEND_OK, or the bound is over."""
-        for master in self._environment.shape.masters:
-            if self._environment.nodes[master.node].lost:
-                continue
-            name = master.broker_name
-            outcome = await self._probe_broker(name, "probe", PROBE_BOUND_S)
-            serves = outcome.type == "ok" or self._stored_without_slave(name, outcome)
-            type_: OpType = "ok" if serves else "fail"
-            self._recorder.record(
-                PROBE_PROCESS, type_, "probe", {"broker": name}, outcome.error, node=PROBE
-            )
-
-    async def _probe_broker(self, broker_name: str, prefix: str, bound_s: float) -> Outcome:
-        """The last outcome: SEND_OK, as good as it gets without slaves, or whatever came at the end of the bound."""
-        deadline_ns = self._environment.now_ns() + int(bound_s * 1e9)
-        for number in itertools.count():
-            value: dict[str, Any] = {
-                "key": f"{prefix}-{broker_name}-{number}",
-                "topic": self._campaign.topic,
-                "size": 64,
-                "broker": broker_name,
-                "queue": 0,
-            }
-            outcome = await self._recorded_send(value)
-            if outcome.type == "ok" or self._stored_without_slave(broker_name, outcome):
-                return outcome
-            if self._environment.now_ns() > deadline_ns:
-                return outcome
-            await asyncio.sleep(POLL_S)
-        raise AssertionError("count() never ends")
-
-    async def _recorded_send(self, value: dict[str, Any]) -> Outcome:
-        record = self._recorder.record
-        record(PROBE_PROCESS, "invoke", "send", value, node=PROBE)
-        await self._environment.ready(PROBE)
-        outcome = await self._environment.request(PROBE, {"f": "send", **value})
-        done = {**value, **outcome.value}
-        record(PROBE_PROCESS, outcome.type, "send", done, outcome.error, node=PROBE)
-        return outcome
-
-    def _stored_without_slave(self, broker_name: str, outcome: Outcome) -> bool:
-        """Whether the broker works as well as it can with its slaves lost for good."""
-        replicas = self._environment.shape.replicas(broker_name)
-        slaves = [r for r in replicas if not r.is_master]
-        lost = all(self._environment.nodes[slave.node].lost for slave in slaves)
-        return bool(slaves) and lost and outcome.value.get("status") == "SLAVE_NOT_AVAILABLE"
-
-    async def _drain(self) -> None:
-        """Wait until the group has consumed and committed every message."""
-        start_ns = self._environment.now_ns()
-        while True:
-            rows, complete = await self._queue_states()
-            lag = sum(max(high - committed, 0) for _, _, _, high, committed in rows)
-            waited_s = (self._environment.now_ns() - start_ns) / 1e9
-            settled = waited_s > VISIBLE_BOUND_S or self._shows_acknowledged(rows)
-            if (complete and settled and lag == 0) or waited_s > DRAIN_BOUND_S:
-                break
-            await asyncio.sleep(POLL_S)
-        campaign = self._campaign
-        value = {"group": campaign.group, "topic": campaign.topic, "queues": rows, "lag": lag}
-        drained = complete and lag == 0
-        error = None if drained else f"lag is {lag} after {DRAIN_BOUND_S:g} s"
-        self._recorder.record(PROBE_PROCESS, "ok" if drained else "info", "drain", value, error)
-
-    def _shows_acknowledged(self, rows: list[list[Any]]) -> bool:
-        """Whether every queue is as long as the acknowledgements say; if one never is, that is for the checkers."""
-        ends = {(broker, queue): high for broker, queue, _, high, _ in rows}
-        return all(
-            ends.get((op.value["broker"], op.value["queue"]), 0) > op.value["queue_offset"]
-            for op in self._recorder.ops
-            if op.f == "send" and op.type == "ok"
-        )
-
-    async def _queue_states(self) -> tuple[list[list[Any]], bool]:
-        """Rows [broker, queue, min, max, committed]; and whether every broker answered."""
-        rows: list[list[Any]] = []
-        complete = True
-        for name in self._environment.shape.broker_names:
-            outcome = await self._environment.request(ADMIN, self._queue_state_request(name))
-            complete = complete and outcome.type == "ok"
-            rows += [[name, *row] for row in outcome.value.get("queues", [])]
-        return rows, complete
-
-    def _queue_state_request(self, broker_name: str) -> dict[str, Any]:
-        environment = self._environment
-        living = [
-            replica.node
-            for replica in environment.shape.replicas(broker_name)
-            if not environment.nodes[replica.node].lost
-        ]
-        return {
-            "f": "queue_state",
-            "topic": self._campaign.topic,
-            "group": self._campaign.group,
-            "queues": environment.queues_max,
-            "address": environment.target.broker_address(living[0]),
-        }
 
     # --- result -----------------------------------------------------------------------------------
 

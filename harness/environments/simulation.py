@@ -21,7 +21,6 @@ from harness.simulation.host import Host
 from harness.simulation.process import SimProcess
 from harness.simulation.world import World
 from harness.targets.own_cluster import Main, OwnCluster
-from system_under_test.env import Env
 
 ADMIN = "admin"  # the harness's own client: no fault touches it
 PROBE = "probe"  # the producer that asks after the faults whether sends work again
@@ -57,20 +56,16 @@ class SimulatedNode:
 class SimulationEnvironment:
     """Builds the world of a campaign and runs its nodes."""
 
-    def __init__(
-        self, campaign: Campaign, world: World, make_recorder: Callable[[World], Recorder]
-    ) -> None:
+    def __init__(self, campaign: Campaign, world: World, recorder: Recorder) -> None:
         self.campaign = campaign
         self.world = world
-        self.recorder = make_recorder(world)
+        self.recorder = recorder
         self.shape = campaign.shape()
         self.queues_max = campaign.queues  # grows with the fault topic-change
         self._consumer_processes = FIRST_CONSUMER_PROCESS
         low_ms, high_ms = campaign.latency_ms
         world.network.latency_ns = (int(low_ms * 1e6), int(high_ms * 1e6))
-        addresses = _addresses(
-            (*self.shape.servers, *self.shape.clients, ADMIN, PROBE),
-        )
+        addresses = _addresses((*self.shape.servers, *self.shape.clients, ADMIN, PROBE))
         disk = DiskOptions(total_bytes=DISK_BYTES, fsync_ns=campaign.fsync_us * 1000)
         self.nodes = {
             name: SimulatedNode(name, world.add_host(name, address, disk=disk))
@@ -108,11 +103,7 @@ class SimulationEnvironment:
             consumer = self.target.consumer_config(node.name, node.name_servers)
             return lambda env: serve_consumer(env, consumer, port, node.listener)
         producer = self.target.producer_config(node.name, node.name_servers)
-
-        async def main(env: Env) -> None:
-            await serve_producer(env, producer, port)
-
-        return main
+        return lambda env: serve_producer(env, producer, port)
 
     def _emitter(self, node: SimulatedNode) -> Callable[..., None]:
         process = self._consumer_processes

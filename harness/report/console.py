@@ -9,7 +9,7 @@ from faults.fault import PlannedFault
 from harness.campaign import Campaign
 from harness.nemesis import FaultRecord
 from harness.report.verdict_lines import verdict_lines
-from harness.runner import RunResult
+from harness.run_result import RunResult
 
 LINES_MAX = 25
 WIDTH = 118

@@ -11,7 +11,8 @@ import pytest
 from harness.campaign_draw import draw_campaign
 from harness.campaign_file import load_options
 from harness.run_folder import RunFolder
-from harness.runner import RunResult, run_simulated
+from harness.run_result import RunResult
+from harness.runner import run_simulated
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from harness.campaign_draw import draw_campaign
 from harness.nemesis import FaultRecord
 from harness.report.console import LINES_MAX, WIDTH, campaign_lines, print_result
 from harness.report.verdict_lines import verdict_lines
-from harness.runner import RunResult
+from harness.run_result import RunResult
 from tests.support.history_language import facts, history
 
 CAMPAIGN = draw_campaign(1, {"faults": ("kill", "pause")})

@@ -1,0 +1,36 @@
+"""What a run leaves behind: its verdict and everything the verdict rests on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from checkers.compose import RunVerdict
+from checkers.facts import RunFacts
+from checkers.history import Op
+from harness.campaign import Campaign
+from harness.nemesis import FaultRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRecord:
+    """What is kept of a server: its log, and its files by path unless the run was valid."""
+
+    name: str
+    log: list[dict[str, Any]]
+    store: dict[str, bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """Everything that is known at the end of a run."""
+
+    campaign: Campaign
+    verdict: RunVerdict
+    facts: RunFacts
+    ops: list[Op]
+    observations: list[dict[str, Any]]
+    faults: list[FaultRecord]
+    digest: str  # of everything that happened, history included
+    nodes: list[NodeRecord]  # of servers
+    virtual_s: float
