@@ -1,8 +1,8 @@
 """Many checkers, one verdict: history, observations and facts of a run in, RunVerdict out.
 
 Each checker answers for itself: one that crashes is unknown and hides nobody else's finding. A run below
-its floors (too few acknowledgements, no fault that bit, no drain, a fault that was not healed) proves
-nothing: it may be invalid, it is never valid.
+its floors (too few acknowledgements, no fault that bit, no drain, a fault that failed or was not healed)
+proves nothing: it may be invalid, it is never valid.
 """
 
 from __future__ import annotations
@@ -138,7 +138,9 @@ def _below_floors(columns: Columns, context: Context) -> Iterator[str]:
         torn = " (the history is torn)" if facts.torn else ""
         yield f"not drained{torn}: {missing}"
     for fault in facts.faults:
-        if _bit(fault) and fault.healed_ns is None and not fault.permanent:
+        if fault.error is not None:
+            yield f"fault {fault.fault_id} ({fault.kind}) failed: {fault.error}"
+        elif _bit(fault) and fault.healed_ns is None and not fault.permanent:
             yield f"fault {fault.fault_id} ({fault.kind}) was never healed"
 
 

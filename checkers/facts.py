@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Self
-
-from checkers.history import NEMESIS, Op
 
 Flush = Literal["sync", "async"]
 Replication = Literal["none", "async", "sync"]
@@ -24,6 +22,7 @@ class FaultFacts:
     bitten_ns: int | None = None  # when it was proven to have had an effect
     healed_ns: int | None = None
     permanent: bool = False  # is never healed, on purpose: a disk destroyed for good
+    error: str | None = None  # why it could not be fired or healed as planned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +56,7 @@ class RunFacts:
     living: tuple[str, ...] | None = None  # broker names that must serve after heal; None: all
     producers: tuple[str, ...] = ()  # client nodes under load
     consumers: tuple[str, ...] = ()
-    gap_max_s: float | None = (
-        None  # the longest time a client may do without; None: no such promise
-    )
+    gap_max_s: float | None = None  # how long a client may do without; None: no such promise
     faults: tuple[FaultFacts, ...] = ()
     exits: tuple[NodeExit, ...] = ()
     floors: Floors = field(default_factory=Floors)
@@ -93,27 +90,3 @@ class RunFacts:
 
 def _fault_from_json(fields: Mapping[str, Any]) -> FaultFacts:
     return FaultFacts(**{**fields, "targets": tuple(fields["targets"])})
-
-
-def faults_of(ops: Iterable[Op]) -> tuple[FaultFacts, ...]:
-    """Collect the faults that the nemesis wrote into a history, in order of first mention."""
-    found: dict[str, dict[str, Any]] = {}
-    for op in ops:
-        if op.process == NEMESIS and "fault_id" in op.value:
-            fault = found.setdefault(
-                op.value["fault_id"],
-                {"kind": op.value["kind"], "targets": tuple(op.value["targets"])},
-            )
-            fault.setdefault(f"{op.value['phase']}_ns", op.time_ns)
-    return tuple(
-        FaultFacts(
-            fault_id=fault_id,
-            kind=fault["kind"],
-            targets=fault["targets"],
-            fired_ns=fault.get("fired_ns"),
-            bitten_ns=fault.get("bitten_ns"),
-            healed_ns=fault.get("healed_ns"),
-            permanent=fault.get("permanent", False),
-        )
-        for fault_id, fault in found.items()
-    )

@@ -56,4 +56,5 @@ def _fault_facts(record: FaultRecord) -> FaultFacts:
         bitten_ns=record.fired_ns if record.bitten else None,
         healed_ns=record.healed_ns,
         permanent=kind == "disk-lost",
+        error=record.error,
     )

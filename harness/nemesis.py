@@ -106,4 +106,6 @@ def records_of(plan: Iterable[PlannedFault], ops: Iterable[Op]) -> list[FaultRec
         elif op.value.get("phase") == "healed":
             record.healed_ns = op.time_ns
             record.bitten = bool(op.value["evidence"]["bitten"])
+        elif op.value.get("phase") == "failed":
+            record.error = str(op.value["evidence"]["error"])
     return list(records.values())

@@ -10,8 +10,7 @@ import pytest
 
 from checkers.columns import Columns
 from checkers.compose import CLIENT_CHECKERS, RunVerdict, check_run
-from checkers.facts import Floors, RunFacts, faults_of
-from checkers.history import Op
+from checkers.facts import Floors, RunFacts
 from checkers.kernel import Checker, Context
 from checkers.verdict import Validity
 from tests.support.history_language import facts, fault, history
@@ -56,6 +55,11 @@ BLUNT = fault("kill", "n0", at_s=1, healed_s=2, bitten=False)
             "fault partition-1 (partition) was never healed",
         ),
         ({"faults": (replace(LOST_DISK, permanent=True),)}, True, None),
+        (
+            {"faults": (CUT, replace(BLUNT, error="KeyError: 'n7'"))},
+            "unknown",
+            f"fault {BLUNT.fault_id} ({BLUNT.kind}) failed: KeyError: 'n7'",
+        ),
     ],
 )
 def test_a_run_below_a_floor_is_never_valid(
@@ -139,19 +143,3 @@ def test_facts_survive_json() -> None:
     known = facts(faults=(CUT, BLUNT), living=("b",), floors=Floors(acked_min=7))
 
     assert RunFacts.from_json(orjson.loads(orjson.dumps(known.to_json()))) == known
-
-
-def test_faults_are_collected_from_what_the_nemesis_wrote() -> None:
-    value = {"fault_id": "f1", "kind": "kill", "targets": ["n0"]}
-    ops = [
-        Op(index=at, time_ns=at + 5, process=-1, type="info", f=f, value={**value, "phase": phase})
-        for at, (f, phase) in enumerate(
-            [("start_kill", "fired"), ("start_kill", "bitten"), ("stop_kill", "healed")]
-        )
-    ]
-
-    [found] = faults_of(ops)
-
-    assert (found.kind, found.targets) == ("kill", ("n0",))
-    assert (found.fired_ns, found.bitten_ns, found.healed_ns) == (5, 6, 7)
-    assert faults_of(ops[:1])[0].bitten_ns is None

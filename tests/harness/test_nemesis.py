@@ -101,6 +101,8 @@ def test_an_error_in_one_fault_is_written_down_and_the_others_go_on(where: str) 
     assert (sound.error, sound.bitten) == (None, True)
     failed = [op for op in recorder.ops if op.value["phase"] == "failed"]
     assert [op.value["evidence"] for op in failed] == [{"error": broken.error}]
+    read_back = records_of([broken.planned], recorder.ops)
+    assert [record.error for record in read_back] == [broken.error]
 
 
 def test_records_can_be_read_back_from_a_history() -> None:
