@@ -138,8 +138,12 @@ class ClusterControl(Protocol):
         """How many topics this name server knows (0 when it does not answer)."""
         ...
 
-    async def set_name_servers(self, node: str, name_servers: Sequence[str]) -> None:
-        """Restart the node with this list of name servers."""
+    async def answers(self, node: str) -> bool:
+        """Ask a broker or name server something harmless; False if it does not answer within 3 s."""
+        ...
+
+    async def set_name_servers(self, node: str, name_servers: Sequence[str]) -> bool:
+        """Restart the node with this list of name servers; returns whether it was running."""
         ...
 
     async def set_queue_count(self, topic: str, count: int) -> int:

@@ -43,9 +43,10 @@ class DiskFull(DiskFault):
     name = "disk-full"
     summary = "a broker's disk has no space left (ENOSPC, short writes), then space comes back"
     counter = "enospc"
+    duration_s = (5.5, 10.0)  # offsets are written every 5 s: something will want space
 
     def draw(self, random: Random, situation: Situation) -> Strike | None:
-        free_bytes = int(between(random, 0, 30_000))
+        free_bytes = 0 if random.random() < 0.7 else int(between(random, 0, 30_000))
         return Strike(targets=a_broker(random, situation), params={"free_bytes": free_bytes})
 
     async def damage(self, disk: DiskControl, planned: PlannedFault) -> None:

@@ -53,9 +53,13 @@ class SplitNameServers(Fault):
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         broker, client = planned.targets
-        await controls.cluster.set_name_servers(broker, [planned.params["broker_sees"]])
-        await controls.cluster.set_name_servers(client, [planned.params["client_sees"]])
-        return {"bitten": True}
+        split_broker = await controls.cluster.set_name_servers(
+            broker, [planned.params["broker_sees"]]
+        )
+        split_client = await controls.cluster.set_name_servers(
+            client, [planned.params["client_sees"]]
+        )
+        return {"bitten": split_broker and split_client}
 
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
         for node in planned.targets:

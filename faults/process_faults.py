@@ -43,9 +43,12 @@ class Pause(ProcessFault):
 
     name = "pause"
     summary = "SIGSTOP a broker: connections stay open, nothing is answered; then SIGCONT"
+    needs: ClassVar[tuple[str, ...]] = ("process", "cluster")
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
-        return {"bitten": await controls.process.pause(planned.targets[0])}
+        paused = await controls.process.pause(planned.targets[0])
+        silent = not await controls.cluster.answers(planned.targets[0])
+        return {"bitten": paused and silent, "silent": silent}
 
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
         await controls.process.resume(planned.targets[0])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from typing import Any
 
-from harness.clients.port import ClientPort, Outcome, Request
+from harness.clients.port import ClientPort, Outcome, Reply, Request
 from system_under_test.env import Env
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
@@ -19,21 +20,27 @@ class AdminError(Exception):
     """A broker did not do what it was asked, or did not answer."""
 
 
+Action = Callable[[RemotingClient, Request], Coroutine[Any, Any, dict[str, Any]]]
+
+
 async def serve_admin(env: Env, port: ClientPort) -> None:
+    """Carry out requests until the process ends, each as it comes: one that waits for an answer delays no other."""
     remoting = RemotingClient(env)
-    actions = {
-        "create_topic": create_topic,
-        "queue_state": queue_state,
-        "topics_known": topics_known,
-    }
+    running: dict[asyncio.Task[None], None] = {}
     while True:
         request, reply = await port.next()
-        try:
-            value = await actions[request["f"]](remoting, request)
-        except (RemotingError, AdminError) as error:
-            reply(Outcome("info", {}, str(error)))
-        else:
-            reply(Outcome("ok", value))
+        task = asyncio.get_running_loop().create_task(carry_out(remoting, request, reply))
+        running[task] = None
+        task.add_done_callback(running.pop)
+
+
+async def carry_out(remoting: RemotingClient, request: Request, reply: Reply) -> None:
+    try:
+        value = await ACTIONS[request["f"]](remoting, request)
+    except (RemotingError, AdminError) as error:
+        reply(Outcome("info", {}, str(error)))
+    else:
+        reply(Outcome("ok", value))
 
 
 async def ask(
@@ -95,3 +102,18 @@ async def topics_known(remoting: RemotingClient, request: Request) -> dict[str, 
     code = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
     answer = await ask(remoting, request["address"], code, {})
     return {"topics": len(loads(answer.body)["topicList"])}
+
+
+async def ping(remoting: RemotingClient, request: Request) -> dict[str, Any]:
+    """Whether a broker or name server answers at all, with whatever code it likes; `info` if not."""
+    command = RemotingCommand.request(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+    await remoting.invoke(request["address"], command, TIMEOUT_S, close_on_timeout=True)
+    return {}
+
+
+ACTIONS: dict[str, Action] = {
+    "create_topic": create_topic,
+    "queue_state": queue_state,
+    "topics_known": topics_known,
+    "ping": ping,
+}

@@ -182,11 +182,22 @@ class SimulatedCluster:
         outcome = await self._environment.request(ADMIN, request)
         return int(outcome.value.get("topics", 0))
 
-    async def set_name_servers(self, node: str, name_servers: Sequence[str]) -> None:
+    async def answers(self, node: str) -> bool:
+        target = self._environment.target
+        is_name_server = node in self._environment.shape.name_servers
+        address = (
+            target.name_server_address(node) if is_name_server else target.broker_address(node)
+        )
+        outcome = await self._environment.request(ADMIN, {"f": "ping", "address": address})
+        return outcome.type == "ok"
+
+    async def set_name_servers(self, node: str, name_servers: Sequence[str]) -> bool:
         environment = self._environment
         environment.nodes[node].name_servers = tuple(name_servers) or environment.shape.name_servers
-        if await self._processes.stop(node):
+        stopped = await self._processes.stop(node)
+        if stopped:
             environment.start(node)
+        return stopped
 
     async def set_queue_count(self, topic: str, count: int) -> int:
         accepted = 0
