@@ -82,10 +82,8 @@ def _copies(columns: Columns, repeats: Touches) -> Iterator[tuple[str, bool]]:
     sends = columns.sends
     row = np.flatnonzero(sends.message == repeats.message[0])
     if not len(row):
-        yield (
-            f"{len(places)} copies of a message that nobody sent",
-            True,
-        )  # a phantom, reported there
+        # It is a phantom, and reported there.
+        yield (f"{len(places)} copies of a message that nobody sent", True)
         return
     attempts, outcome = int(sends.tries[row[0]]), Outcome(int(sends.outcome[row[0]]))
     yield _judge_copies(len(places), attempts, outcome)

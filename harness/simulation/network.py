@@ -27,10 +27,8 @@ class Network:
         self._kernels: dict[str, Kernel] = {}  # by host name
         self._by_address: dict[str, Kernel] = {}
         self._links: dict[tuple[str, str], Link] = {}
-        self.latency_ns = (
-            LATENCY_MIN_NS,
-            LATENCY_MAX_NS,
-        )  # bounds for links that are made from now on
+        # Bounds for links that are made from now on.
+        self.latency_ns = (LATENCY_MIN_NS, LATENCY_MAX_NS)
 
     def add(self, kernel: Kernel) -> None:
         """Plug in a host. ValueError if its name or its address is taken."""

@@ -20,9 +20,8 @@ from harness.simulation.trace import Trace
 if TYPE_CHECKING:
     from harness.simulation.tcp import TcpSocket
 
-WINDOW = (
-    256 * 1024
-)  # bytes accepted by the sender's kernel and not yet read by the receiver's process
+# Bytes accepted by the sender's kernel and not yet read by the receiver's process.
+WINDOW = 256 * 1024
 RTO_MIN_NS = 200_000_000
 RTO_MAX_NS = 120_000_000_000
 RETRIES_MAX = 15  # Linux: tcp_retries2; the connection fails after about 15 minutes

@@ -16,9 +16,8 @@ from harness.simulation.tcp import TcpSocket
 if TYPE_CHECKING:
     from harness.simulation.loop import SimLoop
 
-HIGH_WATER = (
-    64 * 1024
-)  # bytes in user space at which the protocol is asked to pause (asyncio's default)
+# Bytes in user space at which the protocol is asked to pause: asyncio's default.
+HIGH_WATER = 64 * 1024
 # What a broken connection raises is told to the protocol only; anything else is also reported to the loop.
 EXPECTED_ERRORS = (ConnectionError, TimeoutError)
 

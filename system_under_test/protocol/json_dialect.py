@@ -15,9 +15,8 @@ import orjson
 __all__ = ["BodyError", "dumps", "loads"]
 
 DEPTH_MAX: Final = 100
-EXPANSION_MAX: Final = (
-    1 << 26
-)  # text size times references: shared values must not explode when read
+# Text size times references: shared values must not explode when read.
+EXPANSION_MAX: Final = 1 << 26
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')

@@ -25,9 +25,7 @@ class StoreConfig:
     consume_queue_file_size: int = 6_000_000  # mappedFileSizeConsumeQueue, a multiple of 20
     sync_flush: bool = False  # flushDiskType=SYNC_FLUSH
     message_size_max: int = 4 << 20  # maxMessageSize: bytes of a body
-    memory_bytes: int = (
-        3 << 30
-    )  # accessMessageInMemoryMaxRatio of the RAM: older messages are "in disk"
+    memory_bytes: int = 3 << 30  # accessMessageInMemoryMaxRatio of the RAM: the rest is "in disk"
 
     def __post_init__(self) -> None:
         if self.consume_queue_file_size <= 0 or self.consume_queue_file_size % ENTRY_SIZE:

@@ -29,6 +29,7 @@ from system_under_test.store.reading import NO_QUEUE, GetResult, GetStatus, Queu
 from system_under_test.store.record_scan import (
     BLANK_HEADER,
     BLANK_HEADER_SIZE,
+    RECORD_HEADER_SIZE,
     RecordScanner,
     ScannedRecord,
     stored_at_ms,
@@ -54,8 +55,6 @@ __all__ = [
     "StoreError",
     "StoreLocked",
 ]
-
-_RECORD_HEADER_SIZE = 88
 
 
 class MessageStore:
@@ -186,10 +185,6 @@ class MessageStore:
         return self._dispatcher.dispatched_offset
 
     @property
-    def dirty_bytes(self) -> int:
-        return self.end_offset - self.flushed_offset
-
-    @property
     def failure(self) -> OSError | None:
         """The failed write or fsync that stopped the store for good."""
         return self._failure
@@ -202,13 +197,6 @@ class MessageStore:
             if self._storage.disk_usage(self._config.root).free_bytes >= needed:
                 self._no_space = None
         return self._failure is None and self._no_space is None
-
-    @property
-    def unwritable_reason(self) -> str:
-        """Why `writable` is False; empty while it is True."""
-        if self._failure is not None:
-            return f"a write or flush failed: {self._failure}"
-        return "" if self._no_space is None else str(self._no_space)
 
     def _failed(self, error: OSError) -> None:
         if self._failure is None:
@@ -351,10 +339,6 @@ class MessageStore:
         queue = self._queues.get(topic, queue_id)
         return (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
 
-    def queue_keys(self) -> list[tuple[str, int]]:
-        """(topic, queue id) of every queue, sorted."""
-        return sorted((queue.topic, queue.queue_id) for queue in self._queues)
-
     def look_up(self, physical_offset: int) -> bytes | None:
         """The record that starts at `physical_offset`; None if none does."""
         self.write_out()
@@ -462,5 +446,5 @@ class MessageStore:
         if offset <= self.min_offset:
             return 0
         base = offset - 1 - (offset - 1) % self._commit_log.file_size
-        header = self._commit_log.read(base, _RECORD_HEADER_SIZE)
-        return stored_at_ms(header) if len(header) == _RECORD_HEADER_SIZE else 0
+        header = self._commit_log.read(base, RECORD_HEADER_SIZE)
+        return stored_at_ms(header) if len(header) == RECORD_HEADER_SIZE else 0

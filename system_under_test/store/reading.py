@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from system_under_test.store.commit_log import CommitLog
 from system_under_test.store.consume_queue import ENTRY_SIZE, ConsumeQueue, Entry
-from system_under_test.store.record_scan import stored_at_ms
+from system_under_test.store.record_scan import RECORD_HEADER_SIZE, stored_at_ms
 
 __all__ = ["GetResult", "GetStatus", "QueueReader"]
 
@@ -16,7 +16,6 @@ _MEMORY_BYTES_MAX, _MEMORY_COUNT_MAX = 256 << 10, 32
 _DISK_BYTES_MAX, _DISK_COUNT_MAX = 64 << 10, 8
 _SCAN_BYTES_MIN = 16_000  # RocketMQ, DefaultMessageStore.getMessage: maxFilterMessageCount
 _GAP_SIZE_MAX = 4096  # records this close are read together
-_HEADER_SIZE = 88
 
 
 class GetStatus(Enum):
@@ -41,7 +40,6 @@ class GetResult(NamedTuple):
     min_offset: int
     max_offset: int
     records: list[bytes] = []  # noqa: RUF012  never changed
-    suggest_slave: bool = False  # the reader is so far behind that a slave should serve it
 
 
 NO_QUEUE = GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
@@ -77,16 +75,12 @@ class QueueReader:
         status = GetStatus.FOUND
         if not records:
             status = GetStatus.MESSAGE_WAS_REMOVING if chosen else GetStatus.NO_MATCHED_MESSAGE
-        is_behind = self._is_in_disk(entries[examined - 1])
-        return GetResult(status, offset + examined, low, high, records, is_behind)
+        return GetResult(status, offset + examined, low, high, records)
 
     @staticmethod
     def _next_file(queue: ConsumeQueue, offset: int) -> int:
         per_file = queue.files.file_size // ENTRY_SIZE
         return offset - offset % per_file + per_file
-
-    def _is_in_disk(self, entry: Entry) -> bool:
-        return self._log.end_offset - entry.physical_offset > self._memory_bytes
 
     def _choose(
         self, entries: list[Entry], max_messages: int, tags: frozenset[int] | None
@@ -156,8 +150,10 @@ class QueueReader:
         entries = queue.read(offset, 1)
         if not entries:
             return -1
-        header = self._log.read(entries[0].physical_offset, min(entries[0].size, _HEADER_SIZE))
-        return stored_at_ms(header) if len(header) == _HEADER_SIZE else -1
+        header = self._log.read(
+            entries[0].physical_offset, min(entries[0].size, RECORD_HEADER_SIZE)
+        )
+        return stored_at_ms(header) if len(header) == RECORD_HEADER_SIZE else -1
 
 
 def _tag_hash(tags_code: int) -> int:

@@ -17,6 +17,7 @@ from system_under_test.protocol.message import MAGIC_BLANK, MAGIC_MESSAGE, tags_
 __all__ = [
     "BLANK_HEADER",
     "BLANK_HEADER_SIZE",
+    "RECORD_HEADER_SIZE",
     "RecordScanner",
     "ScanEnd",
     "ScannedRecord",
@@ -27,7 +28,8 @@ __all__ = [
 BLANK_HEADER = struct.Struct(">Ii")  # remaining size, magic
 BLANK_HEADER_SIZE = 8  # RocketMQ, CommitLog.END_FILE_MIN_BLANK_LENGTH
 
-RECORD_SIZE_MIN = 91  # IPv4 hosts, no body, topic or properties
+RECORD_HEADER_SIZE = 88  # up to the body, with IPv4 hosts
+RECORD_SIZE_MIN = 91  # the same, and no body, topic or properties
 # TOTALSIZE MAGICCODE BODYCRC QUEUEID FLAG QUEUEOFFSET PHYSICALOFFSET SYSFLAG BORNTIMESTAMP
 _FIXED = struct.Struct(">IiIiiqqiq")
 _TIMESTAMP = struct.Struct(">q")
@@ -35,10 +37,7 @@ _LENGTH = struct.Struct(">i")
 _IPV6_BORN = 0x10
 _IPV6_STORE = 0x20
 _TRANSACTION_MASK = 0x0C
-_HAS_ENTRY = (
-    0x00,
-    0x08,
-)  # not a transaction, or a committed one; prepared and rollback have no queue entry
+_HAS_ENTRY = (0x00, 0x08)  # no transaction, or a committed one; not prepared, not rolled back
 _TAGS = b"\x02TAGS\x01"
 
 # A delayed message's entry holds its delivery time in place of the tags code (RocketMQ, ScheduleMessageService).
@@ -178,7 +177,7 @@ def has_queue_entry(sys_flag: int) -> bool:
 
 
 def stored_at_ms(record: bytes) -> int:
-    """The store timestamp in the first bytes of a record (at least 88 of them)."""
+    """The store timestamp in the first bytes of a record (at least RECORD_HEADER_SIZE of them)."""
     sys_flag: int = _LENGTH.unpack_from(record, 36)[0]
     time_ms: int = _TIMESTAMP.unpack_from(record, 68 if sys_flag & _IPV6_BORN else 56)[0]
     return time_ms

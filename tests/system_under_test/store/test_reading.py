@@ -95,7 +95,6 @@ def test_transfer_caps(body_size: int, memory_bytes: int, expected: int) -> None
     answer = store.get("TopicTest", 0, 0, 100)
     assert len(answer.records) == expected
     assert answer.next_offset == expected
-    assert answer.suggest_slave == (memory_bytes == 0)
 
 
 @pytest.mark.parametrize(
@@ -113,8 +112,3 @@ def test_search_by_time_in_nothing(seven: StoreOnDisk) -> None:
 def test_earliest_store_time(seven: StoreOnDisk) -> None:
     assert seven.store.earliest_store_time_ms("TopicTest", 0) == START_MS
     assert seven.store.earliest_store_time_ms("Missing", 0) == -1
-
-
-def test_queue_keys_are_sorted(seven: StoreOnDisk) -> None:
-    seven.put(make_message(topic="Another"))
-    assert seven.store.queue_keys() == [("Another", 0), ("TopicTest", 0), ("TopicTest", 1)]
