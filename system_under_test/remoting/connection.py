@@ -3,9 +3,9 @@
 Bytes go through the frame decoder; requests go to the handler, at once and in order; responses go to whoever waits
 for them. Both ends may ask. Nothing here starts a task.
 
-Everything a peer can do is bounded: input holds at most one frame (all connections of a server together: see
-`unfinished_frames`), output at most OUTPUT_SIZE_MAX, silence lasts at most IDLE_TIMEOUT_S. Bytes that break the
-protocol end the connection with one log line.
+Everything a peer can do is bounded: input holds at most one frame, output at most OUTPUT_SIZE_MAX (all connections of
+a server together: see `held_memory`), silence lasts at most IDLE_TIMEOUT_S. Bytes that break the protocol end the
+connection with one log line.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from system_under_test.protocol.command import (
 from system_under_test.protocol.frames import FrameDecoder, RemoteProtocolError
 from system_under_test.remoting.address import format_address
 from system_under_test.remoting.errors import RemotingClosed, RemotingError, RemotingTimeout
+from system_under_test.remoting.held_memory import HeldMemory
 from system_under_test.remoting.pending_requests import PendingRequest, PendingRequests
-from system_under_test.remoting.unfinished_frames import UnfinishedFrames
 
 IDLE_TIMEOUT_S = 120.0  # RocketMQ: serverChannelMaxIdleTimeSeconds, clientChannelMaxIdleTimeSeconds
 OUTPUT_SIZE_MAX = 64 * 1024 * 1024  # bytes a peer may leave unread
+OUTPUT_COUNTED_SIZE = 1024 * 1024  # from here on, what a peer leaves unread counts as held memory
 WRITE_BATCH_SIZE = 1024 * 1024  # bytes collected before they are written without waiting for more
 CLOSE_TIMEOUT_S = 5.0  # a closing connection gets this long to deliver what it holds
 REMARK_LENGTH_MAX = 1024  # characters of an error text that go back to the peer
@@ -50,6 +51,7 @@ class Connection(asyncio.Protocol):
         "_handler",
         "_log",
         "_loop",
+        "_memory",
         "_on_close",
         "_opaque",
         "_output",
@@ -58,7 +60,7 @@ class Connection(asyncio.Protocol):
         "_reading",
         "_timer",
         "_transport",
-        "_unfinished",
+        "_unread",
         "closed",
         "key",
         "remote_host",
@@ -73,7 +75,7 @@ class Connection(asyncio.Protocol):
         log: Log,
         handler: Handler | None,
         on_close: OnClose | None = None,
-        unfinished: UnfinishedFrames | None = None,
+        memory: HeldMemory | None = None,
     ) -> None:
         self.key = key
         self.closed = False
@@ -83,7 +85,8 @@ class Connection(asyncio.Protocol):
         self._log = log
         self._handler = handler
         self._on_close = on_close
-        self._unfinished = UnfinishedFrames() if unfinished is None else unfinished
+        self._memory = HeldMemory() if memory is None else memory
+        self._unread = False  # the transport holds more than OUTPUT_COUNTED_SIZE
         self._decoder = FrameDecoder()
         self._pending = PendingRequests(loop, self._timed_out)
         self._opaque = 0
@@ -173,7 +176,7 @@ class Connection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         if peer is not None:  # None: the peer was gone before we looked
             self.remote_host, self.remote_port = peer[0], peer[1]
-        self._transport.set_write_buffer_limits(high=OUTPUT_SIZE_MAX)
+        self._transport.set_write_buffer_limits(high=OUTPUT_COUNTED_SIZE)
         self._active_at_s = self._loop.time()
         self._check_idle_at(self._active_at_s + IDLE_TIMEOUT_S)
 
@@ -187,7 +190,7 @@ class Connection(asyncio.Protocol):
                 if self.closed:
                     break
             else:
-                self._unfinished.hold(self, self._decoder.held_size, is_new=bool(frames))
+                self._count_memory(is_new=bool(frames) and not self._unread)
         except RemoteProtocolError as error:
             self._log.warning("peer broke the protocol", peer=self.address, error=str(error))
             self.abort()
@@ -195,13 +198,13 @@ class Connection(asyncio.Protocol):
             self._reading = False
             self._flush()
 
-    def refuse_unfinished(self, held_size: int) -> None:
-        self._log.warning("unfinished frame was refused", peer=self.address, held_bytes=held_size)
-        self.abort()
-
     def pause_writing(self) -> None:
-        self._log.warning("peer does not read", peer=self.address, unread_bytes=OUTPUT_SIZE_MAX)
-        self.abort()
+        self._unread = True
+        self._count_memory()
+
+    def resume_writing(self) -> None:
+        self._unread = False
+        self._count_memory()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end("was lost" if exc is None else f"was lost: {exc}")
@@ -246,12 +249,34 @@ class Connection(asyncio.Protocol):
         self._active_at_s = self._loop.time()
         assert self._transport is not None
         self._transport.write(data)
+        if self._unread:
+            self._count_memory()
+
+    def _count_memory(self, *, is_new: bool = False) -> None:
+        """Tell how much is held for this peer; end it if it leaves too much unread."""
+        if self.closed:
+            return
+        held_size = self._decoder.held_size
+        if self._unread:
+            assert self._transport is not None
+            unread_size = self._transport.get_write_buffer_size()
+            if unread_size > OUTPUT_SIZE_MAX:
+                self._log.warning("peer does not read", peer=self.address, unread_bytes=unread_size)
+                self.abort()
+                return
+            held_size += unread_size
+        self._memory.hold(self, held_size, is_new=is_new)
+
+    def refuse_memory(self, held_size: int) -> None:
+        """See `held_memory.Holder`."""
+        self._log.warning("peer holds too much memory", peer=self.address, held_bytes=held_size)
+        self.abort()
 
     def _end(self, how: str) -> None:
         if self.closed:
             return
         self.closed = True
-        self._unfinished.release(self)
+        self._memory.release(self)
         self._decoder = FrameDecoder()  # this object lives until the garbage collector meets it
         self._output.clear()
         if self._timer is not None:

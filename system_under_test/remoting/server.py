@@ -6,7 +6,7 @@ import asyncio
 
 from system_under_test.env import Env
 from system_under_test.remoting.connection import Connection, Handler, OnClose
-from system_under_test.remoting.unfinished_frames import UnfinishedFrames
+from system_under_test.remoting.held_memory import HeldMemory
 
 BACKLOG = 1024  # RocketMQ: serverSocketBacklog
 STOP_TIMEOUT_S = 1.0  # connections that are not gone by then are aborted
@@ -34,7 +34,7 @@ class RemotingServer:
         self._on_close = on_close
         self._connections: dict[int, Connection] = {}
         self._next_key = 0
-        self._unfinished = UnfinishedFrames()
+        self._memory = HeldMemory()
         self._server: asyncio.Server | None = None
         self._all_gone: asyncio.Future[None] | None = None
 
@@ -94,7 +94,7 @@ class RemotingServer:
             log=self._env.log,
             handler=self._handler,
             on_close=self._lost,
-            unfinished=self._unfinished,
+            memory=self._memory,
         )
         self._connections[connection.key] = connection
         return connection

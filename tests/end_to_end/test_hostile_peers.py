@@ -11,10 +11,17 @@ from random import Random
 import pytest
 
 from system_under_test.client.producer import Producer, ProducerConfig
-from system_under_test.protocol.codes import SendStatus
+from system_under_test.protocol.codes import RequestCode, SendStatus
 from system_under_test.protocol.message import Message
 from system_under_test.real_env import make_env
-from tests.support.hostile_peers import ATTACKS, FRAME_ANNOUNCED_MAX, HA_ATTACKS, Attack, length
+from tests.support.hostile_peers import (
+    ATTACKS,
+    FRAME_ANNOUNCED_MAX,
+    HA_ATTACKS,
+    Attack,
+    length,
+    request,
+)
 from tests.support.local_processes import LocalNode, LocalPair
 
 pytestmark = pytest.mark.real
@@ -25,7 +32,7 @@ UNFINISHED_EACH = 2 * MIB
 ATTACKERS = 200
 GROWTH_MAX = (
     224 * MIB
-)  # the limit of 128 MiB for unfinished frames, and what buffers cost beyond their content
+)  # the limit of 128 MiB for all peers, and what buffers cost beyond their content
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +116,25 @@ def test_announced_frames_that_never_come_do_not_fill_the_memory(pair: LocalPair
             refused += 1
     assert serves(pair)  # its answer comes after everything sent before has been read
     growth = resident_bytes(pair.master) - before
+    for peer in peers:
+        peer.close()
+    assert growth < GROWTH_MAX, f"{growth / MIB:.0f} MiB more, {refused} refused"
+
+
+def test_answers_that_nobody_reads_do_not_fill_the_memory(pair: LocalPair) -> None:
+    """Each peer asks for 27 MiB of answers, less than one connection may leave unread, and reads none."""
+    before = resident_bytes(pair.name_server)
+    port = port_of(pair.name_server_address)
+    questions = request(RequestCode.GET_BROKER_CLUSTER_INFO) * 100_000
+    peers = [connect(port) for _ in range(20)]
+    refused = 0
+    for peer in peers:
+        try:
+            peer.sendall(questions)
+        except ConnectionError:
+            refused += 1
+    assert serves(pair)
+    growth = resident_bytes(pair.name_server) - before
     for peer in peers:
         peer.close()
     assert growth < GROWTH_MAX, f"{growth / MIB:.0f} MiB more, {refused} refused"

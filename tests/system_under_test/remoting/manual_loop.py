@@ -92,6 +92,7 @@ class MemoryTransport(asyncio.Transport):
         self.closing: str | None = None  # "closed" or "aborted"
         self.reads = True
         self._high = 0
+        self._is_full = False
         self._loop = loop
         self._protocol = protocol
 
@@ -100,8 +101,19 @@ class MemoryTransport(asyncio.Transport):
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.writes.append(bytes(data))
-        if not self.reads and sum(map(len, self.writes)) > self._high:
+        if not self._is_full and self.get_write_buffer_size() > self._high:
+            self._is_full = True
             self._protocol.pause_writing()
+
+    def get_write_buffer_size(self) -> int:
+        return 0 if self.reads else sum(map(len, self.writes))
+
+    def read_all(self) -> None:
+        """The peer reads again."""
+        self.reads = True
+        if self._is_full:
+            self._is_full = False
+            self._protocol.resume_writing()
 
     def close(self) -> None:
         self._end("closed")

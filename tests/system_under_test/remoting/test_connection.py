@@ -20,18 +20,24 @@ from system_under_test.remoting import (
     RemotingTimeout,
 )
 from system_under_test.remoting.connection import IDLE_TIMEOUT_S, OUTPUT_SIZE_MAX
+from system_under_test.remoting.held_memory import HeldMemory
 from tests.system_under_test.remoting.manual_loop import ManualLoop, MemoryLog, MemoryTransport
 
 
 class Wire:
     """A connection with its surroundings; `closes` counts the calls of on_close."""
 
-    def __init__(self, handler: Handler | None = None) -> None:
+    def __init__(self, handler: Handler | None = None, memory: HeldMemory | None = None) -> None:
         self.loop = ManualLoop()
         self.log = MemoryLog()
         self.closes = 0
         self.connection = Connection(
-            key=1, loop=self.loop.loop, log=self.log, handler=handler, on_close=self._closed
+            key=1,
+            loop=self.loop.loop,
+            log=self.log,
+            handler=handler,
+            on_close=self._closed,
+            memory=memory,
         )
         self.transport = MemoryTransport(self.loop, self.connection)
         self.connection.connection_made(self.transport)
@@ -374,6 +380,24 @@ def test_a_peer_that_does_not_read_is_cut_off_at_the_high_water_mark() -> None:
         ["peer does not read"],
     )
     assert sum(map(len, wire.transport.writes)) < OUTPUT_SIZE_MAX + 3 * len(big)
+
+
+def test_what_a_peer_leaves_unread_is_held_memory_until_it_reads() -> None:
+    memory = HeldMemory(8 << 20)
+
+    def answer_big(connection: Connection, command: RemotingCommand) -> RemotingCommand:
+        return RemotingCommand.response(command, ResponseCode.SUCCESS, body=b"x" * (1 << 20))
+
+    slow, stuck = Wire(answer_big, memory), Wire(answer_big, memory)
+    slow.transport.reads = stuck.transport.reads = False
+    slow.receive(*(request() for _ in range(3)))
+    stuck.receive(*(request() for _ in range(3)))
+    slow.transport.read_all()
+    assert 3 << 20 < memory.size < 4 << 20
+    stuck.receive(*(request() for _ in range(6)))
+    assert (slow.connection.closed, stuck.connection.closed) == (False, True)
+    assert stuck.log.names("warning") == ["peer holds too much memory"]
+    assert memory.size == 0
 
 
 @pytest.mark.parametrize(
