@@ -10,8 +10,10 @@ from random import Random
 
 import pytest
 
-from system_under_test.client.producer import Producer, ProducerConfig
-from system_under_test.protocol.codes import RequestCode, SendStatus
+from system_under_test.client.producer import Producer, ProducerConfig, SendResult
+from system_under_test.client.pulling import pull_command
+from system_under_test.client.subscription import Subscription
+from system_under_test.protocol.codes import SendStatus
 from system_under_test.protocol.message import Message
 from system_under_test.real_env import make_env
 from tests.support.hostile_peers import (
@@ -20,12 +22,12 @@ from tests.support.hostile_peers import (
     HA_ATTACKS,
     Attack,
     length,
-    request,
 )
 from tests.support.local_processes import LocalNode, LocalPair
 
 pytestmark = pytest.mark.real
 
+TOPIC = "Survivors"
 MIB = 1 << 20
 ANSWER_TIMEOUT_S = 10.0
 UNFINISHED_EACH = 2 * MIB
@@ -73,19 +75,19 @@ def attack(port: int, made: Attack) -> None:
             assert is_thrown_out(connection)
 
 
-async def send_one(name_server_address: str) -> SendStatus:
+async def send_one(name_server_address: str, body: bytes = b"still there?") -> SendResult:
     config = ProducerConfig(
         group="survivors", name_servers=(name_server_address,), client_id="127.0.0.1@survivor"
     )
     producer = Producer(make_env("survivor"), config)
     await producer.start()
-    result = await producer.send(Message(topic="Survivors", body=b"still there?"))
+    result = await producer.send(Message(topic=TOPIC, body=body))
     await producer.stop()
-    return result.status
+    return result
 
 
 def serves(pair: LocalPair) -> bool:
-    return asyncio.run(send_one(pair.name_server_address)) is SendStatus.SEND_OK
+    return asyncio.run(send_one(pair.name_server_address)).status is SendStatus.SEND_OK
 
 
 def resident_bytes(node: LocalNode) -> int:
@@ -122,19 +124,22 @@ def test_announced_frames_that_never_come_do_not_fill_the_memory(pair: LocalPair
 
 
 def test_answers_that_nobody_reads_do_not_fill_the_memory(pair: LocalPair) -> None:
-    """Each peer asks for 27 MiB of answers, less than one connection may leave unread, and reads none."""
-    before = resident_bytes(pair.name_server)
-    port = port_of(pair.name_server_address)
-    questions = request(RequestCode.GET_BROKER_CLUSTER_INFO) * 100_000
-    peers = [connect(port) for _ in range(20)]
+    """Each peer pulls 40 MiB, less than one connection may leave unread, and reads nothing."""
+    large = asyncio.run(send_one(pair.name_server_address, b"x" * MIB))
+    everything = Subscription(TOPIC, "*", version_ms=0)
+    command = pull_command(
+        "thieves", large.queue, everything, offset=large.queue_offset, count_max=1
+    )
+    before = resident_bytes(pair.master)
+    peers = [connect(port_of(pair.master_address)) for _ in range(20)]
     refused = 0
     for peer in peers:
         try:
-            peer.sendall(questions)
+            peer.sendall(command.encode() * 40)
         except ConnectionError:
             refused += 1
     assert serves(pair)
-    growth = resident_bytes(pair.name_server) - before
+    growth = resident_bytes(pair.master) - before
     for peer in peers:
         peer.close()
     assert growth < GROWTH_MAX, f"{growth / MIB:.0f} MiB more, {refused} refused"
