@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 from system_under_test.broker.acknowledge import Acknowledger, make_waiting_sends
 from system_under_test.broker.admin import AdminRequests
@@ -13,8 +12,8 @@ from system_under_test.broker.config import BrokerConfig, BrokerRole
 from system_under_test.broker.flush import Flusher, StoreFailed
 from system_under_test.broker.ha import HaEvents, HaService, make_ha_config
 from system_under_test.broker.hold import HeldPulls
-from system_under_test.broker.offsets import ConsumerOffsets, offset_table_from_json
-from system_under_test.broker.periodic import PeriodicJob, repeat
+from system_under_test.broker.offsets import ConsumerOffsets, OffsetsFile
+from system_under_test.broker.periodic import Schedule
 from system_under_test.broker.pull import PullProcessor
 from system_under_test.broker.queue_queries import QueueQueries
 from system_under_test.broker.registration import Registration
@@ -46,18 +45,9 @@ class Broker:
         clock = env.clock
         self.store = MessageStore(env.storage, clock, env.log, make_store_config(config))
         self.offsets = ConsumerOffsets()
-        self._offsets_file = self._metadata_file("consumerOffset.json")
-        self.topics = Topics(
-            config,
-            self._metadata_file("topics.json"),
-            now_ms=clock.wall_ms,
-            on_change=self._topics_changed,
-        )
-        self.groups = SubscriptionGroups(
-            self._metadata_file("subscriptionGroup.json"),
-            auto_create=config.auto_create_groups,
-            now_ms=clock.wall_ms,
-        )
+        self._offsets_file = OffsetsFile(self.offsets, self._metadata_file("consumerOffset.json"))
+        self.topics = self._make_topics()
+        self.groups = self._make_groups()
         self.clients = Clients(now_ns=clock.monotonic_ns, notify=notify_consumers_changed)
         self._client = RemotingClient(env)
         self._server = RemotingServer(
@@ -77,9 +67,7 @@ class Broker:
         self._queue_flusher = Flusher(
             self.store.begin_queue_flush, finish=self._on_queues_flushed, fail=self._on_failure
         )
-        self._held = HeldPulls()
-        self._jobs: list[PeriodicJob] = []
-        self._tasks: list[asyncio.Task[None]] = []
+        self._schedule = Schedule(env.log)
         self._accepts_sends = False
         self._flush_scheduled = False
         self._needs_catch_up = False
@@ -88,20 +76,38 @@ class Broker:
         self._acknowledger = Acknowledger(
             self.store, self.ha, make_waiting_sends(config), now_ns=clock.monotonic_ns
         )
-        self._pull = PullProcessor(
-            config,
+        self._pull = self._make_pull()
+        self._handlers = self._make_handlers()
+
+    def _metadata_file(self, name: str) -> MetadataFile:
+        return MetadataFile(self._env.storage, f"{self._config.store_path}/config/{name}")
+
+    def _make_topics(self) -> Topics:
+        return Topics(
+            self._config,
+            self._metadata_file("topics.json"),
+            now_ms=self._env.clock.wall_ms,
+            on_change=self._topics_changed,
+        )
+
+    def _make_groups(self) -> SubscriptionGroups:
+        return SubscriptionGroups(
+            self._metadata_file("subscriptionGroup.json"),
+            auto_create=self._config.auto_create_groups,
+            now_ms=self._env.clock.wall_ms,
+        )
+
+    def _make_pull(self) -> PullProcessor:
+        return PullProcessor(
+            self._config,
             self.store,
             self.topics,
             self.groups,
             self.clients,
             self.offsets,
-            self._held,
-            now_ns=clock.monotonic_ns,
+            HeldPulls(),
+            now_ns=self._env.clock.monotonic_ns,
         )
-        self._handlers = self._make_handlers()
-
-    def _metadata_file(self, name: str) -> MetadataFile:
-        return MetadataFile(self._env.storage, f"{self._config.store_path}/config/{name}")
 
     # Life
 
@@ -122,10 +128,7 @@ class Broker:
         self._needs_catch_up = self._may_lack_acknowledged(clean=report.clean)
         self.topics.load()
         self.groups.load()
-        document = self._offsets_file.load()
-        if document is not None:
-            self.offsets.merge(offset_table_from_json(document))
-            self.offsets.changed = False
+        self._offsets_file.load()
 
     def _may_lack_acknowledged(self, *, clean: bool) -> bool:
         """Whether a tail that was acknowledged may be on replicas only.
@@ -179,32 +182,26 @@ class Broker:
         return make_handlers(send, self._pull, queries, clients, admin)
 
     def _start_jobs(self) -> None:
-        config, log = self._config, self._env.log
-        self._jobs = [
-            PeriodicJob(log, "held pulls", HOLD_CHECK_INTERVAL_S, self._pull.check_held),
-            PeriodicJob(log, "client scan", CLIENT_SCAN_INTERVAL_S, self.clients.expire),
-            PeriodicJob(log, "queue flush", config.queue_flush_interval_s, self._flush_queues),
-        ]
-        for job in self._jobs:
-            job.start()
+        config, schedule = self._config, self._schedule
+        schedule.call("held pulls", HOLD_CHECK_INTERVAL_S, self._pull.check_held)
+        schedule.call("client scan", CLIENT_SCAN_INTERVAL_S, self.clients.expire)
+        schedule.call("queue flush", config.queue_flush_interval_s, self._flush_queues)
         interval_s = config.offset_flush_interval_s
-        self._repeat("consumer offsets", interval_s, self._save_offsets, interval_s)
+        schedule.await_job(
+            "consumer offsets", interval_s, self._offsets_file.save, first_s=interval_s
+        )
         if config.is_slave:
-            self._repeat(
+            schedule.await_job(
                 "slave sync",
                 config.slave_sync_interval_s,
                 self._slave_sync.run,
-                config.slave_sync_first_s,
+                first_s=config.slave_sync_first_s,
             )
 
     async def stop(self) -> None:
         """Stop gracefully: nothing that was stored is lost, and the next start needs no recovery."""
         self._accepts_sends = False
-        for job in self._jobs:
-            job.stop()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._schedule.stop()
         await self._log_flusher.drain()
         self._acknowledger.settle()
         self._acknowledger.stop()
@@ -212,29 +209,11 @@ class Broker:
         await self.ha.stop()
         await self._queue_flusher.drain()
         self.offsets.changed = True
-        await self._save_offsets()
+        await self._offsets_file.save()
         await self._registration.stop()
         await self._client.close()
         self.store.close()
         self._env.log.info("broker stopped", address=self._config.address)
-
-    def _repeat(
-        self, name: str, interval_s: float, job: Callable[[], Awaitable[None]], first_s: float
-    ) -> None:
-        loop = asyncio.get_running_loop()
-        task = loop.create_task(repeat(self._env.log, name, interval_s, job, first_s=first_s))
-        self._tasks.append(task)
-
-    async def _save_offsets(self) -> None:
-        if not self.offsets.changed:
-            return
-        self.offsets.changed = False
-        loop = asyncio.get_running_loop()
-        try:
-            await loop.run_in_executor(None, self._offsets_file.save, self.offsets.snapshot())
-        except OSError:
-            self.offsets.changed = True
-            raise
 
     async def _caught_up(self) -> None:
         """The log holds everything that replicas have: from here on sends are accepted."""

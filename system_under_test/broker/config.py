@@ -34,9 +34,7 @@ class BrokerConfig:
     message_size_max: int = 4 << 20  # maxMessageSize
 
     ha_master_address: str | None = None  # haMasterAddress; None: learned when registering
-    ha_peers: tuple[
-        str, ...
-    ] = ()  # HA addresses of the other replicas, asked before sends are accepted
+    ha_peers: tuple[str, ...] = ()  # HA addresses of the other replicas, asked before sends
     ha_fall_behind_max: int = 256 << 20  # haSlaveFallbehindMax
     ha_heartbeat_interval_s: float = 5.0  # haSendHeartbeatInterval
     ha_silence_max_s: float = 20.0  # haHousekeepingInterval
@@ -59,7 +57,7 @@ class BrokerConfig:
     trace_on: bool = True  # traceOn
     long_polling: bool = True  # longPollingEnable
     short_polling_s: float = 1.0  # shortPollingTimeMills
-    memory_bytes: int = 3 << 30  # 40 % of RAM: younger messages count as "in memory"
+    memory_bytes: int = 3 << 30  # accessMessageInMemoryMaxRatio of the RAM: the rest is "in disk"
 
     def __post_init__(self) -> None:
         if (self.role is BrokerRole.SLAVE) != (self.broker_id > MASTER_ID):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
+
+from system_under_test.store.metadata_file import MetadataFile
 
 TOPIC_GROUP_SEPARATOR = "@"  # neither a topic nor a group may contain it
 
@@ -14,7 +17,7 @@ class ConsumerOffsets:
 
     def __init__(self) -> None:
         self._table: OffsetTable = {}
-        self.changed = False  # since the last snapshot()
+        self.changed = False  # since they were last written down
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         queues = self._table.setdefault(f"{topic}{TOPIC_GROUP_SEPARATOR}{group}", {})
@@ -65,6 +68,33 @@ class ConsumerOffsets:
             for key, queues in self._table.items()
         }
         return {"offsetTable": table}
+
+
+class OffsetsFile:
+    """Keeps consumer offsets in a file, written beside the loop."""
+
+    def __init__(self, offsets: ConsumerOffsets, file: MetadataFile) -> None:
+        self._offsets = offsets
+        self._file = file
+
+    def load(self) -> None:
+        """Take over what the file holds, if there is one. Raises ValueError for a document of another shape."""
+        document = self._file.load()
+        if document is not None:
+            self._offsets.merge(offset_table_from_json(document))
+            self._offsets.changed = False
+
+    async def save(self) -> None:
+        """Write the offsets down if they have changed. Raises OSError; then they still count as changed."""
+        if not self._offsets.changed:
+            return
+        self._offsets.changed = False
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.run_in_executor(None, self._file.save, self._offsets.snapshot())
+        except OSError:
+            self._offsets.changed = True
+            raise
 
 
 def offset_table_from_json(document: Mapping[str, object]) -> OffsetTable:

@@ -37,7 +37,42 @@ class PeriodicJob:
             self._log.error("periodic job failed", job=self._name, error=repr(error))
 
 
-async def repeat(
+class Schedule:
+    """All periodic jobs of one node, stopped together."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._jobs: list[PeriodicJob] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def call(self, name: str, interval_s: float, job: Callable[[], None]) -> None:
+        """Run a synchronous job every `interval_s`."""
+        periodic = PeriodicJob(self._log, name, interval_s, job)
+        periodic.start()
+        self._jobs.append(periodic)
+
+    def await_job(
+        self,
+        name: str,
+        interval_s: float,
+        job: Callable[[], Awaitable[None]],
+        *,
+        first_s: float,
+    ) -> None:
+        """Await a job every `interval_s`, first after `first_s`."""
+        work = _repeat(self._log, name, interval_s, job, first_s=first_s)
+        self._tasks.append(asyncio.get_running_loop().create_task(work))
+
+    async def stop(self) -> None:
+        """No job runs after this returned."""
+        for job in self._jobs:
+            job.stop()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+async def _repeat(
     log: Log, name: str, interval_s: float, job: Callable[[], Awaitable[None]], *, first_s: float
 ) -> None:
     """Await `job` every `interval_s`, first after `first_s`, until cancelled."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from harness.simulation.world import World
-from system_under_test.broker.periodic import PeriodicJob, repeat
+from system_under_test.broker.periodic import Schedule
 from system_under_test.env import Env
 
 
@@ -23,13 +23,11 @@ def test_jobs_go_on_after_an_exception_and_end_when_stopped() -> None:
         note("task")
 
     async def main(env: Env) -> None:
-        job = PeriodicJob(env.log, "timer", 2.0, lambda: note("timer"))
-        job.start()
-        task = asyncio.ensure_future(repeat(env.log, "task", 2.0, note_later, first_s=1.0))
+        schedule = Schedule(env.log)
+        schedule.call("timer", 2.0, lambda: note("timer"))
+        schedule.await_job("task", 2.0, note_later, first_s=1.0)
         await asyncio.sleep(7)
-        job.stop()
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await schedule.stop()
         await asyncio.sleep(5)
 
     async def run() -> None:
