@@ -11,6 +11,7 @@ from harness.campaign import (
     Campaign,
     CampaignError,
 )
+from harness.workloads.catalogue import WORKLOADS
 
 
 def _require(condition: bool, option: str, value: object, allowed: str) -> None:
@@ -22,7 +23,7 @@ def check_campaign(campaign: Campaign) -> None:
     """Raises CampaignError with one sentence for the first option that is not allowed."""
     c = campaign
     _require(0 <= c.seed <= SEED_MAX, "seed", c.seed, f"0 to {SEED_MAX}")
-    _require(c.workload == "queue", "workload", c.workload, "queue")
+    _require(c.workload in WORKLOADS, "workload", c.workload, ", ".join(WORKLOADS))
     _require(1 <= c.time_s <= TIME_S_MAX, "time", c.time_s, f"1 to {TIME_S_MAX} seconds")
     _require(c.flush in FLUSH_MODES, "flush", c.flush, ", ".join(FLUSH_MODES))
     _require(

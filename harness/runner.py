@@ -15,7 +15,7 @@ from harness.draining import Drain
 from harness.environments.simulated_controls import simulated_controls
 from harness.environments.simulation import ADMIN, PROBE, SimulationEnvironment
 from harness.facts import run_facts
-from harness.generators.keyed_sends import KeyedSends, ThinkTimes
+from harness.generators.think_times import ThinkTimes
 from harness.inspector import Inspector
 from harness.interpreter import Interpreter
 from harness.nemesis import Nemesis
@@ -23,6 +23,7 @@ from harness.probing import Prober
 from harness.recorder import Recorder
 from harness.run_result import NodeRecord, RunResult
 from harness.simulation.world import World
+from harness.workloads.catalogue import WORKLOADS
 
 SETUP_BOUND_S = 60.0
 PROBE_BOUND_S = 120.0  # after the last heal, for sends to work again on every broker that is left
@@ -144,7 +145,7 @@ class SimulatedRun:
         interpreter = Interpreter(
             self._recorder,
             self._environment,
-            KeyedSends(self._stream("sizes"), campaign.topic, campaign.payload_bytes),
+            WORKLOADS[campaign.workload].generator(self._stream("sizes"), campaign),
             ThinkTimes(self._stream("think"), campaign.think_ms),
             self._environment.now_ns,
         )

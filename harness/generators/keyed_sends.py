@@ -21,14 +21,3 @@ class KeyedSends:
         self._sent[process] = number + 1
         size = self._low + int((self._high - self._low + 1) * self._random.random())
         return "send", {"key": f"p{process}-{number}", "topic": self._topic, "size": size}
-
-
-class ThinkTimes:
-    """Pauses between ops, uniform between half and one and a half of a mean in milliseconds."""
-
-    def __init__(self, random: Random, mean_ms: float) -> None:
-        self._random = random
-        self._mean_s = mean_ms / 1000.0
-
-    def next_s(self) -> float:
-        return self._mean_s * (0.5 + self._random.random())

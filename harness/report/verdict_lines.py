@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from checkers.compose import RunVerdict
-from checkers.verdict import Verdict, explain
+from checkers.verdict import Finding, Verdict, explain
 
 WORDS = {True: "VALID", False: "INVALID", "unknown": "UNKNOWN"}
 FINDINGS_MAX = 5
+# What a reader wants to know first; what is not named here comes after, in the order of time.
+MOST_SERIOUS = ("lost", "unseen", "log_hole", "phantom", "aborted_read", "corrupt")
 
 
 def verdict_lines(verdict: RunVerdict) -> list[str]:
     """The verdict, most important line first: a reader may cut it anywhere."""
     lines = [f"verdict   {WORDS[verdict.valid]}"]
     lines += [f"  {reason}" for reason in verdict.below_floors]
-    violations = [f for f in verdict.findings() if f.judgement == "violation"]
-    for finding in violations[:FINDINGS_MAX]:
+    for finding in first_violations(verdict)[:FINDINGS_MAX]:
         lines += explain(finding).splitlines()
     lines += [_checker_line(v) for v in verdict.verdicts if v.valid is False]
     lines += [
@@ -23,6 +24,19 @@ def verdict_lines(verdict: RunVerdict) -> list[str]:
     if verdict.valid is True:
         lines.append("  " + ", ".join(_proven(v) for v in verdict.verdicts))
     return lines
+
+
+def first_violations(verdict: RunVerdict) -> list[Finding]:
+    """The first violation of each anomaly, the most serious anomaly first; the counts tell how many there are."""
+    first: dict[str, Finding] = {}
+    for finding in verdict.findings():
+        if finding.judgement == "violation":
+            first.setdefault(finding.anomaly, finding)
+    return sorted(first.values(), key=lambda finding: _rank(finding.anomaly))
+
+
+def _rank(anomaly: str) -> int:
+    return MOST_SERIOUS.index(anomaly) if anomaly in MOST_SERIOUS else len(MOST_SERIOUS)
 
 
 def _checker_line(verdict: Verdict) -> str:

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from checkers.compose import CLIENT_CHECKERS, check_run
+from checkers.facts import NodeExit
 from checkers.history import Op
 from harness.campaign_draw import draw_campaign
 from harness.nemesis import FaultRecord
 from harness.report.console import LINES_MAX, WIDTH, campaign_lines, print_result
-from harness.report.verdict_lines import verdict_lines
+from harness.report.verdict_lines import first_violations, verdict_lines
 from harness.run_result import RunResult
 from tests.support.history_language import facts, history
 
@@ -108,3 +109,14 @@ def test_a_campaign_is_printed_whole_with_every_fault() -> None:
     assert lines[0] == "seed 1  workload queue  60 virtual s  DEFECT ack-before-fsync"
     assert [line.split()[1] for line in lines[4:]] == [fault.kind for fault in CAMPAIGN.plan]
     assert max(map(len, lines[4:])) <= WIDTH
+
+
+def test_each_anomaly_is_told_once_and_a_loss_before_what_happened_earlier() -> None:
+    exits = (
+        NodeExit(node="n0", time_ns=1, error="first"),
+        NodeExit(node="n0", time_ns=2, error="second"),
+    )
+    verdict = check_run(losses(3), [], facts(exits=exits))
+    assert [finding.anomaly for finding in first_violations(verdict)][:2] == ["lost", "node_died"]
+    told = "\n".join(verdict_lines(verdict))
+    assert ("first" in told, "second" in told) == (True, False)
