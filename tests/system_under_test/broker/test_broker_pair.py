@@ -272,9 +272,7 @@ def lose_and_fetch_tail(seed: int) -> int:
     return lost[0]
 
 
-def test_what_a_dead_master_left_in_the_network_does_not_reach_the_slave_after_the_catch_up() -> (
-    None
-):
+def test_what_a_dead_master_left_in_the_network_does_not_reach_the_slave() -> None:
     """The record was lost with a failed fsync; the kernel of the dead process still tries to deliver it."""
     cluster = Cluster(sync_flush=False)
     seen_by_slave: list[bool] = []
