@@ -59,7 +59,6 @@ class Loss(Enum):
 DAMAGE_OF_FAULT: Mapping[str, Damage] = MappingProxyType(
     {
         "kill": Damage.PROCESS,
-        "disk_error": Damage.WRITE_ERROR,
         "failing_disk": Damage.WRITE_ERROR,
         "power_cut": Damage.POWER,
         "power_cut_in_operation": Damage.POWER,
@@ -69,7 +68,7 @@ DAMAGE_OF_FAULT: Mapping[str, Damage] = MappingProxyType(
 )
 
 # These strike some time between their firing and their heal; the others strike when they are fired.
-STRIKES_LATER = frozenset({"disk_error", "failing_disk", "power_cut_in_operation"})
+STRIKES_LATER = frozenset({"failing_disk", "power_cut_in_operation"})
 
 KEPT: Mapping[tuple[Flush, Damage], Kept] = MappingProxyType(
     {

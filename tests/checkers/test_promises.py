@@ -36,7 +36,6 @@ def hit(kind: str, *targets: str) -> FaultFacts:
         ("partition", Loss.NEVER, Loss.NEVER),
         ("a fault nobody has heard of", Loss.NEVER, Loss.NEVER),
         ("kill", Loss.NEVER, Loss.NEVER),
-        ("disk_error", Loss.NEVER, Loss.SUFFIX),
         ("failing_disk", Loss.NEVER, Loss.SUFFIX),
         ("power_cut", Loss.NEVER, Loss.SUFFIX),
         ("power_cut_in_operation", Loss.NEVER, Loss.SUFFIX),
