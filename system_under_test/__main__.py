@@ -104,7 +104,10 @@ def _add_name_server(nodes: Any) -> None:
         default_port=9876,
     )
     parser.add_argument(
-        "--store", metavar="DIR", help="folder of kvConfig.json (default ~/namesrv)"
+        "--store",
+        type=option(config.text),
+        metavar="DIR",
+        help="folder of kvConfig.json (default ~/namesrv)",
     )
 
 
@@ -117,14 +120,19 @@ def _add_broker(nodes: Any) -> None:
         port=config.broker_port,
         default_port=10911,
     )
-    parser.add_argument("--broker-name", metavar="NAME", help="shared by a master and its slaves")
+    parser.add_argument(
+        "--broker-name",
+        type=option(config.text),
+        metavar="NAME",
+        help="shared by a master and its slaves",
+    )
     parser.add_argument(
         "--broker-id",
         type=option(config.integer(0, (1 << 63) - 1)),
         metavar="N",
         help="0 is the master, a slave has a number above 0",
     )
-    parser.add_argument("--cluster", dest="cluster_name", metavar="NAME")
+    parser.add_argument("--cluster", dest="cluster_name", type=option(config.text), metavar="NAME")
     parser.add_argument(
         "--name-server",
         dest="name_servers",
@@ -133,7 +141,11 @@ def _add_broker(nodes: Any) -> None:
         help="addresses of all name servers, host:port each",
     )
     parser.add_argument(
-        "--store", dest="store_path", metavar="DIR", help="folder of the store (default ~/store)"
+        "--store",
+        dest="store_path",
+        type=option(config.text),
+        metavar="DIR",
+        help="folder of the store (default ~/store)",
     )
     parser.add_argument("--flush", choices=["sync", "async"], help="when a send counts as stored")
     parser.add_argument("--role", choices=["sync-master", "async-master", "slave"])
