@@ -7,8 +7,7 @@ from typing import Any
 from checkers.history import Op
 from harness.environments.simulation import SimulatedNode, SimulationEnvironment
 from system_under_test.protocol.message import RecordError, scan_header
-
-FIXED_RECORD_BYTES = 88  # of a record up to its body, with IPv4 hosts (spec of the stored record)
+from system_under_test.store.record_scan import RECORD_HEADER_SIZE
 
 
 class Inspector:
@@ -45,7 +44,7 @@ class Inspector:
         self, node: SimulatedNode, value: dict[str, Any], durable: list[str], cached: list[str]
     ) -> None:
         path, position = self._environment.log_path(value["physical_offset"])
-        size = FIXED_RECORD_BYTES + value["size"]
+        size = RECORD_HEADER_SIZE + value["size"]
         disk = node.host.disk
         try:
             record = disk.read_cached(path, position, size)
