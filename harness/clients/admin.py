@@ -35,10 +35,13 @@ async def serve_admin(env: Env, port: ClientPort) -> None:
 
 
 async def carry_out(remoting: RemotingClient, request: Request, reply: Reply) -> None:
+    """Reply in any case: an answer that makes no sense must not leave anybody waiting for ever."""
     try:
         value = await ACTIONS[request["f"]](remoting, request)
     except (RemotingError, AdminError) as error:
         reply(Outcome("info", {}, str(error)))
+    except (KeyError, TypeError, ValueError) as error:
+        reply(Outcome("info", {}, f"the answer makes no sense: {error!r}"))
     else:
         reply(Outcome("ok", value))
 

@@ -1,0 +1,62 @@
+"""The administrator hears no for an answer, and nonsense too."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from harness.clients.admin import carry_out
+from harness.clients.port import Outcome, Request
+from system_under_test.protocol.codes import ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.remoting import RemotingClient
+
+STATE: Request = {"f": "queue_state", "topic": "T", "group": "g", "queues": 1, "address": "a:1"}
+TOPICS: Request = {"f": "topics_known", "address": "a:1"}
+
+
+class Answering:
+    """A remoting client whose peer gives the same answer to everything."""
+
+    def __init__(self, code: int, ext: dict[str, str], body: bytes) -> None:
+        self._answer = (code, None, ext, body)
+
+    async def invoke(self, address: str, command: RemotingCommand, *_: Any, **__: Any) -> Any:
+        return RemotingCommand.response(command, *self._answer)
+
+
+def outcome(request: Request, ext: dict[str, str], *, code: int = 0, body: bytes = b"") -> Outcome:
+    replies: list[Outcome] = []
+    remoting = cast(RemotingClient, Answering(code, ext, body))
+    asyncio.run(carry_out(remoting, request, replies.append))
+    [reply] = replies
+    return reply
+
+
+def test_a_queue_has_a_minimum_a_maximum_and_what_is_committed() -> None:
+    assert outcome(STATE, {"offset": "7"}) == Outcome("ok", {"queues": [[0, 7, 7, 7]]})
+
+
+def test_a_refusal_is_told_with_its_code() -> None:
+    code = ResponseCode.SERVICE_NOT_AVAILABLE
+    assert outcome(STATE, {}, code=code) == Outcome(
+        "info", {}, f"a:1 answered GET_MIN_OFFSET with {code:d}: None"
+    )
+
+
+@pytest.mark.parametrize(
+    ("request_", "body", "ext"),
+    [
+        (STATE, b"", {}),
+        (STATE, b"", {"offset": "seven"}),
+        (TOPICS, b"no JSON", {}),
+        (TOPICS, b"{}", {}),
+        (TOPICS, b'{"topicList": 5}', {}),
+    ],
+)
+def test_nonsense_is_answered(request_: Request, body: bytes, ext: dict[str, str]) -> None:
+    answer = outcome(request_, ext, body=body)
+    assert answer.type == "info"
+    assert "the answer makes no sense" in str(answer.error)
