@@ -88,6 +88,7 @@ class DiskLost(Fault):
     summary = "a master's disk and machine are gone for good; its slave must have everything"
     needs = ("network", "disk")
     destructive = True
+    permanent = True
     max_per_run = 1
 
     def draw(self, random: Random, situation: Situation) -> Strike | None:

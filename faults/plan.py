@@ -29,7 +29,7 @@ def draw_plan(
     Raises FaultError for an unknown kind.
     """
     # The most demanding kind first: everything later must fit around it.
-    faults = sorted(map(fault_named, kinds), key=lambda fault: fault.name != "disk-lost")
+    faults = sorted(map(fault_named, kinds), key=lambda fault: not fault.permanent)
     plan: list[PlannedFault] = []
     for slot in range(count if faults else 0):
         fault = _kind_for(random, faults, slot)
@@ -100,10 +100,14 @@ def touched(planned: PlannedFault) -> frozenset[str]:
 
 def _survivable(planned: PlannedFault, plan: Sequence[PlannedFault], situation: Situation) -> bool:
     """A lost disk must leave a whole replica: around it nothing may break the others, and nothing is left to break."""
-    if planned.kind == "disk-lost":
+    if _is_permanent(planned):
         return all(_leaves_replica(other, planned, situation) for other in plan)
-    lost = (other for other in plan if other.kind == "disk-lost")
+    lost = (other for other in plan if _is_permanent(other))
     return all(_leaves_replica(planned, other, situation) for other in lost)
+
+
+def _is_permanent(planned: PlannedFault) -> bool:
+    return fault_named(planned.kind).permanent
 
 
 def _leaves_replica(other: PlannedFault, lost: PlannedFault, situation: Situation) -> bool:

@@ -7,6 +7,7 @@ from typing import cast
 
 from checkers.facts import FaultFacts, Floors, Flush, NodeExit, Replication, RunFacts
 from checkers.history import NEMESIS, Op
+from faults.catalogue import fault_named
 from harness.campaign import Campaign
 from harness.nemesis import FaultRecord
 
@@ -17,7 +18,7 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
     lost = {
         target
         for record in records
-        if record.planned.kind == "disk-lost" and record.fired_ns is not None
+        if _is_permanent(record) and record.fired_ns is not None
         for target in record.planned.targets
     }
     brokers = {
@@ -46,6 +47,10 @@ def _exits(ops: Sequence[Op]) -> Iterator[NodeExit]:
             yield NodeExit(node=str(op.node), time_ns=op.time_ns, error=str(op.error))
 
 
+def _is_permanent(record: FaultRecord) -> bool:
+    return fault_named(record.planned.kind).permanent
+
+
 def _fault_facts(record: FaultRecord) -> FaultFacts:
     kind = record.planned.kind
     return FaultFacts(
@@ -55,6 +60,6 @@ def _fault_facts(record: FaultRecord) -> FaultFacts:
         fired_ns=record.fired_ns,
         bitten_ns=record.fired_ns if record.bitten else None,
         healed_ns=record.healed_ns,
-        permanent=kind == "disk-lost",
+        permanent=_is_permanent(record),
         error=record.error,
     )
