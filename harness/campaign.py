@@ -19,10 +19,20 @@ FLUSH_MODES = ("sync", "async")
 REPLICATION_MODES = ("sync", "async", "none")
 SEED_MAX = 2**63 - 1
 TIME_S_MAX = 86_400
+SHOWN_MAX = 100  # characters of a value in a refusal
 
 
 class CampaignError(ValueError):
     """An option of a campaign is not valid. The text names it, its value and what is allowed."""
+
+
+def shown(value: object) -> str:
+    """The value as a refusal repeats it, of bearable length."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # Python does not print a number of 5000 digits
+        return f"a {type(value).__name__} too large to print"
+    return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}..."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from faults.errors import FaultError
-from faults.plan import from_data
-from harness.campaign import Campaign, CampaignError
+from harness.campaign import SEED_MAX, Campaign, CampaignError, shown
+from harness.campaign_plan import read_plan
 
 _TUPLES = ("slaves", "payload_bytes", "latency_ms", "faults")
 _PAIRS = ("tuple[int, int]", "tuple[float, float]")
@@ -23,7 +23,7 @@ def read_options(text: str, source: str) -> dict[str, Any]:
     """
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # a number of 5000 digits, lists too deep
         raise CampaignError(f"{source} is not valid TOML: {error}") from error
     table = document.get("campaign")
     if not isinstance(table, dict):
@@ -42,13 +42,13 @@ def typed_options(table: Mapping[str, Any], source: str) -> dict[str, Any]:
 def _typed(name: str, value: Any, source: str) -> Any:
     if name == "plan":
         try:
-            return from_data(value)
-        except (FaultError, AttributeError, TypeError) as error:
+            return read_plan(value)
+        except (FaultError, CampaignError) as error:
             raise CampaignError(f"{source}: {error}") from error
     kinds = {field.name: str(field.type) for field in fields(Campaign)}
     if name not in kinds:
         raise CampaignError(
-            f"{source} has an unknown option {name!r}; there are: {', '.join(kinds)}"
+            f"{source} has an unknown option {shown(name)}; there are: {', '.join(kinds)}"
         )
     return _checked(name, kinds[name], value, source)
 
@@ -57,9 +57,9 @@ def _checked(name: str, kind: str, value: Any, source: str) -> Any:
     if name not in _TUPLES:
         return _scalar(name, kind, value, source)
     if not isinstance(value, list):
-        raise CampaignError(f"{source}: {name} is {value!r}; allowed: a list")
+        raise CampaignError(f"{source}: {name} is {shown(value)}; allowed: a list")
     if kind in _PAIRS and len(value) != 2:
-        raise CampaignError(f"{source}: {name} is {value!r}; allowed: two numbers")
+        raise CampaignError(f"{source}: {name} is {shown(value)}; allowed: two numbers")
     item_kind = kind.removeprefix("tuple[").partition(",")[0]
     return tuple(_scalar(name, item_kind, item, source) for item in value)
 
@@ -74,11 +74,14 @@ _SCALARS: dict[str, tuple[tuple[type, ...], str]] = {
 def _scalar(name: str, kind: str, value: Any, source: str) -> Any:
     types, words = _SCALARS[kind]
     if not isinstance(value, types) or isinstance(value, bool):
-        raise CampaignError(f"{source}: {name} is or holds {value!r}; allowed: {words}")
+        raise CampaignError(f"{source}: {name} is or holds {shown(value)}; allowed: {words}")
+    if isinstance(value, int) and abs(value) > SEED_MAX:
+        raise CampaignError(f"{source}: {name} is or holds {shown(value)}; allowed: 64 bits")
     return value
 
 
 CAMPAIGNS = Path(__file__).parent / "campaigns"
+FILE_BYTES_MAX = 4 * 2**20
 
 
 def campaign_names() -> list[str]:
@@ -91,11 +94,19 @@ def load_options(name_or_path: str) -> dict[str, Any]:
     Raises CampaignError if there is neither.
     """
     path = CAMPAIGNS / f"{name_or_path}.toml"
-    if not path.is_file():
+    if name_or_path not in campaign_names():
         path = Path(name_or_path)
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        with path.open("rb") as file:
+            data = file.read(FILE_BYTES_MAX + 1)
+        if len(data) > FILE_BYTES_MAX:
+            raise CampaignError(
+                f"campaign {name_or_path!r} is larger than {FILE_BYTES_MAX} bytes, which are allowed"
+            )
+        text = data.decode("utf-8").replace("\r\n", "\n")
+    except (OSError, ValueError) as error:
+        if isinstance(error, CampaignError):
+            raise
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise CampaignError(
             f"campaign {name_or_path!r} cannot be read ({reason}); "

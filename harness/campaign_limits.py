@@ -10,13 +10,18 @@ from harness.campaign import (
     TIME_S_MAX,
     Campaign,
     CampaignError,
+    shown,
 )
+from harness.campaign_plan import check_plan
 from harness.workloads.catalogue import WORKLOADS
+
+FAULTS_MAX = 1000  # kinds; one may be named again to be drawn more often
+ACKS_MAX = 10**9
 
 
 def _require(condition: bool, option: str, value: object, allowed: str) -> None:
     if not condition:
-        raise CampaignError(f"{option} is {value!r}; allowed: {allowed}")
+        raise CampaignError(f"{option} is {shown(value)}; allowed: {allowed}")
 
 
 def check_campaign(campaign: Campaign) -> None:
@@ -37,9 +42,10 @@ def check_campaign(campaign: Campaign) -> None:
     _require(all(0 <= n <= 5 for n in c.slaves), "slaves", c.slaves, "0 to 5 for each master")
     _check_replication(c)
     _check_load(c)
+    _require(len(c.faults) <= FAULTS_MAX, "number of faults", len(c.faults), f"0 to {FAULTS_MAX}")
     for kind in c.faults:
         _require(kind in FAULTS, "faults", kind, ", ".join(FAULTS))
-    _check_plan(c)
+    check_plan(c)
 
 
 def _check_replication(c: Campaign) -> None:
@@ -54,7 +60,7 @@ def _check_load(c: Campaign) -> None:
     _require(1 <= c.producers <= 64, "producers", c.producers, "1 to 64")
     _require(1 <= c.consumers <= 64, "consumers", c.consumers, "1 to 64")
     _require(0 < c.think_ms <= 60_000, "think_ms", c.think_ms, "above 0, up to 60000")
-    _require(c.acks_min >= 0, "acks_min", c.acks_min, "0 or more")
+    _require(0 <= c.acks_min <= ACKS_MAX, "acks_min", c.acks_min, f"0 to {ACKS_MAX}")
     low, high = c.payload_bytes
     _require(48 <= low <= high <= 4 * 2**20, "payload_bytes", c.payload_bytes, "48 to 4 MiB")
     low_ms, high_ms = c.latency_ms
@@ -67,21 +73,3 @@ def _check_load(c: Campaign) -> None:
         "4096 (and the largest message) to 1 GiB",
     )
     _require(0 <= c.gap_max_s <= 86_400, "gap_max_s", c.gap_max_s, "0 (no bound) to 86400 seconds")
-
-
-def _check_plan(c: Campaign) -> None:
-    shape = c.shape()
-    nodes = frozenset(shape.servers + shape.clients)
-    for planned in c.plan:
-        for target in planned.targets:
-            _require(
-                target in nodes, f"target of fault {planned.fault_id}", target, str(sorted(nodes))
-            )
-        for name in ("at_s", "duration_s"):
-            value = getattr(planned, name)
-            _require(
-                0 <= value <= TIME_S_MAX,
-                f"{name} of fault {planned.fault_id}",
-                value,
-                f"0 to {TIME_S_MAX}",
-            )
