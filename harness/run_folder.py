@@ -6,6 +6,10 @@ and, unless the run was valid, its files.
 
 from __future__ import annotations
 
+import io
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -23,6 +27,32 @@ VERDICT_FILE = "verdict.json"
 
 class RunFolderError(ValueError):
     """A run folder is missing, half-written or not readable. The text says what is wrong with which file."""
+
+
+class RecordFile(io.BufferedWriter):
+    """A file that a run writes. What cannot be written is a RunFolderError, as is what close() cannot."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(io.FileIO(path, "w"))
+        self._path = path
+
+    def write(self, data: Any) -> int:
+        with _written(self._path):
+            return super().write(data)
+
+    def flush(self) -> None:
+        with _written(self._path):
+            super().flush()
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RunFolderError(
+            f"{path} cannot be written: {error.strerror}; the run is not finished"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +82,35 @@ class RunFolder:
                 continue
             except OSError as error:
                 raise RunFolderError(f"cannot create {path}: {error.strerror}") from error
-            (path / CAMPAIGN_FILE).write_text(campaign.to_toml(), encoding="utf-8")
+            try:
+                (path / CAMPAIGN_FILE).write_text(campaign.to_toml(), encoding="utf-8")
+            except OSError as error:
+                shutil.rmtree(path, ignore_errors=True)
+                raise RunFolderError(f"cannot write into {path}: {error.strerror}") from error
             return cls(path)
         raise RunFolderError(f"{root} holds 1000 runs named {base}; choose another --runs folder")
 
     def open_history(self) -> BinaryIO:
-        return self.history.open("wb")
+        """What cannot be written to it is a RunFolderError."""
+        return self._record_file(self.history)
 
     def open_observations(self) -> BinaryIO:
-        return self.observations.open("wb")
+        """What cannot be written to it is a RunFolderError."""
+        return self._record_file(self.observations)
+
+    def _record_file(self, path: Path) -> BinaryIO:
+        with _written(path):
+            return RecordFile(path)
 
     def finish(self, result: RunResult) -> None:
-        """Write what is known only at the end. `verdict.json` comes last: without it a run is half-written."""
+        """Write what is known only at the end. `verdict.json` comes last: without it a run is half-written.
+
+        Raises RunFolderError.
+        """
+        with _written(self.path):
+            self._finish(result)
+
+    def _finish(self, result: RunResult) -> None:
         rows = (orjson.dumps(record.to_json()) + b"\n" for record in result.faults)
         (self.path / "faults.jsonl").write_bytes(b"".join(rows))
         for node in result.nodes:

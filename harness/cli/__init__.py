@@ -5,9 +5,13 @@ Exit status: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 harness error
 
 from __future__ import annotations
 
+import errno
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from types import FrameType
+from typing import Any, NoReturn
 
 import click
 
@@ -17,10 +21,30 @@ from harness.cli.hunt import hunt
 from harness.cli.lists import campaigns, defects, faults, workloads
 from harness.cli.replay import replay
 from harness.cli.run import run
-from harness.cli.status import EXIT_BAD_ARGUMENTS, EXIT_HARNESS_ERROR, BadInput
+from harness.cli.status import (
+    EXIT_BAD_ARGUMENTS,
+    EXIT_HARNESS_ERROR,
+    BadInput,
+    HarnessError,
+    one_sentence,
+)
+
+UNWRITABLE = (errno.EPIPE, errno.ENOSPC)  # what a closed pipe and a full disk say to print()
+
+
+class _Commands(click.Group):
+    def invoke(self, ctx: click.Context) -> Any:
+        """Click would turn a pipe that nobody reads into status 1, which means "invalid" here."""
+        try:
+            return super().invoke(ctx)
+        except OSError as error:
+            if error.errno in UNWRITABLE:
+                raise HarnessError(f"the output cannot be written: {error.strerror}") from error
+            raise
 
 
 @click.group(
+    cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     no_args_is_help=False,
 )
@@ -42,17 +66,41 @@ for command in (run, replay, check, hunt, crash_store, faults, workloads, campai
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its status."""
-    sys.exit(status_of(arguments))
+    signal.signal(signal.SIGTERM, _interrupt)  # as Ctrl-C: processes are ended, files are closed
+    status = status_of(arguments)
+    try:
+        if sys.stdout is not None:  # it is closed
+            sys.stdout.flush()
+    except (OSError, ValueError):
+        status = EXIT_HARNESS_ERROR
+        sys.stdout = None  # or the interpreter would try once more
+    sys.exit(status)
+
+
+def _check_text(arguments: Sequence[str]) -> None:
+    """The operating system lets none through; who calls Python might."""
+    if any("\0" in argument for argument in arguments):
+        raise BadInput("an argument holds a NUL character; allowed: text without it")
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # `timeout` sends it twice
+    raise KeyboardInterrupt
 
 
 def status_of(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; bad input is one sentence on stderr and 254."""
+    given = sys.argv[1:] if arguments is None else arguments
     try:
+        _check_text(given)
         status = cli.main(arguments, prog_name="staticfire", standalone_mode=False)
     except (click.ClickException, BadInput) as error:
         message = error.format_message() if isinstance(error, click.ClickException) else str(error)
-        print(f"staticfire: {message}", file=sys.stderr)
+        print(f"staticfire: {one_sentence(message)}", file=sys.stderr)
         return EXIT_BAD_ARGUMENTS
+    except HarnessError as error:
+        print(f"staticfire: {one_sentence(str(error))}", file=sys.stderr)
+        return EXIT_HARNESS_ERROR
     except (click.Abort, KeyboardInterrupt):
         print("staticfire: interrupted", file=sys.stderr)
         return EXIT_HARNESS_ERROR

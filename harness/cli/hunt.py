@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shlex
+import signal
 import sys
+import threading
 import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -23,7 +27,14 @@ from faults.errors import FaultError
 from harness.campaign import CampaignError
 from harness.campaign_draw import draw_campaign
 from harness.cli.options import campaign_options, given_options
-from harness.cli.status import EXIT_HARNESS_ERROR, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, BadInput
+from harness.cli.status import (
+    EXIT_HARNESS_ERROR,
+    EXIT_INVALID,
+    EXIT_UNKNOWN,
+    EXIT_VALID,
+    BadInput,
+    HarnessError,
+)
 from harness.defective import use_defect
 
 SEEDS_MAX = 1_000_000
@@ -93,20 +104,40 @@ def hunt(
     if out is not None:
         _check_writable(out)
     order = order[::-1] if reverse else order
-    results = _run_all(order, given, jobs, until_found, client_only)
+    results: list[SeedResult] = []
+    try:
+        _run_all(results, order, given, jobs, until_found, client_only)
+    except KeyboardInterrupt:
+        if results:
+            _print_summary(results, _as_given(options))
+        raise HarnessError(
+            f"interrupted after {len(results)} of {len(order)} seeds"
+            + (f"; {out} is not written" if out is not None else "")
+        ) from None
+    _print_summary(results, _as_given(options))
     if out is not None:
-        rows = sorted(results, key=lambda result: result.seed)
-        out.write_bytes(b"".join(orjson.dumps(result.row) + b"\n" for result in rows))
-    _print_summary(results)
+        _write_rows(out, results)
     return _status(results)
+
+
+def _write_rows(out: Path, results: list[SeedResult]) -> None:
+    """Raises HarnessError."""
+    rows = sorted(results, key=lambda result: result.seed)
+    try:
+        out.write_bytes(b"".join(orjson.dumps(result.row) + b"\n" for result in rows))
+    except OSError as error:
+        raise HarnessError(f"--out {out} cannot be written: {error.strerror}") from error
 
 
 def _check_writable(out: Path) -> None:
     """Before the work is done, not after it. Raises BadInput."""
+    existed = out.exists()
     try:
         out.open("ab").close()
     except OSError as error:
         raise BadInput(f"--out {out} cannot be written: {error.strerror}") from error
+    if not existed:
+        out.unlink()
 
 
 def _seed_range(text: str) -> range:
@@ -121,9 +152,14 @@ def _seed_range(text: str) -> range:
 
 
 def _run_all(
-    order: range, given: dict[str, Any], jobs: int, until_found: bool, client_only: bool
-) -> list[SeedResult]:
-    results: list[SeedResult] = []
+    results: list[SeedResult],
+    order: range,
+    given: dict[str, Any],
+    jobs: int,
+    until_found: bool,
+    client_only: bool,
+) -> None:
+    """Appends to `results` as they come."""
     started = time.monotonic()
     for result in _results(order, given, jobs, client_only):
         results.append(result)
@@ -134,7 +170,6 @@ def _run_all(
             print(f"{len(results)} of {len(order)} seeds, {rate:.1f} a second", file=sys.stderr)
         if until_found and result.valid is False:
             break
-    return results
 
 
 def _results(
@@ -145,13 +180,31 @@ def _results(
             yield run_seed(seed, given, client_only)
         return
     context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(jobs, mp_context=context, max_tasks_per_child=None) as pool:
-        futures = [pool.submit(run_seed, seed, given, client_only) for seed in order]
+    with ProcessPoolExecutor(
+        min(jobs, len(order)), mp_context=context, initializer=_begin_worker
+    ) as pool:
         try:
+            futures = [pool.submit(run_seed, seed, given, client_only) for seed in order]
             for future in as_completed(futures):
                 yield future.result()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+        except BaseException:  # stopped early: nobody waits for the seeds under way
+            for worker in multiprocessing.active_children():
+                worker.kill()
+            raise
+
+
+def _begin_worker() -> None:
+    """Signals are for the parent, which ends its workers; without a parent no worker stays."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(EXIT_HARNESS_ERROR)
 
 
 def run_seed(seed: int, given: dict[str, Any], client_only: bool) -> SeedResult:
@@ -200,7 +253,17 @@ def judge_seed(seed: int, given: dict[str, Any], client_only: bool) -> SeedResul
     )
 
 
-def _print_summary(results: list[SeedResult]) -> None:
+def _as_given(options: dict[str, Any]) -> str:
+    """The options that describe the campaign, as one writes them."""
+    words = [
+        f" --{name.removesuffix('_s').replace('_', '-')} {shlex.quote(str(value))}"
+        for name, value in options.items()
+        if value is not None
+    ]
+    return "".join(words)
+
+
+def _print_summary(results: list[SeedResult], repeated: str) -> None:
     valid = Counter(str(result.valid) for result in results)
     kinds = Counter(kind for result in results for kind in result.bitten)
     print(
@@ -217,7 +280,7 @@ def _print_summary(results: list[SeedResult]) -> None:
     print("bitten    " + ", ".join(f"{kind} {count}" for kind, count in kinds.most_common()))
     invalid = sorted(result.seed for result in results if result.valid is False)
     if invalid:
-        print(f"first     staticfire run --seed {invalid[0]} and the options above")
+        print(f"first     staticfire run --seed {invalid[0]}{repeated}")
 
 
 def _status(results: list[SeedResult]) -> int:

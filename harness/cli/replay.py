@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from faults.defects import DefectError
-from harness.cli.status import EXIT_HARNESS_ERROR, BadInput, status_of_validity
+from harness.cli.status import BadInput, HarnessError, status_of_validity
 from harness.defective import use_defect
 from harness.run_folder import RunFolder, RunFolderError
 
@@ -38,6 +38,9 @@ def replay(run: Path) -> int:
     print_result(result, folder.path, None)
     if result.digest != expected:
         print(f"replay DIFFERS: digest {result.digest}, the run had {expected}")
-        return EXIT_HARNESS_ERROR
+        raise HarnessError(
+            f"the repetition is another run: since {folder.path} was recorded, its campaign.toml or "
+            "the code has changed"
+        )
     print(f"replay identical: digest {expected}")
     return status_of_validity(result.verdict.valid)

@@ -15,7 +15,7 @@ from harness.campaign import Campaign, CampaignError
 from harness.campaign_draw import draw_campaign
 from harness.cli.options import campaign_options, given_options
 from harness.cli.progress import show_progress
-from harness.cli.status import BadInput, status_of_validity
+from harness.cli.status import BadInput, HarnessError, status_of_validity
 from harness.defective import use_defect
 from harness.run_folder import RunFolder, RunFolderError
 
@@ -65,14 +65,17 @@ def run_and_report(campaign: Campaign, runs: Path) -> int:
         raise BadInput(str(error)) from error
     print_campaign(campaign)
     started = time.process_time()
-    with (
-        folder.open_history() as history,
-        folder.open_observations() as observations,
-        show_progress(campaign.time_s) as progress,
-    ):
-        result = run_simulated(
-            campaign, history=history, observations=observations, progress=progress
-        )
-    folder.finish(result)
+    try:
+        with (
+            folder.open_history() as history,
+            folder.open_observations() as observations,
+            show_progress(campaign.time_s) as progress,
+        ):
+            result = run_simulated(
+                campaign, history=history, observations=observations, progress=progress
+            )
+        folder.finish(result)
+    except RunFolderError as error:
+        raise HarnessError(str(error)) from error
     print_result(result, folder.path, time.process_time() - started)
     return status_of_validity(result.verdict.valid)

@@ -9,8 +9,23 @@ EXIT_BAD_ARGUMENTS = 254
 EXIT_HARNESS_ERROR = 255
 
 
+SENTENCE_MAX = 600  # characters; a longer value is shown without its middle
+
+
 class BadInput(ValueError):
     """One sentence: what is wrong, the value, what is allowed."""
+
+
+class HarnessError(Exception):
+    """One sentence: why the harness could not do what it was asked."""
+
+
+def one_sentence(text: str) -> str:
+    """The text as one line of bearable length, whatever value it repeats."""
+    line = " ".join(text.split())
+    if len(line) <= SENTENCE_MAX:
+        return line
+    return f"{line[: SENTENCE_MAX // 2]} ... {line[-SENTENCE_MAX // 2 :]}"
 
 
 def status_of_validity(valid: object) -> int:

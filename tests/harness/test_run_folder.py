@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.campaign_draw import draw_campaign
-from harness.run_folder import RunFolder, RunFolderError
+from harness.run_folder import RecordFile, RunFolder, RunFolderError
 
 CAMPAIGN = draw_campaign(7, {"faults": ("kill",)})
 
@@ -78,3 +78,23 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(RunFolderError, match="file/below"):
         RunFolder.create(tmp_path / "file" / "below", CAMPAIGN, "now")
+
+
+def test_a_file_that_cannot_be_written_is_named_and_the_run_is_not_finished() -> None:
+    full = RecordFile(Path("/dev/full"))
+    full.write(b"line")
+    for attempt in (full.flush, full.close):
+        with pytest.raises(RunFolderError, match=r"/dev/full cannot be written.*not finished"):
+            attempt()
+
+
+def test_a_folder_without_its_campaign_does_not_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_space(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", no_space)
+    with pytest.raises(RunFolderError, match="No space left"):
+        RunFolder.create(tmp_path, CAMPAIGN, "now")
+    assert list(tmp_path.iterdir()) == []

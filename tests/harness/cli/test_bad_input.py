@@ -23,6 +23,14 @@ CAMPAIGN_FILES = {
     b"targets = ['broker-a-0']}]\n",
     "negative.toml": b"[campaign]\nacks_min = -1\n",
     "defect.toml": b"[campaign]\ndefect = 'nope'\n",
+    "long-number.toml": b"[campaign]\nseed = " + b"9" * 5000,
+    "long-hex-number.toml": b"[campaign]\nseed = 0x" + b"f" * 5000,
+    "65-bits.toml": b"[campaign]\nacks_min = 18446744073709551616",
+    "deep.toml": b"[campaign]\nfaults = " + b"[" * 2000 + b"]" * 2000,
+    "large.toml": b"[campaign]\n#" + b"x" * (5 << 20),
+    "many-faults.toml": b"[campaign]\nfaults = [" + b"'kill'," * 2000 + b"]",
+    "no-params.toml": b"[campaign]\nplan = [{kind = 'disk-full', at_s = 1, duration_s = 1, "
+    b"targets = ['broker-a-0']}]\n",
 }
 
 
@@ -80,6 +88,17 @@ def test_run_refuses_a_campaign_file(name: str, staticfire: Staticfire, tmp_path
     runs = tmp_path / "runs"
     says_one_sentence(staticfire("run", "--runs", runs, "--campaign", path))
     assert not runs.exists()
+
+
+@pytest.mark.parametrize("value", ["9" * 6000, "x" * 100_000, "a\nb", "\0", "\udcff", "é"])
+@pytest.mark.parametrize("option", ["--seed", "--slaves", "--campaign", "--workload", "--defect"])
+def test_a_strange_value_is_one_bearable_line(
+    option: str, value: str, staticfire: Staticfire, tmp_path: Path
+) -> None:
+    said = staticfire("run", "--runs", tmp_path / "runs", option, value)
+    says_one_sentence(said)
+    assert len(said.err) < 800
+    assert not (tmp_path / "runs").exists()
 
 
 def test_run_refuses_a_campaign_without_a_name(staticfire: Staticfire, tmp_path: Path) -> None:

@@ -1,0 +1,107 @@
+"""Commands that are interrupted: they end at once, leave no process and nothing that looks whole."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.real
+ENDLESS = (
+    "--seeds",
+    "0-9999",
+    "--time",
+    "1",
+    "--faults",
+    "none",
+)  # each seed prints that it is unknown
+
+
+def running(pid: int) -> bool:
+    """Whether the process exists and is no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def children(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def wait_until_ended(pids: list[int]) -> None:
+    deadline = time.monotonic() + 10
+    while any(map(running, pids)):
+        assert time.monotonic() < deadline, f"still running: {pids}"
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def hunt(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A hunt in two processes that has come to its first result."""
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "harness",
+            "hunt",
+            *ENDLESS,
+            "--jobs",
+            "2",
+            "--out",
+            tmp_path / "out",
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("seed ")
+    yield process
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("whole_group", [True, False])
+def test_a_hunt_that_is_interrupted_takes_its_workers_along(
+    hunt: subprocess.Popen[str], tmp_path: Path, number: signal.Signals, whole_group: bool
+) -> None:
+    workers = children(hunt.pid)
+    if whole_group:  # what a terminal does
+        os.killpg(hunt.pid, number)
+    else:
+        hunt.send_signal(number)
+    out, err = hunt.communicate(timeout=20)
+    assert hunt.returncode == 255
+    assert "seeds     " in out
+    assert "Traceback" not in err
+    assert "interrupted after" in err.splitlines()[-1]
+    assert not (tmp_path / "out").exists()
+    assert len(workers) == 2
+    wait_until_ended(workers)
+
+
+def test_a_hunt_that_is_killed_leaves_no_worker(hunt: subprocess.Popen[str]) -> None:
+    workers = children(hunt.pid)
+    hunt.kill()
+    wait_until_ended(workers)
+
+
+def test_a_pipe_that_is_closed_is_no_verdict(tmp_path: Path) -> None:
+    command = f"{sys.executable} -m harness run --seed 1 --time 60 --runs {tmp_path} | head -n 1"
+    ended = subprocess.run(
+        ["bash", "-c", f"{command}; exit ${{PIPESTATUS[0]}}"], capture_output=True, text=True
+    )
+    assert ended.returncode == 255
+    assert ended.stderr == "staticfire: the output cannot be written: Broken pipe\n"
+    [folder] = tmp_path.iterdir()
+    assert not (folder / "verdict.json").exists()
