@@ -12,7 +12,7 @@ from harness.cli.status import EXIT_INVALID, EXIT_VALID, BadInput
 from harness.defective import use_defect
 
 if TYPE_CHECKING:
-    from harness.simulation.storage_crash import CrashSummary
+    from harness.store_crash.cycles import CrashSummary
 
 LOG_EVERY_CYCLES = 5_000  # a line of progress, where nobody watches
 
@@ -43,7 +43,7 @@ def crash_store(cycles: int, seed: int, jobs: int, defect: str) -> int:
         use_defect(defect)
     except DefectError as error:
         raise BadInput(str(error)) from error
-    from harness.simulation.storage_crash import run_parallel
+    from harness.store_crash.cycles import run_parallel
 
     total = run_parallel(seed, cycles, jobs, _print_progress)
     if sys.stderr.isatty():

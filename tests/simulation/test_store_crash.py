@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from harness.cli import status_of
-from harness.simulation.storage_crash import CrashSummary, CycleFailure, run_cycles
+from harness.store_crash.cycles import CrashSummary, CycleFailure, run_cycles
 from system_under_test.env import DiskUsage, File, Storage
 
 

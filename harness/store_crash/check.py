@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from harness.simulation.disk import SimDisk
-from harness.simulation.storage_crash_model import LogModel, PromiseBroken, QueueKey
-from harness.simulation.storage_crash_plan import QUEUES, ROOT
+from harness.store_crash.model import LogModel, PromiseBroken, QueueKey
+from harness.store_crash.plan import QUEUES, ROOT
 from system_under_test.store.message_store import MessageStore
 from system_under_test.store.reading import GetStatus
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from harness.simulation.disk import PowerCut, SimDisk
-from harness.simulation.storage_crash_plan import CycleClock, SilentLog
+from harness.store_crash.plan import CycleClock, SilentLog
 from system_under_test.protocol.message import Message
 from system_under_test.store.config import StoreConfig
 from system_under_test.store.message_store import MessageStore

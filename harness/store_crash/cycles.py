@@ -13,8 +13,8 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 
-from harness.simulation.storage_crash_cycle import Cycle, WrapStorage
-from harness.simulation.storage_crash_plan import CycleCounts
+from harness.store_crash.cycle import Cycle, WrapStorage
+from harness.store_crash.plan import CycleCounts
 
 __all__ = ["CrashSummary", "CycleFailure", "run_cycles", "run_parallel"]
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from random import Random
 
 from harness.simulation.disk import DiskOptions, PowerCut, SimDisk
-from harness.simulation.storage_crash_check import StoreComparison
-from harness.simulation.storage_crash_model import LogModel, PromiseBroken
-from harness.simulation.storage_crash_plan import (
+from harness.store_crash.check import StoreComparison
+from harness.store_crash.model import LogModel, PromiseBroken
+from harness.store_crash.plan import (
     BODY_SIZE_MAX,
     DEATHS,
     FILLING,

@@ -1,8 +1,8 @@
-"""Prints how many storage crash cycles one CPU second takes: `python tests/benchmarks/bench_storage_crash.py`."""
+"""Prints how many storage crash cycles one CPU second takes: `python tests/benchmarks/bench_store_crash.py`."""
 
 from __future__ import annotations
 
-from harness.simulation.storage_crash import run_cycles
+from harness.store_crash.cycles import run_cycles
 
 CYCLES = 2_000
 
