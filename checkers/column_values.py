@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from checkers.columns import Ints
-from checkers.history import HistoryError
+from checkers.history import INT64_MAX, HistoryError
 
 TOUCH_WIDTH = 5  # key, queue offset, physical offset, body_ok, reconsume times
 
@@ -53,8 +53,10 @@ def text(value: Any) -> str:
 
 
 def integer(value: Any) -> int:
-    """The value if it is an integer; True is none. Raises HistoryError."""
-    return value if type(value) is int else _refuse(value, "an integer")
+    """The value if it is an integer of 64 bits; True is none. Raises HistoryError."""
+    if type(value) is int and abs(value) <= INT64_MAX:
+        return value
+    return _refuse(value, "an integer of 64 bits")
 
 
 def _refuse(value: Any, wanted: str) -> NoReturn:

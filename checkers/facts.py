@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Self
+from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import fields as fields_of
+from types import UnionType
+from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
 Flush = Literal["sync", "async"]
 Replication = Literal["none", "async", "sync"]
@@ -71,8 +73,8 @@ class RunFacts:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
-        """Read what to_json wrote. Raises TypeError or KeyError on other input."""
-        return cls(
+        """Read what to_json wrote. Raises TypeError, KeyError or AttributeError on other input."""
+        facts = cls(
             **{
                 **fields,
                 "groups": {group: tuple(topics) for group, topics in fields["groups"].items()},
@@ -86,7 +88,37 @@ class RunFacts:
                 "floors": Floors(**fields["floors"]),
             }
         )
+        _check_types(facts, cls, "facts")
+        return facts
 
 
 def _fault_from_json(fields: Mapping[str, Any]) -> FaultFacts:
     return FaultFacts(**{**fields, "targets": tuple(fields["targets"])})
+
+
+def _check_types(value: Any, wanted: Any, name: str) -> None:
+    """Raise TypeError unless the value, and all within, has the type that its annotation says."""
+    origin, arguments = get_origin(wanted), get_args(wanted)
+    if is_dataclass(wanted):
+        hints = get_type_hints(wanted)
+        for part in fields_of(wanted):
+            _check_types(getattr(value, part.name), hints[part.name], part.name)
+    elif origin is tuple:
+        for item in value:
+            _check_types(item, arguments[0], name)
+    elif origin is Mapping:
+        for key, item in value.items():
+            _check_types(key, arguments[0], name)
+            _check_types(item, arguments[1], name)
+    elif origin is UnionType:
+        if value is not None:
+            _check_types(value, arguments[0], name)
+    elif not (value in arguments if origin is Literal else _is_plain(value, wanted)):
+        raise TypeError(f"{name} is or holds {value!r}")
+
+
+def _is_plain(value: Any, wanted: type) -> bool:
+    """Exactly that type (True is no number); a float may be written as an integer; 64 bits."""
+    if type(value) is int and wanted in (int, float):
+        return abs(value) < 2**63
+    return type(value) is wanted

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
@@ -17,9 +18,29 @@ import orjson
 OpType = Literal["invoke", "ok", "fail", "info"]
 NEMESIS = -1
 
+INT64_MAX = 2**63 - 1  # columns hold 64-bit integers
+
 OP_TYPES = frozenset(get_args(OpType))
 CLIENT_FUNCTIONS = frozenset({"send", "consume", "assign", "commit", "probe", "drain", "open"})
 NEMESIS_PREFIXES = ("start_", "stop_", "node_exit")
+# What the checkers read of each kind of observation; other fields and other kinds are for people.
+_OBSERVED: dict[str, dict[str, str]] = {
+    "ack_durability": {
+        "key": "text",
+        "durable_on": "a list of text",
+        "cached_on": "a list of text",
+        "unobserved": "a list of text",
+    },
+    "replica": {
+        "broker_name": "text",
+        "master": "text",
+        "slave": "text",
+        "master_end": "an integer",
+        "slave_end": "an integer",
+        "first_difference": "an integer or null",
+    },
+    "recovery": {"node": "text"},
+}
 _KEYS = frozenset({"index", "time_ns", "process", "type", "f", "value", "error", "node"})
 
 T = TypeVar("T")
@@ -93,6 +114,7 @@ def decode_history(data: bytes, *, name: str = "history") -> History:
     """Read the bytes of a history. Raises HistoryError with `name` and the line number."""
     ops, torn = _decode_lines(data, name, _decode_op)
     _check_indices(ops, name)
+    _check_times(ops, name)
     return History(ops=ops, torn=torn)
 
 
@@ -136,8 +158,8 @@ def _decode_op(fields: Any) -> Op:
         raise HistoryError(f"unknown key {min(unknown)!r}; known are {', '.join(sorted(_KEYS))}")
     op = Op(
         index=_typed(fields, "index", int),
-        time_ns=_typed(fields, "time_ns", int),
-        process=_typed(fields, "process", int),
+        time_ns=_integer(fields, "time_ns", 0),
+        process=_integer(fields, "process", NEMESIS),
         type=_op_type(fields),
         f=_typed(fields, "f", str),
         value=_typed(fields, "value", dict) if "value" in fields else {},
@@ -164,12 +186,45 @@ def _typed(fields: dict[str, Any], key: str, wanted: type[T]) -> T:
     return value
 
 
+def _integer(fields: dict[str, Any], key: str, low: int) -> int:
+    value = _typed(fields, key, int)
+    if not low <= value <= INT64_MAX:
+        raise HistoryError(f"{key} is {value}; allowed are {low} to {INT64_MAX}")
+    return value
+
+
 def _decode_observation(fields: Any) -> dict[str, Any]:
     if not isinstance(fields, dict):
         raise HistoryError(f"an observation is a JSON object, not {type(fields).__name__}")
-    _typed(fields, "kind", str)
-    _typed(fields, "time_ns", int)
+    _integer(fields, "time_ns", 0)
+    for key, wanted in _OBSERVED.get(_typed(fields, "kind", str), {}).items():
+        if key not in fields:
+            raise HistoryError(f"{fields['kind']} lacks {key}")
+        if not _is(fields[key], wanted):
+            raise HistoryError(f"{key} of {fields['kind']} is {fields[key]!r}; expected {wanted}")
+    end = fields.get("end_offset", 0)
+    if fields["kind"] == "recovery" and not _is(end, "an integer"):
+        raise HistoryError(f"end_offset of recovery is {end!r}; expected an integer")
     return fields
+
+
+def _is(value: Any, wanted: str) -> bool:
+    if wanted == "text":
+        return type(value) is str
+    if wanted == "a list of text":
+        return type(value) is list and all(type(item) is str for item in value)
+    integer = type(value) is int and abs(value) <= INT64_MAX
+    return integer or (wanted == "an integer or null" and value is None)
+
+
+def _check_times(ops: Sequence[Op], name: str) -> None:
+    """Everything that is judged rests on what came before what."""
+    for number, (before, op) in enumerate(pairwise(ops), start=2):
+        if op.time_ns < before.time_ns:
+            raise HistoryError(
+                f"{name} line {number}: time_ns {op.time_ns} is before {before.time_ns}, the time of "
+                "the line above; a history is in the order of time"
+            )
 
 
 def _check_indices(ops: Sequence[Op], name: str) -> None:

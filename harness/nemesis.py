@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from checkers.history import NEMESIS, Op
+from checkers.history import NEMESIS, HistoryError, Op
 from faults.capabilities import Controls, Evidence
 from faults.catalogue import fault_named
 from faults.fault import PlannedFault
@@ -95,17 +95,31 @@ class Nemesis:
 
 
 def records_of(plan: Iterable[PlannedFault], ops: Iterable[Op]) -> list[FaultRecord]:
-    """The faults of a run that broke off, as far as its history tells."""
+    """The faults of a run that broke off, as far as its history tells.
+
+    Raises HistoryError for an op of the nemesis that does not say what became of its fault.
+    """
     records = {planned.fault_id: FaultRecord(planned=planned) for planned in plan}
     for op in ops:
-        record = records.get(op.value.get("fault_id", -1)) if op.process == NEMESIS else None
-        if record is None:
+        if op.process != NEMESIS:
             continue
-        if op.value.get("phase") == "fired":
-            record.fired_ns = op.time_ns
-        elif op.value.get("phase") == "healed":
-            record.healed_ns = op.time_ns
-            record.bitten = bool(op.value["evidence"]["bitten"])
-        elif op.value.get("phase") == "failed":
-            record.error = str(op.value["evidence"]["error"])
+        try:
+            record = records.get(op.value.get("fault_id", -1))
+            if record is not None:
+                _take_over(record, op)
+        except (KeyError, TypeError) as error:
+            raise HistoryError(
+                f"op {op.index} ({op.f}) does not say what became of its fault: {error}"
+            ) from error
     return list(records.values())
+
+
+def _take_over(record: FaultRecord, op: Op) -> None:
+    """Note in the record what this op of the nemesis tells. Raises KeyError or TypeError."""
+    if op.value.get("phase") == "fired":
+        record.fired_ns = op.time_ns
+    elif op.value.get("phase") == "healed":
+        record.healed_ns = op.time_ns
+        record.bitten = bool(op.value["evidence"]["bitten"])
+    elif op.value.get("phase") == "failed":
+        record.error = str(op.value["evidence"]["error"])

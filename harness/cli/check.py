@@ -67,6 +67,7 @@ def _facts(folder: RunFolder) -> RunFacts:
     try:
         return RunFacts.from_json(folder.read_verdict()["facts"])
     except (KeyError, TypeError, AttributeError) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise RunFolderError(
-            f"the facts in {folder.path}/verdict.json are damaged: {error!r}"
+            f"the facts in {folder.path}/verdict.json are damaged: {reason}"
         ) from error

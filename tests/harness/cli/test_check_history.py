@@ -145,3 +145,78 @@ def test_files_that_are_not_there_are_named(run_folder: Path, staticfire: Static
     for name in ("observations.jsonl", "history.jsonl"):
         (run_folder / name).unlink()
         assert refused(staticfire("check", run_folder), name)
+
+
+def change_op(folder: Path, wanted: Callable[[dict[str, Any]], bool], change: Change) -> None:
+    """Change the first op of the history that is wanted."""
+    ops = [json.loads(line) for line in history_lines(folder)]
+    change(next(op for op in ops if wanted(op)))
+    write_history(folder, [json.dumps(op).encode() + b"\n" for op in ops])
+
+
+def test_a_time_before_the_one_above_is_refused(run_folder: Path, staticfire: Staticfire) -> None:
+    change_op(run_folder, lambda op: op["index"] == 7, lambda op: op.update(time_ns=0))
+    assert refused(staticfire("check", run_folder), "line 8", "order of time")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("time_ns", 2**63), ("time_ns", -1), ("process", 2**63), ("process", -2)]
+)
+def test_a_number_out_of_range_is_refused(
+    field: str, value: int, run_folder: Path, staticfire: Staticfire
+) -> None:
+    change_op(run_folder, lambda op: op["f"] == "commit", lambda op: op.update({field: value}))
+    assert refused(staticfire("check", run_folder), field, str(value))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"fault_id": []}, {"evidence": None}, {"evidence": []}, {"evidence": {}}],
+)
+def test_an_op_of_the_nemesis_that_says_nothing_is_refused(
+    change: dict[str, Any], run_folder: Path, staticfire: Staticfire
+) -> None:
+    (run_folder / "verdict.json").unlink()
+    change_op(
+        run_folder,
+        lambda op: op["process"] == -1 and op["value"].get("phase") == "healed",
+        lambda op: op["value"].update(change),
+    )
+    assert refused(staticfire("check", run_folder), "what became of its fault")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("durable_on", 3), ("durable_on", [1]), ("cached_on", None), ("key", []), ("time_ns", 1.5)],
+)
+def test_an_observation_that_makes_no_sense_is_refused(
+    field: str, value: object, run_folder: Path, staticfire: Staticfire
+) -> None:
+    path = run_folder / "observations.jsonl"
+    first, *others = path.read_bytes().splitlines(keepends=True)
+    damaged = {**json.loads(first), field: value}
+    path.write_bytes(json.dumps(damaged).encode() + b"\n" + b"".join(others))
+    assert refused(staticfire("check", run_folder), "observations.jsonl line 1", field)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("flush", "maybe"),
+        ("groups", {"g": [[]]}),
+        ("brokers", {"b": 3}),
+        ("gap_max_s", "long"),
+        ("faults", [{}]),
+        ("floors", {"acked_min": None}),
+        ("topics", None),
+        ("speed", 1),
+    ],
+)
+def test_facts_that_make_no_sense_are_refused(
+    name: str, value: object, run_folder: Path, staticfire: Staticfire
+) -> None:
+    path = run_folder / "verdict.json"
+    document = json.loads(path.read_bytes())
+    document["facts"][name] = value
+    path.write_text(json.dumps(document))
+    assert refused(staticfire("check", run_folder), "the facts in", "are damaged")
