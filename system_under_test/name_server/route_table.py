@@ -82,10 +82,11 @@ class RouteTable:
         """Take in a registration; the answer is for slaves."""
         identity = registration.identity
         is_first = self._add_broker(identity)
-        if identity.broker_id == MASTER_ID:
-            known = self.data_version(identity.address)
-            if is_first or known != registration.data_version:
-                self._set_queues(identity.broker_name, registration.topics)
+        is_news = is_first or self.data_version(identity.address) != registration.data_version
+        if is_news and identity.broker_id == MASTER_ID:
+            self._set_queues(identity.broker_name, registration.topics)
+        elif is_news and MASTER_ID not in self._brokers[identity.broker_name].broker_addrs:
+            self._add_readable_queues(identity.broker_name, registration.topics)
         self._live[identity.address] = LiveBroker(
             updated_ns=now_ns,
             data_version=registration.data_version,
@@ -125,6 +126,18 @@ class RouteTable:
                 perm=config.perm,
                 topic_sys_flag=config.topic_sys_flag,
             )
+
+    def _add_readable_queues(self, broker_name: str, topics: dict[str, TopicConfig]) -> None:
+        """Take from a slave what no master has told: whoever starts after the master's end knows nothing else.
+
+        RocketMQ 4.9 ignores the topics of slaves, 5.x takes them like this (isPrimeSlave).
+        """
+        unknown = {
+            topic: replace(config, perm=config.perm & ~PERMISSION_WRITE)
+            for topic, config in topics.items()
+            if broker_name not in self._queues.get(topic, {})
+        }
+        self._set_queues(broker_name, unknown)
 
     def _master_of(self, identity: BrokerIdentity) -> MasterAddresses:
         if identity.broker_id == MASTER_ID:

@@ -101,9 +101,25 @@ def test_a_route_has_all_brokers_of_the_topic(registry: Registry) -> None:
     assert registry.brokers("Unknown") is None
 
 
-def test_a_slave_tells_nothing_about_topics(registry: Registry) -> None:
-    registry.register("c/a/1@A1", "T")
-    assert registry.brokers("T") is None
+def test_a_slave_tells_nothing_about_topics_while_its_master_is_known(registry: Registry) -> None:
+    registry.register("c/a/0@A", "T", queues=4)
+    registry.register("c/a/1@A1", "T", "U", queues=8, key=2)
+    assert (registry.queues("T"), registry.brokers("U")) == ({"a": (4, 6)}, None)
+
+
+def test_what_only_a_slave_knows_can_be_read_until_the_master_is_back(registry: Registry) -> None:
+    registry.register("c/a/1@A1", "T", queues=4)
+    assert (registry.brokers("T"), registry.queues("T")) == ({"a": {1: "A1"}}, {"a": (4, 4)})
+    registry.register("c/a/0@A", "T", queues=8, key=2)
+    assert registry.queues("T") == {"a": (8, 6)}
+
+
+def test_a_slave_does_not_change_what_its_master_has_told(registry: Registry) -> None:
+    registry.register("c/a/0@A", "T", queues=8)
+    registry.register("c/a/1@A1", "T", queues=8, key=2)
+    registry.unregister("c/a/0@A")
+    registry.register("c/a/1@A1", "T", "U", version=2, queues=4, key=2)
+    assert (registry.queues("T"), registry.queues("U")) == ({"a": (8, 6)}, {"a": (4, 4)})
 
 
 def test_topics_that_a_registration_misses_stay(registry: Registry) -> None:
