@@ -23,6 +23,7 @@ from system_under_test.real_env import make_env
 EXIT_FAILED = 1
 EXIT_BAD_ARGUMENTS = 254
 PROBE_INTERVAL_S = 0.02
+SHOWN_MAX = 100  # characters of a value in a refusal
 
 Main = Callable[[Env], Coroutine[Any, Any, None]]
 
@@ -122,7 +123,7 @@ def _add_broker(nodes: Any) -> None:
     )
     parser.add_argument(
         "--broker-name",
-        type=option(config.text),
+        type=option(config.name),
         metavar="NAME",
         help="shared by a master and its slaves",
     )
@@ -132,7 +133,7 @@ def _add_broker(nodes: Any) -> None:
         metavar="N",
         help="0 is the master, a slave has a number above 0",
     )
-    parser.add_argument("--cluster", dest="cluster_name", type=option(config.text), metavar="NAME")
+    parser.add_argument("--cluster", dest="cluster_name", type=option(config.name), metavar="NAME")
     parser.add_argument(
         "--name-server",
         dest="name_servers",
@@ -164,7 +165,8 @@ def option(parse: Callable[[str], object]) -> Callable[[str], object]:
         try:
             return parse(value)
         except ValueError as error:
-            raise argparse.ArgumentTypeError(f"{value!r} cannot be used: {error}") from None
+            shown = repr(value if len(value) <= SHOWN_MAX else f"{value[:SHOWN_MAX]}...")
+            raise argparse.ArgumentTypeError(f"{shown} cannot be used: {error}") from None
 
     return convert
 

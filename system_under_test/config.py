@@ -13,6 +13,9 @@ from dataclasses import dataclass
 
 from system_under_test.remoting.address import parse_address
 
+NAME_LENGTH_MAX = 255
+QUEUE_ENTRY_SIZE = 20  # bytes in a consume queue
+
 
 class ConfigError(ValueError):
     """An option that cannot be used; the text is one sentence for the person who set it."""
@@ -60,7 +63,16 @@ def read_settings(text: str, known: Mapping[str, Property]) -> Settings:
 def text(value: str) -> str:
     if not value:
         raise ValueError("it must not be empty")
+    if not value.isprintable():
+        raise ValueError("text without control characters is allowed")
     return value
+
+
+def name(value: str) -> str:
+    """A name that travels in every registration."""
+    if len(value) > NAME_LENGTH_MAX:
+        raise ValueError(f"up to {NAME_LENGTH_MAX} characters are allowed")
+    return text(value)
 
 
 def yes_or_no(value: str) -> bool:
@@ -78,6 +90,14 @@ def integer(low: int, high: int) -> Callable[[str], int]:
         return int(value)
 
     return parse
+
+
+def queue_file_size(value: str) -> int:
+    """Bytes of one file of a consume queue: whole entries."""
+    size = integer(QUEUE_ENTRY_SIZE, 1 << 30)(value)
+    if size % QUEUE_ENTRY_SIZE:
+        raise ValueError(f"a multiple of {QUEUE_ENTRY_SIZE} is allowed")
+    return size
 
 
 def milliseconds(low: int, high: int) -> Callable[[str], float]:
@@ -101,6 +121,12 @@ def addresses(value: str) -> tuple[str, ...]:
     for address in found:
         parse_address(address)
     return found
+
+
+def one_address(value: str) -> str:
+    """`host:port`"""
+    parse_address(value)
+    return value
 
 
 def reachable_host(value: str) -> str:
@@ -168,8 +194,8 @@ NAME_SERVER_PROPERTIES: dict[str, Property] = {
 
 BROKER_PROPERTIES: dict[str, Property] = {
     "namesrvAddr": Property(field="name_servers", parse=addresses),
-    "brokerClusterName": Property(field="cluster_name", parse=text),
-    "brokerName": Property(field="broker_name", parse=text),
+    "brokerClusterName": Property(field="cluster_name", parse=name),
+    "brokerName": Property(field="broker_name", parse=name),
     "brokerId": Property(field="broker_id", parse=integer(0, (1 << 63) - 1)),
     "brokerRole": Property(
         field="role",
@@ -184,11 +210,9 @@ BROKER_PROPERTIES: dict[str, Property] = {
         field="sync_flush", parse=one_of({"SYNC_FLUSH": True, "ASYNC_FLUSH": False})
     ),
     "mappedFileSizeCommitLog": Property(field="commit_log_file_size", parse=integer(4096, 1 << 30)),
-    "mappedFileSizeConsumeQueue": Property(
-        field="consume_queue_file_size", parse=integer(20, 1 << 30)
-    ),
+    "mappedFileSizeConsumeQueue": Property(field="consume_queue_file_size", parse=queue_file_size),
     "maxMessageSize": Property(field="message_size_max", parse=integer(1, 16 << 20)),
-    "haMasterAddress": Property(field="ha_master_address", parse=text),
+    "haMasterAddress": Property(field="ha_master_address", parse=one_address),
     "haPeers": Property(field="ha_peers", parse=addresses),
     "haSlaveFallbehindMax": Property(field="ha_fall_behind_max", parse=integer(0, 1 << 62)),
     "haSendHeartbeatInterval": Property(

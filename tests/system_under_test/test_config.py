@@ -80,6 +80,12 @@ def test_a_broker_file() -> None:
         ("flushDiskType=sync", "SYNC_FLUSH, ASYNC_FLUSH are allowed"),
         ("namesrvAddr=a:1;b", "address 'b' is not host:port"),
         ("slaveTimeout=0", "a number from 1 to 3600000 is allowed"),
+        ("mappedFileSizeConsumeQueue=50", "a multiple of 20 is allowed"),
+        ("mappedFileSizeConsumeQueue=0", "a number from 20 to"),
+        ("haMasterAddress=nowhere", "is not host:port"),
+        (r"storePathRootDir=/a\u0000b", "text without control characters is allowed"),
+        (r"brokerName=\ud800", "text without control characters is allowed"),
+        ("brokerClusterName=" + "x" * 256, "up to 255 characters are allowed"),
     ],
 )
 def test_a_bad_value_is_refused_with_what_is_allowed(line: str, sentence: str) -> None:
