@@ -71,7 +71,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         if sys.stdout is not None:  # it is closed
             sys.stdout.flush()
-    except (OSError, ValueError):
+    except OSError as error:
+        if status != EXIT_HARNESS_ERROR:  # otherwise that was said already
+            print(f"staticfire: the output cannot be written: {error.strerror}", file=sys.stderr)
         status = EXIT_HARNESS_ERROR
         sys.stdout = None  # or the interpreter would try once more
     sys.exit(status)
