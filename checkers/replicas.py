@@ -37,10 +37,12 @@ def check_durable_before_ack(columns: Columns, context: Context) -> Verdict:
     """Compare each observed acknowledgement with the copies that the profile promises."""
     rows = _acked_rows(columns)
     findings, proven, unclear = [], 0, 0
+    unobserved = dict(rows)
     for seen in context.observations:
         if seen["kind"] != "ack_durability" or seen["key"] not in rows:
             continue
         row = rows[seen["key"]]
+        unobserved.pop(seen["key"], None)
         hidden = _hidden_nodes(columns, context, row, seen)
         missing = _missing_copies(columns, context, row, seen, hidden)
         if missing is not None:
@@ -50,7 +52,10 @@ def check_durable_before_ack(columns: Columns, context: Context) -> Verdict:
         else:
             unclear += 1
     counts = {"acks": len(rows), "acks_proven": proven, "acks_unclear": unclear}
-    return _verdict("durable_before_ack", findings, counts, observed=proven > 0)
+    missing = NOT_OBSERVED if proven == 0 else None
+    if proven and unobserved:
+        missing = f"{len(unobserved)} of {len(rows)} acknowledgements were {NOT_OBSERVED}"
+    return _verdict("durable_before_ack", findings, counts, missing)
 
 
 def _acked_rows(columns: Columns) -> dict[str, int]:
@@ -120,7 +125,8 @@ def check_replica_prefix(_columns: Columns, context: Context) -> Verdict:
     compared = {broker_name for broker_name, _, _ in last}
     missing = _comparable(context) - compared
     counts = {"replicas": len(last)}
-    return _verdict("replica_prefix", findings, counts, observed=bool(last) and not missing)
+    observed = bool(last) and not missing
+    return _verdict("replica_prefix", findings, counts, None if observed else NOT_OBSERVED)
 
 
 def _comparable(context: Context) -> set[str]:
@@ -159,16 +165,17 @@ def _replica_finding(
 
 
 def _verdict(
-    checker: str, findings: list[Finding], counts: Mapping[str, int], *, observed: bool
+    checker: str, findings: list[Finding], counts: Mapping[str, int], missing: str | None
 ) -> Verdict:
+    """`missing` says what was not observed: then the answer is unknown, unless there are violations."""
     tally = Tally.of(findings, **counts)
     violated = any(finding.judgement == "violation" for finding in findings)
     return Verdict(
         checker=checker,
-        valid=False if violated else (True if observed else "unknown"),
+        valid=False if violated else (True if missing is None else "unknown"),
         counts=tally.counts,
         findings=tally.findings,
-        reason=None if observed else NOT_OBSERVED,
+        reason=missing,
     )
 
 

@@ -148,6 +148,15 @@ def test_what_nobody_observed_is_not_green(name: str) -> None:
     assert (verdict.valid, verdict.reason) == ("unknown", "not observed")
 
 
+def test_an_acknowledgement_that_nobody_looked_into_is_not_green() -> None:
+    two = ("0 ok send a", "0 ok send b")
+
+    verdict = check("durable_before_ack", ack(durable="n0 n1"), ops=two, flush="sync")
+
+    assert (verdict.valid, verdict.counts["acks_proven"]) == ("unknown", 1)
+    assert verdict.reason == "1 of 2 acknowledgements were not observed"
+
+
 def test_a_pair_that_was_not_compared_is_not_green() -> None:
     verdict = check("replica_prefix", replica(1, 1, None), brokers={**PAIR, "c": ("n2", "n3")})
 
