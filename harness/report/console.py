@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import wrap
 
 from checkers.verdict import seconds
 from faults.fault import PlannedFault
 from harness.campaign import Campaign
 from harness.nemesis import FaultRecord
-from harness.report.verdict_lines import verdict_lines
+from harness.report.verdict_lines import WIDTH, verdict_lines
 from harness.run_result import RunResult
 
 LINES_MAX = 25
-WIDTH = 118
 
 
 def print_campaign(campaign: Campaign) -> None:
@@ -59,7 +59,7 @@ def summary_lines(result: RunResult, cpu_s: float | None) -> list[str]:
     return [
         f"sends     {acked} acknowledged, {unclear} unclear, {refused} refused; {consumed} deliveries  "
         f"{result.virtual_s:.1f} virtual s{cpu}",
-        _faults_line(result.faults),
+        *wrap(_faults_line(result.faults), WIDTH, subsequent_indent=" " * 10),
         *[
             f"exit      {ended.node} at {seconds(ended.time_ns)}: {ended.error}"[:WIDTH]
             for ended in result.facts.exits[:3]

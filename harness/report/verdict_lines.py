@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
+
 from checkers.compose import RunVerdict
 from checkers.verdict import Finding, Verdict, explain
 
 WORDS = {True: "VALID", False: "INVALID", "unknown": "UNKNOWN"}
 FINDINGS_MAX = 5
+WIDTH = 118
 # What a reader wants to know first; what is not named here comes after, in the order of time.
 MOST_SERIOUS = ("lost", "unseen", "log_hole", "phantom", "aborted_read", "corrupt")
 
@@ -22,7 +25,8 @@ def verdict_lines(verdict: RunVerdict) -> list[str]:
         f"  {v.checker}: unknown, {v.reason}" for v in verdict.verdicts if v.valid == "unknown"
     ]
     if verdict.valid is True:
-        lines.append("  " + ", ".join(_proven(v) for v in verdict.verdicts))
+        proofs = ", ".join(_proven(v) for v in verdict.verdicts)
+        lines += wrap(proofs, WIDTH, initial_indent="  ", subsequent_indent="  ")
     return lines
 
 

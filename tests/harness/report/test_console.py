@@ -12,8 +12,8 @@ from checkers.facts import NodeExit
 from checkers.history import Op
 from harness.campaign_draw import draw_campaign
 from harness.nemesis import FaultRecord
-from harness.report.console import LINES_MAX, WIDTH, campaign_lines, print_result
-from harness.report.verdict_lines import first_violations, verdict_lines
+from harness.report.console import LINES_MAX, campaign_lines, print_result
+from harness.report.verdict_lines import WIDTH, first_violations, verdict_lines
 from harness.run_result import RunResult
 from tests.support.history_language import facts, history
 
@@ -98,8 +98,10 @@ def test_the_most_important_lines_of_a_verdict_come_first() -> None:
 def test_a_valid_run_says_what_each_checker_proved() -> None:
     ops = history("0 ok send a", "1 ok consume a", "9 ok probe b", "3 ok drain")
     verdict = check_run(ops, [], facts(), CLIENT_CHECKERS)
-    answer, proofs = verdict_lines(verdict)
+    answer, *lines = verdict_lines(verdict)
+    proofs = " ".join(lines)
     assert answer == "verdict   VALID"
+    assert max(map(len, lines)) <= WIDTH
     assert "loss ok (acked 1" in proofs
     assert proofs.count(" ok") == len(verdict.verdicts)
 
