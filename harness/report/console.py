@@ -59,7 +59,9 @@ def summary_lines(result: RunResult, cpu_s: float | None) -> list[str]:
     return [
         f"sends     {acked} acknowledged, {unclear} unclear, {refused} refused; {consumed} deliveries  "
         f"{result.virtual_s:.1f} virtual s{cpu}",
-        *wrap(_faults_line(result.faults), WIDTH, subsequent_indent=" " * 10),
+        *wrap(
+            _faults_line(result.faults), WIDTH, subsequent_indent=" " * 10, break_on_hyphens=False
+        ),
         *[
             f"exit      {ended.node} at {seconds(ended.time_ns)}: {ended.error}"[:WIDTH]
             for ended in result.facts.exits[:3]

@@ -26,7 +26,9 @@ def verdict_lines(verdict: RunVerdict) -> list[str]:
     ]
     if verdict.valid is True:
         proofs = ", ".join(_proven(v) for v in verdict.verdicts)
-        lines += wrap(proofs, WIDTH, initial_indent="  ", subsequent_indent="  ")
+        lines += wrap(
+            proofs, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
+        )
     return lines
 
 
