@@ -21,9 +21,10 @@ from system_under_test.broker.request_table import make_handlers
 from system_under_test.broker.send import SendProcessor
 from system_under_test.broker.slave_sync import SlaveSync
 from system_under_test.broker.subscription_groups import SubscriptionGroups
-from system_under_test.broker.topics import Topics
+from system_under_test.broker.topics import Topics, covering
 from system_under_test.broker.waiting import Answer
 from system_under_test.env import Env
+from system_under_test.protocol.bodies import TopicConfigTable
 from system_under_test.protocol.codes import ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.remoting import Connection, Handler, RemotingClient, RemotingServer
@@ -58,7 +59,7 @@ class Broker:
             on_close=self.clients.connection_closed,
         )
         self._registration = Registration(
-            config, self._client, self.topics, env.log, on_master=self._learn_master
+            config, self._client, self._registered_topics, env.log, on_master=self._learn_master
         )
         self._slave_sync = SlaveSync(self._client, self.topics, self.offsets, self.groups, env.log)
         self._log_flusher = Flusher(
@@ -129,6 +130,11 @@ class Broker:
         self.topics.load()
         self.groups.load()
         self._offsets_file.load()
+
+    def _registered_topics(self) -> TopicConfigTable:
+        """What name servers are told. The master may be gone before a slave has copied its latest topics."""
+        table = self.topics.table()
+        return covering(table, self.store.queue_keys()) if self._config.is_slave else table
 
     def _may_lack_acknowledged(self, *, clean: bool) -> bool:
         """Whether a tail that was acknowledged may be on replicas only.

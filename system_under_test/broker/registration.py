@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Callable
 
 from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.topics import Topics
 from system_under_test.env import Log
 from system_under_test.protocol import json_dialect
-from system_under_test.protocol.bodies import RegisterBrokerBody
+from system_under_test.protocol.bodies import RegisterBrokerBody, TopicConfigTable
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.headers import (
@@ -28,6 +27,7 @@ class Registration:
     """Keeps one broker registered with every name server.
 
     Args:
+        table: makes the topics to tell.
         on_master: called with the master's address and HA address when a name server tells them to a slave.
     """
 
@@ -35,14 +35,14 @@ class Registration:
         self,
         config: BrokerConfig,
         client: RemotingClient,
-        topics: Topics,
+        table: Callable[[], TopicConfigTable],
         log: Log,
         *,
         on_master: Callable[[str, str], None],
     ) -> None:
         self._config = config
         self._client = client
-        self._topics = topics
+        self._table = table
         self._log = log
         self._on_master = on_master
         self._changed: dict[str, asyncio.Event] = {}
@@ -106,7 +106,7 @@ class Registration:
             ha_server_addr=config.ha_address,
             broker_id=config.broker_id,
         )
-        body = RegisterBrokerBody(topic_config_table=self._topics.table())
+        body = RegisterBrokerBody(topic_config_table=self._table())
         return RemotingCommand.request(
             RequestCode.REGISTER_BROKER,
             header.to_ext(),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from system_under_test.broker.config import BrokerConfig
 from system_under_test.protocol.bodies import DataVersion, TopicConfig, TopicConfigTable
@@ -173,3 +174,13 @@ class Topics:
 
 def make_topic(name: str, queues: int, perm: int = PERM_READ_WRITE) -> TopicConfig:
     return TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm)
+
+
+def covering(table: TopicConfigTable, queues: Iterable[tuple[str, int]]) -> TopicConfigTable:
+    """The table, widened so that each of these queues (topic, queue id) can be read."""
+    topics = dict(table.topics)
+    for name, queue_id in queues:
+        topic = topics.get(name) or make_topic(name, 0)
+        if queue_id >= topic.read_queue_nums:
+            topics[name] = replace(topic, read_queue_nums=queue_id + 1)
+    return TopicConfigTable(topics=topics, data_version=table.data_version)

@@ -339,6 +339,10 @@ class MessageStore:
         queue = self._queues.get(topic, queue_id)
         return (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
 
+    def queue_keys(self) -> list[tuple[str, int]]:
+        """(topic, queue id) of every queue, sorted."""
+        return sorted((queue.topic, queue.queue_id) for queue in self._queues)
+
     def look_up(self, physical_offset: int) -> bytes | None:
         """The record that starts at `physical_offset`; None if none does."""
         self.write_out()

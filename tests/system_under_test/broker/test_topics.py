@@ -6,7 +6,8 @@ import errno
 
 import pytest
 
-from system_under_test.broker.topics import make_topic, topic_name_error
+from system_under_test.broker.topics import covering, make_topic, topic_name_error
+from system_under_test.protocol.bodies import DataVersion, TopicConfigTable
 from tests.system_under_test.broker.bench import Bench
 
 
@@ -63,3 +64,13 @@ def test_topics_are_durable_before_they_are_used(bench: Bench) -> None:
     bench.disk.power_on()
     bench.topics.load()
     assert bench.topics.get("a") == make_topic("a", 1)
+
+
+def test_a_slave_tells_of_every_queue_that_it_holds() -> None:
+    """Its copy of the topics may be older than its copy of the log."""
+    version = DataVersion(timestamp=1, counter=1)
+    known = TopicConfigTable(topics={"T": make_topic("T", 4)}, data_version=version)
+    told = covering(known, [("T", 1), ("T", 6), ("U", 2)])
+    queues = {name: topic.read_queue_nums for name, topic in told.topics.items()}
+    assert (queues, told.topics["T"].write_queue_nums) == ({"T": 7, "U": 3}, 4)
+    assert covering(known, [("T", 3)]) == known
