@@ -6,10 +6,12 @@ entry i belongs to the record whose queue offset is i.
 
 from __future__ import annotations
 
+import errno
 import struct
 from typing import NamedTuple
 
 from system_under_test.env import Storage
+from system_under_test.store.errors import NoSpace
 from system_under_test.store.mapped_file import MappedFile, MappedFileQueue
 
 __all__ = ["ENTRY", "ENTRY_SIZE", "ConsumeQueue", "Entry"]
@@ -115,7 +117,12 @@ class ConsumeQueue:
         count = len(entries) // ENTRY_SIZE
         self.reserve_up_to(self.max_offset + count)
         position = self.max_offset * ENTRY_SIZE
-        self.files.write(position, entries)
+        try:
+            self.files.write(position, entries)
+        except OSError as error:
+            if error.errno == errno.ENOSPC:  # a file of full size whose blocks a power cut took, or a sparse one
+                raise NoSpace(f"no space for entries of {self.files.folder}: {error}") from error
+            raise
         self._mark_dirty(position)
         self.max_offset += count
         self.next_offset = max(self.next_offset, self.max_offset)
