@@ -120,7 +120,8 @@ class ConsumeQueue:
         try:
             self.files.write(position, entries)
         except OSError as error:
-            if error.errno == errno.ENOSPC:  # a file of full size whose blocks a power cut took, or a sparse one
+            # A sparse file, or one of full size whose blocks a power cut took.
+            if error.errno == errno.ENOSPC:
                 raise NoSpace(f"no space for entries of {self.files.folder}: {error}") from error
             raise
         self._mark_dirty(position)
