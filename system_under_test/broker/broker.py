@@ -127,9 +127,17 @@ class Broker:
             redispatched=report.messages_redispatched,
         )
         self._needs_catch_up = self._may_lack_acknowledged(clean=report.clean)
-        self.topics.load()
-        self.groups.load()
-        self._offsets_file.load()
+        for name, load in (
+            ("topics", self.topics.load),
+            ("subscription groups", self.groups.load),
+            ("consumer offsets", self._offsets_file.load),
+        ):
+            try:
+                load()
+            except ValueError as error:
+                raise StoreError(
+                    f"the {name} in {self._config.store_path}/config cannot be used: {error}"
+                ) from error
 
     def _registered_topics(self) -> TopicConfigTable:
         """What name servers are told. The master may be gone before a slave has copied its latest topics."""

@@ -22,6 +22,7 @@ from system_under_test.protocol.codes import ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.message import decode_records
 from system_under_test.remoting import RemotingClient, RemotingError
+from system_under_test.store.errors import StoreError
 from tests.system_under_test.broker.bench import pull_ext, send_ext
 
 MASTER, SLAVE, CLIENT, NAME_SERVER = "10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"
@@ -423,5 +424,29 @@ def test_unsupported_request_code() -> None:
         await asyncio.sleep(0.5)
         answer = await client.ask(SLAVE, 37)
         assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+
+    cluster.run(story)
+
+
+@pytest.mark.parametrize(
+    ("name", "document", "what"),
+    [
+        ("topics.json", b'{"topicConfigTable": 7}', "topics"),
+        ("subscriptionGroup.json", b'{"subscriptionGroupTable": 7}', "subscription groups"),
+        ("consumerOffset.json", b'{"offsetTable": {"T@g": 7}}', "consumer offsets"),
+    ],
+)
+def test_metadata_of_another_shape_is_refused_in_one_sentence(
+    name: str, document: bytes, what: str
+) -> None:
+    cluster = Cluster()
+    disk = cluster.master.disk
+    disk.makedirs("/store/config")
+    disk.open(f"/store/config/{name}", create=True).pwrite(document, 0)
+
+    async def story(client: Client) -> None:
+        status = await cluster.start_master().exit
+        assert isinstance(status.error, StoreError)
+        assert str(status.error).startswith(f"the {what} in /store/config cannot be used: ")
 
     cluster.run(story)
