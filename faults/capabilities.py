@@ -106,8 +106,11 @@ class DiskControl(Protocol):
 
 
 class ClockControl(Protocol):
-    async def step(self, node: str, milliseconds: int) -> None:
-        """Move the wall clock of the node by this much; its monotonic clock does not notice."""
+    async def step(self, node: str, milliseconds: int) -> int:
+        """Move the wall clock of the node by this much; its monotonic clock does not notice.
+
+        Returns how far the clock, read before and after, has moved.
+        """
         ...
 
     async def reset(self, node: str) -> None:

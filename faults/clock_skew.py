@@ -21,8 +21,8 @@ class ClockSkew(Fault):
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         alive = controls.process.is_alive(planned.targets[0])
-        await controls.clock.step(planned.targets[0], planned.params["step_ms"])
-        return {"bitten": alive}
+        moved_ms = await controls.clock.step(planned.targets[0], planned.params["step_ms"])
+        return {"bitten": alive and moved_ms != 0}
 
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
         await controls.clock.reset(planned.targets[0])

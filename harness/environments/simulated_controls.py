@@ -148,9 +148,12 @@ class SimulatedClocks:
         self._nodes = environment.nodes
         self._added_ms: dict[str, int] = {}
 
-    async def step(self, node: str, milliseconds: int) -> None:
+    async def step(self, node: str, milliseconds: int) -> int:
+        clock = self._nodes[node].host.clock
+        before_ms = clock.wall_ms()
         self._added_ms[node] = self._added_ms.get(node, 0) + milliseconds
-        self._nodes[node].host.clock.step(milliseconds)
+        clock.step(milliseconds)
+        return clock.wall_ms() - before_ms
 
     async def reset(self, node: str) -> None:
         self._nodes[node].host.clock.step(-self._added_ms.pop(node, 0))
