@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from system_under_test.mode import Mode
 from system_under_test.remoting.address import parse_address
 
 NAME_LENGTH_MAX = 255
@@ -203,6 +204,7 @@ BROKER_PROPERTIES: dict[str, Property] = {
             {"SYNC_MASTER": "sync-master", "ASYNC_MASTER": "async-master", "SLAVE": "slave"}
         ),
     ),
+    "mode": Property(field="mode", parse=one_of({mode.value: mode for mode in Mode})),
     "brokerIP1": Property(field="listen_host", parse=reachable_host),
     "listenPort": Property(field="listen_port", parse=broker_port),
     "storePathRootDir": Property(field="store_path", parse=text),

@@ -8,7 +8,7 @@ from system_under_test.broker.acknowledge import Acknowledger, make_waiting_send
 from system_under_test.broker.admin import AdminRequests
 from system_under_test.broker.client_requests import ClientRequests, notify_consumers_changed
 from system_under_test.broker.clients import Clients
-from system_under_test.broker.config import BrokerConfig, BrokerRole
+from system_under_test.broker.config import BrokerConfig
 from system_under_test.broker.flush import Flusher, StoreFailed
 from system_under_test.broker.ha import HaEvents, HaService, make_ha_config
 from system_under_test.broker.hold import HeldPulls
@@ -24,6 +24,7 @@ from system_under_test.broker.subscription_groups import SubscriptionGroups
 from system_under_test.broker.topics import Topics, covering
 from system_under_test.broker.waiting import Answer
 from system_under_test.env import Env
+from system_under_test.policies import BROKER_POLICIES
 from system_under_test.protocol.bodies import TopicConfigTable
 from system_under_test.protocol.codes import ResponseCode
 from system_under_test.protocol.command import RemotingCommand
@@ -43,6 +44,7 @@ class Broker:
     def __init__(self, env: Env, config: BrokerConfig) -> None:
         self._env = env
         self._config = config
+        self._policies = BROKER_POLICIES[config.mode]
         clock = env.clock
         self.store = MessageStore(env.storage, clock, env.log, make_store_config(config))
         self.offsets = ConsumerOffsets()
@@ -270,6 +272,7 @@ class Broker:
         self._log_flusher.wake()
         if not self._config.sync_flush:
             self.ha.notify_append()
+        self._dispatch()
 
     def _on_flushed(self, task: FlushTask) -> None:
         self.store.finish_flush(task)
@@ -297,8 +300,11 @@ class Broker:
 
     def _dispatch(self) -> None:
         """Make messages visible to consumers, and wake the pulls that wait for them."""
+        end_offset = self._policies.visible_end(self.store, self.ha, self._config.role)
+        if end_offset <= self.store.dispatched_offset:
+            return
         try:
-            visible = self.store.dispatch(self._visible_end())
+            visible = self.store.dispatch(end_offset)
         except StoreError as error:
             self._fail(error)
             return
@@ -306,16 +312,6 @@ class Broker:
             self._pull.message_arrived(
                 entry.topic, entry.queue_id, entry.queue_offset, entry.tags_code
             )
-
-    def _visible_end(self) -> int:
-        """How far consumers may see: only what one power cut or one lost disk cannot take back.
-
-        A consumer that moves its offset past a message which then vanishes skips the message that gets its offset.
-        """
-        flushed = self.store.flushed_offset
-        if self._config.role is BrokerRole.SYNC_MASTER and self.ha.slave_available(flushed):
-            return min(flushed, self.ha.replicated_offset)
-        return flushed
 
     def _on_failure(self, task: FlushTask | QueueFlushTask, error: OSError) -> None:
         self.store.fail_flush(task, error)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from system_under_test.mode import Mode
+
 MASTER_ID = 0  # RocketMQ, MixAll.MASTER_ID
 
 
@@ -27,6 +29,7 @@ class BrokerConfig:
     cluster_name: str = "DefaultCluster"  # brokerClusterName
     broker_id: int = MASTER_ID  # brokerId
     role: BrokerRole = BrokerRole.ASYNC_MASTER  # brokerRole
+    mode: Mode = Mode.HARDENED  # ours alone; what differs is in system_under_test/policies.py
     store_path: str = "/store"  # storePathRootDir
     sync_flush: bool = False  # flushDiskType=SYNC_FLUSH
     commit_log_file_size: int = 1 << 30  # mappedFileSizeCommitLog

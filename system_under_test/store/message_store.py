@@ -305,15 +305,15 @@ class MessageStore:
     # --- dispatch --------------------------------------------------------------------------------------------------
 
     def dispatch(self, up_to: int | None = None) -> list[Dispatched]:
-        """Make durable messages visible in their queues, those that end beyond `up_to` later; return them in log order.
+        """Make messages that end at or before `up_to` visible in their queues; return them in log order.
 
-        A full disk postpones it (`writable` turns False). Raises StoreError if a queue would get a hole.
+        Without `up_to`: those that are durable. A full disk postpones it (`writable` turns False). Raises StoreError if
+        a queue would get a hole.
         """
         if self._failure is not None:
             return []
         try:
-            end = self._commit_log.flushed_offset
-            return self._dispatcher.dispatch(end if up_to is None else min(end, up_to))
+            return self._dispatcher.dispatch(self.flushed_offset if up_to is None else up_to)
         except NoSpace as error:
             self._no_space = error
         except OSError as error:

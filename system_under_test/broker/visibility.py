@@ -1,0 +1,42 @@
+"""How far into the log consumers may see."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from system_under_test.broker.config import BrokerRole
+
+
+class Log(Protocol):
+    """The store, as far as visibility is concerned. Offsets are physical."""
+
+    @property
+    def end_offset(self) -> int: ...
+
+    @property
+    def flushed_offset(self) -> int: ...
+
+
+class Replicas(Protocol):
+    """The replication service, as far as visibility is concerned."""
+
+    @property
+    def replicated_offset(self) -> int: ...
+
+    def slave_available(self, end_offset: int) -> bool: ...
+
+
+def safe_end(log: Log, replicas: Replicas, role: BrokerRole) -> int:
+    """Only what one power cut or one lost disk cannot take back.
+
+    A consumer that moves its offset past a message which then vanishes skips the message that gets its offset.
+    """
+    flushed = log.flushed_offset
+    if role is BrokerRole.SYNC_MASTER and replicas.slave_available(flushed):
+        return min(flushed, replicas.replicated_offset)
+    return flushed
+
+
+def written_end(log: Log, _replicas: Replicas, _role: BrokerRole) -> int:
+    """Everything appended (RocketMQ, ReputMessageService: up to CommitLog.getMaxOffset; issue 8239)."""
+    return log.end_offset

@@ -1,0 +1,42 @@
+"""Each line of the policy table makes a difference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from system_under_test.broker.config import BrokerRole
+from system_under_test.mode import Mode
+from system_under_test.policies import BROKER_POLICIES
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogState:
+    end_offset: int
+    flushed_offset: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneSlave:
+    replicated_offset: int
+
+    def slave_available(self, end_offset: int) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("mode", "role", "end"),
+    [
+        (Mode.HARDENED, BrokerRole.ASYNC_MASTER, 300),
+        (Mode.HARDENED, BrokerRole.SYNC_MASTER, 200),
+        (Mode.FAITHFUL, BrokerRole.ASYNC_MASTER, 500),
+        (Mode.FAITHFUL, BrokerRole.SYNC_MASTER, 500),
+    ],
+)
+def test_consumers_see_what_is_safe_or_what_is_written(
+    mode: Mode, role: BrokerRole, end: int
+) -> None:
+    log = LogState(end_offset=500, flushed_offset=300)
+    slave = OneSlave(replicated_offset=200)
+    assert BROKER_POLICIES[mode].visible_end(log, slave, role) == end
