@@ -1,7 +1,8 @@
 """JSON bodies: dataclasses to documents and back, as a Java bean would be.
 
 A body class only declares its fields; their annotations say what is read: str, Int32, Int64, bool, names of a Java enum
-(`Annotated[str, (...)]`), list, dict, other bodies, each possibly `| None`. A field without a default is required.
+(`Annotated[str, (...)]`), float, list, dict, other bodies, each possibly `| None`. A field without a default is
+required. A dict whose keys are objects (RocketMQ: `Map<MessageQueue, ...>`) is written by `encode` as Java needs it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, Self, Union, get_args, get_origin, get_type_hints
 
 from system_under_test.protocol.header_fields import wire_name
-from system_under_test.protocol.json_dialect import BodyError
+from system_under_test.protocol.json_dialect import BodyError, ObjectKey, dumps_dialect, loads
 
 __all__ = ["JsonBody"]
 
@@ -30,6 +31,15 @@ class JsonBody:
         body: Any = type(self)
         values = ((field.wires[0], getattr(self, field.name)) for field in _body_fields(body))
         return {wire: _plain(value) for wire, value in values if value is not None}
+
+    def encode(self) -> bytes:
+        """The bytes of the body."""
+        return dumps_dialect(self.to_json())
+
+    @classmethod
+    def from_bytes(cls, body: bytes) -> Self:
+        """Read the bytes of a body. Raises BodyError."""
+        return cls.from_json(loads(body))
 
     @classmethod
     def from_json(cls, document: object) -> Self:
@@ -80,13 +90,17 @@ def _read_fields(
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, JsonBody):
+    if hasattr(value, "to_json"):
         return value.to_json()
     if isinstance(value, dict):
-        return {key: _plain(member) for key, member in value.items()}
+        return {_plain_key(key): _plain(member) for key, member in value.items()}
     if isinstance(value, list):
         return [_plain(item) for item in value]
     return value
+
+
+def _plain_key(key: Any) -> Any:
+    return ObjectKey.of(key.to_json()) if hasattr(key, "to_json") else key
 
 
 def _reader(hint: Any) -> Read:
@@ -101,13 +115,25 @@ def _reader(hint: Any) -> Read:
     if origin is list:
         return partial(_read_list, _reader(arguments[0]))
     if origin is dict:
-        return partial(_read_dict, _reader(arguments[0]), _reader(arguments[1]))
+        return partial(_read_dict, _key_reader(arguments[0]), _reader(arguments[1]))
     if hint is str:
         return _read_text
     if hint is bool:
         return _read_bool
+    if hint is float:
+        return _read_float
     read: Read = hint.from_json
     return read
+
+
+def _key_reader(hint: Any) -> Read:
+    """Keys are text; that of an object is its JSON."""
+    read = _reader(hint)
+    return partial(_read_object_key, read) if hasattr(hint, "from_json") else read
+
+
+def _read_object_key(read: Read, value: str) -> Any:
+    return read(loads(value))
 
 
 def _read_integer(bits: int, value: Any) -> int:
@@ -137,6 +163,12 @@ def _read_bool(value: Any) -> bool:
     if type(value) is not bool:
         raise ValueError(f"{value!r:.80} is neither true nor false")
     return value
+
+
+def _read_float(value: Any) -> float:
+    if type(value) not in (int, float):
+        raise ValueError(f"{value!r:.80} is not a number")
+    return float(value)
 
 
 def _read_list(read: Read, value: Any) -> list[Any]:
