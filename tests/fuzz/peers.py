@@ -1,0 +1,133 @@
+"""Strategies: what peers may send to a port, from noise to requests that are almost right."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, is_dataclass
+
+from hypothesis import strategies as st
+
+from system_under_test.protocol import headers
+from system_under_test.protocol.codes import RequestCode
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.header_fields import wire_name
+from tests.support.hostile_peers import frame
+
+NAMES = st.sampled_from(
+    [
+        "Fuzzed",
+        "%RETRY%g",
+        "%DLQ%g",
+        "SCHEDULE_TOPIC_XXXX",
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "TBW102",
+        "g",
+        "",
+        "@",
+        "x" * 200,
+    ]
+)
+NUMBERS = st.one_of(
+    st.integers(-2, 40),
+    st.sampled_from([2**31 - 1, 2**31, -(2**31), 2**63 - 1, 2**63, -(2**63), 10**30]),
+)
+VALUES = st.one_of(
+    NAMES,
+    NUMBERS.map(str),
+    st.sampled_from(
+        [
+            "true",
+            "false",
+            "*",
+            "TagA||TagB",
+            "TAG",
+            "SQL92",
+            "a > 1",
+            "UNIQ_KEY\x01k\x02KEYS\x01a b\x02",
+            "DELAY\x013\x02",
+            "TRAN_MSG\x01true\x02PGROUP\x01g\x02",
+        ]
+    ),
+    st.text(max_size=20),
+)
+
+
+def _fields() -> list[str]:
+    """Every name that any header of the protocol has."""
+    known = [getattr(headers, name) for name in headers.__all__]
+    named = [one for one in known if is_dataclass(one)]
+    return sorted(
+        {wire_name(field) for one in named for field in fields(one)} | set("abcdefghijklmn")
+    )
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value).encode("utf-8", "replace")
+
+
+JSON_BODIES = st.recursive(
+    st.one_of(st.none(), st.booleans(), NUMBERS, VALUES),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(
+            st.sampled_from(
+                ["clientID", "clientId", "consumerDataSet", "producerDataSet", "groupName", "subscriptionDataSet",
+                 "topic", "subString", "consumerGroup", "mqSet", "brokerName", "queueId", "topicConfigSerializeWrapper",
+                 "topicConfigTable", "dataVersion", "filterServerList", "retryMaxTimes", "group", "subscriptionData"]
+            ),
+            inner,
+            max_size=5,
+        ),
+    ),
+    max_leaves=12,
+)  # fmt: skip
+BODIES = st.one_of(
+    st.just(b""),
+    st.binary(max_size=60),
+    JSON_BODIES.map(_json),
+    st.text(max_size=30).map(str.encode),
+    st.binary(max_size=30).map(lambda body: (len(body) + 20).to_bytes(4, "big") + body),
+)
+CODES = st.one_of(st.sampled_from(sorted(RequestCode)).map(int), st.integers(-1, 400))
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> bytes:
+    """A well-formed frame whose fields and body may be anything."""
+    field_names = draw(st.lists(st.sampled_from(_FIELDS), max_size=16, unique=True))
+    ext = {name: draw(VALUES) for name in field_names}
+    command = RemotingCommand.request(draw(CODES), ext, body=draw(BODIES))
+    return command.encode()
+
+
+@st.composite
+def complete_requests(draw: st.DrawFn) -> bytes:
+    """Every field that any request may need, each with a value that has the right shape or is not far from it."""
+    numbers = draw(st.lists(NUMBERS, min_size=1, max_size=4))
+    names = draw(st.lists(NAMES, min_size=1, max_size=3))
+    properties = draw(st.lists(VALUES, max_size=2))
+    choices = [*map(str, numbers), *names, *properties]
+    ext = {name: choices[draw(st.integers(0, len(choices) - 1))] for name in _FIELDS}
+    command = RemotingCommand.request(draw(CODES), ext, body=draw(BODIES))
+    return command.encode()
+
+
+@st.composite
+def broken_frames(draw: st.DrawFn) -> bytes:
+    """A frame with some bytes changed."""
+    raw = bytearray(draw(st.one_of(requests(), complete_requests())))
+    for _ in range(draw(st.integers(1, 4))):
+        raw[draw(st.integers(0, len(raw) - 1))] = draw(st.integers(0, 255))
+    return bytes(raw)
+
+
+_FIELDS = _fields()
+FRAMES = st.one_of(
+    requests(),
+    complete_requests(),
+    broken_frames(),
+    st.binary(max_size=80),
+    st.binary(max_size=60).map(frame),
+    JSON_BODIES.map(lambda body: frame(_json(body))),
+)
+CONVERSATIONS = st.lists(FRAMES, min_size=1, max_size=6)

@@ -1,0 +1,59 @@
+"""Whatever peers send, the nodes live, serve, and keep what they acknowledged.
+
+`python -m tests.fuzz.run_atheris` runs the same test under a coverage-guided fuzzer.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from system_under_test.remoting import Connection
+from tests.fuzz.fuzzed_nodes import PORTS, FuzzedNodes
+from tests.fuzz.peers import CONVERSATIONS
+
+RESTART_EVERY = 50
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[FuzzedNodes]:
+    nodes = FuzzedNodes()
+    yield nodes
+    nodes.close()
+
+
+@settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(port=st.sampled_from(sorted(PORTS)), chunks=CONVERSATIONS)
+def test_nodes_live_and_serve(nodes: FuzzedNodes, port: str, chunks: list[bytes]) -> None:
+    nodes.attack(port, chunks)
+    nodes.check_alive()
+    nodes.check_serves()
+    if len(nodes.sent) % RESTART_EVERY == 0:
+        nodes.check_restart()
+
+
+def test_what_a_peer_took_goes_with_it() -> None:
+    """No connection and no half-read frame is left once the peer has gone."""
+    nodes = FuzzedNodes()
+    half_a_frame = b"\x00\x00\x10\x00\x00\x00\x00\x40" + b"x" * 1000
+    try:
+        nodes.attack("broker", [half_a_frame])
+        before = connections_in_memory()
+        for _ in range(20):
+            nodes.attack("broker", [half_a_frame])
+        assert connections_in_memory() <= before
+    finally:
+        nodes.close()
+
+
+def connections_in_memory() -> int:
+    gc.collect()
+    return sum(isinstance(one, Connection) for one in gc.get_objects())
