@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from system_under_test.mode import Mode
 from system_under_test.remoting.address import parse_address
+from system_under_test.store.delay_levels import parse_delay_levels
 
 NAME_LENGTH_MAX = 255
 QUEUE_ENTRY_SIZE = 20  # bytes in a consume queue
@@ -232,6 +233,19 @@ BROKER_PROPERTIES: dict[str, Property] = {
     "registerBrokerTimeoutMills": Property(
         field="register_timeout_s", parse=milliseconds(1, 600_000)
     ),
+    "messageDelayLevel": Property(field="delay_levels_ms", parse=parse_delay_levels),
+    "flushDelayOffsetInterval": Property(
+        field="delay_offset_flush_interval_s", parse=milliseconds(10, 3_600_000)
+    ),
+    "rejectTransactionMessage": Property(field="reject_transactions", parse=yes_or_no),
+    "transactionTimeOut": Property(
+        field="transaction_timeout_s", parse=milliseconds(0, 86_400_000)
+    ),
+    "transactionCheckInterval": Property(
+        field="transaction_check_interval_s", parse=milliseconds(10, 86_400_000)
+    ),
+    "transactionCheckMax": Property(field="transaction_check_max", parse=integer(0, 1 << 30)),
+    "storeReplyMessageEnable": Property(field="store_replies", parse=yes_or_no),
     "brokerPermission": Property(field="broker_permission", parse=integer(0, 7)),
     "autoCreateTopicEnable": Property(field="auto_create_topics", parse=yes_or_no),
     "autoCreateSubscriptionGroup": Property(field="auto_create_groups", parse=yes_or_no),

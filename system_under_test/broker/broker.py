@@ -345,6 +345,7 @@ def make_store_config(config: BrokerConfig) -> StoreConfig:
         sync_flush=config.sync_flush,
         message_size_max=config.message_size_max,
         memory_bytes=config.memory_bytes,
+        delay_levels_ms=config.delay_levels_ms,
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from system_under_test.mode import Mode
+from system_under_test.store.delay_levels import DELAY_LEVELS_MS
 
 MASTER_ID = 0  # RocketMQ, MixAll.MASTER_ID
 
@@ -51,6 +52,14 @@ class BrokerConfig:
     register_timeout_s: float = 6.0  # registerBrokerTimeoutMills
     slave_sync_interval_s: float = 10.0
     slave_sync_first_s: float = 3.0
+
+    delay_levels_ms: tuple[int, ...] = DELAY_LEVELS_MS  # messageDelayLevel
+    delay_offset_flush_interval_s: float = 10.0  # flushDelayOffsetInterval
+    reject_transactions: bool = False  # rejectTransactionMessage
+    transaction_timeout_s: float = 6.0  # transactionTimeOut
+    transaction_check_interval_s: float = 60.0  # transactionCheckInterval
+    transaction_check_max: int = 15  # transactionCheckMax
+    store_replies: bool = True  # storeReplyMessageEnable
 
     broker_permission: int = 6  # brokerPermission: 4 read, 2 write
     auto_create_topics: bool = True  # autoCreateTopicEnable

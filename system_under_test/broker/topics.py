@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from system_under_test.broker.config import BrokerConfig
 from system_under_test.protocol.bodies import DataVersion, TopicConfig, TopicConfigTable
+from system_under_test.store.delay_levels import SCHEDULE_TOPIC
 from system_under_test.store.metadata_file import MetadataFile
 
 PERM_READ = 4
@@ -20,7 +21,6 @@ TOPIC_CHARACTERS = re.compile(r"[%|a-zA-Z0-9_-]+")  # RocketMQ, TopicValidator
 RETRY_PREFIX = "%RETRY%"
 
 AUTO_CREATE_TOPIC = "TBW102"  # RocketMQ, AUTO_CREATE_TOPIC_KEY_TOPIC
-SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_HALF_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 CHECK_MAX_TIME_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"

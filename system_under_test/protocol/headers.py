@@ -16,9 +16,11 @@ from system_under_test.protocol.header_fields import (
 )
 
 __all__ = [
+    "CheckTransactionStateHeader",
     "ConsumerSendMsgBackHeader",
     "CreateTopicHeader",
     "DeleteTopicHeader",
+    "EndTransactionHeader",
     "GetConsumerListHeader",
     "GetEarliestMessageStoreTimeHeader",
     "GetMaxOffsetHeader",
@@ -32,6 +34,8 @@ __all__ = [
     "QueryConsumerOffsetHeader",
     "RegisterBrokerHeader",
     "RegisterBrokerResponse",
+    "ReplyMessageHeader",
+    "ResumeCheckHalfMessageHeader",
     "SearchOffsetHeader",
     "SendMessageHeader",
     "SendMessageResponse",
@@ -42,7 +46,7 @@ __all__ = [
 ]
 
 
-# Sending: 10, 310, 320, 36
+# Sending: 10, 310, 320, 36, 324, 325, 326
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +90,54 @@ class ConsumerSendMsgBackHeader(Header):
     origin_topic: str | None = None
     unit_mode: bool = False
     max_reconsume_times: Int32 | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyMessageHeader(Header):
+    """RocketMQ: ReplyMessageRequestHeader (326)."""
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: Int32
+    queue_id: Int32
+    sys_flag: Int32
+    born_timestamp: Int64  # ms
+    flag: Int32
+    born_host: str  # ip:port of the replier
+    store_host: str  # ip:port of the broker
+    store_timestamp: Int64  # ms
+    properties: str | None = None
+    reconsume_times: Int32 = 0
+    unit_mode: bool = False
+
+
+# Transactions: 37, 39, 323
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndTransactionHeader(Header):
+    producer_group: str
+    tran_state_table_offset: Int64  # queue offset of the half message
+    commit_log_offset: Int64  # physical offset of the half message
+    commit_or_rollback: Int32  # 8 commit, 12 rollback, 0 unknown
+    msg_id: str
+    from_transaction_check: bool = False
+    transaction_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckTransactionStateHeader(Header):
+    tran_state_table_offset: Int64
+    commit_log_offset: Int64
+    msg_id: str | None = None
+    transaction_id: str | None = None
+    offset_msg_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeCheckHalfMessageHeader(Header):
+    msg_id: str | None = None  # offset message id
 
 
 # Pulling: 11

@@ -16,6 +16,7 @@ from system_under_test.protocol.message import (
 from system_under_test.store.commit_log import CommitLog
 from system_under_test.store.config import RECORD_OVERHEAD_MAX, StoreConfig
 from system_under_test.store.consume_queue import ConsumeQueue
+from system_under_test.store.delay_levels import SCHEDULE_TOPIC, due_time_ms
 from system_under_test.store.dispatcher import Dispatcher
 from system_under_test.store.queue_table import QueueTable, is_topic_name
 from system_under_test.store.record_scan import BLANK_HEADER_SIZE, has_queue_entry
@@ -92,7 +93,7 @@ class Appender:
         if not self._config.sync_flush:
             self._commit_log.write_out()
         self.last_timestamp_ms = now_ms
-        code = self._tags_code(message.properties.get("TAGS"))
+        code = self._entry_code(message, now_ms)
         dispatched = Dispatched(message.topic, message.queue_id, queue_offset, code, now_ms)
         self._dispatcher.add(queue if has_entry else None, offset, size, dispatched)
         return PutResult(
@@ -134,6 +135,16 @@ class Appender:
         if not 0 <= queue_id < 1 << 31:
             raise MessageIllegal(f"queue id is {queue_id}; it must be 0 or more")
         return self._queues.get_or_create(topic, queue_id)
+
+    def _entry_code(self, message: Message, store_timestamp_ms: int) -> int:
+        """What the queue entry holds of the message: its due time if it is delayed, else the hash of its tag."""
+        properties = message.properties
+        if message.topic == SCHEDULE_TOPIC:
+            levels_ms = self._config.delay_levels_ms
+            due_ms = due_time_ms(properties.get("DELAY", ""), store_timestamp_ms, levels_ms)
+            if due_ms is not None:
+                return due_ms
+        return self._tags_code(properties.get("TAGS"))
 
     def _tags_code(self, tags: str | None) -> int:
         code = self._tags_codes.get(tags)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from system_under_test.store.consume_queue import ENTRY_SIZE
+from system_under_test.store.delay_levels import DELAY_LEVELS_MS
 
 __all__ = ["RECORD_OVERHEAD_MAX", "StoreConfig"]
 
@@ -26,6 +27,7 @@ class StoreConfig:
     sync_flush: bool = False  # flushDiskType=SYNC_FLUSH
     message_size_max: int = 4 << 20  # maxMessageSize: bytes of a body
     memory_bytes: int = 3 << 30  # accessMessageInMemoryMaxRatio of the RAM: the rest is "in disk"
+    delay_levels_ms: tuple[int, ...] = DELAY_LEVELS_MS  # messageDelayLevel
 
     def __post_init__(self) -> None:
         if self.consume_queue_file_size <= 0 or self.consume_queue_file_size % ENTRY_SIZE:

@@ -18,6 +18,7 @@ from system_under_test.store.appending import Appender, MessageIllegal
 from system_under_test.store.checkpoint import Checkpoint
 from system_under_test.store.commit_log import CommitLog
 from system_under_test.store.config import StoreConfig
+from system_under_test.store.consume_queue import Entry
 from system_under_test.store.dispatcher import Dispatcher
 from system_under_test.store.errors import NoSpace, RecordInvalid, StoreError, StoreLocked
 from system_under_test.store.flush import FlushTask, QueueFlushTask, SyncPlan
@@ -70,7 +71,7 @@ class MessageStore:
         self._commit_log = CommitLog(storage, f"{root}/commitlog", config.commit_log_file_size)
         self._queues = QueueTable(storage, self._queues_folder, config.consume_queue_file_size)
         self._checkpoint = Checkpoint(storage, f"{root}/checkpoint")
-        self._scanner = RecordScanner(config.commit_log_file_size)
+        self._scanner = RecordScanner(config.commit_log_file_size, config.delay_levels_ms)
         self._dispatcher = Dispatcher()
         self._appender = Appender(config, clock, self._commit_log, self._queues, self._dispatcher)
         self._reader = QueueReader(self._commit_log, config.memory_bytes)
@@ -338,6 +339,16 @@ class MessageStore:
         """First queue offset, and the next one to become visible; (0, 0) for a queue that does not exist."""
         queue = self._queues.get(topic, queue_id)
         return (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
+
+    def next_queue_offset(self, topic: str, queue_id: int) -> int:
+        """Which queue offset the next put gets; what lies below may still wait to become visible."""
+        queue = self._queues.get(topic, queue_id)
+        return 0 if queue is None else queue.next_offset
+
+    def queue_entries(self, topic: str, queue_id: int, offset: int, count: int) -> list[Entry]:
+        """Up to `count` visible entries of a queue from `offset`; [] where there are none."""
+        queue = self._queues.get(topic, queue_id)
+        return [] if queue is None else queue.read(offset, count)
 
     def queue_keys(self) -> list[tuple[str, int]]:
         """(topic, queue id) of every queue, sorted."""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from system_under_test.protocol.message import MAGIC_BLANK, MAGIC_MESSAGE, tags_code
+from system_under_test.store.delay_levels import DELAY_LEVELS_MS, SCHEDULE_TOPIC, due_time_ms
 
 __all__ = [
     "BLANK_HEADER",
@@ -40,15 +41,8 @@ _TRANSACTION_MASK = 0x0C
 _HAS_ENTRY = (0x00, 0x08)  # no transaction, or a committed one; not prepared, not rolled back
 _TAGS = b"\x02TAGS\x01"
 
-# A delayed message's entry holds its delivery time in place of the tags code (RocketMQ, ScheduleMessageService).
-SCHEDULE_TOPIC = b"SCHEDULE_TOPIC_XXXX"
+_SCHEDULE_TOPIC = SCHEDULE_TOPIC.encode()
 _DELAY = b"\x02DELAY\x01"
-_SECOND, _MINUTE, _HOUR = 1_000, 60_000, 3_600_000
-DELAY_LEVELS_MS: tuple[int, ...] = (
-    *(1 * _SECOND, 5 * _SECOND, 10 * _SECOND, 30 * _SECOND),
-    *(minutes * _MINUTE for minutes in (*range(1, 11), 20, 30)),
-    *(1 * _HOUR, 2 * _HOUR),
-)
 
 
 class ScannedRecord(NamedTuple):
@@ -74,10 +68,11 @@ class ScanEnd(Enum):
 class RecordScanner:
     """Scans commit-log bytes; keeps the codes of the tags it has met, since tags repeat and Java's hash is slow."""
 
-    __slots__ = ("_file_size", "_tags_codes")
+    __slots__ = ("_delay_levels_ms", "_file_size", "_tags_codes")
 
-    def __init__(self, file_size: int) -> None:
+    def __init__(self, file_size: int, delay_levels_ms: tuple[int, ...] = DELAY_LEVELS_MS) -> None:
         self._file_size = file_size
+        self._delay_levels_ms = delay_levels_ms
         self._tags_codes: dict[bytes, int] = {}
 
     def scan(
@@ -157,11 +152,12 @@ class RecordScanner:
         )
 
     def _entry_code(self, topic: bytes, properties: bytes, store_timestamp_ms: int) -> int:
-        if topic == SCHEDULE_TOPIC:
-            level = _property(properties, _DELAY)
-            if level.isdigit() and int(level) > 0:
-                number = min(int(level), len(DELAY_LEVELS_MS))
-                return store_timestamp_ms + DELAY_LEVELS_MS[number - 1]
+        if topic == _SCHEDULE_TOPIC:
+            due_ms = due_time_ms(
+                _property(properties, _DELAY), store_timestamp_ms, self._delay_levels_ms
+            )
+            if due_ms is not None:
+                return due_ms
         tags = _property(properties, _TAGS)
         code = self._tags_codes.get(tags)
         if code is None:

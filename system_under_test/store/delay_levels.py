@@ -1,0 +1,48 @@
+"""When delayed messages are due (RocketMQ, ScheduleMessageService.parseDelayLevel and computeDeliverTimestamp).
+
+A message of level n waits in queue n - 1 of SCHEDULE_TOPIC_XXXX. Its queue entry holds the time when it is due in place
+of the tags code; appending, replication and recovery compute it with the function here, so that they agree.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["DELAY_LEVELS_MS", "SCHEDULE_TOPIC", "due_time_ms", "parse_delay_levels"]
+
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+
+_UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_LEVEL = re.compile(r"([0-9]{1,9})([smhd])")
+
+
+def parse_delay_levels(text: str) -> tuple[int, ...]:
+    """Milliseconds of each level from text like `1s 5s 10s 1m 2h`.
+
+    Raises:
+        ValueError: a level is none; the text says what is allowed.
+    """
+    levels = []
+    for part in text.split():
+        match = _LEVEL.fullmatch(part)
+        if match is None or not int(match[1]):
+            raise ValueError(
+                f"{part!r} is no delay; a number above 0 and one of s, m, h, d is allowed"
+            )
+        levels.append(int(match[1]) * _UNITS_MS[match[2]])
+    if not levels:
+        raise ValueError("at least one delay is needed, as in 1s 5s 10s")
+    return tuple(levels)
+
+
+# RocketMQ, MessageStoreConfig.messageDelayLevel
+DELAY_LEVELS_MS = parse_delay_levels("1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h")
+
+
+def due_time_ms(
+    level: str | bytes, store_timestamp_ms: int, levels_ms: tuple[int, ...]
+) -> int | None:
+    """When a message with this DELAY property is due, in ms since 1970; None if it is not delayed."""
+    if not (level.isascii() and level.isdigit() and int(level)):
+        return None
+    return store_timestamp_ms + levels_ms[min(int(level), len(levels_ms)) - 1]
