@@ -246,6 +246,9 @@ BROKER_PROPERTIES: dict[str, Property] = {
     ),
     "transactionCheckMax": Property(field="transaction_check_max", parse=integer(0, 1 << 30)),
     "storeReplyMessageEnable": Property(field="store_replies", parse=yes_or_no),
+    "startAcceptSendRequestTimeStamp": Property(
+        field="accept_sends_from_ms", parse=integer(0, 1 << 52)
+    ),
     "brokerPermission": Property(field="broker_permission", parse=integer(0, 7)),
     "autoCreateTopicEnable": Property(field="auto_create_topics", parse=yes_or_no),
     "autoCreateSubscriptionGroup": Property(field="auto_create_groups", parse=yes_or_no),

@@ -9,6 +9,7 @@ from system_under_test.broker.admin import AdminRequests
 from system_under_test.broker.client_requests import ClientRequests, notify_consumers_changed
 from system_under_test.broker.clients import Clients
 from system_under_test.broker.config import BrokerConfig
+from system_under_test.broker.diversion import Diversion
 from system_under_test.broker.flush import Flusher, StoreFailed
 from system_under_test.broker.ha import HaEvents, HaService, make_ha_config
 from system_under_test.broker.hold import HeldPulls
@@ -184,6 +185,8 @@ class Broker:
             is_ready=self._is_accepting,
             acknowledge=self._acknowledge,
             on_refusal=self._log_flusher.wake,
+            diversion=Diversion(),
+            now_ms=env.clock.wall_ms,
         )
         queries = QueueQueries(config, self.store, self.offsets)
         clients = ClientRequests(self.clients, self.topics, self.groups, is_slave=config.is_slave)

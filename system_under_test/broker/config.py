@@ -60,6 +60,7 @@ class BrokerConfig:
     transaction_check_interval_s: float = 60.0  # transactionCheckInterval
     transaction_check_max: int = 15  # transactionCheckMax
     store_replies: bool = True  # storeReplyMessageEnable
+    accept_sends_from_ms: int = 0  # startAcceptSendRequestTimeStamp
 
     broker_permission: int = 6  # brokerPermission: 4 read, 2 write
     auto_create_topics: bool = True  # autoCreateTopicEnable

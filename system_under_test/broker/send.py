@@ -1,12 +1,20 @@
-"""Storing messages: codes 10 and 310 (RocketMQ, SendMessageProcessor)."""
+"""Storing messages: codes 10, 310 and 320 (RocketMQ, SendMessageProcessor)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from random import Random
 
 from system_under_test.broker.config import BrokerConfig
+from system_under_test.broker.diversion import (
+    DELAY_PROPERTY,
+    TRANSACTION_PROPERTY,
+    TRANSACTION_TYPE_MASK,
+    Diversion,
+)
+from system_under_test.broker.refusal import SendRefused
 from system_under_test.broker.subscription_groups import SubscriptionGroups
 from system_under_test.broker.topics import (
     FORBIDDEN_TOPICS,
@@ -16,18 +24,17 @@ from system_under_test.broker.topics import (
     topic_name_error,
 )
 from system_under_test.broker.waiting import Answer
+from system_under_test.protocol.batch import decode_batch
 from system_under_test.protocol.bodies import TopicConfig
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.headers import SendMessageHeader
-from system_under_test.protocol.message import Message, decode_properties
+from system_under_test.protocol.message import Message, RecordError, decode_properties
 from system_under_test.remoting import Connection
 from system_under_test.store.message_store import MessageStore, PutResult, PutStatus
 
-TRANSACTION_TYPE_MASK = 0xC  # RocketMQ, MessageSysFlag: 4 prepared, 8 commit, 12 rollback
+MULTI_TAGS_FLAG = 0x2  # RocketMQ, MessageSysFlag
 WAIT_PROPERTY = "WAIT"
-DELAY_PROPERTY = "DELAY"
-TRANSACTION_PROPERTY = "TRAN_MSG"
 CLUSTER_PROPERTY = "CLUSTER"
 
 PUT_CODES = {
@@ -39,14 +46,6 @@ PUT_CODES = {
 Acknowledge = Callable[[int, Answer, bool], None]
 
 
-class SendRefused(Exception):
-    """A check failed: the message is not stored."""
-
-    def __init__(self, code: ResponseCode, text: str) -> None:
-        super().__init__(text)
-        self.code = code
-
-
 class SendProcessor:
     """Checks a message, appends it, and leaves the answer to group commit.
 
@@ -54,6 +53,8 @@ class SendProcessor:
         is_ready: whether sends may be accepted (False during the catch-up of a master, and while stopping).
         acknowledge: gets every stored message; it answers now or when the message is safe.
         on_refusal: called when the store refused a message: its disk may have failed.
+        diversion: where messages go that are not stored as they were sent.
+        now_ms: the wall clock, for `accept_sends_from_ms`.
     """
 
     def __init__(
@@ -67,6 +68,8 @@ class SendProcessor:
         is_ready: Callable[[], bool],
         acknowledge: Acknowledge,
         on_refusal: Callable[[], None],
+        diversion: Diversion,
+        now_ms: Callable[[], int],
     ) -> None:
         self._config = config
         self._store = store
@@ -76,6 +79,9 @@ class SendProcessor:
         self._is_ready = is_ready
         self._acknowledge = acknowledge
         self._on_refusal = on_refusal
+        self._diversion = diversion
+        self._now_ms = now_ms
+        self._is_early = config.accept_sends_from_ms > 0  # False for good once the time has come
         self._store_host = (config.listen_host, config.listen_port)
         # Present on every answer to a send, refusals included.
         self._answer_ext = {
@@ -84,71 +90,126 @@ class SendProcessor:
         }
 
     def handle(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
-        """Store one message; the answer comes later unless it is a refusal.
+        """Store the message or the batch of a request; the answer comes later unless it is a refusal.
 
         Raises:
             HeaderError: a header field is missing or malformed.
         """
         try:
-            self._store_message(connection, request)
+            header = parse_header(request)
+            topic = self._check(header)
+            queue_id = self._choose_queue(header, topic)
+            message = self._make_message(connection, request, header, queue_id)
+            if topic.topic_filter_type == "MULTI_TAG":
+                message.sys_flag |= MULTI_TAGS_FLAG
+            if header.batch:
+                self._store_batch(connection, request, message)
+            else:
+                self._store_one(connection, request, header, message)
         except SendRefused as refusal:
             ext = dict(self._answer_ext)
             return RemotingCommand.response(request, refusal.code, str(refusal), ext)
         return None
 
-    def _store_message(self, connection: Connection, request: RemotingCommand) -> None:
-        header = self._parse(request)
+    def _make_message(
+        self,
+        connection: Connection,
+        request: RemotingCommand,
+        header: SendMessageHeader,
+        queue_id: int,
+    ) -> Message:
+        properties = decode_properties(header.properties or "")
+        properties[CLUSTER_PROPERTY] = self._config.cluster_name
+        return Message(
+            topic=header.topic,
+            body=request.body,
+            properties=properties,
+            flag=header.flag,
+            sys_flag=header.sys_flag,
+            queue_id=queue_id,
+            born_timestamp_ms=header.born_timestamp,
+            born_host=(connection.remote_host, connection.remote_port),
+            store_host=self._store_host,
+            reconsume_times=header.reconsume_times,
+        )
+
+    # Storing
+
+    def _store_one(
+        self,
+        connection: Connection,
+        request: RemotingCommand,
+        header: SendMessageHeader,
+        message: Message,
+    ) -> None:
+        properties = message.properties
+        queue_id = message.queue_id
+        waits = waits_for_store(properties)
+        if message.topic.startswith(RETRY_PREFIX):
+            self._check_retry(header, message)
+        if (
+            message.sys_flag & TRANSACTION_TYPE_MASK
+            or DELAY_PROPERTY in properties
+            or TRANSACTION_PROPERTY in properties
+        ):
+            self._check_transaction(properties)
+            self._diversion.divert(message)
+        if message.topic == header.topic:  # what is diverted keeps it (RocketMQ)
+            properties.pop(WAIT_PROPERTY, None)
+        result = self._store.put(message)
+        if result.status is not PutStatus.PUT_OK:
+            raise self._refused(result)
+        ext = self._make_ext(result.message_id, queue_id, result.queue_offset)
+        self._acknowledge(result.end_offset, partial(answer_send, connection, request, ext), waits)
+
+    def _store_batch(
+        self, connection: Connection, request: RemotingCommand, message: Message
+    ) -> None:
+        """One record for each message of the batch (RocketMQ, CommitLog.asyncPutMessages)."""
+        if message.topic.startswith(RETRY_PREFIX):
+            raise SendRefused(
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"batch request does not support retry group {message.topic}",
+            )
+        properties = message.properties
+        if message.sys_flag & TRANSACTION_TYPE_MASK or DELAY_PROPERTY in properties:
+            raise SendRefused(
+                ResponseCode.MESSAGE_ILLEGAL, "a batch can be neither delayed nor transactional"
+            )
+        if len(message.body) > self._config.message_size_max:
+            raise SendRefused(
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"batch has {len(message.body)} bytes; message_size_max is {self._config.message_size_max}",
+            )
+        results = self._store.put_batch(split_batch(message))
+        last = results[-1]
+        if last.status is not PutStatus.PUT_OK:
+            raise self._refused(last)
+        ids = ",".join([result.message_id for result in results])
+        ext = self._make_ext(ids, message.queue_id, results[0].queue_offset)
+        answer = partial(answer_send, connection, request, ext)
+        self._acknowledge(last.end_offset, answer, waits_for_store(properties))
+
+    def _refused(self, result: PutResult) -> SendRefused:
+        self._on_refusal()
+        return SendRefused(PUT_CODES[result.status], result.reason)
+
+    # Checks, in RocketMQ's order
+
+    def _check(self, header: SendMessageHeader) -> TopicConfig:
+        """Checks 1 to 5 of RocketMQ's SendMessageProcessor.preSend and msgCheck. Raises SendRefused."""
         if not self._is_ready():
             raise SendRefused(
                 ResponseCode.SERVICE_NOT_AVAILABLE, "this broker does not accept messages now"
             )
-        topic = self._check_topic(header)
-        queue_id = self._choose_queue(header, topic)
-        self._check_retry(header)
-        properties = decode_properties(header.properties or "")
-        self._check_supported(header, properties)
-        waits = properties.pop(WAIT_PROPERTY, "true") != "false"
-        properties[CLUSTER_PROPERTY] = self._config.cluster_name
-        result = self._store.put(
-            Message(
-                topic=header.topic,
-                body=request.body,
-                properties=properties,
-                flag=header.flag,
-                sys_flag=header.sys_flag,
-                queue_id=queue_id,
-                born_timestamp_ms=header.born_timestamp,
-                born_host=(connection.remote_host, connection.remote_port),
-                store_host=self._store_host,
-                reconsume_times=header.reconsume_times,
-            )
-        )
-        if result.status is not PutStatus.PUT_OK:
-            self._on_refusal()
-            raise SendRefused(PUT_CODES[result.status], result.reason)
-        answer = partial(answer_send, connection, request, self._make_ext(result, queue_id))
-        self._acknowledge(result.end_offset, answer, waits)
-
-    @staticmethod
-    def _parse(request: RemotingCommand) -> SendMessageHeader:
-        if request.code == RequestCode.SEND_MESSAGE_V2:
-            header = SendMessageHeader.from_ext_v2(request.ext_fields)
-        else:
-            header = SendMessageHeader.from_ext(request.ext_fields)
-        if header.batch:
-            raise SendRefused(
-                ResponseCode.MESSAGE_ILLEGAL, "batch messages are not supported by this broker"
-            )
-        return header
-
-    def _check_topic(self, header: SendMessageHeader) -> TopicConfig:
-        """Checks 2 to 5 of RocketMQ's AbstractSendMessageProcessor.msgCheck, in its order."""
+        if self._is_early:
+            self._check_time()
         name = header.topic
         topic = self._topics.get(name)
         if topic is not None and topic.order and not self._config.broker_permission & PERM_WRITE:
             raise SendRefused(
                 ResponseCode.NO_PERMISSION,
-                f"the broker[{self._config.broker_name}] sending message is forbidden",
+                f"the broker[{self._config.listen_host}] sending message is forbidden",
             )
         if topic is None and (error := topic_name_error(name)) is not None:
             raise SendRefused(ResponseCode.SYSTEM_ERROR, error)
@@ -166,6 +227,16 @@ class SendProcessor:
             )
         return topic
 
+    def _check_time(self) -> None:
+        start_ms = self._config.accept_sends_from_ms
+        if self._now_ms() < start_ms:
+            start = datetime.fromtimestamp(start_ms / 1000, UTC)
+            raise SendRefused(
+                ResponseCode.SYSTEM_ERROR,
+                f"broker unable to service, until {start:%Y-%m-%d %H:%M:%S},{start_ms % 1000:03d}",
+            )
+        self._is_early = False
+
     def _choose_queue(self, header: SendMessageHeader, topic: TopicConfig) -> int:
         limit = max(topic.read_queue_nums, topic.write_queue_nums)
         if header.queue_id >= limit:
@@ -177,11 +248,9 @@ class SendProcessor:
             return header.queue_id
         return int(self._random.random() * topic.write_queue_nums)
 
-    def _check_retry(self, header: SendMessageHeader) -> None:
-        """Dead-lettering is not there yet, so a message that has used up its retries cannot be stored anywhere."""
-        if not header.topic.startswith(RETRY_PREFIX):
-            return
-        group_name = header.topic.removeprefix(RETRY_PREFIX)
+    def _check_retry(self, header: SendMessageHeader, message: Message) -> None:
+        """Checks 7 and 7b: the group must exist; what has used up its retries becomes a dead letter."""
+        group_name = message.topic.removeprefix(RETRY_PREFIX)
         group = self._groups.find(group_name)
         if group is None:
             raise SendRefused(
@@ -190,33 +259,67 @@ class SendProcessor:
             )
         limit = header.max_reconsume_times
         if header.reconsume_times >= (group.retry_max_times if limit is None else limit):
-            raise SendRefused(
-                ResponseCode.MESSAGE_ILLEGAL, "dead-lettering is not supported by this broker"
-            )
+            self._diversion.dead_letter(message, group_name)
 
-    @staticmethod
-    def _check_supported(header: SendMessageHeader, properties: dict[str, str]) -> None:
-        """Refuse what would need a rewritten topic: stored as it is, it would be delivered at once."""
+    def _check_transaction(self, properties: dict[str, str]) -> None:
         if (
-            header.sys_flag & TRANSACTION_TYPE_MASK
-            or properties.get(TRANSACTION_PROPERTY) == "true"
+            self._config.reject_transactions
+            and properties.get(TRANSACTION_PROPERTY, "").lower() == "true"
         ):
             raise SendRefused(
-                ResponseCode.MESSAGE_ILLEGAL,
-                "transactional messages are not supported by this broker",
-            )
-        if properties.get(DELAY_PROPERTY, "0") != "0":
-            raise SendRefused(
-                ResponseCode.MESSAGE_ILLEGAL, "delayed messages are not supported by this broker"
+                ResponseCode.NO_PERMISSION,
+                f"the broker[{self._config.listen_host}] sending transaction message is forbidden",
             )
 
-    def _make_ext(self, result: PutResult, queue_id: int) -> dict[str, str]:
+    def _make_ext(self, message_id: str, queue_id: int, queue_offset: int) -> dict[str, str]:
         return {
-            "msgId": result.message_id,
+            "msgId": message_id,
             "queueId": str(queue_id),
-            "queueOffset": str(result.queue_offset),
+            "queueOffset": str(queue_offset),
             **self._answer_ext,
         }
+
+
+def parse_header(request: RemotingCommand) -> SendMessageHeader:
+    """The header of a send. Only 10 has the long names. Raises HeaderError."""
+    if request.code == RequestCode.SEND_MESSAGE:
+        return SendMessageHeader.from_ext(request.ext_fields)
+    return SendMessageHeader.from_ext_v2(request.ext_fields)
+
+
+def waits_for_store(properties: dict[str, str]) -> bool:
+    """Whether the answer waits for flush and replica (RocketMQ, Message.isWaitStoreMsgOK)."""
+    wait = properties.get(WAIT_PROPERTY)
+    return wait is None or wait.lower() == "true"
+
+
+def split_batch(batch: Message) -> Sequence[Message]:
+    """The messages of a batch, each with the properties of the batch behind its own; WAIT stays (RocketMQ).
+
+    Raises:
+        SendRefused: the batch is malformed or empty.
+    """
+    try:
+        entries = list(decode_batch(batch.body))
+    except RecordError as error:
+        raise SendRefused(ResponseCode.MESSAGE_ILLEGAL, str(error)) from error
+    if not entries:
+        raise SendRefused(ResponseCode.MESSAGE_ILLEGAL, "a batch holds no message")
+    return [
+        Message(
+            topic=batch.topic,
+            body=entry.body,
+            properties={**entry.properties, **batch.properties},
+            flag=entry.flag,
+            sys_flag=batch.sys_flag,
+            queue_id=batch.queue_id,
+            born_timestamp_ms=batch.born_timestamp_ms,
+            born_host=batch.born_host,
+            store_host=batch.store_host,
+            reconsume_times=batch.reconsume_times,
+        )
+        for entry in entries
+    ]
 
 
 def answer_send(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from system_under_test.env import Clock
 from system_under_test.protocol.message import (
@@ -69,33 +70,49 @@ class Appender:
         self._id_prefixes: dict[tuple[str, int], str] = {}
         self.last_timestamp_ms = 0
 
-    def append(self, message: Message) -> PutResult:
-        """Append `message`.
+    def append(self, messages: Sequence[Message]) -> list[PutResult]:
+        """Append messages of one queue as neighbours in one file, with one store time: all of them or none.
 
         Raises:
             MessageIllegal: nothing was stored, and never will be.
             NoSpace: nothing was stored; it may work later.
             OSError: a file operation failed; nobody knows what was stored.
         """
-        record, queue = self._prepare(message)
-        size = len(record)
-        has_entry = has_queue_entry(message.sys_flag)
-        queue_offset = queue.next_offset if has_entry else 0
+        first = messages[0]
+        queue = self._queues.get(first.topic, first.queue_id)
+        if queue is None:
+            check_queue(first.topic, first.queue_id)
+        records = [self._encode(message) for message in messages]
+        size = len(records[0]) if len(records) == 1 else self._size_together(records)
+        if queue is None:
+            queue = self._queues.get_or_create(first.topic, first.queue_id)
+        has_entry = has_queue_entry(first.sys_flag)
         # All space is taken before the first byte is written: a full disk refuses a message, it never splits one.
         offset = self._commit_log.reserve(size)
         if has_entry:
-            queue.reserve()
-        now_ms = max(self._clock.wall_ms(), self.last_timestamp_ms)
+            queue.reserve_up_to(queue.next_offset + len(records))
+        self.last_timestamp_ms = max(self._clock.wall_ms(), self.last_timestamp_ms)
+        results = []
+        for message, record in zip(messages, records, strict=True):
+            results.append(self._append(message, record, queue if has_entry else None, offset))
+            offset += len(record)
+        if not self._config.sync_flush:
+            self._commit_log.write_out()
+        return results
+
+    def _append(
+        self, message: Message, record: bytearray, queue: ConsumeQueue | None, offset: int
+    ) -> PutResult:
+        now_ms = self.last_timestamp_ms
+        queue_offset = 0 if queue is None else queue.next_offset
         patch_record(
             record, queue_offset=queue_offset, physical_offset=offset, store_timestamp_ms=now_ms
         )
         self._commit_log.append(record, offset)
-        if not self._config.sync_flush:
-            self._commit_log.write_out()
-        self.last_timestamp_ms = now_ms
         code = self._entry_code(message, now_ms)
         dispatched = Dispatched(message.topic, message.queue_id, queue_offset, code, now_ms)
-        self._dispatcher.add(queue if has_entry else None, offset, size, dispatched)
+        size = len(record)
+        self._dispatcher.add(queue, offset, size, dispatched)
         return PutResult(
             PutStatus.PUT_OK,
             offset,
@@ -106,7 +123,7 @@ class Appender:
             self._message_id(message.store_host, offset),
         )
 
-    def _prepare(self, message: Message) -> tuple[bytearray, ConsumeQueue]:
+    def _encode(self, message: Message) -> bytearray:
         properties = message.properties
         if _FORBIDDEN.search("".join((*properties, *properties.values()))):
             raise MessageIllegal("a property holds a byte 0, 1 or 2; these separate properties")
@@ -114,9 +131,6 @@ class Appender:
             raise MessageIllegal(
                 f"body has {len(message.body)} bytes; message_size_max is {self._config.message_size_max}"
             )
-        queue = self._queues.get(message.topic, message.queue_id)
-        if queue is None:
-            queue = self._new_queue(message.topic, message.queue_id)
         try:
             record = encode_record(message)
         except (RecordError, UnicodeError) as error:
@@ -125,16 +139,16 @@ class Appender:
             raise MessageIllegal(
                 f"record has {len(record)} bytes; {self._record_size_max} is the most"
             )
-        return record, queue
+        return record
 
-    def _new_queue(self, topic: str, queue_id: int) -> ConsumeQueue:
-        if not is_topic_name(topic):
+    def _size_together(self, records: list[bytearray]) -> int:
+        size = sum(map(len, records))
+        size_max = self._config.commit_log_file_size - BLANK_HEADER_SIZE
+        if size > size_max:
             raise MessageIllegal(
-                f"topic is {topic[:140]!r}; 1 to 127 characters of letters, digits and %|_- are allowed"
+                f"the records of a batch have {size} bytes; {size_max} fit into a file"
             )
-        if not 0 <= queue_id < 1 << 31:
-            raise MessageIllegal(f"queue id is {queue_id}; it must be 0 or more")
-        return self._queues.get_or_create(topic, queue_id)
+        return size
 
     def _entry_code(self, message: Message, store_timestamp_ms: int) -> int:
         """What the queue entry holds of the message: its due time if it is delayed, else the hash of its tag."""
@@ -162,3 +176,13 @@ class Appender:
             prefix = offset_message_id(*store_host, 0)[:-_HEX_OFFSET_DIGITS]
             self._id_prefixes[store_host] = prefix
         return f"{prefix}{offset:016X}"
+
+
+def check_queue(topic: str, queue_id: int) -> None:
+    """Raises MessageIllegal if there can be no such queue."""
+    if not is_topic_name(topic):
+        raise MessageIllegal(
+            f"topic is {topic[:140]!r}; 1 to 127 characters of letters, digits and %|_- are allowed"
+        )
+    if not 0 <= queue_id < 1 << 31:
+        raise MessageIllegal(f"queue id is {queue_id}; it must be 0 or more")

@@ -12,6 +12,8 @@ broker must exit, and the next start finds out by recovery.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from system_under_test.env import Clock, Log, Storage
 from system_under_test.protocol.message import Message
 from system_under_test.store.appending import Appender, MessageIllegal
@@ -208,20 +210,24 @@ class MessageStore:
 
     def put(self, message: Message) -> PutResult:
         """Append one message. It is durable once `flushed_offset` has reached the result's `end_offset`."""
+        return self.put_batch((message,))[0]
+
+    def put_batch(self, messages: Sequence[Message]) -> Sequence[PutResult]:
+        """Append messages of one queue, all of them or none: then the only result is the refusal."""
         if self._failure is not None:
-            return self._refusal(self._failure)
+            return (self._refusal(self._failure),)
         try:
-            result = self._appender.append(message)
+            results = self._appender.append(messages)
         except MessageIllegal as error:
-            return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=str(error))
+            return (PutResult(PutStatus.MESSAGE_ILLEGAL, reason=str(error)),)
         except NoSpace as error:
             self._no_space = error
-            return self._refusal(error)
+            return (self._refusal(error),)
         except OSError as error:
             self._failed(error)
-            return self._refusal(error)
+            return (self._refusal(error),)
         self._no_space = None
-        return result
+        return results
 
     @staticmethod
     def _refusal(error: OSError | NoSpace) -> PutResult:

@@ -11,6 +11,7 @@ from system_under_test.broker.admin import AdminRequests
 from system_under_test.broker.client_requests import ClientRequests, notify_consumers_changed
 from system_under_test.broker.clients import Clients
 from system_under_test.broker.config import BrokerConfig, BrokerRole
+from system_under_test.broker.diversion import Diversion
 from system_under_test.broker.hold import HeldPulls
 from system_under_test.broker.offsets import ConsumerOffsets
 from system_under_test.broker.pull import PullProcessor
@@ -85,7 +86,7 @@ class Peer:
 class Bench:
     """Everything between the connection and the disk."""
 
-    def __init__(self, role: BrokerRole = BrokerRole.ASYNC_MASTER) -> None:
+    def __init__(self, role: BrokerRole = BrokerRole.ASYNC_MASTER, **options: Any) -> None:
         self.clock = HandClock()
         self.disk = SimDisk(random=Random(1), now_ns=lambda: 0, charge=lambda cost_ns: None)
         self.config = BrokerConfig(
@@ -95,6 +96,7 @@ class Bench:
             listen_host="10.0.0.1",
             store_path="/store",
             default_topic_queues=8,
+            **options,
         )
         log = SilentLog()
         self.store = MessageStore(
@@ -134,6 +136,8 @@ class Bench:
             is_ready=lambda: self.is_ready,
             acknowledge=lambda end, answer, waits: self.waiting.append((end, answer, waits)),
             on_refusal=self._count_refusal,
+            diversion=Diversion(),
+            now_ms=self.clock.wall_ms,
         )
         self.pull_processor = PullProcessor(
             self.config,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from system_under_test.broker.config import BrokerRole
 from system_under_test.broker.topics import make_topic
+from system_under_test.protocol.batch import BatchEntry, encode_batch
 from system_under_test.protocol.bodies import SubscriptionGroupConfig
 from system_under_test.protocol.codes import ResponseCode
 from system_under_test.protocol.command import ONEWAY_FLAG, RemotingCommand
@@ -112,7 +114,11 @@ def test_weaker_answers_carry_the_position_too(bench: Bench, code: int, position
         ("Unknown", {"default_topic": "NoSuchTemplate"}, 17, "topic[Unknown] not exist"),
         ("Unknown", {"default_topic": "SELF_TEST_TOPIC"}, 17, "topic[Unknown] not exist"),
         ("TopicTest", {"queue_id": 4}, 1, "queueId[4] is illegal"),
-        ("TopicTest", {"m": "true"}, 13, "batch"),
+        ("TopicTest", {"m": "true"}, 13, "a batch ends with 5 bytes"),
+        ("TopicTest", {"m": "true", "body": b""}, 13, "a batch holds no message"),
+        ("%RETRY%g", {"m": "true"}, 13, "does not support retry group"),
+        ("TopicTest", {"m": "true", "properties": {"DELAY": "1"}}, 13, "delayed"),
+        ("TopicTest", {"m": "true", "body": bytes(5 << 20)}, 13, "message_size_max"),
         ("TopicTest", {"properties": {"DELAY": "3"}}, 13, "delayed"),
         ("TopicTest", {"properties": {"TRAN_MSG": "true"}}, 13, "transactional"),
         ("TopicTest", {"sys_flag": 4}, 13, "transactional"),
@@ -184,3 +190,88 @@ def test_topic_with_other_queue_numbers_takes_the_larger(bench: Bench) -> None:
     bench.topics.put(topic)
     assert bench.send("Shrunk", queue_id=1).code == ResponseCode.SUCCESS
     assert bench.send("Shrunk", queue_id=2).code == ResponseCode.SYSTEM_ERROR
+
+
+def send_batch(bench: Bench, entries: list[BatchEntry], **options: Any) -> RemotingCommand:
+    peer = Peer()
+    request = RemotingCommand.request(
+        320, send_ext("TopicTest", m="true", **options), encode_batch(entries)
+    )
+    response = bench.send_processor.handle(peer.connection, request)
+    if response is not None:
+        return response
+    bench.publish()
+    return peer.take()
+
+
+def test_a_batch_is_stored_as_neighbours_with_their_own_properties(bench: Bench) -> None:
+    bench.send(queue_id=2)
+    entries = [
+        BatchEntry(b"one", {"TAGS": "a", "KEYS": "1"}, 5),
+        BatchEntry(b"two", {"TAGS": "b", "WAIT": "true"}),
+        BatchEntry(b"three", {}),
+    ]
+    answer = send_batch(bench, entries, queue_id=2, properties={"WAIT": "true"}, f=1)
+    assert (answer.code, answer.ext_fields["queueOffset"]) == (0, "1")
+    ids = answer.ext_fields["msgId"].split(",")
+    offsets = [int(text[16:], 16) for text in ids]
+    records = [bench.store.look_up(offset) for offset in offsets]
+    messages = [decode_record(record, check_crc=True) for record in records if record]
+    assert [m.body for m in messages] == [b"one", b"two", b"three"]
+    assert [m.queue_offset for m in messages] == [1, 2, 3]
+    assert [m.flag for m in messages] == [5, 0, 0]
+    assert {m.sys_flag for m in messages} == {1}
+    assert len({m.store_timestamp_ms for m in messages}) == 1
+    ends = [offset + m.size_bytes for offset, m in zip(offsets, messages, strict=True)]
+    assert ends[:-1] == offsets[1:]
+    common = {"WAIT": "true", "CLUSTER": "DefaultCluster"}
+    assert [m.properties for m in messages] == [{**e.properties, **common} for e in entries]
+    assert bench.store.queue_bounds("TopicTest", 2) == (0, 4)
+
+
+def test_a_batch_is_stored_as_a_whole_or_not_at_all(bench: Bench) -> None:
+    entries = [BatchEntry(b"fine", {}), BatchEntry(b"x", {"k": "v" * 32_700})]
+    answer = send_batch(bench, entries, properties={"more": "v" * 100})
+    assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+    assert bench.store.end_offset == 0
+
+
+def test_a_boolean_is_read_as_java_reads_it(bench: Bench) -> None:
+    """The C++ client says batch "1": RocketMQ stores its batch as one message."""
+    body = encode_batch([BatchEntry(b"one", {}), BatchEntry(b"two", {})])
+    answer = bench.send(body=body, m="1")
+    assert answer.code == ResponseCode.SUCCESS
+    record = bench.store.look_up(int(answer.ext_fields["msgId"][16:], 16))
+    assert record is not None
+    assert decode_record(record).body == body
+
+
+@pytest.mark.parametrize(("wait", "waits"), [("TRUE", True), ("1", False), ("no", False)])
+def test_wait_is_a_java_boolean(bench: Bench, wait: str, waits: bool) -> None:
+    request = RemotingCommand.request(310, send_ext("TopicTest", properties={"WAIT": wait}), b"x")
+    bench.send_processor.handle(Peer().connection, request)
+    assert bench.waiting[0][2] is waits
+
+
+def test_sends_are_refused_before_the_start_time() -> None:
+    bench = Bench(accept_sends_from_ms=1_600_000_001_500)
+    answer = bench.send()
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert answer.remark == "broker unable to service, until 2020-09-13 12:26:41,500"
+    bench.clock.move(2)
+    assert bench.send().code == ResponseCode.SUCCESS
+
+
+def test_transactions_can_be_forbidden() -> None:
+    bench = Bench(reject_transactions=True)
+    answer = bench.send(properties={"TRAN_MSG": "true"}, sys_flag=4)
+    assert answer.code == ResponseCode.NO_PERMISSION
+    assert answer.remark == "the broker[10.0.0.1] sending transaction message is forbidden"
+
+
+def test_multi_tag_topics_mark_their_messages(bench: Bench) -> None:
+    bench.topics.put(replace(make_topic("Multi", 1), topic_filter_type="MULTI_TAG"))
+    answer = bench.send("Multi", sys_flag=0x101)
+    record = bench.store.look_up(int(answer.ext_fields["msgId"][16:], 16))
+    assert record is not None
+    assert decode_record(record).sys_flag == 0x103
