@@ -14,7 +14,8 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, Self, Union, get_args, get_origin, get_type_hints
 
 from system_under_test.protocol.header_fields import wire_name
-from system_under_test.protocol.json_dialect import BodyError, ObjectKey, dumps_dialect, loads
+from system_under_test.protocol.json_dialect import BodyError, loads
+from system_under_test.protocol.json_writer import dumps_fastjson
 
 __all__ = ["JsonBody"]
 
@@ -27,14 +28,14 @@ class JsonBody:
     __slots__ = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The document, with integer keys where Java has them; None is left out."""
+        """The document, with integer keys and objects as keys where Java has them; None is left out."""
         body: Any = type(self)
         values = ((field.wires[0], getattr(self, field.name)) for field in _body_fields(body))
         return {wire: _plain(value) for wire, value in values if value is not None}
 
     def encode(self) -> bytes:
-        """The bytes of the body."""
-        return dumps_dialect(self.to_json())
+        """The bytes of the body, as Java writes them."""
+        return dumps_fastjson(self.to_json())
 
     @classmethod
     def from_bytes(cls, body: bytes) -> Self:
@@ -93,14 +94,10 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "to_json"):
         return value.to_json()
     if isinstance(value, dict):
-        return {_plain_key(key): _plain(member) for key, member in value.items()}
+        return {key: _plain(member) for key, member in value.items()}
     if isinstance(value, list):
         return [_plain(item) for item in value]
     return value
-
-
-def _plain_key(key: Any) -> Any:
-    return ObjectKey.of(key.to_json()) if hasattr(key, "to_json") else key
 
 
 def _reader(hint: Any) -> Read:

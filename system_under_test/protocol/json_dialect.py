@@ -7,12 +7,12 @@ values met before `{"$ref":"$.path[0]"}`. An integer key becomes its text, an ob
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final
 
 import orjson
 
-__all__ = ["BodyError", "ObjectKey", "dumps", "dumps_dialect", "loads"]
+__all__ = ["BodyError", "dumps", "loads"]
 
 DEPTH_MAX: Final = 100
 # Text size times references: shared values must not explode when read.
@@ -31,53 +31,9 @@ class BodyError(ValueError):
     """A body that is no JSON, or not of the shape that its request needs."""
 
 
-class ObjectKey(str):
-    """A key that is an object: its text is the JSON of the object. Only `dumps_dialect` writes it as Java needs it."""
-
-    __slots__ = ()
-
-    @classmethod
-    def of(cls, document: dict[str, Any]) -> ObjectKey:
-        return cls(orjson.dumps(document, option=orjson.OPT_SORT_KEYS).decode())
-
-
 def dumps(value: object) -> bytes:
     """Standard JSON; integer keys are quoted, which every peer accepts."""
     return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
-
-
-def dumps_dialect(value: object) -> bytes:
-    """Like `dumps`, but an ObjectKey is written as an object, `{{"queueId":1}:5}`: Java reads no other form."""
-    parts: list[bytes] = []
-    _write(value, parts)
-    return b"".join(parts)
-
-
-def _write(value: object, parts: list[bytes]) -> None:
-    if isinstance(value, dict):
-        _write_items(b"{", b"}", value, parts, value.items())
-    elif isinstance(value, list):
-        _write_items(b"[", b"]", value, parts, ((None, item) for item in value))
-    else:
-        parts.append(orjson.dumps(value))
-
-
-def _write_items(
-    opening: bytes,
-    closing: bytes,
-    owner: dict[Any, Any] | list[Any],
-    parts: list[bytes],
-    items: Iterable[tuple[object, object]],
-) -> None:
-    parts.append(opening)
-    for number, (key, item) in enumerate(items):
-        if number:
-            parts.append(b",")
-        if isinstance(owner, dict):
-            parts.append(key.encode() if isinstance(key, ObjectKey) else orjson.dumps(str(key)))
-            parts.append(b":")
-        _write(item, parts)
-    parts.append(closing)
 
 
 def loads(text: bytes | str) -> Any:

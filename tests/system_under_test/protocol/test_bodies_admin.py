@@ -40,7 +40,7 @@ def test_queues_as_keys_are_written_as_objects() -> None:
 def test_queues_as_values_and_integer_keys() -> None:
     assert LockedQueues(queues=[QUEUE]).encode() == b'{"lockOKMQSet":[' + QUEUE_TEXT + b"]}"
     offsets = CorrectionOffsets(correction_offsets={3: 9})
-    assert offsets.encode() == b'{"correctionOffsets":{"3":9}}'
+    assert offsets.encode() == b'{"correctionOffsets":{3:9}}'
 
 
 def test_names_that_follow_no_rule() -> None:
