@@ -17,8 +17,11 @@ from faults.shape import BrokerNode, ClusterShape
 
 FLUSH_MODES = ("sync", "async")
 REPLICATION_MODES = ("sync", "async", "none")
+PROPERTY_TABLES = ("broker_properties", "name_server_properties")
 SEED_MAX = 2**63 - 1
 TIME_S_MAX = 86_400
+Properties = tuple[tuple[str, str], ...]  # names and values, sorted by name
+
 SHOWN_MAX = 100  # characters of a value in a refusal
 
 
@@ -59,6 +62,8 @@ class Campaign:
     gap_max_s: float  # the longest time a client may go without success under load; 0: no bound
     plan: tuple[PlannedFault, ...]
     defect: str = ""
+    broker_properties: Properties = ()  # of every broker, under the names of a `.properties` file
+    name_server_properties: Properties = ()
 
     @property
     def masters(self) -> int:
@@ -78,6 +83,8 @@ class Campaign:
     def to_toml(self) -> str:
         table = asdict(self)
         table["plan"] = to_data(self.plan)
+        for name in PROPERTY_TABLES:
+            table[name] = dict(table[name])
         return tomli_w.dumps({"campaign": table})
 
 

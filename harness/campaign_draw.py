@@ -76,6 +76,8 @@ _DRAWS: dict[str, _Draw] = {
     "acks_min": lambda random, drawn: 100,
     "gap_max_s": lambda random, drawn: 0.0,
     "defect": lambda random, drawn: "",
+    "broker_properties": lambda random, drawn: (),
+    "name_server_properties": lambda random, drawn: (),
 }
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from faults.errors import FaultError
-from harness.campaign import SEED_MAX, Campaign, CampaignError, shown
+from harness.campaign import PROPERTY_TABLES, SEED_MAX, Campaign, CampaignError, Properties, shown
 from harness.campaign_plan import read_plan
 
 _TUPLES = ("slaves", "payload_bytes", "latency_ms", "faults")
@@ -45,12 +45,30 @@ def _typed(name: str, value: Any, source: str) -> Any:
             return read_plan(value)
         except (FaultError, CampaignError) as error:
             raise CampaignError(f"{source}: {error}") from error
+    if name in PROPERTY_TABLES:
+        return _properties(name, value, source)
     kinds = {field.name: str(field.type) for field in fields(Campaign)}
     if name not in kinds:
         raise CampaignError(
             f"{source} has an unknown option {shown(name)}; there are: {', '.join(kinds)}"
         )
     return _checked(name, kinds[name], value, source)
+
+
+def _properties(name: str, value: Any, source: str) -> Properties:
+    """A table of properties; TOML's numbers and booleans become the text that a `.properties` file has."""
+    if not isinstance(value, dict):
+        raise CampaignError(f"{source}: {name} is {shown(value)}; allowed: a table")
+    for item in value.values():
+        if not isinstance(item, (str, int, float)):
+            raise CampaignError(
+                f"{source}: {name} holds {shown(item)}; allowed: text, numbers, true and false"
+            )
+    return tuple(sorted((key, _property_text(item)) for key, item in value.items()))
+
+
+def _property_text(item: str | float) -> str:
+    return str(item).lower() if isinstance(item, bool) else str(item)
 
 
 def _checked(name: str, kind: str, value: Any, source: str) -> Any:

@@ -26,7 +26,7 @@ from faults.defects import DefectError
 from faults.errors import FaultError
 from harness.campaign import CampaignError
 from harness.campaign_draw import draw_campaign
-from harness.cli.options import campaign_options, given_options
+from harness.cli.options import campaign_options, check_nodes, given_options
 from harness.cli.status import (
     EXIT_HARNESS_ERROR,
     EXIT_INVALID,
@@ -96,9 +96,10 @@ def hunt(
         raise BadInput(f"--jobs is {jobs}; allowed: 1 to 256")
     try:
         given = given_options(**options)
-        for seed in (order[0], order[-1]):
-            draw_campaign(seed, given)
+        ends = [draw_campaign(seed, given) for seed in (order[0], order[-1])]
         use_defect(str(given.get("defect", "")))
+        for campaign in ends:
+            check_nodes(campaign)
     except (CampaignError, FaultError, DefectError) as error:
         raise BadInput(str(error)) from error
     if out is not None:

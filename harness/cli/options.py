@@ -9,7 +9,7 @@ import click
 
 from faults.defects import DefectError, defect_named
 from faults.errors import FaultError
-from harness.campaign import FLUSH_MODES, REPLICATION_MODES, CampaignError
+from harness.campaign import FLUSH_MODES, REPLICATION_MODES, Campaign, CampaignError
 from harness.campaign_file import load_options, typed_options
 from harness.cli.status import BadInput
 
@@ -35,6 +35,13 @@ _OPTIONS = (
     click.option(
         "--time", "time_s", type=float, metavar="SECONDS", help="How long the load lasts."
     ),
+    click.option(
+        "--broker-property",
+        "broker_properties",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="Option of every broker under its name in a .properties file; may be repeated.",
+    ),
     click.option("--defect", help="Plant a known bug first; see `staticfire defects`."),
 )
 
@@ -51,6 +58,7 @@ def given_options(
     slaves: str | None,
     masters: int | None,
     faults: str | None,
+    broker_properties: tuple[str, ...] = (),
     **plain: Any,
 ) -> dict[str, Any]:
     """What the user fixed; the rest is drawn from the seed. The command line wins over the campaign file.
@@ -67,8 +75,26 @@ def given_options(
     if faults is not None:
         given["faults"] = () if faults == "none" else tuple(faults.split(","))
         given.pop("plan", None)
+    if broker_properties:
+        known = dict(given.get("broker_properties", ()))
+        known.update(map(_name_and_value, broker_properties))
+        given["broker_properties"] = tuple(sorted(known.items()))
     _set_slaves(given, masters, slaves)
     return given
+
+
+def _name_and_value(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise BadInput(f"--broker-property is {text!r}; allowed: NAME=VALUE")
+    return name.strip(), value.strip()
+
+
+def check_nodes(campaign: Campaign) -> None:
+    """Raises CampaignError for properties that nodes cannot have. Call it when a defect, if any, is in use."""
+    from harness.targets.own_cluster import check_properties
+
+    check_properties(campaign)
 
 
 def _base_options(campaign: str | None, defect: str | None) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from faults.defects import DefectError
 from faults.errors import FaultError
 from harness.campaign import Campaign, CampaignError
 from harness.campaign_draw import draw_campaign
-from harness.cli.options import campaign_options, given_options
+from harness.cli.options import campaign_options, check_nodes, given_options
 from harness.cli.progress import show_progress
 from harness.cli.status import BadInput, HarnessError, status_of_validity
 from harness.defective import use_defect
@@ -49,6 +49,7 @@ def run(seed: int | None, runs: Path, **options: Any) -> int:
     try:
         campaign = draw_campaign(seed, given)
         use_defect(campaign.defect)
+        check_nodes(campaign)
     except (CampaignError, FaultError, DefectError) as error:
         raise BadInput(str(error)) from error
     return run_and_report(campaign, runs)

@@ -29,9 +29,22 @@ def campaign_lines(campaign: Campaign) -> list[str]:
         f"{c.flush} flush, {c.replication} replication, log files of {c.log_file_bytes} bytes",
         f"load      {c.producers} producers, think {c.think_ms:g} ms, {low}-{high} bytes, "
         f"{c.consumers} consumers, {c.queues} queues a broker, latency {c.latency_ms[0]:g}-{c.latency_ms[1]:g} ms",
+        *_property_lines(c),
         f"plan      {len(c.plan)} faults",
     ]
     return lines + [_planned_line(planned) for planned in c.plan]
+
+
+def _property_lines(campaign: Campaign) -> list[str]:
+    lines = []
+    for node, properties in (
+        ("broker", campaign.broker_properties),
+        ("namesrv", campaign.name_server_properties),
+    ):
+        if properties:
+            text = " ".join(f"{name}={value}" for name, value in properties)
+            lines += wrap(f"{node:<10}{text}", WIDTH, subsequent_indent=" " * 10)
+    return lines
 
 
 def _planned_line(planned: PlannedFault) -> str:

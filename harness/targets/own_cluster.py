@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from faults.shape import BrokerNode, ClusterShape
-from harness.campaign import Campaign
+from harness.campaign import Campaign, CampaignError, Properties, shown
+from system_under_test import config as node_config
 from system_under_test.broker.broker import main as broker_main
 from system_under_test.broker.config import BrokerConfig, BrokerRole
 from system_under_test.client.producer import ProducerConfig
@@ -40,19 +42,25 @@ class OwnCluster:
     def server_main(self, node: str, name_servers: Sequence[str]) -> Main:
         """The main coroutine of a name server or broker. `name_servers` are nodes; a broker registers with them."""
         if node in self.shape.name_servers:
-            config = NameServerConfig(
-                listen_host=self._addresses[node],
-                listen_port=NAME_SERVER_PORT,
-                kv_config_path=f"{STORE_ROOT}/kvConfig.json",
-            )
+            config = self.name_server_config(node)
             return lambda env: name_server_main(env, config)
         broker_config = self.broker_config(self.shape.broker(node), name_servers)
         return lambda env: broker_main(env, broker_config)
 
+    def name_server_config(self, node: str) -> NameServerConfig:
+        config = NameServerConfig(
+            listen_host=self._addresses[node],
+            listen_port=NAME_SERVER_PORT,
+            kv_config_path=f"{STORE_ROOT}/kvConfig.json",
+        )
+        return _with_properties(
+            config, self._campaign.name_server_properties, node_config.NAME_SERVER_PROPERTIES
+        )
+
     def broker_config(self, broker: BrokerNode, name_servers: Sequence[str]) -> BrokerConfig:
         campaign = self._campaign
         others = [r for r in self.shape.replicas(broker.broker_name) if r.node != broker.node]
-        return BrokerConfig(
+        config = BrokerConfig(
             broker_name=broker.broker_name,
             broker_id=broker.broker_id,
             role=self._role(broker),
@@ -65,6 +73,7 @@ class OwnCluster:
             consume_queue_file_size=QUEUE_FILE_BYTES,
             ha_peers=tuple(f"{self._addresses[o.node]}:{BROKER_PORT + 1}" for o in others),
         )
+        return _with_properties(config, campaign.broker_properties, node_config.BROKER_PROPERTIES)
 
     def _role(self, broker: BrokerNode) -> BrokerRole:
         if not broker.is_master:
@@ -89,3 +98,53 @@ class OwnCluster:
 
     def _name_server_addresses(self, nodes: Sequence[str]) -> tuple[str, ...]:
         return tuple(self.name_server_address(node) for node in nodes)
+
+
+# What a campaign says elsewhere, or what differs from node to node.
+RESERVED_PROPERTIES = frozenset(
+    (
+        "bindAddress",
+        "brokerClusterName",
+        "brokerIP1",
+        "brokerId",
+        "brokerName",
+        "brokerRole",
+        "flushDiskType",
+        "haMasterAddress",
+        "haPeers",
+        "kvConfigPath",
+        "listenPort",
+        "mappedFileSizeCommitLog",
+        "namesrvAddr",
+        "storePathRootDir",
+    )
+)
+Config = TypeVar("Config", BrokerConfig, NameServerConfig)
+
+
+def _with_properties(
+    config: Config, properties: Properties, known: Mapping[str, node_config.Property]
+) -> Config:
+    """Raises CampaignError for a property that there is not, that is not a campaign's to set, or of a bad value."""
+    allowed = sorted(known.keys() - RESERVED_PROPERTIES)
+    for name, _ in properties:
+        if name not in allowed:
+            raise CampaignError(f"unknown property {shown(name)}; there are: {', '.join(allowed)}")
+    try:
+        changes: dict[str, Any] = {
+            known[name].field: known[name].parse(value) for name, value in properties
+        }
+        return replace(config, **changes)
+    except ValueError as error:
+        given = ", ".join(f"{name}={value}" for name, value in properties)
+        raise CampaignError(f"the properties {shown(given)} cannot be used: {error}") from error
+
+
+def check_properties(campaign: Campaign) -> None:
+    """Raises CampaignError if a node of the campaign cannot have the properties that the campaign gives it."""
+    shape = campaign.shape()
+    names = [*shape.name_servers, *(broker.node for broker in shape.brokers)]
+    cluster = OwnCluster(campaign, dict.fromkeys(names, "127.0.0.1"))
+    cluster.name_server_config(shape.name_servers[0])
+    for broker in shape.brokers:
+        cluster.broker_config(broker, shape.name_servers)

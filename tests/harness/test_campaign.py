@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from harness.campaign import Campaign, CampaignError
 from harness.campaign_draw import draw_campaign
 from harness.campaign_file import campaign_names, load_options, read_options
+from harness.targets.own_cluster import OwnCluster, check_properties
 
 
 def test_a_seed_gives_one_campaign() -> None:
@@ -34,6 +36,22 @@ def test_a_campaign_survives_being_written_down(seed: int) -> None:
     assert draw_campaign(options.pop("seed"), options) == campaign
 
 
+def test_properties_of_nodes_survive_being_written_down() -> None:
+    given = read_options(
+        "[campaign.broker_properties]\nslaveTimeout = 500\nlongPollingEnable = false\nregionId = 'r'",
+        "the file",
+    )
+    expected = (("longPollingEnable", "false"), ("regionId", "r"), ("slaveTimeout", "500"))
+    assert given == {"broker_properties": expected}
+    campaign = draw_campaign(1, given)
+    options = read_options(campaign.to_toml(), "the file")
+    assert draw_campaign(options.pop("seed"), options) == campaign
+    node = campaign.shape().brokers[0]
+    cluster = OwnCluster(campaign, defaultdict(lambda: "10.0.0.1"))
+    config = cluster.broker_config(node, ["ns-1"])
+    assert (config.long_polling, config.region_id, config.slave_timeout_s) == (False, "r", 0.5)
+
+
 @pytest.mark.parametrize(
     ("given", "named"),
     [
@@ -54,6 +72,19 @@ def test_a_campaign_survives_being_written_down(seed: int) -> None:
 def test_what_is_not_allowed_is_named(given: dict[str, Any], named: str) -> None:
     with pytest.raises(CampaignError, match=named):
         draw_campaign(1, given)
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"broker_properties": (("brokerName", "b"),)}, "brokerName"),
+        ({"broker_properties": (("slaveTimeout", "soon"),)}, "slaveTimeout=soon"),
+        ({"name_server_properties": (("speed", "1"),)}, "speed"),
+    ],
+)
+def test_a_property_that_no_node_can_have_is_named(given: dict[str, Any], named: str) -> None:
+    with pytest.raises(CampaignError, match=named):
+        check_properties(draw_campaign(1, given))
 
 
 @pytest.mark.parametrize(
