@@ -6,6 +6,7 @@ Exit status: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 harness error
 from __future__ import annotations
 
 import errno
+import importlib
 import signal
 import sys
 import traceback
@@ -15,12 +16,6 @@ from typing import Any, NoReturn
 
 import click
 
-from harness.cli.check import check
-from harness.cli.crash_store import crash_store
-from harness.cli.hunt import hunt
-from harness.cli.lists import campaigns, defects, faults, workloads
-from harness.cli.replay import replay
-from harness.cli.run import run
 from harness.cli.status import (
     EXIT_BAD_ARGUMENTS,
     EXIT_HARNESS_ERROR,
@@ -32,7 +27,33 @@ from harness.cli.status import (
 UNWRITABLE = (errno.EPIPE, errno.ENOSPC)  # what a closed pipe and a full disk say to print()
 
 
+# Where each command is. It is imported when it is used: some need half a second of libraries, others nothing of them.
+COMMANDS = {
+    "run": "harness.cli.run:run",
+    "replay": "harness.cli.replay:replay",
+    "check": "harness.cli.check:check",
+    "hunt": "harness.cli.hunt:hunt",
+    "crash-store": "harness.cli.crash_store:crash_store",
+    "cluster": "harness.cli.cluster:cluster",
+    "faults": "harness.cli.lists:faults",
+    "workloads": "harness.cli.lists:workloads",
+    "campaigns": "harness.cli.lists:campaigns",
+    "defects": "harness.cli.lists:defects",
+}
+
+
 class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name].partition(":")
+        command = getattr(importlib.import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command
+
     def invoke(self, ctx: click.Context) -> Any:
         """Click would turn a pipe that nobody reads into status 1, which means "invalid" here."""
         try:
@@ -55,13 +76,10 @@ def cli() -> None:
     Example:
       staticfire run --campaign default --seed 1
       staticfire replay runs/<the run>
+      staticfire cluster up
 
     Exit status: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 harness error.
     """
-
-
-for command in (run, replay, check, hunt, crash_store, faults, workloads, campaigns, defects):
-    cli.add_command(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

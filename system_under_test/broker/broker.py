@@ -182,7 +182,7 @@ class Broker:
             self.topics,
             self.groups,
             env.random,
-            is_ready=self._is_accepting,
+            is_ready=self.accepts_sends,
             acknowledge=self._acknowledge,
             on_refusal=self._log_flusher.wake,
             diversion=Diversion(),
@@ -259,7 +259,8 @@ class Broker:
             )
         return handler(connection, request)
 
-    def _is_accepting(self) -> bool:
+    def accepts_sends(self) -> bool:
+        """Whether this is a master that has everything its replicas have; until then sends are answered with 14."""
         return self._accepts_sends
 
     def _acknowledge(self, end_offset: int, answer: Answer, waits: bool) -> None:

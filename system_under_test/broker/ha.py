@@ -118,7 +118,17 @@ class HaService:
         if self._link is not None:
             self._link.end(None)
 
+    @property
+    def is_following(self) -> bool:
+        """Whether this broker is connected to its master."""
+        return self._link is not None
+
     # As a sender
+
+    @property
+    def replicas(self) -> int:
+        """How many replicas have asked for the log and are connected."""
+        return sum(connection.sender.requested_offset is not None for connection in self._senders)
 
     def slave_available(self, end_offset: int) -> bool:
         """Whether some replica reported lately and is close enough to be waited for (RocketMQ, isSlaveOK)."""

@@ -1,0 +1,161 @@
+"""`staticfire cluster up`: a RocketMQ on this machine until Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+import click
+
+from harness.cli.status import BadInput, HarnessError, one_sentence
+from harness.local_cluster import ClusterError, ClusterOptionError, LocalCluster
+
+DEFAULT_PORT = 9876
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@click.group(short_help="Run a RocketMQ cluster on this machine.")
+def cluster() -> None:
+    """Run a RocketMQ cluster on this machine, without Java and Docker.
+
+    \b
+    Example:
+      staticfire cluster up --masters 2 --slaves 1
+    """
+
+
+@cluster.command(short_help="Start name servers and brokers, until Ctrl-C.")
+@click.option("--name-servers", default=1, show_default=True, help="Number of name servers.")
+@click.option("--masters", default=1, show_default=True, help="Number of masters.")
+@click.option(
+    "--slaves",
+    default="0",
+    metavar="N[,N...]",
+    help="Slaves of each master, such as 2,1; default 0.",
+)
+@click.option("--flush", default="async", help="When a send is on disk: sync or async (default).")
+@click.option("--replication", default="async", help="Master to slave: sync or async (default).")
+@click.option(
+    "--store", metavar="DIR", help="Keep the data there; without, they are gone at the end."
+)
+@click.option(
+    "--port",
+    type=int,
+    default=DEFAULT_PORT,
+    show_default=True,
+    help="Port of the first name server; brokers listen from 1035 above it; 0 for free ports.",
+)
+@click.option("--faithful", is_flag=True, help="Behave as 4.9.8 does, known safety bugs included.")
+@click.option("--processes", is_flag=True, help="A process for each node, to be killed at will.")
+def up(slaves: str, store: str | None, **options: Any) -> None:
+    """Start name servers and brokers on 127.0.0.1, and serve until Ctrl-C.
+
+    All nodes share one process unless --processes is given.
+
+    \b
+    Example:
+      staticfire cluster up
+      staticfire cluster up --masters 2 --slaves 2,1 --replication sync --store /tmp/rocketmq
+      staticfire admin clusterList -n 127.0.0.1:9876
+
+    Exit status: 0 stopped, 254 bad arguments, 255 a port is in use or every node has ended.
+    """
+    begun_s = _process_started_s()
+    woken = threading.Event()
+    try:
+        found = LocalCluster(
+            slaves=_slave_counts(slaves), store=_folder(store), on_end=_report(woken), **options
+        )
+        with _stopped_by_signals(), found:
+            _describe(found, time.time() - begun_s, is_kept=store is not None)
+            _serve(found, woken)
+    except ClusterOptionError as error:
+        raise BadInput(str(error)) from error
+    except ClusterError as error:
+        raise HarnessError(str(error)) from error
+
+
+def _slave_counts(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise BadInput(
+            f"--slaves is {text!r}; allowed: whole numbers with commas, such as 2,1"
+        ) from None
+
+
+def _folder(text: str | None) -> Path | None:
+    if text is None:
+        return None
+    if not text or not text.isprintable():
+        raise BadInput(f"--store is {text!r}; allowed: the path of a folder")
+    return Path(text).expanduser()
+
+
+def _report(woken: threading.Event) -> Callable[[str], None]:
+    """Says on stderr that a node has ended by itself, and wakes whoever waits."""
+
+    def report(reason: str) -> None:
+        print(f"staticfire: {one_sentence(reason)}", file=sys.stderr, flush=True)
+        woken.set()
+
+    return report
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[None]:
+    """Ctrl-C and SIGTERM end the wait; a second one does not interrupt the stop that follows."""
+    before = {number: signal.signal(number, _stop) for number in STOP_SIGNALS}
+    try:
+        yield
+    except KeyboardInterrupt:
+        pass
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _stop(_number: int, _frame: FrameType | None) -> NoReturn:
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def _serve(found: LocalCluster, woken: threading.Event) -> None:
+    """Wait for Ctrl-C, or until no node is left. Raises HarnessError for the latter."""
+    while True:
+        woken.wait()
+        woken.clear()
+        if all(found.pid(node.name) is None for node in found.nodes):
+            raise HarnessError("every node has ended")
+
+
+def _describe(found: LocalCluster, took_s: float, *, is_kept: bool) -> None:
+    width = max(len(node.name) for node in found.nodes)
+    for node in found.nodes:
+        process = f"  process {found.pid(node.name)}" if found.options.processes else ""
+        print(f"{node.name:<{width}}  {node.address:<15}  {node.role}{process}")
+    kept = "kept" if is_kept else "removed at the end"
+    print(f"ready in {took_s:.2f} s; data in {found.folder} ({kept})")
+    print(f'connect   producer.setNamesrvAddr("{found.name_server_address}")')
+    print(f"look      staticfire admin clusterList -n '{found.name_server_address}'")
+    print("stop      Ctrl-C", flush=True)
+
+
+def _process_started_s() -> float:
+    """When this process began, by the wall clock: what a user waits for begins with the interpreter."""
+    try:
+        ticks = int(
+            Path("/proc/self/stat").read_text(encoding="ascii").rpartition(")")[2].split()[19]
+        )
+        uptime_s = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
+    except (OSError, ValueError, IndexError):  # no Linux
+        return time.time() - time.process_time()
+    return time.time() - uptime_s + ticks / 100

@@ -1,0 +1,260 @@
+"""`LocalCluster`: a cluster with its own event loop in a thread, for code of any kind."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from harness.local_cluster.errors import ClusterError, PortInUse
+from harness.local_cluster.layout import Node, fixed_ports, make_nodes, node_names
+from harness.local_cluster.options import ClusterOptions
+from harness.local_cluster.ports import first_busy, free_ports
+from harness.local_cluster.store_folder import StoreFolder
+from harness.local_cluster.supervisor import Supervisor
+
+PORT_ATTEMPTS_MAX = 10
+
+T = TypeVar("T")
+
+
+class LocalCluster:
+    """A RocketMQ cluster on 127.0.0.1, ready when the `with` block begins and gone when it ends.
+
+        with LocalCluster(masters=2, slaves=1) as cluster:
+            producer = Producer(name_servers=cluster.name_server_address)
+
+    `async with` works as well. Ports are free ones unless `port` says otherwise, so that any number of clusters can run
+    beside each other. All methods may be called from any thread.
+
+    Args:
+        name_servers, masters: how many of each, 1 to 9.
+        slaves: of each master: one number for all, or one for each.
+        flush: "sync" or "async": whether a send waits for the disk.
+        replication: "sync" or "async": whether a send waits for a slave.
+        store: where to keep the data; None is a temporary folder, removed at the end.
+        port: of the first name server; brokers listen from 1035 above it. 0: free ports, or those of last time if the
+            store was used before.
+        faithful: behave as Apache RocketMQ 4.9.8 does, known safety bugs included.
+        processes: a process for each node, so that `kill` works; it takes longer to be ready.
+        on_end: called with a sentence when a node ends by itself.
+
+    Raises:
+        ClusterOptionError: an option, in one sentence.
+    """
+
+    def __init__(
+        self,
+        *,
+        name_servers: int = 1,
+        masters: int = 1,
+        slaves: int | Sequence[int] = 0,
+        flush: str = "async",
+        replication: str = "async",
+        store: str | Path | None = None,
+        port: int = 0,
+        faithful: bool = False,
+        processes: bool = False,
+        on_end: Callable[[str], None] | None = None,
+    ) -> None:
+        self.options = ClusterOptions(
+            name_servers=name_servers,
+            masters=masters,
+            slaves=(slaves,) if isinstance(slaves, int) else tuple(slaves),
+            flush=flush,
+            replication=replication,
+            store=None if store is None else Path(store),
+            port=port,
+            faithful=faithful,
+            processes=processes,
+        )
+        self._on_end = on_end
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._folder: StoreFolder | None = None
+        self._supervisor: Supervisor | None = None
+
+    # Life
+
+    def start(self) -> None:
+        """Start all nodes and return when producers and consumers can use them.
+
+        Raises:
+            ClusterOptionError: the store cannot be used as asked.
+            ClusterError: a port is in use, or a node failed.
+        """
+        if self._thread is not None:
+            raise ClusterError("the cluster runs already")
+        self._folder = StoreFolder(self.options.store)
+        try:
+            self._folder.check_nodes(node_names(self.options))
+            self._start_thread()
+            self._run(self._start(self._folder))
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop all nodes gracefully, and remove the data if they are temporary. May be called again."""
+        if self._supervisor is not None:
+            self._run(self._supervisor.stop())
+            self._supervisor = None
+        self._stop_thread()
+        if self._folder is not None:
+            self._folder.close()
+            self._folder = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(self.start)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await asyncio.to_thread(self.stop)
+
+    # What there is
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """Name servers, then masters, then slaves."""
+        return tuple(self._running().nodes.values())
+
+    @property
+    def brokers(self) -> tuple[Node, ...]:
+        """Masters, then slaves: `broker-a-0` is the first master, `broker-a-1` its first slave."""
+        return tuple(node for node in self.nodes if node.is_broker)
+
+    @property
+    def name_servers(self) -> tuple[str, ...]:
+        """Addresses `host:port`."""
+        return tuple(node.address for node in self.nodes if not node.is_broker)
+
+    @property
+    def name_server_address(self) -> str:
+        """What clients call namesrvAddr: `host:port`, joined with `;`."""
+        return ";".join(self.name_servers)
+
+    @property
+    def folder(self) -> Path:
+        """A folder for each node with its data, and `logs`."""
+        assert self._folder is not None, "there is a folder while the cluster runs"
+        return self._folder.path
+
+    def pid(self, name: str) -> int | None:
+        """The process of a node; None if the node does not run."""
+        running = self._running().running(name)
+        return None if running is None else running.pid
+
+    # Single nodes
+
+    def stop_node(self, name: str) -> None:
+        """Stop one node gracefully; nothing happens if it does not run. Raises ClusterError."""
+        self._run(self._running().stop_node(name))
+
+    def kill_node(self, name: str) -> None:
+        """Kill one node with SIGKILL; only with processes=True. Raises ClusterError."""
+        self._run(self._running().kill_node(name))
+
+    def start_node(self, name: str) -> None:
+        """Start a node that was stopped or killed, on its old data and address. Raises ClusterError."""
+        self._run(self._running().start_node(name))
+
+    def restart_node(self, name: str) -> None:
+        """Stop one node gracefully and start it again. Raises ClusterError."""
+        self.stop_node(name)
+        self.start_node(name)
+
+    # The thread
+
+    def _running(self) -> Supervisor:
+        if self._supervisor is None:
+            raise ClusterError("the cluster does not run")
+        return self._supervisor
+
+    def _start_thread(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        # A daemon: who forgets to stop the cluster must not hang at the end of the program.
+        self._thread = threading.Thread(target=self._loop.run_forever, name="rocketmq", daemon=True)
+        self._thread.start()
+
+    def _stop_thread(self) -> None:
+        if self._loop is None or self._thread is None:
+            return
+        self._run(self._loop.shutdown_default_executor())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+        self._loop = self._thread = None
+
+    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        assert self._loop is not None
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    # Starting
+
+    async def _start(self, folder: StoreFolder) -> None:
+        """Free ports may be taken by somebody else at the last moment: then others are tried."""
+        for attempt in range(PORT_ATTEMPTS_MAX):
+            ports, may_change = self._choose_ports(folder)
+            nodes = make_nodes(self.options, ports, folder.path, is_new=folder.is_new)
+            supervisor = Supervisor(
+                nodes,
+                folder.log_folder,
+                processes=self.options.processes,
+                on_end=self._on_end or (lambda _: None),
+            )
+            try:
+                await supervisor.start()
+            except PortInUse:
+                if not may_change or attempt + 1 == PORT_ATTEMPTS_MAX:
+                    raise
+            else:
+                folder.remember(ports)
+                # From now on a master that comes back asks its slaves for what it may lack.
+                again = make_nodes(self.options, ports, folder.path, is_new=False)
+                supervisor.nodes = {node.name: node for node in again}
+                self._supervisor = supervisor
+                return
+
+    def _choose_ports(self, folder: StoreFolder) -> tuple[dict[str, int], bool]:
+        """Ports by node, and whether others would do as well. Raises PortInUse."""
+        names = node_names(self.options)
+        if self.options.port:
+            ports = fixed_ports(self.options)
+        elif folder.is_new:
+            return dict(zip(names, free_ports(len(names)), strict=True)), True
+        else:
+            new = [name for name in names if name not in folder.ports]
+            ports = {**folder.ports, **dict(zip(new, free_ports(len(new)), strict=True))}
+            ports = {name: ports[name] for name in names}
+        nodes = make_nodes(self.options, ports, folder.path, is_new=folder.is_new)
+        busy = first_busy(port for node in nodes for port in node.ports)
+        if busy is not None:
+            raise PortInUse(
+                f"port {busy} on 127.0.0.1 is in use; choose another first port, or 0 for free ports"
+            )
+        return ports, False

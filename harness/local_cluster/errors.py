@@ -1,0 +1,15 @@
+"""What a local cluster raises. Every text is one sentence."""
+
+from __future__ import annotations
+
+
+class ClusterOptionError(ValueError):
+    """An option of the cluster cannot be used: what is wrong, the value, what is allowed."""
+
+
+class ClusterError(Exception):
+    """The cluster, or one of its nodes, could not do what it was asked."""
+
+
+class PortInUse(ClusterError):
+    """Somebody else listens where a node was to listen."""

@@ -1,0 +1,150 @@
+"""Which nodes a cluster has, where they listen, and the configuration of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.local_cluster.options import BROKER_PORT_DISTANCE, BROKER_PORT_STEP, ClusterOptions
+from harness.local_cluster.ports import HA_PORT_DISTANCE, HOST
+from system_under_test.broker.config import MASTER_ID, BrokerConfig, BrokerRole
+from system_under_test.mode import Mode
+from system_under_test.name_server.name_server import NameServerConfig
+
+# A machine for tests has neither Java's gigabytes nor its millions of messages a queue.
+COMMIT_LOG_FILE_BYTES = 64 << 20
+QUEUE_FILE_BYTES = 200_000  # 10,000 messages
+RECONNECT_DELAY_S = 0.05
+SLAVE_SYNC_FIRST_S = 0.5
+REGISTER_PERIOD_S = 1.0  # a name server that comes back knows everybody soon
+
+Config = NameServerConfig | BrokerConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A name server or a broker of a local cluster."""
+
+    name: str
+    address: str  # host:port
+    config: Config
+
+    @property
+    def is_broker(self) -> bool:
+        return isinstance(self.config, BrokerConfig)
+
+    @property
+    def broker_name(self) -> str:
+        """Shared by a master and its slaves; empty for a name server."""
+        return self.config.broker_name if isinstance(self.config, BrokerConfig) else ""
+
+    @property
+    def broker_id(self) -> int:
+        """0 for a master; -1 for a name server."""
+        return self.config.broker_id if isinstance(self.config, BrokerConfig) else -1
+
+    @property
+    def is_slave(self) -> bool:
+        return self.broker_id > MASTER_ID
+
+    @property
+    def role(self) -> str:
+        """For people."""
+        if not self.is_broker:
+            return "name server"
+        return f"slave {self.broker_id}" if self.is_slave else "master"
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """Those that the node listens on."""
+        port = self.config.listen_port
+        return (port, port + HA_PORT_DISTANCE) if self.is_broker else (port,)
+
+
+def node_names(options: ClusterOptions) -> tuple[str, ...]:
+    """Name servers first, then the masters, then the slaves: the order in which they are started."""
+    names = [f"name-server-{number}" for number in range(1, options.name_servers + 1)]
+    masters = [_broker_name(index) for index in range(options.masters)]
+    names += [f"{master}-{MASTER_ID}" for master in masters]
+    for master, count in zip(masters, options.slave_counts, strict=True):
+        names += [f"{master}-{broker_id}" for broker_id in range(1, count + 1)]
+    return tuple(names)
+
+
+def fixed_ports(options: ClusterOptions) -> dict[str, int]:
+    """Name servers from `options.port` up, brokers from as far above it as 10911 is above 9876."""
+    names = node_names(options)
+    count = options.name_servers
+    ports = {name: options.port + index for index, name in enumerate(names[:count])}
+    first = options.port + BROKER_PORT_DISTANCE
+    for index, name in enumerate(names[count:]):
+        ports[name] = first + index * BROKER_PORT_STEP
+    return ports
+
+
+def make_nodes(
+    options: ClusterOptions, ports: Mapping[str, int], folder: Path, *, is_new: bool
+) -> tuple[Node, ...]:
+    """The nodes in starting order; their data are below `folder`.
+
+    In a new cluster nobody has anything that a master could lack, so masters do not ask their slaves first.
+    """
+    names = node_names(options)
+    name_servers = tuple(f"{HOST}:{ports[name]}" for name in names[: options.name_servers])
+    nodes = []
+    for name in names:
+        config: Config
+        if name.startswith("name-server-"):
+            config = NameServerConfig(
+                listen_host=HOST,
+                listen_port=ports[name],
+                kv_config_path=str(folder / name / "kvConfig.json"),
+            )
+        else:
+            config = _broker_config(options, name, ports, name_servers, folder, is_new=is_new)
+        nodes.append(Node(name=name, address=f"{HOST}:{ports[name]}", config=config))
+    return tuple(nodes)
+
+
+def _broker_config(
+    options: ClusterOptions,
+    name: str,
+    ports: Mapping[str, int],
+    name_servers: tuple[str, ...],
+    folder: Path,
+    *,
+    is_new: bool,
+) -> BrokerConfig:
+    broker_name, _, number = name.rpartition("-")
+    broker_id = int(number)
+    replicas = [other for other in ports if other.rpartition("-")[0] == broker_name]
+    ha = {other: f"{HOST}:{ports[other] + HA_PORT_DISTANCE}" for other in replicas}
+    return BrokerConfig(
+        broker_name=broker_name,
+        broker_id=broker_id,
+        role=_role(options, broker_id),
+        listen_host=HOST,
+        listen_port=ports[name],
+        name_servers=name_servers,
+        store_path=str(folder / name),
+        sync_flush=options.flush == "sync",
+        commit_log_file_size=COMMIT_LOG_FILE_BYTES,
+        consume_queue_file_size=QUEUE_FILE_BYTES,
+        ha_master_address=ha[f"{broker_name}-{MASTER_ID}"] if broker_id else None,
+        ha_peers=() if is_new else tuple(ha[other] for other in replicas if other != name),
+        ha_reconnect_delay_s=RECONNECT_DELAY_S,
+        slave_sync_first_s=SLAVE_SYNC_FIRST_S,
+        register_period_s=REGISTER_PERIOD_S,
+        mode=Mode.FAITHFUL if options.faithful else Mode.HARDENED,
+    )
+
+
+def _role(options: ClusterOptions, broker_id: int) -> BrokerRole:
+    if broker_id != MASTER_ID:
+        return BrokerRole.SLAVE
+    return BrokerRole.SYNC_MASTER if options.replication == "sync" else BrokerRole.ASYNC_MASTER
+
+
+def _broker_name(index: int) -> str:
+    return f"broker-{chr(ord('a') + index)}"

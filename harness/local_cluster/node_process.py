@@ -1,0 +1,51 @@
+"""`python -m harness.local_cluster.node_process`: one node, described by a pickle on standard input, until that ends.
+
+Says `started` and `settled` on standard output, or `failed <reason>` or `port-in-use <reason>`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import signal
+import sys
+import threading
+
+from harness.local_cluster.errors import PortInUse
+from harness.local_cluster.running import NodeOrder
+from harness.local_cluster.serving import serve
+from system_under_test.__main__ import run_until_signalled
+from system_under_test.real_env import make_env
+
+
+def _end_with_parent() -> None:
+    """Nobody writes more on standard input; its end means that whoever started us is gone."""
+    while os.read(0, 1):  # not sys.stdin: its lock would be held at the end of the interpreter
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _say(text: str) -> None:
+    print(" ".join(text.split()), flush=True)
+
+
+def main() -> int:
+    """Run the node and return the exit status."""
+    order = pickle.load(sys.stdin.buffer)
+    assert isinstance(order, NodeOrder)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    node = serve(make_env(order.name), order.config, _say, peers=order.peers)
+    try:
+        asyncio.run(run_until_signalled(node))
+    except PortInUse as error:
+        _say(f"port-in-use {error}")
+        return 1
+    except Exception as error:
+        _say(f"failed {type(error).__name__}: {error}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

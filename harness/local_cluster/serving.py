@@ -1,0 +1,83 @@
+"""One node, from its configuration to its end, wherever it runs: what it says on the way is `started` and `settled`.
+
+A started node accepts connections. A settled one does what clients expect of it: a master takes sends and has the
+slaves that it is to have, a slave follows its master.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Callable
+
+from harness.local_cluster.errors import PortInUse
+from harness.local_cluster.layout import Config
+from system_under_test.broker.broker import Broker
+from system_under_test.broker.config import BrokerConfig
+from system_under_test.broker.flush import StoreFailed
+from system_under_test.env import Env
+from system_under_test.name_server.name_server import NameServer, NameServerConfig
+
+STARTED = "started"
+SETTLED = "settled"
+LOOK_INTERVAL_S = 0.005
+
+Say = Callable[[str], None]
+
+
+async def serve(env: Env, config: Config, say: Say, *, peers: int) -> None:
+    """Serve until cancelled, then stop gracefully.
+
+    `peers` is how many other brokers of this name run: the slaves of a master, the master of a slave.
+
+    Raises:
+        PortInUse: somebody else listens there.
+        OSError, StoreError, StoreFailed: in one sentence, what ended the node.
+    """
+    try:
+        if isinstance(config, BrokerConfig):
+            await _serve_broker(env, config, say, peers=peers)
+        else:
+            await _serve_name_server(env, config, say)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise PortInUse(
+                f"port {config.listen_port} or one beside it is in use; choose another port"
+            ) from error
+        raise
+
+
+async def _serve_name_server(env: Env, config: NameServerConfig, say: Say) -> None:
+    server = NameServer(env, config)
+    await server.start()
+    say(STARTED)
+    say(SETTLED)
+    try:
+        await server.run()
+    finally:
+        await server.stop()
+
+
+async def _serve_broker(env: Env, config: BrokerConfig, say: Say, *, peers: int) -> None:
+    broker = Broker(env, config)
+    broker.open()
+    try:
+        await broker.start()
+        say(STARTED)
+        await _settle(broker, config, peers)
+        say(SETTLED)
+        error = await broker.failure
+        raise StoreFailed(f"store {config.store_path} failed: {error}") from error
+    finally:
+        await broker.stop()
+
+
+async def _settle(broker: Broker, config: BrokerConfig, peers: int) -> None:
+    while not broker.failure.done() and not _is_settled(broker, config, peers):
+        await asyncio.sleep(LOOK_INTERVAL_S)
+
+
+def _is_settled(broker: Broker, config: BrokerConfig, peers: int) -> bool:
+    if config.is_slave:
+        return broker.ha.is_following or peers == 0
+    return broker.accepts_sends() and broker.ha.replicas >= peers

@@ -1,0 +1,177 @@
+"""Starts, ends and restarts the nodes of one cluster. Everything here runs on the loop of the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+
+from harness.local_cluster.errors import ClusterError
+from harness.local_cluster.layout import Node
+from harness.local_cluster.running import LoopNode, ProcessNode, RunningNode
+from system_under_test.protocol.bodies import ClusterInfo
+from system_under_test.protocol.codes import RequestCode
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.json_dialect import loads
+from system_under_test.real_env import make_env
+from system_under_test.remoting import RemotingClient, RemotingError
+
+READY_TIMEOUT_S = 30.0
+ASK_TIMEOUT_S = 1.0
+LOOK_INTERVAL_S = 0.005
+
+
+class Supervisor:
+    """The nodes of one cluster. `on_end` gets a sentence for each node that ends by itself."""
+
+    def __init__(
+        self,
+        nodes: Iterable[Node],
+        log_folder: Path,
+        *,
+        processes: bool,
+        on_end: Callable[[str], None],
+    ) -> None:
+        self.nodes = {node.name: node for node in nodes}
+        self._log_folder = log_folder
+        self._make = ProcessNode if processes else LoopNode
+        self._on_end = on_end
+        self._running: dict[str, RunningNode] = {}
+        self._remoting = RemotingClient(make_env("local-cluster"))
+
+    def running(self, name: str) -> RunningNode | None:
+        """The node, if it runs."""
+        return self._running.get(name)
+
+    async def start(self) -> None:
+        """Start every node and wait until clients find a complete cluster.
+
+        Raises:
+            PortInUse: a node cannot listen; everything is ended again.
+            ClusterError: a node failed, or the cluster was not ready in time; everything is ended again.
+        """
+        try:
+            async with asyncio.timeout(READY_TIMEOUT_S):
+                for group in self._groups():
+                    await _all(self._launch(node, self._peers(node)).started for node in group)
+                await _all(running.settled for running in self._running.values())
+                await _all(self._registered(node) for node in self.nodes.values() if node.is_broker)
+        except TimeoutError:
+            await self.stop()
+            raise ClusterError(f"the cluster was not ready within {READY_TIMEOUT_S:g} s") from None
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """End every node gracefully: masters first, so that slaves get the rest; name servers last."""
+        name_servers, masters, slaves = self._groups()
+        for group in (masters, slaves, name_servers):
+            await _all(self.stop_node(node.name) for node in group)
+        await self._remoting.close()
+
+    async def start_node(self, name: str) -> None:
+        """Start a node that does not run, and wait until it is settled. Raises ClusterError."""
+        node = self._node(name)
+        if name in self._running:
+            raise ClusterError(f"{name} runs already")
+        running = self._launch(node, self._running_peers(node))
+        try:
+            async with asyncio.timeout(READY_TIMEOUT_S):
+                await running.settled
+                await _all(self._registered(broker) for broker in self._brokers_known_through(node))
+        except TimeoutError:
+            raise ClusterError(f"{name} was not ready within {READY_TIMEOUT_S:g} s") from None
+
+    def _brokers_known_through(self, node: Node) -> list[Node]:
+        """A broker itself; every running broker for a name server, which knows none at first."""
+        if node.is_broker:
+            return [node]
+        return [
+            other
+            for other in self.nodes.values()
+            if other.is_broker and other.name in self._running
+        ]
+
+    async def stop_node(self, name: str) -> None:
+        """End a node gracefully; nothing happens if it does not run. Raises ClusterError if there is no such node."""
+        await self._end(name, lambda running: running.stop())
+
+    async def kill_node(self, name: str) -> None:
+        """End a node with SIGKILL; nothing happens if it does not run. Raises ClusterError."""
+        await self._end(name, lambda running: running.kill())
+
+    async def _end(self, name: str, how: Callable[[RunningNode], Awaitable[None]]) -> None:
+        running = self._running.get(self._node(name).name)
+        if running is not None:
+            await how(running)
+            self._running.pop(name, None)
+
+    def _node(self, name: str) -> Node:
+        node = self.nodes.get(name)
+        if node is None:
+            raise ClusterError(f"no node is named {name!r}; there are {', '.join(self.nodes)}")
+        return node
+
+    def _launch(self, node: Node, peers: int) -> RunningNode:
+        log_path = self._log_folder / f"{node.name}.jsonl"
+        running = self._make(node, log_path, peers=peers, on_end=self._node_ended)
+        self._running[node.name] = running
+        return running
+
+    def _node_ended(self, running: RunningNode, reason: str) -> None:
+        was_settled = running.settled.done() and running.settled.exception() is None
+        if self._running.get(running.node.name) is running:
+            del self._running[running.node.name]
+        if was_settled:  # whoever waits for it to settle is told there
+            self._on_end(reason)
+
+    def _groups(self) -> tuple[list[Node], list[Node], list[Node]]:
+        """Name servers, masters, slaves."""
+        brokers = [node for node in self.nodes.values() if node.is_broker]
+        return (
+            [node for node in self.nodes.values() if not node.is_broker],
+            [node for node in brokers if not node.is_slave],
+            [node for node in brokers if node.is_slave],
+        )
+
+    def _peers(self, node: Node) -> int:
+        return 0 if not node.is_broker else len(self._replicas(node))
+
+    def _running_peers(self, node: Node) -> int:
+        return sum(other.name in self._running for other in self._replicas(node))
+
+    def _replicas(self, node: Node) -> list[Node]:
+        """What a master waits for is its slaves; what a slave waits for is its master."""
+        if not node.is_broker:
+            return []
+        return [
+            other
+            for other in self.nodes.values()
+            if other.broker_name == node.broker_name and other.is_slave != node.is_slave
+        ]
+
+    async def _registered(self, node: Node) -> None:
+        """Wait until every running name server knows the broker."""
+        for other in self.nodes.values():
+            while not other.is_broker and other.name in self._running:
+                if node.address in await self._known_brokers(other.address):
+                    break
+                await asyncio.sleep(LOOK_INTERVAL_S)
+
+    async def _known_brokers(self, name_server: str) -> list[str]:
+        request = RemotingCommand.request(RequestCode.GET_BROKER_CLUSTER_INFO)
+        try:
+            answer = await self._remoting.invoke(name_server, request, ASK_TIMEOUT_S)
+            info = ClusterInfo.from_json(loads(answer.body))
+        except (RemotingError, ValueError):  # it has just begun or ended
+            return []
+        return [
+            address
+            for broker in info.broker_addr_table.values()
+            for address in broker.broker_addrs.values()
+        ]
+
+
+async def _all(waits: Iterable[Awaitable[None]]) -> None:
+    await asyncio.gather(*waits)

@@ -1,0 +1,137 @@
+"""`staticfire cluster up` as a user meets it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from harness.local_cluster.ports import free_ports
+from tests.harness.cli.conftest import Said
+from tests.support.sending import send
+
+ROOT = Path(__file__).parents[3]
+Staticfire = Callable[..., Said]
+
+
+@contextmanager
+def cluster_up(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The command and what it printed until it was ready; killed at the end if it still runs."""
+    command = [sys.executable, "-m", "harness", "cluster", "up", *map(str, arguments)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, cwd=ROOT) as process:
+        assert process.stdout is not None
+        said = ""
+        try:
+            while not said.endswith("Ctrl-C\n"):
+                line = process.stdout.readline()
+                assert line, "it ended before it was ready"
+                said += line
+            yield process, said
+        finally:
+            process.kill()
+
+
+def name_server_of(said: str) -> str:
+    found = re.search(r'setNamesrvAddr\("(.*)"\)', said)
+    assert found is not None
+    return found[1]
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("processes", [[], ["--processes"]])
+def test_serves_until_it_is_told_to_stop(
+    number: signal.Signals, processes: list[str], tmp_path: Path
+) -> None:
+    with cluster_up("--port", "0", "--store", tmp_path, *processes) as (process, said):
+        assert send([name_server_of(said)], "Orders", b"x")
+        process.send_signal(number)
+        assert process.wait(20) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+    assert not (tmp_path / "broker-a-0" / "abort").exists(), "it was not stopped gracefully"
+
+
+@pytest.mark.real
+def test_says_how_to_connect_and_where_everybody_is() -> None:
+    [port] = free_ports(1)
+    with cluster_up("--port", port, "--slaves", "1", "--name-servers", "1") as (process, said):
+        lines = said.splitlines()
+        assert lines[0].split() == ["name-server-1", f"127.0.0.1:{port}", "name", "server"]
+        assert lines[1].split() == ["broker-a-0", f"127.0.0.1:{port + 1035}", "master"]
+        assert lines[2].split() == ["broker-a-1", f"127.0.0.1:{port + 1045}", "slave", "1"]
+        assert re.match(r"ready in \d+\.\d\d s; data in .* \(removed at the end\)", lines[3])
+        folder = Path(lines[3].partition("data in ")[2].rpartition(" (")[0])
+        assert folder.is_dir()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+    assert not folder.exists()
+
+
+@pytest.mark.real
+def test_a_killed_node_is_reported_and_the_last_one_ends_the_command() -> None:
+    with cluster_up("--port", "0", "--processes") as (process, said):
+        assert process.stderr is not None
+        for pid in map(int, re.findall(r"process (\d+)", said)):
+            os.kill(pid, signal.SIGKILL)
+            assert "was killed by SIGKILL" in process.stderr.readline()
+        assert process.wait(20) == 255
+        assert process.stderr.read() == "staticfire: every node has ended\n"
+
+
+@pytest.mark.real
+def test_nodes_do_not_outlive_a_killed_command() -> None:
+    with cluster_up("--port", "0", "--processes") as (process, said):
+        address = name_server_of(said)
+        process.kill()
+        process.wait()
+    host, _, port = address.partition(":")
+    for _ in range(2000):
+        with socket.socket() as probe:
+            if probe.connect_ex((host, int(port))):
+                return
+    raise AssertionError("the name server still listens")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("--slaves x", "'x'; allowed: whole numbers with commas"),
+        ("--masters 0", "masters is 0; allowed: 1 to 9"),
+        ("--masters x", "'x' is not a valid integer"),
+        ("--port 1", "port is 1; allowed"),
+        ("--replication sync", "no slave to wait for"),
+        ("--flush no", "flush is 'no'"),
+        ("--store /dev/null/x", "store /dev/null/x cannot be used: Not a directory"),
+        ("--speed", "No such option"),
+        ("surplus", "unexpected extra argument"),
+    ],
+)
+def test_bad_arguments(arguments: str, words: str, staticfire: Staticfire) -> None:
+    said = staticfire("cluster", "up", *arguments.split())
+    assert (said.status, said.out) == (254, "")
+    assert words in said.err
+    assert said.err.count("\n") == 1
+
+
+@pytest.mark.real
+def test_a_port_in_use(staticfire: Staticfire) -> None:
+    [port] = free_ports(1)
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", port + 1036))  # where the broker would replicate
+        holder.listen()
+        said = staticfire("cluster", "up", "--port", port)
+    assert (said.status, said.out) == (255, "")
+    assert said.err == (
+        f"staticfire: port {port + 1036} on 127.0.0.1 is in use;"
+        " choose another first port, or 0 for free ports\n"
+    )
