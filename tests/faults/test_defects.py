@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from harness.cli.options import given_options
 
 ROOT = Path(__file__).parents[2]
 LINES_MAX = 12  # of the system, changed by one defect
-NO_OPTIONS = {"campaign": None, "slaves": None, "masters": None, "faults": None}
+NO_OPTIONS: dict[str, Any] = dict.fromkeys(("campaign", "slaves", "masters", "faults"))
 
 each_defect = pytest.mark.parametrize("defect", DEFECTS.values(), ids=list(DEFECTS))
 
