@@ -17,7 +17,9 @@ from typing import Any, NoReturn
 from system_under_test import config
 from system_under_test.broker.config import BrokerConfig, BrokerRole
 from system_under_test.env import Env
+from system_under_test.mode import Mode
 from system_under_test.name_server import name_server
+from system_under_test.name_server.config import NameServerConfig
 from system_under_test.real_env import make_env
 
 EXIT_FAILED = 1
@@ -92,6 +94,12 @@ def _add_node(
         metavar="N",
         help=f"port to bind (default {default_port})",
     )
+    parser.add_argument(
+        "--mode",
+        type=option(config.mode),
+        metavar="|".join(Mode),
+        help="hardened (the default) keeps every promise, faithful behaves as RocketMQ 4.9.8 does",
+    )
     return parser
 
 
@@ -108,7 +116,7 @@ def _add_name_server(nodes: Any) -> None:
         "--store",
         type=option(config.text),
         metavar="DIR",
-        help="folder of kvConfig.json (default ~/namesrv)",
+        help="folder of kvConfig.json and namesrv.properties (default ~/namesrv)",
     )
 
 
@@ -188,13 +196,17 @@ def read_fields(
 
 def name_server_main(options: dict[str, Any]) -> Main:
     """The name server that the options describe. Raises ValueError."""
-    folder = options.pop("store", None)
+    folder, file = options.pop("store", None), options.get("file")
     fields, unknown = read_fields(options, config.NAME_SERVER_PROPERTIES)
-    default_path = "~/namesrv/kvConfig.json"
-    path = f"{folder}/kvConfig.json" if folder else fields.pop("kv_config_path", default_path)
-    settings = name_server.NameServerConfig(
-        **{"listen_host": "127.0.0.1", **fields, "kv_config_path": absolute(path)}
-    )
+    default = folder or "~/namesrv"
+    paths = {
+        "kv_config_path": f"{default}/kvConfig.json",
+        "config_path": file or f"{default}/namesrv.properties",
+    }
+    if folder is None:
+        paths |= {name: fields[name] for name in paths if name in fields}
+    fields |= {name: absolute(path) for name, path in paths.items()}
+    settings = NameServerConfig(**{"listen_host": "127.0.0.1", **fields})
 
     async def main(env: Env) -> None:
         report_unknown(env, unknown)

@@ -117,6 +117,11 @@ def one_of(choices: Mapping[str, object]) -> Callable[[str], object]:
     return parse
 
 
+def names(value: str) -> tuple[str, ...]:
+    """`name;name`"""
+    return tuple(part.strip() for part in value.split(";") if part.strip())
+
+
 def addresses(value: str) -> tuple[str, ...]:
     """`host:port;host:port`"""
     found = tuple(part.strip() for part in value.split(";") if part.strip())
@@ -138,6 +143,7 @@ def reachable_host(value: str) -> str:
     return text(value)
 
 
+mode = one_of({mode.value: mode for mode in Mode})
 port = integer(0, 65535)
 broker_port = integer(1, 65534)  # registered, so not 0; replication listens on the next one
 
@@ -191,7 +197,10 @@ NAME_SERVER_PROPERTIES: dict[str, Property] = {
     "listenPort": Property(field="listen_port", parse=port),
     "bindAddress": Property(field="listen_host", parse=text),
     "kvConfigPath": Property(field="kv_config_path", parse=text),
+    "configStorePath": Property(field="config_path", parse=text),
+    "configBlackList": Property(field="black_list", parse=names),
     "orderMessageEnable": Property(field="order_message_enable", parse=yes_or_no),
+    "mode": Property(field="mode", parse=mode),
 }
 
 BROKER_PROPERTIES: dict[str, Property] = {
@@ -205,7 +214,7 @@ BROKER_PROPERTIES: dict[str, Property] = {
             {"SYNC_MASTER": "sync-master", "ASYNC_MASTER": "async-master", "SLAVE": "slave"}
         ),
     ),
-    "mode": Property(field="mode", parse=one_of({mode.value: mode for mode in Mode})),
+    "mode": Property(field="mode", parse=mode),
     "brokerIP1": Property(field="listen_host", parse=reachable_host),
     "listenPort": Property(field="listen_port", parse=broker_port),
     "storePathRootDir": Property(field="store_path", parse=text),

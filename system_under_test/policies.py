@@ -12,7 +12,23 @@ from dataclasses import dataclass
 
 from system_under_test.broker.config import BrokerRole
 from system_under_test.broker.visibility import Log, Replicas, safe_end, written_end
+from system_under_test.env import Clock, Storage
 from system_under_test.mode import Mode
+from system_under_test.name_server.pause_guard import NoGuard, PauseGuard
+from system_under_test.name_server.rules import (
+    Leaves,
+    SlaveTopics,
+    ignore_unknown,
+    leaves_any_place,
+    leaves_own_place,
+    no_topics,
+    readable_topics,
+    refuse_unknown,
+    running_time_ns,
+    wall_time_ns,
+)
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.store.metadata_file import MetadataFile, UnsafeMetadataFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,4 +41,38 @@ class BrokerPolicies:
 BROKER_POLICIES = {
     Mode.HARDENED: BrokerPolicies(visible_end=safe_end),
     Mode.FAITHFUL: BrokerPolicies(visible_end=written_end),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameServerPolicies:
+    """Decisions of a name server."""
+
+    slave_topics: SlaveTopics  # after amnesia, nobody knows the topics of a lost master
+    leaves: Leaves  # R32: an old master that stops takes the new one's address along
+    pause_guard: Callable[
+        [int], PauseGuard | NoGuard
+    ]  # a name server that stood still expires everybody
+    silence_clock_ns: Callable[[Clock], int]  # so does one whose wall clock steps
+    answer_unknown: Callable[[RemotingCommand], RemotingCommand | None]
+    metadata_file: Callable[[Storage, str], MetadataFile]  # a power cut empties kvConfig.json
+
+
+NAME_SERVER_POLICIES = {
+    Mode.HARDENED: NameServerPolicies(
+        slave_topics=readable_topics,
+        leaves=leaves_own_place,
+        pause_guard=PauseGuard,
+        silence_clock_ns=running_time_ns,
+        answer_unknown=refuse_unknown,
+        metadata_file=MetadataFile,
+    ),
+    Mode.FAITHFUL: NameServerPolicies(
+        slave_topics=no_topics,
+        leaves=leaves_any_place,
+        pause_guard=NoGuard,
+        silence_clock_ns=wall_time_ns,
+        answer_unknown=ignore_unknown,
+        metadata_file=UnsafeMetadataFile,
+    ),
 }

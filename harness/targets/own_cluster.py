@@ -14,7 +14,7 @@ from system_under_test.broker.config import BrokerConfig, BrokerRole
 from system_under_test.client.producer import ProducerConfig
 from system_under_test.client.push_consumer import ConsumerConfig
 from system_under_test.env import Env
-from system_under_test.name_server.name_server import NameServerConfig
+from system_under_test.name_server.config import NameServerConfig
 from system_under_test.name_server.name_server import main as name_server_main
 
 NAME_SERVER_PORT = 9876

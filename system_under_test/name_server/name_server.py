@@ -7,31 +7,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from system_under_test.env import Env
+from system_under_test.name_server.config import NameServerConfig
 from system_under_test.name_server.kv_config import KvConfig
-from system_under_test.name_server.pause_guard import PauseGuard
+from system_under_test.name_server.live_config import LiveConfig
 from system_under_test.name_server.requests import RequestTable
 from system_under_test.name_server.route_table import RouteTable
+from system_under_test.policies import NAME_SERVER_POLICIES
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.remoting import Connection, RemotingServer
 from system_under_test.remoting.address import format_address
-from system_under_test.store.metadata_file import MetadataFile
 
 LOOK_INTERVAL_S = 0.5  # how often the name server notes that it runs
 SCAN_FIRST_NS = 5_000_000_000
 SCAN_INTERVAL_NS = 10_000_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NameServerConfig:
-    """Options of one name server. Names in comments are the Java property names (RocketMQ, NamesrvConfig)."""
-
-    listen_host: str
-    listen_port: int = 9876  # listenPort; 0: the system chooses
-    kv_config_path: str = "/namesrv/kvConfig.json"  # kvConfigPath
-    order_message_enable: bool = False  # orderMessageEnable: routes carry the order configuration
 
 
 class NameServer:
@@ -39,13 +29,14 @@ class NameServer:
 
     def __init__(self, env: Env, config: NameServerConfig) -> None:
         self._env = env
-        self.routes = RouteTable()
-        self._kv = KvConfig(MetadataFile(env.storage, config.kv_config_path))
-        self._requests = RequestTable(
-            self.routes, self._kv, order_message_enable=config.order_message_enable
-        )
+        policies = NAME_SERVER_POLICIES[config.mode]
+        self.routes = RouteTable(slave_topics=policies.slave_topics, leaves=policies.leaves)
+        self._kv = KvConfig(policies.metadata_file(env.storage, config.kv_config_path))
+        self._requests = RequestTable(self.routes, self._kv, LiveConfig(config, env.storage))
+        self._answer_unknown = policies.answer_unknown
+        self._silence_clock_ns = policies.silence_clock_ns
         now_ns = env.clock.monotonic_ns()
-        self._guard = PauseGuard(now_ns)
+        self._guard = policies.pause_guard(now_ns)
         self._scan_at_ns = now_ns + SCAN_FIRST_NS
         self._server = RemotingServer(
             env,
@@ -80,9 +71,12 @@ class NameServer:
             self.look()
 
     def handle(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
-        """Answer one request; None, so no answer at all, to a code that a name server does not know."""
-        now_ns = self._env.clock.monotonic_ns()
-        self._guard.look(now_ns)
+        """Answer one request, or None for no answer at all. Raises ValueError for what the peer got wrong."""
+        clock = self._env.clock
+        self._guard.look(clock.monotonic_ns())
+        if not self._requests.knows(request.code):
+            return self._answer_unknown(request)
+        now_ns = self._silence_clock_ns(clock)
         return self._requests.answer(request, connection_key=connection.key, now_ns=now_ns)
 
     def connection_closed(self, connection: Connection) -> None:
@@ -102,7 +96,7 @@ class NameServer:
             return
         self._scan_at_ns = now_ns + SCAN_INTERVAL_NS
         self.routes.drop_detached()
-        for key in self.routes.expire(now_ns=now_ns):
+        for key in self.routes.expire(now_ns=self._silence_clock_ns(self._env.clock)):
             self._env.log.warning("broker gone: silent too long", connection=key)
             self._server.close_connection(key)
 

@@ -6,7 +6,14 @@ import zlib
 from collections.abc import Callable
 
 from system_under_test.name_server.kv_config import ORDER_TOPIC_NAMESPACE, KvConfig
-from system_under_test.name_server.route_table import BrokerIdentity, Registration, RouteTable
+from system_under_test.name_server.live_config import ForbiddenOption, LiveConfig
+from system_under_test.name_server.route_table import (
+    UNIT_FLAG,
+    UNIT_SUBSCRIPTION_FLAG,
+    BrokerIdentity,
+    Registration,
+    RouteTable,
+)
 from system_under_test.protocol import json_dialect
 from system_under_test.protocol.bodies import DataVersion, RegisterBrokerBody
 from system_under_test.protocol.codes import RequestCode, ResponseCode
@@ -17,7 +24,11 @@ from system_under_test.protocol.headers import (
     RegisterBrokerHeader,
     UnregisterBrokerHeader,
 )
+from system_under_test.protocol.json_writer import dumps_browser_compatible, dumps_fastjson
 
+STANDARD_JSON_VERSION_MIN = 401  # MQVersion V4_9_4
+# RocketMQ, FAQUrl.suggestTodo: part of the remark, byte for byte.
+FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 CRC_MASK = 0x7FFFFFFF  # RocketMQ, UtilAll.crc32: the sign bit is dropped
 
 
@@ -37,12 +48,10 @@ Answerer = Callable[[RemotingCommand, Caller], RemotingCommand]
 class RequestTable:
     """One method a request code. All of them raise ValueError for what a peer got wrong: that is code 1."""
 
-    def __init__(
-        self, routes: RouteTable, kv_config: KvConfig, *, order_message_enable: bool
-    ) -> None:
+    def __init__(self, routes: RouteTable, kv_config: KvConfig, live_config: LiveConfig) -> None:
         self._routes = routes
         self._kv_config = kv_config
-        self._order_message_enable = order_message_enable
+        self._live_config = live_config
         self._answerers: dict[int, Answerer] = {
             RequestCode.REGISTER_BROKER: self._register,
             RequestCode.UNREGISTER_BROKER: self._unregister,
@@ -59,16 +68,22 @@ class RequestTable:
             RequestCode.GET_KV_CONFIG: self._get_kv,
             RequestCode.DELETE_KV_CONFIG: self._delete_kv,
             RequestCode.GET_KVLIST_BY_NAMESPACE: self._kv_list,
+            RequestCode.GET_UNIT_TOPIC_LIST: self._unit_topics,
+            RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: self._unit_subscription_topics,
+            RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: self._unit_subscription_only_topics,
+            RequestCode.UPDATE_NAMESRV_CONFIG: self._update_config,
+            RequestCode.GET_NAMESRV_CONFIG: self._get_config,
         }
+
+    def knows(self, code: int) -> bool:
+        return code in self._answerers
 
     def answer(
         self, request: RemotingCommand, *, connection_key: int, now_ns: int
-    ) -> RemotingCommand | None:
-        """The response; None for an unknown code, which RocketMQ's name server leaves unanswered."""
-        answerer = self._answerers.get(request.code)
-        if answerer is None:
-            return None
-        return answerer(request, Caller(connection_key=connection_key, now_ns=now_ns))
+    ) -> RemotingCommand:
+        """The response to a request whose code is known."""
+        caller = Caller(connection_key=connection_key, now_ns=now_ns)
+        return self._answerers[request.code](request, caller)
 
     # Brokers
 
@@ -119,28 +134,41 @@ class RequestTable:
     # Topics
 
     def _route(self, request: RemotingCommand, _: Caller) -> RemotingCommand:
-        topic = GetRouteInfoHeader.from_ext(request.ext_fields).topic
+        header = GetRouteInfoHeader.from_ext(request.ext_fields)
+        topic = header.topic
         route = self._routes.route(topic)
         if route is None:
-            return RemotingCommand.response(
-                request,
-                ResponseCode.TOPIC_NOT_EXIST,
-                f"No topic route info in name server for the topic: {topic}",
-            )
+            remark = f"No topic route info in name server for the topic: {topic}{FAQ}"
+            return RemotingCommand.response(request, ResponseCode.TOPIC_NOT_EXIST, remark)
         body = route.to_json()
         order = self._kv_config.get(ORDER_TOPIC_NAMESPACE, topic)
-        if self._order_message_enable and order is not None:
+        if self._live_config.config.order_message_enable and order is not None:
             body["orderTopicConf"] = order
-        return success(request, body=body)
+        if header.accept_standard_json_only or request.version >= STANDARD_JSON_VERSION_MIN:
+            return with_body(request, dumps_browser_compatible(body))
+        return with_body(request, dumps_fastjson(body))
 
     def _cluster_info(self, request: RemotingCommand, _: Caller) -> RemotingCommand:
-        return success(request, body=self._routes.cluster_info().to_json())
+        return with_body(request, dumps_fastjson(self._routes.cluster_info().to_json()))
 
     def _topics(self, request: RemotingCommand, _: Caller) -> RemotingCommand:
         return success(request, body={"topicList": self._routes.topics()})
 
     def _topics_by_cluster(self, request: RemotingCommand, _: Caller) -> RemotingCommand:
         topics = self._routes.topics_by_cluster(required(request, "cluster"))
+        return success(request, body={"topicList": topics})
+
+    def _unit_topics(self, request: RemotingCommand, _: Caller) -> RemotingCommand:
+        return success(request, body={"topicList": self._routes.topics_by_flags(has=UNIT_FLAG)})
+
+    def _unit_subscription_topics(self, request: RemotingCommand, _: Caller) -> RemotingCommand:
+        topics = self._routes.topics_by_flags(has=UNIT_SUBSCRIPTION_FLAG)
+        return success(request, body={"topicList": topics})
+
+    def _unit_subscription_only_topics(
+        self, request: RemotingCommand, _: Caller
+    ) -> RemotingCommand:
+        topics = self._routes.topics_by_flags(has=UNIT_SUBSCRIPTION_FLAG, lacks=UNIT_FLAG)
         return success(request, body={"topicList": topics})
 
     def _system_topics(self, request: RemotingCommand, _: Caller) -> RemotingCommand:
@@ -187,6 +215,22 @@ class RequestTable:
         if pairs is None:
             return not_found(request, f"no config item, namespace: {namespace}")
         return success(request, body={"table": pairs})
+
+    # Options
+
+    def _update_config(self, request: RemotingCommand, _: Caller) -> RemotingCommand:
+        try:
+            self._live_config.update(request.body.decode())
+        except ForbiddenOption as error:
+            return RemotingCommand.response(request, ResponseCode.NO_PERMISSION, str(error))
+        return success(request)
+
+    def _get_config(self, request: RemotingCommand, _: Caller) -> RemotingCommand:
+        return with_body(request, self._live_config.text().encode())
+
+
+def with_body(request: RemotingCommand, body: bytes) -> RemotingCommand:
+    return RemotingCommand.response(request, ResponseCode.SUCCESS, body=body)
 
 
 def success(

@@ -8,6 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from system_under_test.name_server.rules import (
+    PERMISSION_WRITE,
+    Leaves,
+    SlaveTopics,
+    leaves_own_place,
+    readable_topics,
+)
 from system_under_test.protocol.bodies import (
     BrokerData,
     ClusterInfo,
@@ -19,8 +26,9 @@ from system_under_test.protocol.bodies import (
 
 MASTER_ID = 0  # RocketMQ, MixAll.MASTER_ID
 EXPIRY_NS = 120_000_000_000  # RocketMQ, RouteInfoManager.BROKER_CHANNEL_EXPIRED_TIME
-PERMISSION_WRITE = 2  # RocketMQ, PermName.PERM_WRITE
 PERMISSION_READ_WRITE = 6
+UNIT_FLAG = 1  # RocketMQ, TopicSysFlag: bits of QueueData.topic_sys_flag
+UNIT_SUBSCRIPTION_FLAG = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +71,18 @@ class LiveBroker:
 
 
 class RouteTable:
-    """Topics, brokers and clusters. Times are from the monotonic clock."""
+    """Topics, brokers and clusters. Times are all from one clock.
 
-    def __init__(self) -> None:
+    Args:
+        slave_topics: which topics of a slave count while no master of its name is known.
+        leaves: whether a broker that unregisters takes its id along.
+    """
+
+    def __init__(
+        self, *, slave_topics: SlaveTopics = readable_topics, leaves: Leaves = leaves_own_place
+    ) -> None:
+        self._slave_topics = slave_topics
+        self._leaves = leaves
         self._queues: dict[str, dict[str, QueueData]] = {}  # topic -> broker name
         self._brokers: dict[str, BrokerData] = {}  # broker name
         self._clusters: dict[
@@ -86,7 +103,8 @@ class RouteTable:
         if is_news and identity.broker_id == MASTER_ID:
             self._set_queues(identity.broker_name, registration.topics)
         elif is_news and MASTER_ID not in self._brokers[identity.broker_name].broker_addrs:
-            self._add_readable_queues(identity.broker_name, registration.topics)
+            name = identity.broker_name
+            self._set_queues(name, self._slave_topics(name, registration.topics, self._queues))
         self._live[identity.address] = LiveBroker(
             updated_ns=now_ns,
             data_version=registration.data_version,
@@ -127,18 +145,6 @@ class RouteTable:
                 topic_sys_flag=config.topic_sys_flag,
             )
 
-    def _add_readable_queues(self, broker_name: str, topics: dict[str, TopicConfig]) -> None:
-        """Take from a slave what no master has told: whoever starts after the master's end knows nothing else.
-
-        RocketMQ 4.9 ignores the topics of slaves, 5.x takes them like this (isPrimeSlave).
-        """
-        unknown = {
-            topic: replace(config, perm=config.perm & ~PERMISSION_WRITE)
-            for topic, config in topics.items()
-            if broker_name not in self._queues.get(topic, {})
-        }
-        self._set_queues(broker_name, unknown)
-
     def _master_of(self, identity: BrokerIdentity) -> MasterAddresses:
         if identity.broker_id == MASTER_ID:
             return MasterAddresses()
@@ -162,12 +168,14 @@ class RouteTable:
     # Departure
 
     def unregister(self, identity: BrokerIdentity) -> None:
-        """Forget a broker id, whichever address it has by now (as RocketMQ does)."""
+        """Forget a broker that says goodbye."""
         self._forget_live(identity.address)
         broker = self._brokers.get(identity.broker_name)
-        if broker is not None:
+        if broker is None:
+            return
+        if self._leaves(broker.broker_addrs.get(identity.broker_id), identity.address):
             broker.broker_addrs.pop(identity.broker_id, None)
-            self._drop_if_empty(broker)
+        self._drop_if_empty(broker)
 
     def expire(self, *, now_ns: int) -> list[int]:
         """Forget brokers not heard for EXPIRY_NS; return the keys of their connections, to be closed."""
@@ -269,6 +277,14 @@ class RouteTable:
         return [
             topic for topic, queues in self._queues.items() if any(name in names for name in queues)
         ]
+
+    def topics_by_flags(self, *, has: int, lacks: int = 0) -> list[str]:
+        """Topics whose first queues have a flag and lack another (RocketMQ, getUnitTopics and its like)."""
+        flags = {
+            topic: next(iter(queues.values())).topic_sys_flag
+            for topic, queues in self._queues.items()
+        }
+        return [topic for topic, flag in flags.items() if flag & has and not flag & lacks]
 
     def clusters_and_brokers(self) -> list[str]:
         """Names that are topics of every broker: of all clusters and of all broker names."""

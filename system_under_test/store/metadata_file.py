@@ -7,6 +7,7 @@ empty or missing metadata. Here the new content is durable before a name points 
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 from system_under_test.env import Storage
@@ -14,7 +15,7 @@ from system_under_test.protocol.json_dialect import loads
 from system_under_test.store.errors import StoreError
 from system_under_test.store.folders import make_durable_folder, parent_folder
 
-__all__ = ["MetadataFile"]
+__all__ = ["MetadataFile", "UnsafeMetadataFile", "replace_durably"]
 
 
 class MetadataFile:
@@ -57,21 +58,70 @@ class MetadataFile:
 
     def save(self, value: dict[str, Any]) -> None:
         """Replace the object durably. On OSError the file or its backup still holds the last one."""
-        folder = parent_folder(self.path)
-        make_durable_folder(self._storage, folder)
-        temporary = f"{self.path}.tmp"
-        self._write(temporary, json.dumps(value, indent="\t", sort_keys=True).encode())
-        # Between the renames only the backup exists: load() takes it, and it is the state before this save.
-        if self._storage.exists(self.path):
-            self._storage.rename(self.path, f"{self.path}.bak")
-        self._storage.rename(temporary, self.path)
-        self._storage.fsync_dir(folder)
+        replace_durably(self._storage, self.path, _written(value))
 
-    def _write(self, path: str, data: bytes) -> None:
-        file = self._storage.open(path, create=True)
+
+class UnsafeMetadataFile(MetadataFile):
+    """As RocketMQ does it (ConfigManager, MixAll.string2File): no fsync, and a failure is nobody's business."""
+
+    __slots__ = ()
+
+    def load(self) -> dict[str, Any] | None:
+        """Like MetadataFile, but empty files are as good as none."""
+        for path in (self.path, f"{self.path}.bak"):
+            if self._storage.exists(path) and not self._is_empty(path):
+                return super().load()
+        return None
+
+    def _is_empty(self, path: str) -> bool:
+        file = self._storage.open(path)
         try:
-            file.truncate(0)
-            file.pwrite(data, 0)
-            file.fsync()
+            return file.size() == 0
         finally:
             file.close()
+
+    def save(self, value: dict[str, Any]) -> None:
+        """Replace the object, if that works."""
+        with suppress(OSError):
+            self._replace(_written(value))
+
+    def _replace(self, data: bytes) -> None:
+        storage, path = self._storage, self.path
+        storage.makedirs(parent_folder(path))
+        _write(storage, f"{path}.tmp", data)
+        if storage.exists(path):
+            file = storage.open(path)
+            try:
+                _write(storage, f"{path}.bak", file.pread(file.size(), 0))
+            finally:
+                file.close()
+            storage.unlink(path)
+        storage.rename(f"{path}.tmp", path)
+
+
+def replace_durably(storage: Storage, path: str, data: bytes) -> None:
+    """Put `data` into the file, and what it held into `path`.bak. On OSError one of the two holds the last content."""
+    folder = parent_folder(path)
+    make_durable_folder(storage, folder)
+    temporary = f"{path}.tmp"
+    _write(storage, temporary, data, fsync=True)
+    # Between the renames only the backup exists: load() takes it, and it is the state before this save.
+    if storage.exists(path):
+        storage.rename(path, f"{path}.bak")
+    storage.rename(temporary, path)
+    storage.fsync_dir(folder)
+
+
+def _written(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, indent="\t", sort_keys=True).encode()
+
+
+def _write(storage: Storage, path: str, data: bytes, *, fsync: bool = False) -> None:
+    file = storage.open(path, create=True)
+    try:
+        file.truncate(0)
+        file.pwrite(data, 0)
+        if fsync:
+            file.fsync()
+    finally:
+        file.close()

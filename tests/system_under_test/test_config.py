@@ -15,7 +15,7 @@ from system_under_test.config import (
     parse_properties,
     read_settings,
 )
-from system_under_test.name_server.name_server import NameServerConfig
+from system_under_test.name_server.config import NameServerConfig
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from system_under_test.broker.broker import Broker, main
 from system_under_test.broker.config import BrokerConfig, BrokerRole
 from system_under_test.broker.flush import StoreFailed
 from system_under_test.env import Env
-from system_under_test.name_server.name_server import NameServerConfig
+from system_under_test.name_server.config import NameServerConfig
 from system_under_test.name_server.name_server import main as name_server_main
 from system_under_test.protocol.codes import ResponseCode
 from system_under_test.protocol.command import RemotingCommand

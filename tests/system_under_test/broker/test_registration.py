@@ -11,7 +11,7 @@ from harness.simulation.world import World
 from system_under_test.broker.broker import main
 from system_under_test.broker.config import BrokerConfig
 from system_under_test.env import Env
-from system_under_test.name_server.name_server import NameServerConfig
+from system_under_test.name_server.config import NameServerConfig
 from system_under_test.name_server.name_server import main as name_server_main
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.remoting import RemotingClient

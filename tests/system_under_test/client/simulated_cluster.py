@@ -13,7 +13,7 @@ from system_under_test.broker.config import BrokerConfig, BrokerRole
 from system_under_test.client.producer import Producer, ProducerConfig, SendFailed
 from system_under_test.client.push_consumer import ConsumerConfig, PushConsumer
 from system_under_test.env import Env
-from system_under_test.name_server.name_server import NameServerConfig
+from system_under_test.name_server.config import NameServerConfig
 from system_under_test.name_server.name_server import main as name_server_main
 from system_under_test.protocol.bodies import MessageQueue
 from system_under_test.protocol.codes import RequestCode, ResponseCode

@@ -13,13 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.simulation.disk import SimDisk
+from system_under_test.config import parse_properties
 from system_under_test.env import Env
-from system_under_test.name_server.name_server import NameServer, NameServerConfig
+from system_under_test.mode import Mode
+from system_under_test.name_server.config import NameServerConfig
+from system_under_test.name_server.name_server import NameServer
 from system_under_test.name_server.pause_guard import GRACE_NS
 from system_under_test.protocol import json_dialect
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.remoting import Connection
+from system_under_test.store.errors import StoreError
 from tests.system_under_test.remoting.manual_loop import MemoryLog
 
 SECOND_NS = 1_000_000_000
@@ -39,6 +43,11 @@ CODES = [
     RequestCode.GET_KV_CONFIG,
     RequestCode.DELETE_KV_CONFIG,
     RequestCode.GET_KVLIST_BY_NAMESPACE,
+    RequestCode.GET_UNIT_TOPIC_LIST,
+    RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST,
+    RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
+    RequestCode.UPDATE_NAMESRV_CONFIG,
+    RequestCode.GET_NAMESRV_CONFIG,
 ]
 FIELDS = [
     *("brokerName", "brokerAddr", "clusterName", "haServerAddr", "brokerId", "compressed"),
@@ -51,9 +60,10 @@ class HandClock:
 
     def __init__(self) -> None:
         self.now_ns = 1000 * SECOND_NS
+        self.wall_step_ms = 0
 
     def wall_ms(self) -> int:
-        return self.now_ns // 1_000_000
+        return self.now_ns // 1_000_000 + self.wall_step_ms
 
     def monotonic_ns(self) -> int:
         return self.now_ns
@@ -66,7 +76,7 @@ def connection(key: int) -> Connection:
 class Node:
     """A name server, its disk and its clock."""
 
-    def __init__(self, *, order_message_enable: bool = False) -> None:
+    def __init__(self, *, order_message_enable: bool = False, mode: Mode = Mode.HARDENED) -> None:
         self.clock = HandClock()
         self.disk = SimDisk(
             random=random.Random(1), now_ns=self.clock.monotonic_ns, charge=lambda _: None
@@ -75,6 +85,7 @@ class Node:
             listen_host="127.0.0.1",
             kv_config_path="/namesrv/kvConfig.json",
             order_message_enable=order_message_enable,
+            mode=mode,
         )
         self.restart()
 
@@ -314,6 +325,28 @@ def test_pairs_survive_a_power_cut(node: Node) -> None:
     assert got.ext_fields == {"value": "v"}
 
 
+def is_lost_in_power_cuts(mode: Mode, rounds: int) -> bool:
+    """Whether one of many power cuts takes back a pair that was put before."""
+    node = Node(mode=mode)
+    for number in range(rounds):
+        put(node, "n", "k", str(number))
+        node.disk.power_cut()
+        node.disk.power_on()
+        try:
+            node.restart()
+        except StoreError:
+            return True
+        got = node.ask(RequestCode.GET_KV_CONFIG, {"namespace": "n", "key": "k"})
+        if got.ext_fields.get("value") != str(number):
+            return True
+    return False
+
+
+def test_power_cuts_take_pairs_back_in_faithful_mode_only() -> None:
+    assert not is_lost_in_power_cuts(Mode.HARDENED, 20)
+    assert is_lost_in_power_cuts(Mode.FAITHFUL, 20)
+
+
 def test_a_pair_that_cannot_be_saved_does_not_exist(node: Node) -> None:
     put(node, "n", "k", "v")
     node.disk.fail_fsync(1)
@@ -331,6 +364,76 @@ def test_order_configuration(enabled: bool) -> None:
     assert parsed(node.register("T")) == {"table": {"T": "a:4"}}
     route = parsed(node.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"}))
     assert route.get("orderTopicConf") == ("a:4" if enabled else None)
+
+
+@pytest.mark.parametrize(
+    ("version", "ext", "addresses"),
+    [
+        (400, {}, b'{0:"A0",1:"A1"}'),
+        (401, {}, b'{"0":"A0","1":"A1"}'),
+        (400, {"acceptStandardJsonOnly": "true"}, b'{"0":"A0","1":"A1"}'),
+    ],
+)
+def test_old_clients_get_the_dialect_that_they_can_read(
+    node: Node, version: int, ext: dict[str, str], addresses: bytes
+) -> None:
+    node.register("T")
+    node.register(broker_id=1, key=2)
+    request = RemotingCommand.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T", **ext})
+    request.version = version
+    answer = node.server.handle(connection(1), request)
+    assert answer is not None
+    assert b'"brokerAddrs":' + addresses in answer.body
+
+
+def test_cluster_info_is_always_in_the_dialect(node: Node) -> None:
+    node.register("T")
+    body = node.ask(RequestCode.GET_BROKER_CLUSTER_INFO).body
+    assert body == (
+        b'{"brokerAddrTable":{"a":{"brokerAddrs":{0:"A0"},"brokerName":"a","cluster":"c"}},'
+        b'"clusterAddrTable":{"c":["a"]}}'
+    )
+
+
+# Options
+
+
+def test_options_are_changed_durably(node: Node) -> None:
+    put(node, "ORDER_TOPIC_CONFIG", "T", "a:4")
+    node.register("T")
+    answer = node.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=b"orderMessageEnable=true\nnever=1")
+    assert answer.code == ResponseCode.SUCCESS
+    route = parsed(node.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"}))
+    assert route["orderTopicConf"] == "a:4"
+    text = node.ask(RequestCode.GET_NAMESRV_CONFIG).body
+    assert parse_properties(text.decode())["orderMessageEnable"] == "true"
+    assert b"never" not in text
+    node.disk.power_cut()
+    node.disk.power_on()
+    file = node.disk.open("/namesrv/namesrv.properties")
+    assert file.pread(file.size(), 0) == text
+
+
+@pytest.mark.parametrize("name", ["configBlackList", "configStorePath", "kvConfigPath"])
+def test_options_in_the_black_list_are_code_16(node: Node, name: str) -> None:
+    body = f"orderMessageEnable=true\n{name}=/elsewhere".encode()
+    answer = node.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=body)
+    assert answer.code == ResponseCode.NO_PERMISSION
+    assert b"orderMessageEnable=false" in node.ask(RequestCode.GET_NAMESRV_CONFIG).body
+
+
+def test_an_option_with_a_bad_value_changes_nothing(node: Node) -> None:
+    body = b"orderMessageEnable=true\nlistenPort=many"
+    with pytest.raises(ValueError, match="listenPort is 'many'"):
+        node.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=body)
+    assert b"orderMessageEnable=false" in node.ask(RequestCode.GET_NAMESRV_CONFIG).body
+
+
+def test_options_that_cannot_be_saved_do_not_change(node: Node) -> None:
+    node.disk.fail_fsync(1)
+    with pytest.raises(OSError, match="Input/output error"):
+        node.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=b"orderMessageEnable=true")
+    assert b"orderMessageEnable=false" in node.ask(RequestCode.GET_NAMESRV_CONFIG).body
 
 
 # Life and death
@@ -364,6 +467,23 @@ def test_after_a_pause_nobody_goes_for_one_registration_period(node: Node) -> No
     assert node.route_code() == ResponseCode.TOPIC_NOT_EXIST
 
 
+def test_after_a_pause_everybody_is_gone_in_faithful_mode() -> None:
+    node = Node(mode=Mode.FAITHFUL)
+    node.register("T", key=7)
+    node.clock.now_ns += 182 * SECOND_NS
+    node.server.look()
+    assert node.route_code() == ResponseCode.TOPIC_NOT_EXIST
+
+
+@pytest.mark.parametrize(("mode", "code"), [(Mode.HARDENED, 0), (Mode.FAITHFUL, 17)])
+def test_a_wall_clock_that_steps_expires_everybody_in_faithful_mode(mode: Mode, code: int) -> None:
+    node = Node(mode=mode)
+    node.register("T")
+    node.clock.wall_step_ms = 3_600_000
+    node.run(10)
+    assert node.route_code() == code
+
+
 def test_after_a_pause_whoever_registers_again_stays(node: Node) -> None:
     node.register("T", key=7)
     node.clock.now_ns += 182 * SECOND_NS
@@ -378,8 +498,12 @@ def test_after_a_pause_whoever_registers_again_stays(node: Node) -> None:
 
 
 @pytest.mark.parametrize("code", [0, 10, 310, 9999, -1])
-def test_unknown_codes_get_no_answer(node: Node, code: int) -> None:
-    assert node.server.handle(connection(1), RemotingCommand.request(code)) is None
+def test_unknown_codes_are_refused_or_in_faithful_mode_not_answered(code: int) -> None:
+    request = RemotingCommand.request(code)
+    refusal = Node().server.handle(connection(1), request)
+    assert refusal is not None
+    assert refusal.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+    assert Node(mode=Mode.FAITHFUL).server.handle(connection(1), request) is None
 
 
 @pytest.mark.parametrize("code", [RequestCode.REGISTER_BROKER, RequestCode.PUT_KV_CONFIG, 105])

@@ -10,6 +10,7 @@ from system_under_test.name_server.route_table import (
     Registration,
     RouteTable,
 )
+from system_under_test.name_server.rules import leaves_any_place, no_topics
 from system_under_test.protocol.bodies import DataVersion, TopicConfig
 
 SECOND_NS = 1_000_000_000
@@ -213,9 +214,27 @@ def test_filter_servers_are_replaced_with_each_registration(registry: Registry) 
 # Leaving
 
 
-def test_unregistering_takes_the_id_whatever_its_address(registry: Registry) -> None:
-    registry.register("c/a/0@A", "T")
-    registry.unregister("c/a/0@Elsewhere")
+def test_an_old_master_that_leaves_late_does_not_take_the_new_one_along(registry: Registry) -> None:
+    registry.register("c/a/0@Old", "T")
+    registry.register("c/a/0@New", "T", key=2)
+    registry.unregister("c/a/0@Old")
+    assert registry.brokers("T") == {"a": {0: "New"}}
+    assert registry.table.data_version("Old") is None
+    registry.unregister("c/a/0@New")
+    assert registry.brokers("T") is None
+
+
+def test_in_faithful_mode_it_does(registry: Registry) -> None:
+    registry.table = RouteTable(leaves=leaves_any_place)
+    registry.register("c/a/0@Old", "T")
+    registry.register("c/a/0@New", "T", key=2)
+    registry.unregister("c/a/0@Old")
+    assert registry.brokers("T") is None
+
+
+def test_in_faithful_mode_topics_of_slaves_are_ignored(registry: Registry) -> None:
+    registry.table = RouteTable(slave_topics=no_topics)
+    registry.register("c/a/1@A1", "T")
     assert registry.brokers("T") is None
 
 
@@ -299,6 +318,23 @@ def test_data_version_of_the_live_only(registry: Registry) -> None:
     assert registry.table.data_version("A") == DataVersion(timestamp=1, counter=7)
     registry.unregister("c/a/0@A")
     assert registry.table.data_version("A") is None
+
+
+@pytest.mark.parametrize(
+    ("has", "lacks", "topics"), [(1, 0, ["U", "B"]), (2, 0, ["S", "B"]), (2, 1, ["S"])]
+)
+def test_unit_topics(registry: Registry, has: int, lacks: int, topics: list[str]) -> None:
+    configs = {
+        name: topic_config(name, sys_flag=flag) for name, flag in zip("NUSB", range(4), strict=True)
+    }
+    registration = Registration(
+        identity=identity("c/a/0@A"),
+        ha_address="H",
+        topics=configs,
+        data_version=DataVersion(timestamp=1, counter=1),
+    )
+    registry.table.register(registration, now_ns=registry.now_ns, connection_key=1)
+    assert registry.table.topics_by_flags(has=has, lacks=lacks) == topics
 
 
 def test_lists(registry: Registry) -> None:

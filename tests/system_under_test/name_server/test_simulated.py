@@ -10,7 +10,8 @@ import pytest
 
 from harness.simulation.world import World
 from system_under_test.env import Env
-from system_under_test.name_server.name_server import NameServerConfig, main
+from system_under_test.name_server.config import NameServerConfig
+from system_under_test.name_server.name_server import main
 from system_under_test.protocol import json_dialect
 from system_under_test.protocol.codes import RequestCode
 from system_under_test.protocol.command import RemotingCommand

@@ -1,0 +1,23 @@
+"""Options of one name server. Comments name the Java properties (RocketMQ, NamesrvConfig)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from system_under_test.mode import Mode
+
+# RocketMQ, NamesrvConfig.configBlackList, and rocketmqHome, which is always in it.
+BLACK_LIST = ("configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameServerConfig:
+    """Every option of a name server."""
+
+    listen_host: str  # bindAddress
+    listen_port: int = 9876  # listenPort; 0: the system chooses
+    mode: Mode = Mode.HARDENED  # ours alone; what differs is in system_under_test/policies.py
+    kv_config_path: str = "/namesrv/kvConfig.json"  # kvConfigPath
+    config_path: str = "/namesrv/namesrv.properties"  # configStorePath: where code 318 writes
+    black_list: tuple[str, ...] = BLACK_LIST  # configBlackList: what code 318 may not change
+    order_message_enable: bool = False  # orderMessageEnable: routes carry the order configuration

@@ -1,0 +1,67 @@
+"""Options that change while the name server runs: codes 318 and 319 (RocketMQ: common.Configuration)."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+from system_under_test.config import NAME_SERVER_PROPERTIES, ConfigError, parse_properties
+from system_under_test.config import read_settings as read
+from system_under_test.env import Storage
+from system_under_test.name_server.config import NameServerConfig
+from system_under_test.store.metadata_file import replace_durably
+
+
+class ForbiddenOption(ValueError):
+    """An option that is in the black list."""
+
+
+class LiveConfig:
+    """The options, as they are now. What is read once at the start changes with the next start.
+
+    Unlike RocketMQ, which takes a value that makes no sense without a word, this refuses it.
+    """
+
+    def __init__(self, config: NameServerConfig, storage: Storage) -> None:
+        self.config = config
+        self._storage = storage
+
+    def text(self) -> str:
+        """All options as lines of a `.properties` file."""
+        return "".join(f"{name}={value}\n" for name, value in sorted(self._values().items()))
+
+    def update(self, text: str) -> tuple[str, ...]:
+        """Change options durably, all or none; return the names that changed. Unknown names are ignored.
+
+        Raises:
+            ForbiddenOption: one of them must not be changed.
+            ConfigError: a value cannot be used.
+            OSError: the change cannot be saved.
+        """
+        wanted = parse_properties(text)
+        forbidden = [name for name in wanted if name in self.config.black_list]
+        if forbidden:
+            raise ForbiddenOption(f"Can not update config in black list: {', '.join(forbidden)}.")
+        before, config = self._values(), self.config
+        changed: dict[str, Any] = dict(read(text, NAME_SERVER_PROPERTIES).fields)
+        try:
+            self.config = replace(config, **changed)
+            replace_durably(self._storage, config.config_path, self.text().encode())
+        except OSError:
+            self.config = config
+            raise
+        now = self._values()
+        return tuple(name for name in now if now[name] != before[name])
+
+    def _values(self) -> dict[str, str]:
+        values = {field.name: getattr(self.config, field.name) for field in fields(self.config)}
+        return {name: _written(values[p.field]) for name, p in NAME_SERVER_PROPERTIES.items()}
+
+
+def _written(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return ";".join(value) if isinstance(value, tuple) else str(value)
+
+
+__all__ = ["ConfigError", "ForbiddenOption", "LiveConfig"]

@@ -1,0 +1,80 @@
+"""Decisions of a name server that Apache RocketMQ 4.9.8 takes otherwise: the functions of its policy table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from system_under_test.env import Clock
+from system_under_test.protocol.bodies import QueueData, TopicConfig
+from system_under_test.protocol.codes import ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+
+PERMISSION_WRITE = 2  # RocketMQ, PermName.PERM_WRITE
+
+# Which topics of a slave count while no master of its name is known.
+# Arguments: its broker name, its topics, the queues known so far by topic and broker name.
+SlaveTopics = Callable[
+    [str, dict[str, TopicConfig], Mapping[str, Mapping[str, QueueData]]], dict[str, TopicConfig]
+]
+# Whether a broker that leaves takes its id along. Arguments: the address that has the id, the address that leaves.
+Leaves = Callable[[str | None, str], bool]
+
+
+def readable_topics(
+    broker_name: str,
+    topics: dict[str, TopicConfig],
+    known: Mapping[str, Mapping[str, QueueData]],
+) -> dict[str, TopicConfig]:
+    """What no master has told, to be read only: whoever starts after the master's end knows nothing else.
+
+    RocketMQ 5.x does so (isPrimeSlave).
+    """
+    return {
+        topic: replace(config, perm=config.perm & ~PERMISSION_WRITE)
+        for topic, config in topics.items()
+        if broker_name not in known.get(topic, {})
+    }
+
+
+def no_topics(
+    _broker_name: str,
+    _topics: dict[str, TopicConfig],
+    _known: Mapping[str, Mapping[str, QueueData]],
+) -> dict[str, TopicConfig]:
+    """Nothing: topics come from masters only (RocketMQ, RouteInfoManager.registerBroker)."""
+    return {}
+
+
+def leaves_own_place(stored: str | None, leaving: str) -> bool:
+    """Only if the id still has its address: an old master that stops late must not take the new one along."""
+    return stored == leaving
+
+
+def leaves_any_place(_stored: str | None, _leaving: str) -> bool:
+    """Whatever address the id has by now (RocketMQ, RouteInfoManager.unregisterBroker; issue 5374)."""
+    return True
+
+
+def running_time_ns(clock: Clock) -> int:
+    """Silence is measured by a clock that never steps."""
+    return clock.monotonic_ns()
+
+
+def wall_time_ns(clock: Clock) -> int:
+    """Silence is measured by the wall clock (RocketMQ: System.currentTimeMillis), so a step can expire everybody."""
+    return clock.wall_ms() * 1_000_000
+
+
+def refuse_unknown(request: RemotingCommand) -> RemotingCommand | None:
+    """Code 3: whoever asks knows at once."""
+    return RemotingCommand.response(
+        request,
+        ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+        f" request type {request.code} not supported",
+    )
+
+
+def ignore_unknown(_request: RemotingCommand) -> RemotingCommand | None:
+    """No answer: whoever asks waits for its timeout (RocketMQ, DefaultRequestProcessor returns null)."""
+    return None
