@@ -19,6 +19,8 @@ from system_under_test.protocol.command import RemotingCommand
 from system_under_test.remoting import Connection, RemotingServer
 from system_under_test.remoting.address import format_address
 
+__all__ = ["NameServer", "NameServerConfig", "main"]
+
 LOOK_INTERVAL_S = 0.5  # how often the name server notes that it runs
 SCAN_FIRST_NS = 5_000_000_000
 SCAN_INTERVAL_NS = 10_000_000_000
