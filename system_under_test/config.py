@@ -145,6 +145,7 @@ def reachable_host(value: str) -> str:
 
 mode = one_of({mode.value: mode for mode in Mode})
 port = integer(0, 65535)
+queue_capacity = integer(1, (1 << 31) - 1)
 broker_port = integer(1, 65534)  # registered, so not 0; replication listens on the next one
 
 # The format of java.util.Properties
@@ -255,6 +256,38 @@ BROKER_PROPERTIES: dict[str, Property] = {
     ),
     "transactionCheckMax": Property(field="transaction_check_max", parse=integer(0, 1 << 30)),
     "storeReplyMessageEnable": Property(field="store_replies", parse=yes_or_no),
+    "sendThreadPoolQueueCapacity": Property(field="send_queue_capacity", parse=queue_capacity),
+    "pullThreadPoolQueueCapacity": Property(field="pull_queue_capacity", parse=queue_capacity),
+    "replyThreadPoolQueueCapacity": Property(field="reply_queue_capacity", parse=queue_capacity),
+    "queryThreadPoolQueueCapacity": Property(field="query_queue_capacity", parse=queue_capacity),
+    "clientManagerThreadPoolQueueCapacity": Property(
+        field="client_manage_queue_capacity", parse=queue_capacity
+    ),
+    "consumerManagerThreadPoolQueueCapacity": Property(
+        field="consumer_manage_queue_capacity", parse=queue_capacity
+    ),
+    "heartbeatThreadPoolQueueCapacity": Property(
+        field="heartbeat_queue_capacity", parse=queue_capacity
+    ),
+    "endTransactionPoolQueueCapacity": Property(
+        field="transaction_queue_capacity", parse=queue_capacity
+    ),
+    "brokerFastFailureEnable": Property(field="fast_failure", parse=yes_or_no),
+    "waitTimeMillsInSendQueue": Property(
+        field="send_queue_wait_s", parse=milliseconds(1, 3_600_000)
+    ),
+    "waitTimeMillsInPullQueue": Property(
+        field="pull_queue_wait_s", parse=milliseconds(1, 3_600_000)
+    ),
+    "waitTimeMillsInHeartbeatQueue": Property(
+        field="heartbeat_queue_wait_s", parse=milliseconds(1, 3_600_000)
+    ),
+    "waitTimeMillsInTransactionQueue": Property(
+        field="transaction_queue_wait_s", parse=milliseconds(1, 3_600_000)
+    ),
+    "osPageCacheBusyTimeOutMills": Property(
+        field="page_cache_busy_s", parse=milliseconds(1, 3_600_000)
+    ),
     "startAcceptSendRequestTimeStamp": Property(
         field="accept_sends_from_ms", parse=integer(0, 1 << 52)
     ),

@@ -10,6 +10,7 @@ from system_under_test.broker.client_requests import ClientRequests, notify_cons
 from system_under_test.broker.clients import Clients
 from system_under_test.broker.config import BrokerConfig
 from system_under_test.broker.diversion import Diversion
+from system_under_test.broker.flow_control import FlowControl
 from system_under_test.broker.flush import Flusher, StoreFailed
 from system_under_test.broker.ha import HaEvents, HaService, make_ha_config
 from system_under_test.broker.hold import HeldPulls
@@ -27,9 +28,7 @@ from system_under_test.broker.waiting import Answer
 from system_under_test.env import Env
 from system_under_test.policies import BROKER_POLICIES
 from system_under_test.protocol.bodies import TopicConfigTable
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.remoting import Connection, Handler, RemotingClient, RemotingServer
+from system_under_test.remoting import Handler, RemotingClient, RemotingServer
 from system_under_test.store.config import StoreConfig
 from system_under_test.store.errors import StoreError
 from system_under_test.store.message_store import FlushTask, MessageStore, QueueFlushTask
@@ -54,19 +53,12 @@ class Broker:
         self.groups = self._make_groups()
         self.clients = Clients(now_ns=clock.monotonic_ns, notify=notify_consumers_changed)
         self._client = RemotingClient(env)
-        self._server = RemotingServer(
-            env,
-            config.listen_host,
-            config.listen_port,
-            self.handle,
-            on_close=self.clients.connection_closed,
-        )
         self._registration = Registration(
             config, self._client, self._registered_topics, env.log, on_master=self._learn_master
         )
         self._slave_sync = SlaveSync(self._client, self.topics, self.offsets, self.groups, env.log)
         self._log_flusher = Flusher(
-            self.store.begin_flush, finish=self._on_flushed, fail=self._on_failure
+            self._begin_flush, finish=self._on_flushed, fail=self._on_failure
         )
         self._queue_flusher = Flusher(
             self.store.begin_queue_flush, finish=self._on_queues_flushed, fail=self._on_failure
@@ -81,7 +73,19 @@ class Broker:
             self.store, self.ha, make_waiting_sends(config), now_ns=clock.monotonic_ns
         )
         self._pull = self._make_pull()
-        self._handlers = self._make_handlers()
+        self.flow = FlowControl(
+            config,
+            self._make_handlers(),
+            unflushed_bytes=self._unflushed_bytes,
+            now_ns=clock.monotonic_ns,
+        )
+        self._server = RemotingServer(
+            env,
+            config.listen_host,
+            config.listen_port,
+            self.flow.handle,
+            on_close=self.clients.connection_closed,
+        )
 
     def _metadata_file(self, name: str) -> MetadataFile:
         return MetadataFile(self._env.storage, f"{self._config.store_path}/config/{name}")
@@ -220,6 +224,7 @@ class Broker:
     async def stop(self) -> None:
         """Stop gracefully: nothing that was stored is lost, and the next start needs no recovery."""
         self._accepts_sends = False
+        self.flow.stop()
         await self._schedule.stop()
         await self._log_flusher.drain()
         self._acknowledger.settle()
@@ -248,17 +253,6 @@ class Broker:
 
     # Requests
 
-    def handle(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
-        """Answer one request, or None if the answer comes later."""
-        handler = self._handlers.get(request.code)
-        if handler is None:
-            return RemotingCommand.response(
-                request,
-                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-                f" request type {request.code} not supported",
-            )
-        return handler(connection, request)
-
     def accepts_sends(self) -> bool:
         """Whether this is a master that has everything its replicas have; until then sends are answered with 14."""
         return self._accepts_sends
@@ -274,12 +268,23 @@ class Broker:
     def _after_puts(self) -> None:
         self._flush_scheduled = False
         self._log_flusher.wake()
+        self.flow.appended()
         if not self._config.sync_flush:
             self.ha.notify_append()
         self._dispatch()
 
+    def _begin_flush(self) -> FlushTask | None:
+        task = self.store.begin_flush()
+        if task is not None:
+            self.flow.flush_began()
+        return task
+
+    def _unflushed_bytes(self) -> int:
+        return self.store.end_offset - self.store.flushed_offset
+
     def _on_flushed(self, task: FlushTask) -> None:
         self.store.finish_flush(task)
+        self.flow.flush_ended()
         self._acknowledger.settle()
         self.ha.notify_append()
         self.ha.notify_flushed()

@@ -60,6 +60,22 @@ class BrokerConfig:
     transaction_check_interval_s: float = 60.0  # transactionCheckInterval
     transaction_check_max: int = 15  # transactionCheckMax
     store_replies: bool = True  # storeReplyMessageEnable
+
+    send_queue_capacity: int = 10_000  # sendThreadPoolQueueCapacity
+    pull_queue_capacity: int = 100_000  # pullThreadPoolQueueCapacity
+    reply_queue_capacity: int = 10_000  # replyThreadPoolQueueCapacity
+    query_queue_capacity: int = 20_000  # queryThreadPoolQueueCapacity
+    client_manage_queue_capacity: int = 1_000_000  # clientManagerThreadPoolQueueCapacity
+    consumer_manage_queue_capacity: int = 1_000_000  # consumerManagerThreadPoolQueueCapacity
+    heartbeat_queue_capacity: int = 50_000  # heartbeatThreadPoolQueueCapacity
+    transaction_queue_capacity: int = 100_000  # endTransactionPoolQueueCapacity
+    fast_failure: bool = True  # brokerFastFailureEnable
+    send_queue_wait_s: float = 0.2  # waitTimeMillsInSendQueue
+    pull_queue_wait_s: float = 5.0  # waitTimeMillsInPullQueue
+    heartbeat_queue_wait_s: float = 31.0  # waitTimeMillsInHeartbeatQueue
+    transaction_queue_wait_s: float = 3.0  # waitTimeMillsInTransactionQueue
+    page_cache_busy_s: float = 1.0  # osPageCacheBusyTimeOutMills
+
     accept_sends_from_ms: int = 0  # startAcceptSendRequestTimeStamp
 
     broker_permission: int = 6  # brokerPermission: 4 read, 2 write

@@ -219,13 +219,12 @@ class Connection(asyncio.Protocol):
         if command.flag & RESPONSE_FLAG:
             self._pending.answer(command)
         else:
-            self._serve(command)
+            self.serve(command, self._handler or refuse_request)
 
-    def _serve(self, request: RemotingCommand) -> None:
-        """Answer one request. Whatever the handler raises is the answer to this request only."""
+    def serve(self, request: RemotingCommand, handler: Handler) -> None:
+        """Let `handler` answer one request. Whatever it raises is the answer to this request only."""
         try:
-            response = self._handler(self, request) if self._handler else not_supported(request)
-            self._answer(request, response)
+            self._answer(request, handler(self, request))
         except Exception as error:
             # A ValueError is about what the peer sent, and the peer is told; anything else is about us.
             if not isinstance(error, ValueError):
@@ -314,6 +313,11 @@ def not_supported(request: RemotingCommand) -> RemotingCommand:
         ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
         f" request type {request.code} not supported",
     )
+
+
+def refuse_request(_: Connection, request: RemotingCommand) -> RemotingCommand:
+    """The handler of whoever serves nothing."""
+    return not_supported(request)
 
 
 def failed(request: RemotingCommand, error: Exception) -> RemotingCommand:

@@ -1,0 +1,207 @@
+"""Processor table, queues in front of the appender, and fast failure (RocketMQ, NettyRemotingAbstract.processorTable
+and BrokerFastFailure).
+
+A request is handled when it arrives, at the cost of one test. It has to queue when the appender is stuck (a flush has
+lasted too long, or too much waits for one) or when its class has had its share of this turn of the loop. A queue is
+served in order; what has waited too long, and what does not fit, is answered with SYSTEM_BUSY. Nothing that was
+stored ever is: requests are in a queue or handled, never both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from system_under_test.broker.config import BrokerConfig
+from system_under_test.broker.request_classes import (
+    APPENDING,
+    CLASSES,
+    NS_PER_S,
+    RequestClass,
+    make_limits,
+)
+from system_under_test.broker.request_queue import NS_PER_MS, RequestQueue, WaitingRequest
+from system_under_test.protocol.codes import ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.remoting import Connection, Handler
+from system_under_test.remoting.connection import not_supported
+
+SCAN_INTERVAL_S = 0.010  # RocketMQ: BrokerFastFailure
+UNFLUSHED_BYTES_MAX = 64 << 20
+STUCK_SYNC_NS = 50_000_000  # whoever arrives in such a flush waits for the next one anyway
+STUCK_ASYNC_NS = 500_000_000  # nobody waits for this flush: only a disk that hangs counts
+
+REJECTED = "[REJECTREQUEST]system busy, start flow control for a while"
+OVERLOADED = "[OVERLOAD]system busy, start flow control for a while"
+BUSY = "broker busy, start flow control for a while"
+
+
+class Processor(NamedTuple):
+    """Who handles a request code, and the queue in front."""
+
+    handler: Handler
+    queue: RequestQueue
+
+
+class FlowControl:
+    """Hands requests to their handlers now, later or never.
+
+    Args:
+        unflushed_bytes: how much of the log waits for a flush.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        handlers: Mapping[int, Handler],
+        *,
+        unflushed_bytes: Callable[[], int],
+        now_ns: Callable[[], int],
+    ) -> None:
+        self.queues = {name: RequestQueue(limits) for name, limits in make_limits(config).items()}
+        self._processors = {
+            code: Processor(handler, self.queues[CLASSES.get(code, RequestClass.ADMIN)])
+            for code, handler in handlers.items()
+        }
+        self._appending = [self.queues[name] for name in APPENDING]
+        self._sends = self.queues[RequestClass.SEND]
+        self._unflushed_bytes = unflushed_bytes
+        self._now_ns = now_ns
+        self._stuck_ns = STUCK_SYNC_NS if config.sync_flush else STUCK_ASYNC_NS
+        self._reject_ns = int(config.page_cache_busy_s * NS_PER_S)
+        self._flush_began_ns: int | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._stopped = False
+
+    # Requests
+
+    def handle(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+        """Answer one request, or None if the answer comes later."""
+        processor = self._processors.get(request.code)
+        if processor is None:
+            return not_supported(request)
+        handler, queue = processor
+        if queue.room:
+            queue.room -= 1
+            return handler(connection, request)
+        return self._enqueue(queue, WaitingRequest(self._now_ns(), connection, request, handler))
+
+    def _enqueue(self, queue: RequestQueue, waiting: WaitingRequest) -> RemotingCommand | None:
+        if queue is self._sends and self.is_page_cache_busy:
+            return busy(waiting.request, REJECTED)
+        if not queue.put(waiting):
+            return busy(waiting.request, OVERLOADED)
+        self._schedule(queue)
+        self._watch()
+        return None
+
+    def _schedule(self, queue: RequestQueue) -> None:
+        if not queue.is_scheduled and not queue.is_blocked:
+            queue.is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._serve, queue)
+
+    def _serve(self, queue: RequestQueue) -> None:
+        """One turn's share of a queue, in order. Whose client has gone is not served: nobody would learn of it."""
+        queue.is_scheduled = False
+        if queue.is_blocked or self._stopped:
+            return
+        left = queue.limits.burst
+        while queue and left:
+            _, connection, request, handler = queue.take()
+            if not connection.closed:
+                connection.serve(request, handler)
+                left -= 1
+        queue.room = left
+        if queue:
+            self._schedule(queue)
+
+    # The appender
+
+    @property
+    def is_page_cache_busy(self) -> bool:
+        """The flush in flight takes longer than osPageCacheBusyTimeOutMills (RocketMQ, isOSPageCacheBusy)."""
+        return self.flush_ns > self._reject_ns
+
+    @property
+    def flush_ns(self) -> int:
+        """How long the flush in flight has lasted; 0 if there is none (RocketMQ, pageCacheLockTimeMills)."""
+        return 0 if self._flush_began_ns is None else self._now_ns() - self._flush_began_ns
+
+    def flush_began(self) -> None:
+        self._flush_began_ns = self._now_ns()
+        self._watch()
+
+    def flush_ended(self) -> None:
+        """The appender is free: what waits for it is served, unless it is still too far ahead of the disk."""
+        self._flush_began_ns = None
+        if self._sends.is_blocked and self._unflushed_bytes() <= UNFLUSHED_BYTES_MAX:
+            for queue in self._appending:
+                queue.is_blocked = False
+                self._schedule(queue)
+
+    def appended(self) -> None:
+        """Called once a turn of the loop in which something was appended."""
+        if self._unflushed_bytes() > UNFLUSHED_BYTES_MAX:
+            self._block()
+
+    def _block(self) -> None:
+        for queue in self._appending:
+            queue.block()
+
+    # Time
+
+    def _watch(self) -> None:
+        """One timer for all: it ticks while a flush is in flight or a request waits."""
+        if self._timer is None and not self._stopped:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(SCAN_INTERVAL_S, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        if self.flush_ns > self._stuck_ns:
+            self._block()
+        now_ns = self._now_ns()
+        if self.is_page_cache_busy:
+            while self._sends:
+                refuse(self._sends.take(), "[PCBUSY_CLEAN_QUEUE]", now_ns, len(self._sends))
+        for queue in self.queues.values():
+            for late in queue.take_late(now_ns):
+                refuse(late, "[TIMEOUT_CLEAN_QUEUE]", now_ns, len(queue))
+        if self._flush_began_ns is not None or any(self.queues.values()):
+            self._watch()
+
+    def stop(self) -> None:
+        """Nothing that still waits is served: its connection is about to be closed."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # Figures
+
+    def runtime_info(self) -> dict[str, str]:
+        """Sizes, capacities and waits of the queues under their names in GET_BROKER_RUNTIME_INFO."""
+        now_ns = self._now_ns()
+        info = {"pageCacheLockTimeMills": str(self.flush_ns // NS_PER_MS)}
+        for name in (RequestClass.SEND, RequestClass.PULL, RequestClass.QUERY):
+            queue = self.queues[name]
+            info[f"{name.value}QueueSize"] = str(len(queue))
+            info[f"{name.value}QueueCapacity"] = str(queue.limits.capacity)
+            info[f"{name.value}QueueHeadWaitTimeMills"] = str(queue.head_wait_ms(now_ns))
+        transactions = self.queues[RequestClass.END_TRANSACTION]
+        info["EndTransactionQueueSize"] = str(len(transactions))
+        info["EndTransactionThreadPoolQueueCapacity"] = str(transactions.limits.capacity)
+        return info
+
+
+def refuse(waiting: WaitingRequest, why: str, now_ns: int, queue_size: int) -> None:
+    """Answer a request that was not handled and never will be."""
+    wait_ms = (now_ns - waiting.arrived_ns) // NS_PER_MS
+    text = f"{why}{BUSY}, period in queue: {wait_ms}ms, size of queue: {queue_size}"
+    if not waiting.request.is_oneway:
+        waiting.connection.send(busy(waiting.request, text))
+
+
+def busy(request: RemotingCommand, text: str) -> RemotingCommand:
+    return RemotingCommand.response(request, ResponseCode.SYSTEM_BUSY, text)
