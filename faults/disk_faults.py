@@ -95,9 +95,7 @@ class DiskLost(Fault):
         if situation.replication != "sync":
             return None
         shape = situation.shape
-        # With several slaves one may lag behind, and no rule of RocketMQ 4.9 says that clients must read from the
-        # other: what is acknowledged survives, yet may stay unread. A written plan may still ask for it.
-        masters = tuple(b for b in shape.masters if len(shape.replicas(b.broker_name)) == 2)
+        masters = tuple(b for b in shape.masters if len(shape.replicas(b.broker_name)) > 1)
         if not masters:
             return None
         master = pick(random, masters)

@@ -8,6 +8,7 @@ giving one leaves the others as they were.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import tomli_w
 
@@ -27,6 +28,13 @@ SHOWN_MAX = 100  # characters of a value in a refusal
 
 class CampaignError(ValueError):
     """An option of a campaign is not valid. The text names it, its value and what is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """Values of one option; the seed decides which of them a run gets."""
+
+    values: tuple[Any, ...]
 
 
 def shown(value: object) -> str:

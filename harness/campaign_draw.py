@@ -11,7 +11,7 @@ from faults.catalogue import FAULTS
 from faults.draws import between, pick, shuffled
 from faults.fault import PlannedFault, Situation
 from faults.plan import draw_plan
-from harness.campaign import Campaign, CampaignError
+from harness.campaign import Campaign, CampaignError, OneOf
 from harness.campaign_limits import check_campaign
 
 
@@ -84,6 +84,8 @@ _DRAWS: dict[str, _Draw] = {
 def draw_campaign(seed: int, given: Mapping[str, Any]) -> Campaign:
     """Draw every option that is not in `given` from the seed; then the fault plan unless given.
 
+    Of an option that is given as `OneOf` the seed picks a value.
+
     Raises CampaignError for an unknown option or a value that is not allowed.
     """
     unknown = sorted(set(given) - {field.name for field in fields(Campaign)})
@@ -91,7 +93,12 @@ def draw_campaign(seed: int, given: Mapping[str, Any]) -> Campaign:
         raise CampaignError(
             f"unknown campaign option {unknown[0]!r}; there are: {', '.join(_DRAWS)}"
         )
-    drawn: dict[str, Any] = dict(given)
+    drawn: dict[str, Any] = {
+        option: pick(Random(f"staticfire/{seed}/{option}"), value.values)
+        if isinstance(value, OneOf)
+        else value
+        for option, value in given.items()
+    }
     for option, draw in _DRAWS.items():
         if option not in drawn:
             drawn[option] = draw(Random(f"staticfire/{seed}/{option}"), drawn)

@@ -9,9 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from faults.errors import FaultError
-from harness.campaign import PROPERTY_TABLES, SEED_MAX, Campaign, CampaignError, Properties, shown
+from harness.campaign import (
+    PROPERTY_TABLES,
+    SEED_MAX,
+    Campaign,
+    CampaignError,
+    OneOf,
+    Properties,
+    shown,
+)
 from harness.campaign_plan import read_plan
 
+CHOICES = "choices"
 _TUPLES = ("slaves", "payload_bytes", "latency_ms", "faults")
 _PAIRS = ("tuple[int, int]", "tuple[float, float]")
 
@@ -34,9 +43,25 @@ def read_options(text: str, source: str) -> dict[str, Any]:
 def typed_options(table: Mapping[str, Any], source: str) -> dict[str, Any]:
     """The options of a table, checked and with the types of Campaign.
 
+    The table `choices` holds lists of values, of which the seed picks one: they become `OneOf`.
     Raises CampaignError with `source` in the text.
     """
-    return {name: _typed(name, value, source) for name, value in table.items()}
+    fixed = {name: _typed(name, value, source) for name, value in table.items() if name != CHOICES}
+    return {**_choices(table.get(CHOICES, {}), source), **fixed}
+
+
+def _choices(table: Any, source: str) -> dict[str, OneOf]:
+    if not isinstance(table, dict):
+        raise CampaignError(f"{source}: {CHOICES} is {shown(table)}; allowed: a table")
+    for name, values in table.items():
+        if not isinstance(values, list) or not values:
+            raise CampaignError(
+                f"{source}: {CHOICES} of {name} are {shown(values)}; allowed: a list of values"
+            )
+    return {
+        name: OneOf(tuple(_typed(name, value, source) for value in values))
+        for name, values in table.items()
+    }
 
 
 def _typed(name: str, value: Any, source: str) -> Any:

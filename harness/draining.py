@@ -8,7 +8,9 @@ from typing import Any
 from harness.environments.simulation import ADMIN, SimulationEnvironment
 from harness.probing import PROBE_PROCESS
 
-VISIBLE_BOUND_S = 10.0  # for what was acknowledged to show in its queue
+# For what was acknowledged to show in its queue. A slave believes for 20 s that a master whose power is gone is only
+# silent (haHousekeepingInterval), and asks the other slaves then.
+VISIBLE_BOUND_S = 40.0
 POLL_S = 1.0
 
 QueueRow = list[Any]  # broker, queue, min, max and committed offset

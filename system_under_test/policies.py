@@ -29,6 +29,13 @@ from system_under_test.name_server.rules import (
 )
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.store.metadata_file import MetadataFile, UnsafeMetadataFile
+from system_under_test.store.plain_receiver import PlainReceiver
+from system_under_test.store.replica_receiver import ReplicaReceiver
+from system_under_test.store.replication_policy import (
+    ReplicationPolicy,
+    from_first_file,
+    from_last_file,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +43,33 @@ class BrokerPolicies:
     """Decisions of a broker and its store."""
 
     visible_end: Callable[[Log, Replicas, BrokerRole], int]  # R03: consumers see unflushed messages
+    replication: ReplicationPolicy  # R02, R12, R37, and the 5 s hole
 
+
+HARDENED_REPLICATION = ReplicationPolicy(
+    start_of_new_replica=from_first_file,
+    make_receiver=lambda log, sync_flush: ReplicaReceiver(log, flushed_only=sync_flush),
+    believes_requests=False,
+    sends_unflushed=False,
+    counts_from_accept=False,
+    reports_at_once=True,
+    waits_for_lost_slaves=False,
+    fetches_missing=True,
+)
+FAITHFUL_REPLICATION = ReplicationPolicy(
+    start_of_new_replica=from_last_file,
+    make_receiver=lambda log, _sync_flush: PlainReceiver(log),
+    believes_requests=True,
+    sends_unflushed=True,
+    counts_from_accept=True,
+    reports_at_once=False,
+    waits_for_lost_slaves=True,
+    fetches_missing=False,
+)
 
 BROKER_POLICIES = {
-    Mode.HARDENED: BrokerPolicies(visible_end=safe_end),
-    Mode.FAITHFUL: BrokerPolicies(visible_end=written_end),
+    Mode.HARDENED: BrokerPolicies(visible_end=safe_end, replication=HARDENED_REPLICATION),
+    Mode.FAITHFUL: BrokerPolicies(visible_end=written_end, replication=FAITHFUL_REPLICATION),
 }
 
 

@@ -9,7 +9,13 @@ import click
 
 from faults.defects import DefectError, defect_named
 from faults.errors import FaultError
-from harness.campaign import FLUSH_MODES, REPLICATION_MODES, Campaign, CampaignError
+from harness.campaign import (
+    FLUSH_MODES,
+    REPLICATION_MODES,
+    Campaign,
+    CampaignError,
+    OneOf,
+)
 from harness.campaign_file import load_options, typed_options
 from harness.cli.status import BadInput
 
@@ -131,7 +137,8 @@ def _set_slaves(given: dict[str, Any], masters: int | None, slaves: str | None) 
 def _match_replication(given: dict[str, Any]) -> None:
     """`--replication none` over a campaign file with slaves means: the same masters without slaves."""
     if given.get("replication") == "none" and "slaves" in given:
-        given["slaves"] = (0,) * len(given["slaves"])
+        slaves = given["slaves"]
+        given["slaves"] = (0,) * len(slaves.values[0] if isinstance(slaves, OneOf) else slaves)
 
 
 def _slave_counts(slaves: str) -> tuple[int, ...]:

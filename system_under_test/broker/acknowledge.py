@@ -10,6 +10,7 @@ from system_under_test.broker.ha import HaService
 from system_under_test.broker.waiting import Answer, WaitingSends
 from system_under_test.protocol.codes import ResponseCode
 from system_under_test.store.message_store import MessageStore
+from system_under_test.store.replication_policy import ReplicationPolicy
 
 NS_PER_S = 1_000_000_000
 
@@ -22,9 +23,11 @@ class Acknowledger:
         store: MessageStore,
         ha: HaService,
         waiting: WaitingSends,
+        policy: ReplicationPolicy,
         *,
         now_ns: Callable[[], int],
     ) -> None:
+        self._policy = policy
         self._store = store
         self._ha = ha
         self._waiting = waiting
@@ -53,6 +56,8 @@ class Acknowledger:
 
     def slaves_lost(self) -> None:
         """A replica has gone; if it was the last usable one, nobody waits for it any longer."""
+        if self._policy.waits_for_lost_slaves:
+            return
         if self._waiting and not self._ha.slave_available(self._store.end_offset):
             self._waiting.slaves_lost()
             self.settle()

@@ -6,20 +6,24 @@ import asyncio
 
 from system_under_test.broker.acknowledge import Acknowledger, make_waiting_sends
 from system_under_test.broker.admin import AdminRequests
+from system_under_test.broker.catch_up import CatchUpMark, may_lack_acknowledged
 from system_under_test.broker.client_requests import ClientRequests, notify_consumers_changed
 from system_under_test.broker.clients import Clients
 from system_under_test.broker.config import BrokerConfig
 from system_under_test.broker.diversion import Diversion
 from system_under_test.broker.flow_control import FlowControl
 from system_under_test.broker.flush import Flusher, StoreFailed
-from system_under_test.broker.ha import HaEvents, HaService, make_ha_config
+from system_under_test.broker.ha import HaService
+from system_under_test.broker.ha_config import HaEvents, make_ha_config
+from system_under_test.broker.ha_requests import HaRequests
 from system_under_test.broker.hold import HeldPulls
+from system_under_test.broker.metadata_restore import MetadataRestore
 from system_under_test.broker.offsets import ConsumerOffsets, OffsetsFile
 from system_under_test.broker.periodic import Schedule
 from system_under_test.broker.pull import PullProcessor
 from system_under_test.broker.queue_queries import QueueQueries
 from system_under_test.broker.registration import Registration
-from system_under_test.broker.request_table import make_handlers
+from system_under_test.broker.request_table import make_handlers, refuse_while_restoring
 from system_under_test.broker.send import SendProcessor
 from system_under_test.broker.slave_sync import SlaveSync
 from system_under_test.broker.subscription_groups import SubscriptionGroups
@@ -56,7 +60,14 @@ class Broker:
         self._registration = Registration(
             config, self._client, self._registered_topics, env.log, on_master=self._learn_master
         )
-        self._slave_sync = SlaveSync(self._client, self.topics, self.offsets, self.groups, env.log)
+        delay_offsets = self._metadata_file("delayOffset.json")
+        self._slave_sync = SlaveSync(
+            self._client, self.topics, self.offsets, self.groups, delay_offsets, env.log
+        )
+        self._restore = MetadataRestore(
+            self._client, self.topics, self.offsets, self.groups, delay_offsets, env.log
+        )
+        self._catch_up_mark = CatchUpMark(self._metadata_file("catchUp.json"))
         self._log_flusher = Flusher(
             self._begin_flush, finish=self._on_flushed, fail=self._on_failure
         )
@@ -66,16 +77,21 @@ class Broker:
         self._schedule = Schedule(env.log)
         self._accepts_sends = False
         self._flush_scheduled = False
-        self._needs_catch_up = False
         self.failure: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
-        self.ha = HaService(env, self.store, make_ha_config(config), self._ha_events())
+        ha_config = make_ha_config(config, self._policies.replication)
+        self.ha = HaService(env, self.store, ha_config, self._ha_events())
         self._acknowledger = Acknowledger(
-            self.store, self.ha, make_waiting_sends(config), now_ns=clock.monotonic_ns
+            self.store,
+            self.ha,
+            make_waiting_sends(config),
+            self._policies.replication,
+            now_ns=clock.monotonic_ns,
         )
         self._pull = self._make_pull()
+        self._handlers = self._make_handlers()
         self.flow = FlowControl(
             config,
-            self._make_handlers(),
+            self._handlers,
             unflushed_bytes=self._unflushed_bytes,
             now_ns=clock.monotonic_ns,
         )
@@ -133,8 +149,8 @@ class Broker:
             cut_bytes=report.cut_bytes,
             redispatched=report.messages_redispatched,
         )
-        self._needs_catch_up = self._may_lack_acknowledged(clean=report.clean)
         for name, load in (
+            ("open catch-up", self._catch_up_mark.load),
             ("topics", self.topics.load),
             ("subscription groups", self.groups.load),
             ("consumer offsets", self._offsets_file.load),
@@ -145,28 +161,39 @@ class Broker:
                 raise StoreError(
                     f"the {name} in {self._config.store_path}/config cannot be used: {error}"
                 ) from error
+        self._open_catch_up(clean=report.clean)
+
+    def _open_catch_up(self, *, clean: bool) -> None:
+        """Find out whether replicas may have what this master lacks, and write that down before anything is fetched."""
+        end_offset = self.store.end_offset
+        if not self._policies.replication.fetches_missing or not may_lack_acknowledged(
+            self._config, self._catch_up_mark, clean=clean, end_offset=end_offset
+        ):
+            return
+        try:
+            self._catch_up_mark.begin(lacks_metadata=end_offset == 0)
+        except OSError as error:
+            raise StoreError(
+                f"the catch-up of {self._config.store_path} cannot be begun: {error}"
+            ) from error
 
     def _registered_topics(self) -> TopicConfigTable:
         """What name servers are told. The master may be gone before a slave has copied its latest topics."""
         table = self.topics.table()
         return covering(table, self.store.queue_keys()) if self._config.is_slave else table
 
-    def _may_lack_acknowledged(self, *, clean: bool) -> bool:
-        """Whether a tail that was acknowledged may be on replicas only.
-
-        With async flush after an unclean exit, and with a log that is empty, as after the loss of a disk. A log under
-        sync flush lacks nothing: what is not flushed here was never sent to a replica, and never acknowledged.
-        """
-        config = self._config
-        if config.is_slave or not config.ha_peers:
-            return False
-        return (not config.sync_flush and not clean) or self.store.end_offset == 0
-
     async def start(self) -> None:
-        """Serve, replicate and register. Raises OSError if a port cannot be bound."""
+        """Serve, replicate and register. Raises OSError if a port cannot be bound.
+
+        A master that has nothing yet but may get it back from its slaves registers once it has it: until then clients
+        shall read from the slaves, and hear from nobody that there is no such topic, group or offset.
+        """
+        if self._catch_up_mark.lacks_metadata:
+            self.flow.set_handlers(refuse_while_restoring(self._handlers))
         await self._server.start()
-        await self.ha.start(catch_up=self._needs_catch_up)
-        self._registration.start()
+        await self.ha.start(catch_up=self._catch_up_mark.is_open)
+        if not self._catch_up_mark.lacks_metadata:
+            self._registration.start()
         self._start_jobs()
         self._env.log.info("broker started", address=self._config.address, ready=self.ha.ready)
 
@@ -175,6 +202,7 @@ class Broker:
             on_progress=self._on_replicated,
             on_slaves_lost=self._on_slaves_lost,
             on_received=self._log_flusher.wake,
+            on_peer_heard=self._peer_heard,
             on_caught_up=self._caught_up,
         )
 
@@ -202,7 +230,8 @@ class Broker:
             self.offsets,
             started_at_ms=env.clock.wall_ms(),
         )
-        return make_handlers(send, self._pull, queries, clients, admin)
+        ha = HaRequests(self._lift_catch_up, is_slave=config.is_slave)
+        return make_handlers(send, self._pull, queries, clients, admin, ha)
 
     def _start_jobs(self) -> None:
         config, schedule = self._config, self._schedule
@@ -239,14 +268,34 @@ class Broker:
         self.store.close()
         self._env.log.info("broker stopped", address=self._config.address)
 
+    async def _peer_heard(self, peer: str) -> bool:
+        """A replica has given all of its log; if we have a new disk, it shall tell its metadata, too."""
+        return not self._catch_up_mark.lacks_metadata or await self._restore.restore_from(peer)
+
     async def _caught_up(self) -> None:
         """The log holds everything that replicas have: from here on sends are accepted."""
         await self._log_flusher.drain()
         self._dispatch()
-        if not self._config.is_slave:  # a slave's queues always lag behind the master's offsets
-            for clamped in self.offsets.clamp(self._queue_end):
-                self._env.log.warning("consumer offset was beyond its queue", offset=clamped)
-            self._accepts_sends = True
+        if self._config.is_slave:  # a slave's queues always lag behind the master's offsets
+            return
+        if self._catch_up_mark.is_open:
+            await self._end_catch_up()
+        for clamped in self.offsets.clamp(self._queue_end):
+            self._env.log.warning("consumer offset was beyond its queue", offset=clamped)
+        self._accepts_sends = True
+
+    async def _end_catch_up(self) -> None:
+        restored = self._catch_up_mark.lacks_metadata
+        try:
+            if restored:  # topics younger than the slaves' last look are in the log alone
+                self.topics.cover(self.store.queue_keys())
+                await self._offsets_file.save()
+            self._catch_up_mark.end()
+        except OSError as error:  # a full disk: the next start fetches again, which does no harm
+            self._env.log.warning("end of the catch-up was not written", error=str(error))
+        if restored:
+            self.flow.set_handlers(self._handlers)
+            self._registration.start()
 
     def _queue_end(self, topic: str, queue_id: int) -> int:
         return self.store.queue_bounds(topic, queue_id)[1]
@@ -269,7 +318,7 @@ class Broker:
         self._flush_scheduled = False
         self._log_flusher.wake()
         self.flow.appended()
-        if not self._config.sync_flush:
+        if not self._config.sync_flush or self._policies.replication.sends_unflushed:
             self.ha.notify_append()
         self._dispatch()
 
@@ -341,9 +390,8 @@ class Broker:
             self._slave_sync.master_address = address
             self.ha.set_master_address(ha_address)
 
-    async def lift_catch_up(self) -> None:
-        """Accept sends although not every peer was heard (for an admin): what only they have will be lost."""
-        await self.ha.lift()
+    async def _lift_catch_up(self) -> bool:
+        return await self.ha.lift()
 
 
 def make_store_config(config: BrokerConfig) -> StoreConfig:

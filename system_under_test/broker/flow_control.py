@@ -60,10 +60,8 @@ class FlowControl:
         now_ns: Callable[[], int],
     ) -> None:
         self.queues = {name: RequestQueue(limits) for name, limits in make_limits(config).items()}
-        self._processors = {
-            code: Processor(handler, self.queues[CLASSES.get(code, RequestClass.ADMIN)])
-            for code, handler in handlers.items()
-        }
+        self._processors: dict[int, Processor] = {}
+        self.set_handlers(handlers)
         self._appending = [self.queues[name] for name in APPENDING]
         self._sends = self.queues[RequestClass.SEND]
         self._unflushed_bytes = unflushed_bytes
@@ -73,6 +71,13 @@ class FlowControl:
         self._flush_began_ns: int | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
+
+    def set_handlers(self, handlers: Mapping[int, Handler]) -> None:
+        """From now on these serve what arrives."""
+        self._processors = {
+            code: Processor(handler, self.queues[CLASSES.get(code, RequestClass.ADMIN)])
+            for code, handler in handlers.items()
+        }
 
     # Requests
 

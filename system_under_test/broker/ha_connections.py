@@ -14,11 +14,15 @@ from system_under_test.store.replication import ReplicaSender, ReplicationError
 WRITE_BUFFER_SIZE_MAX = 256 << 10  # bytes on their way to one replica
 
 
-class Owner(Protocol):
-    """What a connection needs of HaService."""
+class Reader(Protocol):
+    """What a link needs of HaFollower."""
 
     log: Log
     now_ns: Callable[[], int]
+
+
+class Owner(Reader, Protocol):
+    """What a sender connection needs of HaService."""
 
     def sender_opened(self, connection: HaSenderConnection) -> None: ...
     def sender_advanced(self, sender: ReplicaSender) -> None: ...
@@ -33,11 +37,14 @@ class HaSenderConnection(asyncio.Protocol):
         self.sender = sender
         self.reported_at_ns = 0
         self.wrote = False  # since the last heartbeat tick
+        self.peer_host = ""
         self._paused = False
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        self.peer_host = str(peer[0]) if peer else ""  # None: it is gone already
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_SIZE_MAX)
         self.reported_at_ns = self._service.now_ns()
         self._service.sender_opened(self)
@@ -92,14 +99,22 @@ class Receiver(Protocol):
 
 
 class HaLink(asyncio.Protocol):
-    """Our connection to a sender. `ended` gets the reason: an error, or None when the connection was closed."""
+    """Our connection to a sender; `receiver` decides what its bytes mean.
+
+    `ended` gets the reason: an error, or None when the connection was closed."""
 
     def __init__(
-        self, service: Owner, receiver: Receiver, *, after_receive: Callable[[HaLink], None]
+        self,
+        service: Reader,
+        receiver: Receiver,
+        *,
+        after_receive: Callable[[HaLink], None],
+        speaks_first: bool,
     ) -> None:
         self._service = service
-        self._receiver = receiver
+        self.receiver = receiver
         self._after_receive = after_receive
+        self._speaks_first = speaks_first  # else the first report is that of the next heartbeat
         self._transport: asyncio.Transport | None = None
         self._reason: Exception | None = None
         self.received_at_ns = service.now_ns()
@@ -107,12 +122,14 @@ class HaLink(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self.write(self._receiver.connected())
+        first_report = self.receiver.connected()
+        if self._speaks_first:
+            self.write(first_report)
 
     def data_received(self, data: bytes) -> None:
         self.received_at_ns = self._service.now_ns()
         try:
-            self._receiver.receive(data)
+            self.receiver.receive(data)
         except (Reconnect, Diverged, ReplicationError) as reason:
             self.end(reason)
         except (

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from system_under_test.broker.admin import AdminRequests
 from system_under_test.broker.client_requests import ClientRequests
+from system_under_test.broker.ha_requests import HaRequests
 from system_under_test.broker.pull import PullProcessor
 from system_under_test.broker.queue_queries import QueueQueries
 from system_under_test.broker.send import SendProcessor
-from system_under_test.protocol.codes import RequestCode
-from system_under_test.remoting import Handler
+from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.remoting import Connection, Handler
 
 
 def make_handlers(
@@ -17,6 +21,7 @@ def make_handlers(
     queries: QueueQueries,
     clients: ClientRequests,
     admin: AdminRequests,
+    ha: HaRequests,
 ) -> dict[int, Handler]:
     """Handlers by request code."""
     return {
@@ -42,4 +47,24 @@ def make_handlers(
         RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: admin.all_groups,
         RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: admin.put_group,
         RequestCode.GET_BROKER_RUNTIME_INFO: admin.runtime_info,
+        RequestCode.LIFT_CATCH_UP: ha.lift_catch_up,
     }
+
+
+# What a master with a new disk answers before it has its metadata back.
+ALWAYS_SERVED = (RequestCode.GET_BROKER_RUNTIME_INFO, RequestCode.LIFT_CATCH_UP)
+
+
+def refuse_while_restoring(handlers: Mapping[int, Handler]) -> dict[int, Handler]:
+    """A table that refuses everything that depends on topics, groups, offsets or messages."""
+    return {
+        code: handler if code in ALWAYS_SERVED else _refuse for code, handler in handlers.items()
+    }
+
+
+def _refuse(_: Connection, request: RemotingCommand) -> RemotingCommand:
+    return RemotingCommand.response(
+        request,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        "this master has a new disk and fetches what its slaves have; it serves nothing until then",
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 
 from system_under_test.broker.offsets import ConsumerOffsets, offset_table_from_json
 from system_under_test.broker.subscription_groups import SubscriptionGroups
@@ -13,12 +13,16 @@ from system_under_test.protocol.bodies import TopicConfigTable
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.remoting import RemotingClient, RemotingError
+from system_under_test.store.metadata_file import MetadataFile
 
 SYNC_TIMEOUT_S = 3.0
 
 
 class SlaveSync:
-    """Copies topics, consumer offsets and group settings. Each step stands alone; a failed one is logged."""
+    """Copies topics, offsets of consumers and of delay levels, and group settings.
+
+    Each step stands alone; a failed one is logged. Topics and groups are replaced if their version differs.
+    """
 
     def __init__(
         self,
@@ -26,12 +30,14 @@ class SlaveSync:
         topics: Topics,
         offsets: ConsumerOffsets,
         groups: SubscriptionGroups,
+        delay_offsets: MetadataFile,
         log: Log,
     ) -> None:
         self._client = client
         self._topics = topics
         self._offsets = offsets
         self._groups = groups
+        self._delay_offsets = delay_offsets
         self._log = log
         self.master_address: str | None = None
 
@@ -42,6 +48,7 @@ class SlaveSync:
         for name, step in (
             ("topics", self._copy_topics),
             ("consumer offsets", self._copy_offsets),
+            ("delay offsets", self._copy_delay_offsets),
             ("subscription groups", self._copy_groups),
         ):
             await self._attempt(name, step, self.master_address)
@@ -62,18 +69,30 @@ class SlaveSync:
         document = await self._ask(master_address, RequestCode.GET_ALL_CONSUMER_OFFSET)
         self._offsets.merge(offset_table_from_json(document))
 
+    async def _copy_delay_offsets(self, master_address: str) -> None:
+        """To the file only: a slave delivers nothing that was delayed (RocketMQ, syncDelayOffset)."""
+        self._delay_offsets.save(await self._ask(master_address, RequestCode.GET_ALL_DELAY_OFFSET))
+
     async def _copy_groups(self, master_address: str) -> None:
         document = await self._ask(master_address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
         self._groups.adopt(document)
 
-    async def _ask(self, master_address: str, code: RequestCode) -> Mapping[str, object]:
-        request = RemotingCommand.request(code)
-        response = await self._client.invoke(
-            master_address, request, SYNC_TIMEOUT_S, close_on_timeout=True
-        )
-        if response.code != ResponseCode.SUCCESS:
-            raise ValueError(f"master answered code {response.code}: {response.remark}")
-        document = json_dialect.loads(response.body.decode())
-        if not isinstance(document, Mapping):
-            raise ValueError(f"master answered {type(document).__name__}, not an object")  # noqa: TRY004
-        return document
+    async def _ask(self, master_address: str, code: RequestCode) -> dict[str, object]:
+        return await ask_table(self._client, master_address, code)
+
+
+async def ask_table(client: RemotingClient, address: str, code: RequestCode) -> dict[str, object]:
+    """A table of another broker.
+
+    Raises:
+        RemotingError: it does not answer.
+        ValueError: it refuses, or answers something else.
+    """
+    request = RemotingCommand.request(code)
+    response = await client.invoke(address, request, SYNC_TIMEOUT_S, close_on_timeout=True)
+    if response.code != ResponseCode.SUCCESS:
+        raise ValueError(f"{address} answered code {response.code}: {response.remark}")
+    document = json_dialect.loads(response.body.decode())
+    if not isinstance(document, dict):
+        raise ValueError(f"{address} answered {type(document).__name__}, not an object")  # noqa: TRY004
+    return document

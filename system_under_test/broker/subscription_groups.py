@@ -69,6 +69,12 @@ class SubscriptionGroups:
         self._version = version
         return True
 
+    def take_newer(self, document: Mapping[str, object]) -> None:
+        """For a master with a new disk: take over a replica's copy, if it was changed more often than what we have."""
+        groups, version = groups_from_json(document)
+        if version.counter > self._version.counter:
+            self.adopt(groups_to_json({**self._groups, **groups}, version))
+
 
 def groups_to_json(
     groups: Mapping[str, SubscriptionGroupConfig], version: DataVersion

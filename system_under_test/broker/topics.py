@@ -171,6 +171,27 @@ class Topics:
         self._version = table.data_version
         return True
 
+    def take_newer(self, table: TopicConfigTable) -> None:
+        """For a master with a new disk: take over a replica's copy, if it was changed more often than what we have."""
+        if table.data_version.counter > self._version.counter:
+            system = {name: self._topics[name] for name in self.system_topics}
+            self.adopt(replace(table, topics={**system, **table.topics}))
+            self._on_change()
+
+    def cover(self, queues: Iterable[tuple[str, int]]) -> None:
+        """Make each of these queues (topic, queue id) readable and writable, if a topic is missing or too small."""
+        own = self.table()
+        widened = covering(own, queues).topics
+        changed = {
+            name: replace(
+                topic, write_queue_nums=max(topic.write_queue_nums, topic.read_queue_nums)
+            )
+            for name, topic in widened.items()
+            if topic != own.topics.get(name)
+        }
+        if changed:
+            self._replace({**self._topics, **changed})
+
 
 def make_topic(name: str, queues: int, perm: int = PERM_READ_WRITE) -> TopicConfig:
     return TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm)

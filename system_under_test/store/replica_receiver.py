@@ -191,7 +191,10 @@ class ReplicaReceiver(LogReceiver):
 
 
 class CatchUpReceiver(LogReceiver):
-    """The side of a restarted master that fetches from a replica what it lacks itself. It never cuts its own log."""
+    """The side of a restarted master, or of a slave without one, that fetches from a replica what it lacks.
+
+    It never cuts its own log.
+    """
 
     def __init__(self, log: ReplicatedLog) -> None:
         super().__init__(log)

@@ -20,6 +20,7 @@ What is different from RocketMQ 4.9, on the same wire:
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Protocol
 
 REPORT = struct.Struct(">q")  # replica -> sender: physical offset
@@ -53,11 +54,22 @@ class ReplicaSender:
 
     Args:
         flushed_only: send nothing that is not yet flushed here.
+        start_of_new: where a replica starts that asks for 0; None: at the first byte of the log.
+        believes_requests: the first report is where the replica stands, whatever it says (RocketMQ 4.9.8).
     """
 
-    def __init__(self, log: ReplicatedLog, *, flushed_only: bool) -> None:
+    def __init__(
+        self,
+        log: ReplicatedLog,
+        *,
+        flushed_only: bool,
+        start_of_new: Callable[[], int] | None = None,
+        believes_requests: bool = False,
+    ) -> None:
         self._log = log
         self._flushed_only = flushed_only
+        self._start_of_new = start_of_new or (lambda: log.min_offset)
+        self._believes_requests = believes_requests
         self._input = bytearray()
         self._position: int | None = None  # what to send next; None: not asked, or not ours to send
         self._announced = False  # the replica knows that it has everything
@@ -72,11 +84,12 @@ class ReplicaSender:
         """
         self._input += data
         reports = self._take_reports()
+        believed = False
         if reports and self.requested_offset is None:
-            self._start_at(reports.pop(0))
-        return bool(reports) and self._acknowledge(
-            reports[-1]
-        )  # the last one supersedes the others
+            believed = self._start_at(reports.pop(0))
+        if not reports:
+            return believed
+        return self._acknowledge(reports[-1])  # the last one supersedes the others
 
     def _take_reports(self) -> list[int]:
         whole = len(self._input) // REPORT.size * REPORT.size
@@ -84,15 +97,19 @@ class ReplicaSender:
         del self._input[:whole]
         return reports
 
-    def _start_at(self, requested: int) -> None:
+    def _start_at(self, requested: int) -> bool:
+        """Take the first report; return whether it acknowledges something."""
         if requested < 0:
             raise ReplicationError(f"replica asks for {requested}; allowed is 0 or more")
         self.requested_offset = requested
         log = self._log
         if requested == 0:
-            self._position = log.min_offset
+            self._position = self._start_of_new()
+        elif self._believes_requests:
+            self._position = self.acked_offset = requested
         elif log.min_offset <= requested <= log.end_offset:
             self._position = requested
+        return self.acked_offset is not None
 
     def _acknowledge(self, offset: int) -> bool:
         if not 0 <= offset <= self._log.end_offset:

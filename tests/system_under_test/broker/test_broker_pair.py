@@ -12,13 +12,13 @@ from harness.simulation.disk import DiskOptions, SimDisk
 from harness.simulation.host import Host
 from harness.simulation.process import SimProcess
 from harness.simulation.world import World
-from system_under_test.broker.broker import Broker, main
+from system_under_test.broker.broker import main
 from system_under_test.broker.config import BrokerConfig, BrokerRole
 from system_under_test.broker.flush import StoreFailed
 from system_under_test.env import Env
 from system_under_test.name_server.config import NameServerConfig
 from system_under_test.name_server.name_server import main as name_server_main
-from system_under_test.protocol.codes import ResponseCode
+from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.message import decode_records
 from system_under_test.remoting import RemotingClient, RemotingError
@@ -186,20 +186,28 @@ def test_empty_master_answers_14_until_its_peer_was_heard() -> None:
 def test_admin_may_accept_sends_without_the_peer() -> None:
     cluster = Cluster()
 
-    async def impatient_main(env: Env) -> None:
-        broker = Broker(env, cluster.master_config())
-        broker.open()
-        await broker.start()
-        await asyncio.sleep(2)
-        await broker.lift_catch_up()
-        await broker.failure
-
     async def story(client: Client) -> None:
-        cluster.master.start("master", impatient_main)
+        cluster.start_master()
         await asyncio.sleep(1)
         assert await client.send() == NOT_AVAILABLE
-        await asyncio.sleep(1.5)
+        answer = await client.ask(MASTER, RequestCode.LIFT_CATCH_UP)
+        assert (answer.code, answer.ext_fields["lifted"]) == (OK, "true")
         assert await client.send() == SLAVE_NOT_AVAILABLE
+        again = await client.ask(MASTER, RequestCode.LIFT_CATCH_UP)
+        assert again.ext_fields["lifted"] == "false"
+
+    cluster.run(story)
+
+
+def test_a_slave_has_no_catch_up_to_lift() -> None:
+    cluster = Cluster()
+
+    async def story(client: Client) -> None:
+        cluster.start_slave()
+        await asyncio.sleep(0.5)
+        assert (
+            await client.ask(SLAVE, RequestCode.LIFT_CATCH_UP)
+        ).code == ResponseCode.SYSTEM_ERROR
 
     cluster.run(story)
 
