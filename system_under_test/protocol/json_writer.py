@@ -1,7 +1,7 @@
-"""Routes as RocketMQ's fastjson writes them (RocketMQ: RemotingSerializable.encode, ClientRequestProcessor).
+"""JSON as RocketMQ's fastjson writes it, for peers that know nothing else (RocketMQ: RemotingSerializable.encode).
 
-`json_dialect.dumps` writes what every tolerant peer reads. This module is for the bodies that clients take apart with
-parsers of their own: integer keys without quotes below version 4.9.4, alphabetical order.
+`json_dialect.dumps` writes what every tolerant peer reads. This module is for bodies that old clients take apart with
+parsers of their own: integer keys without quotes, objects as keys, properties in alphabetical order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NOT_ASCII = re.compile(r"[^\x00-\x7e]")
 
 
 def dumps_fastjson(value: object) -> bytes:
-    """The dialect: `{0:"a"}`."""
+    """The dialect: `{0:"a"}`, and `{{"queueId":1}:5}` for keys with a `to_json()`."""
     text = _written(value, quotes_keys=False)
     return text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").encode()
 
@@ -40,15 +40,20 @@ def _written(value: Any, *, quotes_keys: bool) -> str:
     return orjson.dumps(value).decode()
 
 
-def _key(key: str | int, quotes_keys: bool) -> str:
+def _key(key: Any, quotes_keys: bool) -> str:
     if isinstance(key, str):
         return orjson.dumps(key).decode()
-    return f'"{key}"' if quotes_keys else str(key)
+    if isinstance(key, int):
+        return f'"{key}"' if quotes_keys else str(key)
+    written = _written(key.to_json(), quotes_keys=quotes_keys)
+    return orjson.dumps(written).decode() if quotes_keys else written
 
 
-def _order(key: str | int) -> tuple[int, int, str]:
-    """Numbers by value, then text."""
-    return (0, key, "") if isinstance(key, int) else (1, 0, key)
+def _order(key: Any) -> tuple[int, Any]:
+    """Numbers by value, then text, then objects by what they hold."""
+    if isinstance(key, int):
+        return 0, key
+    return (1, key) if isinstance(key, str) else (2, tuple(key))
 
 
 def _escaped(match: re.Match[str]) -> str:

@@ -6,8 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from system_under_test.protocol.bodies import MessageQueue
 from system_under_test.protocol.json_dialect import loads
 from system_under_test.protocol.json_writer import dumps_browser_compatible, dumps_fastjson
+
+QUEUE = MessageQueue(topic="t", broker_name="b", queue_id=1)
 
 
 @pytest.mark.parametrize(
@@ -15,14 +18,16 @@ from system_under_test.protocol.json_writer import dumps_browser_compatible, dum
     [
         ({1: "x", 0: "a:1"}, '{0:"a:1",1:"x"}', '{"0":"a:1","1":"x"}'),
         ({"b": True, "a": [None, 1.5]}, '{"a":[null,1.5],"b":true}', None),
+        ({QUEUE: 5}, '{{"brokerName":"b","queueId":1,"topic":"t"}:5}', ...),
         ('/<é"\\\n\x01', '"/<é\\"\\\\\\n\\u0001"', '"\\/<\\u00E9\\"\\\\\\n\\u0001"'),
         ("\u2028😀", '"\\u2028😀"', '"\\u2028\\uD83D\\uDE00"'),
         ({}, "{}", None),
     ],
 )
-def test_text(value: object, fastjson: str, standard: str | None) -> None:
+def test_text(value: object, fastjson: str, standard: object) -> None:
     assert dumps_fastjson(value).decode() == fastjson
-    assert dumps_browser_compatible(value).decode() == (standard or fastjson)
+    if standard is not ...:
+        assert dumps_browser_compatible(value).decode() == (standard or fastjson)
 
 
 VALUES = st.recursive(
