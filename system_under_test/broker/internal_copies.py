@@ -1,0 +1,77 @@
+"""Messages that the broker itself writes: delivered delayed ones, retries, transaction records.
+
+RocketMQ writes them with setWaitStoreMsgOK(false): whoever asked for one is answered, and progress counts, while the
+copy may still be in memory only. Here they wait like sends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from system_under_test.broker.config import BrokerRole
+from system_under_test.broker.visibility import Log, Replicas
+from system_under_test.broker.waiting import Answer
+from system_under_test.protocol.message import Message
+from system_under_test.store.message_store import MessageStore, PutResult, PutStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyPolicy:
+    """When a copy counts.
+
+    Attributes:
+        waits: whoever asked for a copy waits for its flush and replication.
+        safe_end: up to which physical offset copies count as progress.
+    """
+
+    waits: bool
+    safe_end: Callable[[Log, Replicas, BrokerRole], int]
+
+
+class InternalCopies:
+    """Puts messages and lets the flush and whoever waits for it know.
+
+    Args:
+        acknowledge: gets every stored copy like a send: end offset, answer, whether to wait.
+        on_refusal: called when the store refused: its disk may have failed.
+    """
+
+    def __init__(
+        self,
+        store: MessageStore,
+        policy: CopyPolicy,
+        *,
+        acknowledge: Callable[[int, Answer, bool], None],
+        safe_end: Callable[[], int],
+        on_refusal: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._policy = policy
+        self._acknowledge = acknowledge
+        self._on_refusal = on_refusal
+        self.safe_end = safe_end  # physical offset below which copies count
+
+    def put(self, message: Message) -> PutResult:
+        """Append a copy; nobody waits for it."""
+        result = self._append(message)
+        if result.status is PutStatus.PUT_OK:
+            self._acknowledge(result.end_offset, _nobody, False)
+        return result
+
+    def put_for(self, message: Message, answer: Answer) -> PutResult:
+        """Append a copy; if that succeeds, `answer` is called when the copy counts."""
+        result = self._append(message)
+        if result.status is PutStatus.PUT_OK:
+            self._acknowledge(result.end_offset, answer, self._policy.waits)
+        return result
+
+    def _append(self, message: Message) -> PutResult:
+        result = self._store.put(message)
+        if result.status is not PutStatus.PUT_OK:
+            self._on_refusal()
+        return result
+
+
+def _nobody(_code: int) -> None:
+    """Nobody waits for the copy."""

@@ -1,0 +1,38 @@
+"""How far a service has got whose copies in the log must be safe before its progress counts.
+
+Delayed delivery and the transaction check copy messages and move on. If their progress were written down while a copy
+is only in memory, a power cut would take the copy and keep the progress: the message would be lost (RocketMQ does this,
+with setWaitStoreMsgOK(false)).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+
+class SafeProgress:
+    """`position`: next queue offset to look at. `offset`: the one that may be written down; it lags behind."""
+
+    __slots__ = ("_unsafe", "offset", "position")
+
+    def __init__(self, offset: int) -> None:
+        self.offset = offset
+        self.position = offset
+        self._unsafe: deque[tuple[int, int]] = deque()  # (next offset, end of its copy in the log)
+
+    def advance(self, copy_end_offset: int = 0) -> None:
+        """One message is dealt with; 0: without a copy."""
+        self.position += 1
+        self._unsafe.append((self.position, copy_end_offset))
+
+    def jump(self, offset: int) -> None:
+        """Go on at `offset`: what lies before does not exist any more, or never did."""
+        self._unsafe.clear()
+        self.position = self.offset = offset
+
+    def confirm(self, safe_end_offset: int) -> int:
+        """Count what was copied below `safe_end_offset`, in order; return `offset`."""
+        unsafe = self._unsafe
+        while unsafe and unsafe[0][1] <= safe_end_offset:
+            self.offset = unsafe.popleft()[0]
+        return self.offset
