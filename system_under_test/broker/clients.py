@@ -78,9 +78,15 @@ class Clients:
         self._notify = notify
         self._consumers: dict[str, ConsumerGroup] = {}
         self._producers: dict[str, dict[int, Member]] = {}
+        self._producer_connections: dict[str, Connection] = {}  # by client id
 
     def consumer_group(self, group: str) -> ConsumerGroup | None:
         return self._consumers.get(group)
+
+    def producer_connection(self, client_id: str) -> Connection | None:
+        """A connection of the producer with this client id (RocketMQ, ProducerManager.findChannel)."""
+        connection = self._producer_connections.get(client_id)
+        return None if connection is None or connection.closed else connection
 
     def producers(self, group: str) -> list[Member]:
         return list(self._producers.get(group, {}).values())
@@ -101,6 +107,7 @@ class Clients:
 
         for producer_group in heartbeat.producer_groups:
             enter(self._producers.setdefault(producer_group, {}))
+            self._producer_connections[heartbeat.client_id] = connection
         for data in heartbeat.consumers:
             group = self._consumers.setdefault(data.group_name, ConsumerGroup(data))
             is_new = enter(group.members)
@@ -134,8 +141,14 @@ class Clients:
 
     def _leave_producers(self, group: str, key: int) -> None:
         members = self._producers.get(group, {})
-        if members.pop(key, None) is not None and not members:
+        member = members.pop(key, None)
+        if member is None:
+            return
+        if not members:
             del self._producers[group]
+        known = self._producer_connections.get(member.client_id)
+        if known is not None and known.key == key:
+            del self._producer_connections[member.client_id]
 
     def _leave_consumers(self, group: str, key: int) -> None:
         known = self._consumers.get(group)

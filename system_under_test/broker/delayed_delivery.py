@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from system_under_test.broker.clock_steps import NS_PER_MS, ClockSteps
-from system_under_test.broker.diverting import real_destination
+from system_under_test.broker.diversion import real_destination
 from system_under_test.broker.internal_copies import InternalCopies
 from system_under_test.broker.safe_progress import SafeProgress
 from system_under_test.broker.topics import HALF_TOPIC

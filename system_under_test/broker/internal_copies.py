@@ -59,11 +59,15 @@ class InternalCopies:
             self._acknowledge(result.end_offset, _nobody, False)
         return result
 
-    def put_for(self, message: Message, answer: Answer) -> PutResult:
-        """Append a copy; if that succeeds, `answer` is called when the copy counts."""
+    def put_for(
+        self, message: Message, answer: Answer, *, waits: bool | None = None
+    ) -> PutResult:
+        """Append a copy; if that succeeds, `answer` is called when the copy counts, or as soon as `waits` says."""
         result = self._append(message)
         if result.status is PutStatus.PUT_OK:
-            self._acknowledge(result.end_offset, answer, self._policy.waits)
+            self._acknowledge(
+                result.end_offset, answer, self._policy.waits if waits is None else waits
+            )
         return result
 
     def _append(self, message: Message) -> PutResult:

@@ -13,6 +13,7 @@ from system_under_test.broker.diversion import (
     TRANSACTION_PROPERTY,
     TRANSACTION_TYPE_MASK,
     Diversion,
+    retry_limit,
 )
 from system_under_test.broker.refusal import SendRefused
 from system_under_test.broker.subscription_groups import SubscriptionGroups
@@ -146,7 +147,7 @@ class SendProcessor:
         queue_id = message.queue_id
         waits = waits_for_store(properties)
         if message.topic.startswith(RETRY_PREFIX):
-            self._check_retry(header, message)
+            self._check_retry(header, message, request.version)
         if (
             message.sys_flag & TRANSACTION_TYPE_MASK
             or DELAY_PROPERTY in properties
@@ -248,7 +249,7 @@ class SendProcessor:
             return header.queue_id
         return int(self._random.random() * topic.write_queue_nums)
 
-    def _check_retry(self, header: SendMessageHeader, message: Message) -> None:
+    def _check_retry(self, header: SendMessageHeader, message: Message, version: int) -> None:
         """Checks 7 and 7b: the group must exist; what has used up its retries becomes a dead letter."""
         group_name = message.topic.removeprefix(RETRY_PREFIX)
         group = self._groups.find(group_name)
@@ -257,8 +258,7 @@ class SendProcessor:
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
                 f"subscription group not exist, {group_name}",
             )
-        limit = header.max_reconsume_times
-        if header.reconsume_times >= (group.retry_max_times if limit is None else limit):
+        if header.reconsume_times >= retry_limit(group, header.max_reconsume_times, version):
             self._diversion.dead_letter(message, group_name)
 
     def _check_transaction(self, properties: dict[str, str]) -> None:

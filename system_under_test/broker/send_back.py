@@ -8,14 +8,9 @@ from functools import partial
 from random import Random
 
 from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.diverting import make_delayed
+from system_under_test.broker.diversion import Diversion, retry_limit
 from system_under_test.broker.internal_copies import InternalCopies
-from system_under_test.broker.retry import (
-    FIRST_RETRY_LEVEL,
-    make_dead_letter,
-    prepare_dead_letter_topic,
-    retry_limit,
-)
+from system_under_test.broker.refusal import SendRefused
 from system_under_test.broker.subscription_groups import SubscriptionGroups
 from system_under_test.broker.topics import PERM_WRITE, Topics
 from system_under_test.protocol.codes import ResponseCode
@@ -33,18 +28,11 @@ from system_under_test.store.message_store import MessageStore, PutStatus
 RETRY_TOPIC_PROPERTY = "RETRY_TOPIC"
 ORIGIN_ID_PROPERTY = "ORIGIN_MESSAGE_ID"
 WAIT_PROPERTY = "WAIT"
+FIRST_RETRY_LEVEL = 3  # 10 s
 
 # The copy is durable on this broker. A consumer that is refused sends the message itself once more, so while a replica
 # is away each retry would double: this is the weaker promise that 11 means for sends.
 GOOD_ENOUGH = (ResponseCode.SUCCESS, ResponseCode.SLAVE_NOT_AVAILABLE)
-
-
-class SendBackRefused(Exception):
-    """The message is not stored again; the consumer has to keep it."""
-
-    def __init__(self, code: ResponseCode, text: str) -> None:
-        super().__init__(text)
-        self.code = code
 
 
 class SendBackProcessor:
@@ -52,7 +40,6 @@ class SendBackProcessor:
 
     Args:
         is_ready: whether messages may be stored now.
-        expect_delayed: called before a delayed message is put.
     """
 
     def __init__(
@@ -62,19 +49,19 @@ class SendBackProcessor:
         topics: Topics,
         groups: SubscriptionGroups,
         copies: InternalCopies,
+        diversion: Diversion,
         random: Random,
         *,
         is_ready: Callable[[], bool],
-        expect_delayed: Callable[[], None],
     ) -> None:
         self._config = config
         self._store = store
         self._topics = topics
         self._groups = groups
         self._copies = copies
+        self._diversion = diversion
         self._random = random
         self._is_ready = is_ready
-        self._expect_delayed = expect_delayed
 
     def handle(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
         """Store the copy; the answer comes when it is safe, unless it is a refusal.
@@ -85,7 +72,7 @@ class SendBackProcessor:
         header = ConsumerSendMsgBackHeader.from_ext(request.ext_fields)
         try:
             copy = self._make_copy(header, request.version)
-        except SendBackRefused as refusal:
+        except SendRefused as refusal:
             return RemotingCommand.response(request, refusal.code, str(refusal))
         if copy is None:
             return RemotingCommand.response(request, ResponseCode.SUCCESS)
@@ -95,27 +82,25 @@ class SendBackProcessor:
         return None
 
     def _make_copy(self, header: ConsumerSendMsgBackHeader, version: int) -> Message | None:
-        """What is to be stored; None if the group wants no retries. Raises SendBackRefused."""
+        """What is to be stored; None if the group wants no retries. Raises SendRefused."""
         group = self._groups.find(header.group)
         if group is None:
-            raise SendBackRefused(
+            raise SendRefused(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
                 f"subscription group not exist, {header.group}",
             )
         if not self._config.broker_permission & PERM_WRITE:
-            raise SendBackRefused(
+            raise SendRefused(
                 ResponseCode.NO_PERMISSION,
                 f"the broker[{self._config.broker_name}] sending message is forbidden",
             )
         if group.retry_queue_nums <= 0:
             return None
         if not self._is_ready():
-            raise SendBackRefused(
-                ResponseCode.SYSTEM_ERROR, "this broker does not accept messages now"
-            )
+            raise SendRefused(ResponseCode.SYSTEM_ERROR, "this broker does not accept messages now")
         topic = self._topics.create_retry_topic(header.group, group.retry_queue_nums)
         if not topic.perm & PERM_WRITE:
-            raise SendBackRefused(
+            raise SendRefused(
                 ResponseCode.NO_PERMISSION,
                 f"the topic[{topic.topic_name}] sending message is forbidden",
             )
@@ -124,9 +109,11 @@ class SendBackProcessor:
         copy = self._retry_copy(self._find(header.offset), topic.topic_name, queue_id)
         limit = retry_limit(group, header.max_reconsume_times, version)
         if copy.reconsume_times > limit or header.delay_level < 0:
-            prepare_dead_letter_topic(self._topics, header.group)
-            return make_dead_letter(copy, header.group)
-        return self._delay(copy, header.delay_level)
+            self._diversion.dead_letter(copy, header.group)
+        else:
+            level = header.delay_level or FIRST_RETRY_LEVEL + copy.reconsume_times - 1
+            self._diversion.delay(copy, level)
+        return copy
 
     def _find(self, offset: int) -> Message:
         record = self._store.look_up(offset)
@@ -135,7 +122,7 @@ class SendBackProcessor:
                 return decode_record(record)
         except RecordError:
             pass  # nothing that a consumer can have been given
-        raise SendBackRefused(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {offset}")
+        raise SendRefused(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {offset}")
 
     def _retry_copy(self, message: Message, topic: str, queue_id: int) -> Message:
         """The message as its group is to get it again; born data stay those of the first sender."""
@@ -154,11 +141,6 @@ class SendBackProcessor:
             reconsume_times=message.reconsume_times + 1,
             prepared_transaction_offset=0,
         )
-
-    def _delay(self, copy: Message, asked_level: int) -> Message:
-        level = asked_level or FIRST_RETRY_LEVEL + copy.reconsume_times - 1
-        self._expect_delayed()
-        return make_delayed(copy, min(level, len(self._config.delay_levels_ms)))
 
 
 def answer_send_back(connection: Connection, request: RemotingCommand, code: ResponseCode) -> None:

@@ -1,0 +1,58 @@
+"""Where the hardened transaction check and that of RocketMQ 4.9.8 decide differently."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from system_under_test.protocol.message import Message
+
+# Ours alone: a half message that is put back gets a new store time, this is that of its first copy (ms).
+FIRST_STORED_PROPERTY = "TRAN_PREPARED_STORE_TIME"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionPolicy:
+    """
+    Attributes:
+        ends_once: a half message that is over is not committed again; 4.9.8 delivers it twice.
+        since_ms: from when on the age of a half message counts.
+        counts_every_visit: a visit of the check counts although no producer was asked (issue 8311); such a message is
+            given up without anybody ever having been asked.
+        skips_unreadable: a half message that cannot be read ends this round and every later one at the same place in
+            4.9.8 (issue 1568): no later transaction is ever checked.
+        keeps_flag: a half message that is put back keeps its user flag; 4.9.8 sets it to 0.
+    """
+
+    ends_once: bool
+    since_ms: Callable[[Message], int]
+    counts_every_visit: bool
+    skips_unreadable: bool
+    keeps_flag: bool
+
+
+def first_stored_ms(message: Message) -> int:
+    """By the broker's clock alone."""
+    text = message.properties.get(FIRST_STORED_PROPERTY, "")
+    return int(text) if text.isascii() and text.isdigit() else message.store_timestamp_ms
+
+
+def born_ms(message: Message) -> int:
+    """By the producer's clock, which may be hours wrong (issue 9640)."""
+    return message.born_timestamp_ms
+
+
+CAREFUL = TransactionPolicy(
+    ends_once=True,
+    since_ms=first_stored_ms,
+    counts_every_visit=False,
+    skips_unreadable=True,
+    keeps_flag=True,
+)
+AS_ROCKETMQ = TransactionPolicy(
+    ends_once=False,
+    since_ms=born_ms,
+    counts_every_visit=True,
+    skips_unreadable=False,
+    keeps_flag=False,
+)
