@@ -11,6 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from system_under_test.broker.config import BrokerRole
+from system_under_test.broker.delayed_delivery import at_once_if_too_far, never_early
+from system_under_test.broker.internal_copies import CopyPolicy
+from system_under_test.broker.message_services import ServicePolicies
+from system_under_test.broker.transaction_policy import AS_ROCKETMQ, CAREFUL
 from system_under_test.broker.visibility import Log, Replicas, safe_end, written_end
 from system_under_test.env import Clock, Storage
 from system_under_test.mode import Mode
@@ -44,6 +48,7 @@ class BrokerPolicies:
 
     visible_end: Callable[[Log, Replicas, BrokerRole], int]  # R03: consumers see unflushed messages
     replication: ReplicationPolicy  # R02, R12, R37, and the 5 s hole
+    services: ServicePolicies  # R26, R27, R61: delays, retries, transactions
 
 
 HARDENED_REPLICATION = ReplicationPolicy(
@@ -67,9 +72,24 @@ FAITHFUL_REPLICATION = ReplicationPolicy(
     fetches_missing=False,
 )
 
+HARDENED_SERVICES = ServicePolicies(
+    copies=CopyPolicy(waits=True, safe_end=safe_end),
+    remaining_time=never_early,
+    transactions=CAREFUL,
+)
+FAITHFUL_SERVICES = ServicePolicies(
+    copies=CopyPolicy(waits=False, safe_end=written_end),
+    remaining_time=at_once_if_too_far,
+    transactions=AS_ROCKETMQ,
+)
+
 BROKER_POLICIES = {
-    Mode.HARDENED: BrokerPolicies(visible_end=safe_end, replication=HARDENED_REPLICATION),
-    Mode.FAITHFUL: BrokerPolicies(visible_end=written_end, replication=FAITHFUL_REPLICATION),
+    Mode.HARDENED: BrokerPolicies(
+        visible_end=safe_end, replication=HARDENED_REPLICATION, services=HARDENED_SERVICES
+    ),
+    Mode.FAITHFUL: BrokerPolicies(
+        visible_end=written_end, replication=FAITHFUL_REPLICATION, services=FAITHFUL_SERVICES
+    ),
 }
 
 

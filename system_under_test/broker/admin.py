@@ -18,7 +18,7 @@ VERSION_TEXT = "V4_9_8"
 
 
 class AdminRequests:
-    """Codes 17, 21, 28, 43, 45, 200, 201 and 215."""
+    """Codes 17, 21, 28, 43, 200, 201 and 215."""
 
     def __init__(
         self,
@@ -79,12 +79,6 @@ class AdminRequests:
 
     def all_offsets(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         return answer_json(request, self._offsets.snapshot())
-
-    def all_delay_offsets(
-        self, connection: Connection, request: RemotingCommand
-    ) -> RemotingCommand:
-        """Delayed messages are refused, so no level has an offset."""
-        return answer_json(request, {"offsetTable": {}})
 
     def all_groups(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         return answer_json(request, self._groups.to_json())

@@ -10,13 +10,14 @@ from system_under_test.broker.catch_up import CatchUpMark, may_lack_acknowledged
 from system_under_test.broker.client_requests import ClientRequests, notify_consumers_changed
 from system_under_test.broker.clients import Clients
 from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.diversion import Diversion
 from system_under_test.broker.flow_control import FlowControl
 from system_under_test.broker.flush import Flusher, StoreFailed
 from system_under_test.broker.ha import HaService
 from system_under_test.broker.ha_config import HaEvents, make_ha_config
 from system_under_test.broker.ha_requests import HaRequests
 from system_under_test.broker.hold import HeldPulls
+from system_under_test.broker.internal_copies import InternalCopies
+from system_under_test.broker.message_services import MessageServices
 from system_under_test.broker.metadata_restore import MetadataRestore
 from system_under_test.broker.offsets import ConsumerOffsets, OffsetsFile
 from system_under_test.broker.periodic import Schedule
@@ -88,6 +89,7 @@ class Broker:
             now_ns=clock.monotonic_ns,
         )
         self._pull = self._make_pull()
+        self._services = self._make_services()
         self._handlers = self._make_handlers()
         self.flow = FlowControl(
             config,
@@ -133,6 +135,29 @@ class Broker:
             now_ns=self._env.clock.monotonic_ns,
         )
 
+    def _make_services(self) -> MessageServices:
+        policies = self._policies.services
+        copies = InternalCopies(
+            self.store,
+            policies.copies,
+            acknowledge=self._acknowledge,
+            safe_end=self._copies_safe_end,
+            on_refusal=self._log_flusher.wake,
+        )
+        return MessageServices(
+            self._env,
+            self._config,
+            policies,
+            self.store,
+            self.topics,
+            self.groups,
+            self.clients,
+            self.offsets,
+            copies,
+            self._metadata_file("delayOffset.json"),
+            is_ready=self.accepts_sends,
+        )
+
     # Life
 
     def open(self) -> None:
@@ -154,6 +179,7 @@ class Broker:
             ("topics", self.topics.load),
             ("subscription groups", self.groups.load),
             ("consumer offsets", self._offsets_file.load),
+            ("delay offsets", self._services.load),
         ):
             try:
                 load()
@@ -217,7 +243,7 @@ class Broker:
             is_ready=self.accepts_sends,
             acknowledge=self._acknowledge,
             on_refusal=self._log_flusher.wake,
-            diversion=Diversion(),
+            diversion=self._services.diversion,
             now_ms=env.clock.wall_ms,
         )
         queries = QueueQueries(config, self.store, self.offsets)
@@ -231,7 +257,8 @@ class Broker:
             started_at_ms=env.clock.wall_ms(),
         )
         ha = HaRequests(self._lift_catch_up, is_slave=config.is_slave)
-        return make_handlers(send, self._pull, queries, clients, admin, ha)
+        handlers = make_handlers(send, self._pull, queries, clients, admin, ha)
+        return handlers | self._services.handlers(send)
 
     def _start_jobs(self) -> None:
         config, schedule = self._config, self._schedule
@@ -242,6 +269,7 @@ class Broker:
         schedule.await_job(
             "consumer offsets", interval_s, self._offsets_file.save, first_s=interval_s
         )
+        self._services.start_jobs(schedule)
         if config.is_slave:
             schedule.await_job(
                 "slave sync",
@@ -255,12 +283,14 @@ class Broker:
         self._accepts_sends = False
         self.flow.stop()
         await self._schedule.stop()
+        self._services.stop()
         await self._log_flusher.drain()
         self._acknowledger.settle()
         self._acknowledger.stop()
         await self._server.stop()
         await self.ha.stop()
         await self._queue_flusher.drain()
+        await self._services.save()
         self.offsets.changed = True
         await self._offsets_file.save()
         await self._registration.stop()
@@ -282,6 +312,7 @@ class Broker:
             await self._end_catch_up()
         for clamped in self.offsets.clamp(self._queue_end):
             self._env.log.warning("consumer offset was beyond its queue", offset=clamped)
+        self._services.begin()
         self._accepts_sends = True
 
     async def _end_catch_up(self) -> None:
@@ -370,6 +401,9 @@ class Broker:
             self._pull.message_arrived(
                 entry.topic, entry.queue_id, entry.queue_offset, entry.tags_code
             )
+
+    def _copies_safe_end(self) -> int:
+        return self._policies.services.copies.safe_end(self.store, self.ha, self._config.role)
 
     def _on_failure(self, task: FlushTask | QueueFlushTask, error: OSError) -> None:
         self.store.fail_flush(task, error)

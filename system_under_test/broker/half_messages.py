@@ -1,4 +1,4 @@
-"""Which halves of transactions are still open (RocketMQ, TransactionalMessageServiceImpl and TransactionalMessageBridge).
+"""Which halves of transactions are still open (RocketMQ, TransactionalMessageBridge).
 
 A half message is over when an op message names its queue offset, or when the check has moved it on: put it back with a
 new offset, or parked it. Progress of the check is a consumer offset like any other, of a group of its own.
@@ -41,7 +41,9 @@ class HalfMessages:
         self._now_ms = now_ms
         self.progress = SafeProgress(0)  # of the check, in the half queue
         self._ended: dict[int, None] = {}  # half offsets that are over, from the progress on
-        self._moved: dict[int, int] = {}  # open ones that were put back: first offset -> current one
+        self._moved: dict[
+            int, int
+        ] = {}  # open ones that were put back: first offset -> current one
         self._first: dict[int, int] = {}  # the same, the other way round
         self._ops: deque[tuple[int, int]] = deque()  # op offset and the half offset that it names
         self._op_missing: list[int] = []  # over, but the store refused the op message

@@ -59,9 +59,7 @@ class InternalCopies:
             self._acknowledge(result.end_offset, _nobody, False)
         return result
 
-    def put_for(
-        self, message: Message, answer: Answer, *, waits: bool | None = None
-    ) -> PutResult:
+    def put_for(self, message: Message, answer: Answer, *, waits: bool | None = None) -> PutResult:
         """Append a copy; if that succeeds, `answer` is called when the copy counts, or as soon as `waits` says."""
         result = self._append(message)
         if result.status is PutStatus.PUT_OK:

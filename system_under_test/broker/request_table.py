@@ -43,7 +43,6 @@ def make_handlers(
         RequestCode.DELETE_TOPIC_IN_BROKER: admin.delete_topic,
         RequestCode.GET_ALL_TOPIC_CONFIG: admin.all_topics,
         RequestCode.GET_ALL_CONSUMER_OFFSET: admin.all_offsets,
-        RequestCode.GET_ALL_DELAY_OFFSET: admin.all_delay_offsets,
         RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: admin.all_groups,
         RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: admin.put_group,
         RequestCode.GET_BROKER_RUNTIME_INFO: admin.runtime_info,

@@ -97,20 +97,35 @@ class SendProcessor:
             HeaderError: a header field is missing or malformed.
         """
         try:
-            header = parse_header(request)
-            topic = self._check(header)
-            queue_id = self._choose_queue(header, topic)
-            message = self._make_message(connection, request, header, queue_id)
-            if topic.topic_filter_type == "MULTI_TAG":
-                message.sys_flag |= MULTI_TAGS_FLAG
+            header, message = self.read(connection, request)
             if header.batch:
                 self._store_batch(connection, request, message)
             else:
                 self._store_one(connection, request, header, message)
         except SendRefused as refusal:
-            ext = dict(self._answer_ext)
-            return RemotingCommand.response(request, refusal.code, str(refusal), ext)
+            return self.answer_refusal(request, refusal)
         return None
+
+    def read(
+        self, connection: Connection, request: RemotingCommand
+    ) -> tuple[SendMessageHeader, Message]:
+        """The message of a request that has passed the checks of broker, topic and queue.
+
+        Raises:
+            HeaderError: a header field is missing or malformed.
+            SendRefused: a check failed.
+        """
+        header = parse_header(request)
+        topic = self._check(header)
+        queue_id = self._choose_queue(header, topic)
+        message = self._make_message(connection, request, header, queue_id)
+        if topic.topic_filter_type == "MULTI_TAG":
+            message.sys_flag |= MULTI_TAGS_FLAG
+        return header, message
+
+    def answer_refusal(self, request: RemotingCommand, refusal: SendRefused) -> RemotingCommand:
+        ext = dict(self._answer_ext)
+        return RemotingCommand.response(request, refusal.code, str(refusal), ext)
 
     def _make_message(
         self,
@@ -160,7 +175,7 @@ class SendProcessor:
         result = self._store.put(message)
         if result.status is not PutStatus.PUT_OK:
             raise self._refused(result)
-        ext = self._make_ext(result.message_id, queue_id, result.queue_offset)
+        ext = self.make_ext(result.message_id, queue_id, result.queue_offset)
         self._acknowledge(result.end_offset, partial(answer_send, connection, request, ext), waits)
 
     def _store_batch(
@@ -187,7 +202,7 @@ class SendProcessor:
         if last.status is not PutStatus.PUT_OK:
             raise self._refused(last)
         ids = ",".join([result.message_id for result in results])
-        ext = self._make_ext(ids, message.queue_id, results[0].queue_offset)
+        ext = self.make_ext(ids, message.queue_id, results[0].queue_offset)
         answer = partial(answer_send, connection, request, ext)
         self._acknowledge(last.end_offset, answer, waits_for_store(properties))
 
@@ -271,7 +286,8 @@ class SendProcessor:
                 f"the broker[{self._config.listen_host}] sending transaction message is forbidden",
             )
 
-    def _make_ext(self, message_id: str, queue_id: int, queue_offset: int) -> dict[str, str]:
+    def make_ext(self, message_id: str, queue_id: int, queue_offset: int) -> dict[str, str]:
+        """Fields of the answer to a stored message."""
         return {
             "msgId": message_id,
             "queueId": str(queue_id),
@@ -281,8 +297,8 @@ class SendProcessor:
 
 
 def parse_header(request: RemotingCommand) -> SendMessageHeader:
-    """The header of a send. Only 10 has the long names. Raises HeaderError."""
-    if request.code == RequestCode.SEND_MESSAGE:
+    """The header of a send or a reply. Only 10 and 324 have the long names. Raises HeaderError."""
+    if request.code in (RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE):
         return SendMessageHeader.from_ext(request.ext_fields)
     return SendMessageHeader.from_ext_v2(request.ext_fields)
 

@@ -11,8 +11,9 @@ from system_under_test.broker.admin import AdminRequests
 from system_under_test.broker.client_requests import ClientRequests, notify_consumers_changed
 from system_under_test.broker.clients import Clients
 from system_under_test.broker.config import BrokerConfig, BrokerRole
-from system_under_test.broker.diversion import Diversion
 from system_under_test.broker.hold import HeldPulls
+from system_under_test.broker.internal_copies import InternalCopies
+from system_under_test.broker.message_services import MessageServices
 from system_under_test.broker.offsets import ConsumerOffsets
 from system_under_test.broker.pull import PullProcessor
 from system_under_test.broker.queue_queries import QueueQueries
@@ -20,6 +21,8 @@ from system_under_test.broker.send import SendProcessor
 from system_under_test.broker.subscription_groups import SubscriptionGroups
 from system_under_test.broker.topics import Topics
 from system_under_test.broker.waiting import Answer
+from system_under_test.env import Env
+from system_under_test.policies import BROKER_POLICIES
 from system_under_test.protocol.codes import ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.message import encode_properties
@@ -127,6 +130,7 @@ class Bench:
         self.is_ready = True
         self.waiting: list[tuple[int, Answer, bool]] = []
         self.refusals = 0
+        self.services = self._make_services(log)
         self.send_processor = SendProcessor(
             self.config,
             self.store,
@@ -134,9 +138,9 @@ class Bench:
             self.groups,
             Random(1),
             is_ready=lambda: self.is_ready,
-            acknowledge=lambda end, answer, waits: self.waiting.append((end, answer, waits)),
+            acknowledge=self._acknowledge,
             on_refusal=self._count_refusal,
-            diversion=Diversion(),
+            diversion=self.services.diversion,
             now_ms=self.clock.wall_ms,
         )
         self.pull_processor = PullProcessor(
@@ -156,6 +160,33 @@ class Bench:
         self.admin = AdminRequests(
             self.config, self.store, self.topics, self.groups, self.offsets, started_at_ms=0
         )
+
+    def _make_services(self, log: SilentLog) -> MessageServices:
+        policies = BROKER_POLICIES[self.config.mode].services
+        env = Env(name="broker", storage=self.disk, clock=self.clock, random=Random(2), log=log)
+        self.copies = InternalCopies(
+            self.store,
+            policies.copies,
+            acknowledge=self._acknowledge,
+            safe_end=lambda: self.store.flushed_offset,
+            on_refusal=self._count_refusal,
+        )
+        return MessageServices(
+            env,
+            self.config,
+            policies,
+            self.store,
+            self.topics,
+            self.groups,
+            self.clients,
+            self.offsets,
+            self.copies,
+            MetadataFile(self.disk, "/store/config/delayOffset.json"),
+            is_ready=lambda: self.is_ready,
+        )
+
+    def _acknowledge(self, end_offset: int, answer: Answer, waits: bool) -> None:
+        self.waiting.append((end_offset, answer, waits))
 
     def _count_topic_change(self) -> None:
         self.topic_changes += 1

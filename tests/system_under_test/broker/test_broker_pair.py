@@ -430,7 +430,7 @@ def test_unsupported_request_code() -> None:
     async def story(client: Client) -> None:
         cluster.start_slave()
         await asyncio.sleep(0.5)
-        answer = await client.ask(SLAVE, 37)
+        answer = await client.ask(SLAVE, 13)
         assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
 
     cluster.run(story)
