@@ -291,6 +291,8 @@ BROKER_PROPERTIES: dict[str, Property] = {
     "startAcceptSendRequestTimeStamp": Property(
         field="accept_sends_from_ms", parse=integer(0, 1 << 52)
     ),
+    "forceRegister": Property(field="force_register", parse=yes_or_no),
+    "compressedRegister": Property(field="compressed_register", parse=yes_or_no),
     "brokerPermission": Property(field="broker_permission", parse=integer(0, 7)),
     "autoCreateTopicEnable": Property(field="auto_create_topics", parse=yes_or_no),
     "autoCreateSubscriptionGroup": Property(field="auto_create_groups", parse=yes_or_no),

@@ -10,13 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from system_under_test.broker.config import BrokerRole
+from system_under_test.broker.config import BrokerConfig, BrokerRole
 from system_under_test.broker.delayed_delivery import at_once_if_too_far, never_early
 from system_under_test.broker.internal_copies import CopyPolicy
 from system_under_test.broker.message_services import ServicePolicies
+from system_under_test.broker.name_server_calls import KeepsRegistered, RegistrationEvents
+from system_under_test.broker.registration import Registration
+from system_under_test.broker.registration_rounds import RegistrationRounds
 from system_under_test.broker.transaction_policy import AS_ROCKETMQ, CAREFUL
 from system_under_test.broker.visibility import Log, Replicas, safe_end, written_end
 from system_under_test.env import Clock, Storage
+from system_under_test.env import Log as EnvLog
 from system_under_test.mode import Mode
 from system_under_test.name_server.pause_guard import NoGuard, PauseGuard
 from system_under_test.name_server.rules import (
@@ -31,7 +35,9 @@ from system_under_test.name_server.rules import (
     running_time_ns,
     wall_time_ns,
 )
+from system_under_test.protocol.bodies import TopicConfigTable
 from system_under_test.protocol.command import RemotingCommand
+from system_under_test.remoting import RemotingClient
 from system_under_test.store.metadata_file import MetadataFile, UnsafeMetadataFile
 from system_under_test.store.plain_receiver import PlainReceiver
 from system_under_test.store.replica_receiver import ReplicaReceiver
@@ -41,6 +47,11 @@ from system_under_test.store.replication_policy import (
     from_last_file,
 )
 
+RegistrationKind = Callable[
+    [BrokerConfig, RemotingClient, Callable[[], TopicConfigTable], EnvLog, RegistrationEvents],
+    KeepsRegistered,
+]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerPolicies:
@@ -49,6 +60,7 @@ class BrokerPolicies:
     visible_end: Callable[[Log, Replicas, BrokerRole], int]  # R03: consumers see unflushed messages
     replication: ReplicationPolicy  # R02, R12, R37, and the 5 s hole
     services: ServicePolicies  # R26, R27, R61: delays, retries, transactions
+    registration: RegistrationKind  # a hung name server delays what the others hear
 
 
 HARDENED_REPLICATION = ReplicationPolicy(
@@ -85,10 +97,16 @@ FAITHFUL_SERVICES = ServicePolicies(
 
 BROKER_POLICIES = {
     Mode.HARDENED: BrokerPolicies(
-        visible_end=safe_end, replication=HARDENED_REPLICATION, services=HARDENED_SERVICES
+        visible_end=safe_end,
+        replication=HARDENED_REPLICATION,
+        services=HARDENED_SERVICES,
+        registration=Registration,
     ),
     Mode.FAITHFUL: BrokerPolicies(
-        visible_end=written_end, replication=FAITHFUL_REPLICATION, services=FAITHFUL_SERVICES
+        visible_end=written_end,
+        replication=FAITHFUL_REPLICATION,
+        services=FAITHFUL_SERVICES,
+        registration=RegistrationRounds,
     ),
 }
 
@@ -99,9 +117,8 @@ class NameServerPolicies:
 
     slave_topics: SlaveTopics  # after amnesia, nobody knows the topics of a lost master
     leaves: Leaves  # R32: an old master that stops takes the new one's address along
-    pause_guard: Callable[
-        [int], PauseGuard | NoGuard
-    ]  # a name server that stood still expires everybody
+    # A name server that stood still expires everybody.
+    pause_guard: Callable[[int], PauseGuard | NoGuard]
     silence_clock_ns: Callable[[Clock], int]  # so does one whose wall clock steps
     answer_unknown: Callable[[RemotingCommand], RemotingCommand | None]
     metadata_file: Callable[[Storage, str], MetadataFile]  # a power cut empties kvConfig.json

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 
 from system_under_test.broker.acknowledge import Acknowledger, make_waiting_sends
 from system_under_test.broker.admin import AdminRequests
@@ -19,16 +20,16 @@ from system_under_test.broker.hold import HeldPulls
 from system_under_test.broker.internal_copies import InternalCopies
 from system_under_test.broker.message_services import MessageServices
 from system_under_test.broker.metadata_restore import MetadataRestore
+from system_under_test.broker.name_server_calls import RegistrationEvents
 from system_under_test.broker.offsets import ConsumerOffsets, OffsetsFile
 from system_under_test.broker.periodic import Schedule
 from system_under_test.broker.pull import PullProcessor
 from system_under_test.broker.queue_queries import QueueQueries
-from system_under_test.broker.registration import Registration
 from system_under_test.broker.request_table import make_handlers, refuse_while_restoring
 from system_under_test.broker.send import SendProcessor
 from system_under_test.broker.slave_sync import SlaveSync
 from system_under_test.broker.subscription_groups import SubscriptionGroups
-from system_under_test.broker.topics import Topics, covering
+from system_under_test.broker.topics import TopicChange, Topics, covering, restricted
 from system_under_test.broker.waiting import Answer
 from system_under_test.env import Env
 from system_under_test.policies import BROKER_POLICIES
@@ -58,8 +59,12 @@ class Broker:
         self.groups = self._make_groups()
         self.clients = Clients(now_ns=clock.monotonic_ns, notify=notify_consumers_changed)
         self._client = RemotingClient(env)
-        self._registration = Registration(
-            config, self._client, self._registered_topics, env.log, on_master=self._learn_master
+        self._registration = self._policies.registration(
+            config,
+            self._client,
+            self._registered_topics,
+            env.log,
+            RegistrationEvents(on_master=self._learn_master, on_ordered=self._learn_ordered),
         )
         delay_offsets = self._metadata_file("delayOffset.json")
         self._slave_sync = SlaveSync(
@@ -206,7 +211,9 @@ class Broker:
     def _registered_topics(self) -> TopicConfigTable:
         """What name servers are told. The master may be gone before a slave has copied its latest topics."""
         table = self.topics.table()
-        return covering(table, self.store.queue_keys()) if self._config.is_slave else table
+        if self._config.is_slave:
+            table = covering(table, self.store.queue_keys())
+        return restricted(table, self._config.broker_permission)
 
     async def start(self) -> None:
         """Serve, replicate and register. Raises OSError if a port cannot be bound.
@@ -416,8 +423,14 @@ class Broker:
         if not self.failure.done():
             self.failure.set_result(error)
 
-    def _topics_changed(self) -> None:
-        self._registration.topics_changed()
+    def _topics_changed(self, change: TopicChange) -> None:
+        self._registration.topics_changed(change)
+
+    def _learn_ordered(self, topics: Collection[str]) -> None:
+        try:
+            self.topics.set_order(topics)
+        except OSError as error:  # the next registration tries again
+            self._env.log.warning("order of topics not saved", error=str(error))
 
     def _learn_master(self, address: str, ha_address: str) -> None:
         if address != self._config.address:

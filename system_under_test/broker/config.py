@@ -50,6 +50,8 @@ class BrokerConfig:
     offset_flush_interval_s: float = 5.0  # flushConsumerOffsetInterval
     register_period_s: float = 30.0  # registerNameServerPeriod
     register_timeout_s: float = 6.0  # registerBrokerTimeoutMills
+    force_register: bool = True  # forceRegister; False: ask first whether anything changed (322)
+    compressed_register: bool = False  # compressedRegister
     slave_sync_interval_s: float = 10.0
     slave_sync_first_s: float = 3.0
 

@@ -1,4 +1,4 @@
-"""Registration with the name servers: each on its own, so a hung one delays nobody (RocketMQ, BrokerOuterAPI)."""
+"""Registration with each name server on its own, so that a hung one delays nobody and all of them get everything."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ import asyncio
 from collections.abc import Callable
 
 from system_under_test.broker.config import BrokerConfig
-from system_under_test.env import Log
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.bodies import RegisterBrokerBody, TopicConfigTable
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers import (
-    RegisterBrokerHeader,
-    RegisterBrokerResponse,
-    UnregisterBrokerHeader,
+from system_under_test.broker.name_server_calls import (
+    NameServerCalls,
+    Refused,
+    Registered,
+    RegistrationEvents,
 )
+from system_under_test.broker.topics import TopicChange
+from system_under_test.env import Log
+from system_under_test.protocol.bodies import TopicConfigTable
 from system_under_test.remoting import RemotingClient, RemotingError
 
 # After a failure, and as long as a slave does not know its master; RocketMQ waits for the next round of 30 s.
 RETRY_DELAY_S = 1.0
-UNREGISTER_TIMEOUT_S = 3.0
 
 
 class Registration:
-    """Keeps one broker registered with every name server.
+    """Keeps one broker registered with every name server, always with all its topics.
+
+    A registration of one topic alone (RocketMQ, registerIncrementBrokerData) carries the new version of all of them: a
+    name server that missed the others would never ask again.
 
     Args:
         table: makes the topics to tell.
-        on_master: called with the master's address and HA address when a name server tells them to a slave.
     """
 
     def __init__(
@@ -37,15 +37,15 @@ class Registration:
         client: RemotingClient,
         table: Callable[[], TopicConfigTable],
         log: Log,
-        *,
-        on_master: Callable[[str, str], None],
+        events: RegistrationEvents,
     ) -> None:
         self._config = config
-        self._client = client
+        self._calls = NameServerCalls(config, client, log)
         self._table = table
         self._log = log
-        self._on_master = on_master
+        self._events = events
         self._changed: dict[str, asyncio.Event] = {}
+        self._ordered: dict[str, tuple[str, ...]] = {}  # by name server that answered last time
         self._tasks: list[asyncio.Task[None]] = []
         self._lacks_master = config.is_slave and config.ha_master_address is None
 
@@ -55,8 +55,8 @@ class Registration:
             self._changed[name_server] = asyncio.Event()
             self._tasks.append(loop.create_task(self._keep_registered(name_server)))
 
-    def topics_changed(self) -> None:
-        """Register again at once: a topic was created or changed."""
+    def topics_changed(self, _change: TopicChange) -> None:
+        """Register again at once."""
         for event in self._changed.values():
             event.set()
 
@@ -66,7 +66,7 @@ class Registration:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
-        await asyncio.gather(*map(self._unregister, self._config.name_servers))
+        await asyncio.gather(*map(self._calls.unregister, self._config.name_servers))
 
     async def _keep_registered(self, name_server: str) -> None:
         changed = self._changed[name_server]
@@ -82,52 +82,34 @@ class Registration:
                 continue
 
     async def _register(self, name_server: str) -> bool:
+        table = self._table()
+        if not await self._is_needed(name_server, table):
+            return True
         try:
-            response = await self._client.invoke(
-                name_server,
-                self._make_request(),
-                self._config.register_timeout_s,
-                close_on_timeout=True,
-            )
-            refusal = None if response.code == ResponseCode.SUCCESS else f"code {response.code}"
-            self._learn_master(RegisterBrokerResponse.from_ext(response.ext_fields))
-        except (RemotingError, ValueError) as error:
-            refusal = str(error)
-        if refusal is not None:
-            self._log.warning("not registered", name_server=name_server, error=refusal)
-        return refusal is None
+            answer = await self._calls.register(name_server, table)
+        except (RemotingError, Refused, ValueError) as error:
+            self._ordered.pop(name_server, None)
+            self._log.warning("not registered", name_server=name_server, error=str(error))
+            return False
+        self._learn(name_server, answer)
+        return True
 
-    def _make_request(self) -> RemotingCommand:
-        config = self._config
-        header = RegisterBrokerHeader(
-            broker_name=config.broker_name,
-            broker_addr=config.address,
-            cluster_name=config.cluster_name,
-            ha_server_addr=config.ha_address,
-            broker_id=config.broker_id,
-        )
-        body = RegisterBrokerBody(topic_config_table=self._table())
-        return RemotingCommand.request(
-            RequestCode.REGISTER_BROKER,
-            header.to_ext(),
-            json_dialect.dumps(body.to_json()),
-        )
+    async def _is_needed(self, name_server: str, table: TopicConfigTable) -> bool:
+        if self._config.force_register or self._lacks_master:
+            return True
+        return await self._calls.is_changed(name_server, table.data_version)
 
-    def _learn_master(self, response: RegisterBrokerResponse) -> None:
-        if self._config.is_slave and response.master_addr and response.ha_server_addr:
-            self._lacks_master = False
-            self._on_master(response.master_addr, response.ha_server_addr)
-
-    async def _unregister(self, name_server: str) -> None:
-        config = self._config
-        header = UnregisterBrokerHeader(
-            broker_name=config.broker_name,
-            broker_addr=config.address,
-            cluster_name=config.cluster_name,
-            broker_id=config.broker_id,
-        )
-        request = RemotingCommand.request(RequestCode.UNREGISTER_BROKER, header.to_ext())
-        try:
-            await self._client.invoke(name_server, request, UNREGISTER_TIMEOUT_S)
-        except RemotingError as error:
-            self._log.warning("not unregistered", name_server=name_server, error=str(error))
+    def _learn(self, name_server: str, answer: Registered) -> None:
+        if self._config.is_slave:
+            if answer.master_address and answer.master_ha_address:
+                self._lacks_master = False
+                self._events.on_master(answer.master_address, answer.master_ha_address)
+            return
+        if answer.ordered is None:
+            self._ordered.pop(name_server, None)
+        else:
+            self._ordered[name_server] = answer.ordered
+        if self._ordered:
+            # Name servers do not tell each other: what one of them calls ordered is, until all of them forgot it.
+            topics = dict.fromkeys(topic for known in self._ordered.values() for topic in known)
+            self._events.on_ordered(topics)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
 
 from system_under_test.broker.config import BrokerConfig
 from system_under_test.protocol.bodies import DataVersion, TopicConfig, TopicConfigTable
@@ -61,6 +61,14 @@ def topic_name_error(topic: str) -> str | None:
     return None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicChange:
+    """What changed. `topic` is None for a change of the whole table; `by_send` if no administrator did it."""
+
+    topic: str | None
+    by_send: bool = False
+
+
 class Topics:
     """The topic table. Every change is durable before it is visible to others.
 
@@ -74,7 +82,7 @@ class Topics:
         file: MetadataFile,
         *,
         now_ms: Callable[[], int],
-        on_change: Callable[[], None],
+        on_change: Callable[[TopicChange], None],
     ) -> None:
         self._config = config
         self._file = file
@@ -132,35 +140,57 @@ class Topics:
         template = self._topics.get(default_topic)
         if template is not None and template.perm & PERM_INHERIT:
             queues = max(0, min(default_queues, template.write_queue_nums))
-            return self.put(make_topic(topic, queues, template.perm & ~PERM_INHERIT))
+            perm = template.perm & ~PERM_INHERIT
+            return self.put(make_topic(topic, queues, perm), by_send=True)
         if topic.startswith(RETRY_PREFIX):
-            return self.put(make_topic(topic, 1))
+            return self.put(make_topic(topic, 1), by_send=True)
         return None
 
     def create_retry_topic(self, group: str, queues: int) -> TopicConfig:
         """The retry topic of a group, created if it is missing."""
         topic = self._topics.get(retry_topic(group))
-        return topic if topic is not None else self.put(make_topic(retry_topic(group), queues))
+        if topic is not None:
+            return topic
+        return self.put(make_topic(retry_topic(group), queues), by_send=True)
 
-    def put(self, topic: TopicConfig) -> TopicConfig:
+    def put(self, topic: TopicConfig, *, by_send: bool = False) -> TopicConfig:
         """Create or replace a topic. Raises OSError when it cannot be made durable; nothing changes then."""
         changed = {**self._topics, topic.topic_name: topic}
-        self._replace(changed)
+        self._replace(changed, TopicChange(topic=topic.topic_name, by_send=by_send))
         return topic
 
     def delete(self, topic: str) -> bool:
         """Forget a topic; return whether it was known. Raises OSError like `put`."""
         if topic not in self._topics:
             return False
-        self._replace({name: kept for name, kept in self._topics.items() if name != topic})
+        kept = {name: config for name, config in self._topics.items() if name != topic}
+        self._replace(kept, TopicChange(topic=None))
         return True
 
-    def _replace(self, topics: dict[str, TopicConfig]) -> None:
+    def set_order(self, ordered: Collection[str]) -> bool:
+        """Let exactly these topics be ordered, as far as they exist; return whether that changed any.
+
+        RocketMQ, TopicConfigManager.updateOrderTopicConfig. Raises OSError like `put`.
+        """
+        changed = {
+            name: replace(topic, order=name in ordered)
+            for name, topic in self._topics.items()
+            if topic.order != (name in ordered)
+        }
+        if changed:
+            self._replace({**self._topics, **changed}, TopicChange(topic=None))
+        return bool(changed)
+
+    def mark_changed(self) -> None:
+        """Give the table another version, so that name servers take it again. Raises OSError like `put`."""
+        self._replace(self._topics, TopicChange(topic=None))
+
+    def _replace(self, topics: dict[str, TopicConfig], change: TopicChange) -> None:
         version = DataVersion(timestamp=self._now_ms(), counter=self._version.counter + 1)
         self._file.save(TopicConfigTable(topics=topics, data_version=version).to_json())
         self._topics = topics
         self._version = version
-        self._on_change()
+        self._on_change(change)
 
     def adopt(self, table: TopicConfigTable) -> bool:
         """Take over the master's table if its version differs (RocketMQ, SlaveSynchronize); return whether it did."""
@@ -176,7 +206,7 @@ class Topics:
         if table.data_version.counter > self._version.counter:
             system = {name: self._topics[name] for name in self.system_topics}
             self.adopt(replace(table, topics={**system, **table.topics}))
-            self._on_change()
+            self._on_change(TopicChange(topic=None))
 
     def cover(self, queues: Iterable[tuple[str, int]]) -> None:
         """Make each of these queues (topic, queue id) readable and writable, if a topic is missing or too small."""
@@ -190,7 +220,7 @@ class Topics:
             if topic != own.topics.get(name)
         }
         if changed:
-            self._replace({**self._topics, **changed})
+            self._replace({**self._topics, **changed}, TopicChange(topic=None))
 
 
 def make_topic(name: str, queues: int, perm: int = PERM_READ_WRITE) -> TopicConfig:
@@ -204,4 +234,12 @@ def covering(table: TopicConfigTable, queues: Iterable[tuple[str, int]]) -> Topi
         topic = topics.get(name) or make_topic(name, 0)
         if queue_id >= topic.read_queue_nums:
             topics[name] = replace(topic, read_queue_nums=queue_id + 1)
+    return TopicConfigTable(topics=topics, data_version=table.data_version)
+
+
+def restricted(table: TopicConfigTable, permission: int) -> TopicConfigTable:
+    """The table as name servers get it: a broker that lacks a permission lends its own to all its topics."""
+    if permission & PERM_READ_WRITE == PERM_READ_WRITE:
+        return table
+    topics = {name: replace(topic, perm=permission) for name, topic in table.topics.items()}
     return TopicConfigTable(topics=topics, data_version=table.data_version)

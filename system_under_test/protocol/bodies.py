@@ -11,7 +11,10 @@ from typing import Annotated, Any, NamedTuple, Self, TypeAlias
 from system_under_test.protocol.header_fields import Int32, Int64
 from system_under_test.protocol.json_body import JsonBody
 from system_under_test.protocol.json_dialect import BodyError, loads
-from system_under_test.protocol.registration import read_compressed_registration
+from system_under_test.protocol.registration import (
+    read_compressed_registration,
+    write_compressed_registration,
+)
 
 __all__ = [
     "BodyError",
@@ -180,6 +183,10 @@ class RegisterBrokerBody(JsonBody):
         if version < BODY_VERSION_MIN:
             return cls(topic_config_table=TopicConfigTable.from_json(loads(body)))
         return cls.from_json(read_compressed_registration(body) if compressed else loads(body))
+
+    def encode_for(self, *, compressed: bool) -> bytes:
+        """The bytes as code 103 carries them; compressed, they lose the order and system flags of topics."""
+        return write_compressed_registration(self.to_json()) if compressed else self.encode()
 
 
 # Clients

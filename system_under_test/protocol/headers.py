@@ -32,6 +32,7 @@ __all__ = [
     "PullMessageHeader",
     "PullMessageResponse",
     "QueryConsumerOffsetHeader",
+    "QueryDataVersionResponse",
     "RegisterBrokerHeader",
     "RegisterBrokerResponse",
     "ReplyMessageHeader",
@@ -254,7 +255,7 @@ class DeleteTopicHeader(Header):
     topic: str
 
 
-# Name server: 103, 104, 105
+# Name server: 103, 104, 105, 322
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,6 +279,11 @@ class RegisterBrokerResponse(Header):
 
     ha_server_addr: str | None = None
     master_addr: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryDataVersionResponse(Header):
+    changed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

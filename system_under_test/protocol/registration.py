@@ -1,4 +1,4 @@
-"""The compressed body of a broker's registration (RocketMQ: RegisterBrokerBody.decode).
+"""The compressed body of a broker's registration (RocketMQ: RegisterBrokerBody).
 
     one zlib stream of: length 4, DataVersion as JSON, topic count 4,
     per topic (length 4, `name readQueues writeQueues perm filterType`), length 4, filter servers as a JSON array
@@ -13,8 +13,9 @@ import zlib
 from typing import Any
 
 from system_under_test.protocol.json_dialect import BodyError, loads
+from system_under_test.protocol.json_writer import dumps_fastjson
 
-__all__ = ["INFLATED_SIZE_MAX", "read_compressed_registration"]
+__all__ = ["INFLATED_SIZE_MAX", "read_compressed_registration", "write_compressed_registration"]
 
 INFLATED_SIZE_MAX = 1 << 26  # four times the largest frame; a small body may inflate a thousandfold
 
@@ -77,3 +78,23 @@ def _take(data: bytes, position: int) -> tuple[bytes, int]:
     if not 0 <= size <= len(data) - start:
         raise BodyError(f"registration has length {size}, allowed 0..{len(data) - start}")
     return data[start : start + size], start + size
+
+
+def write_compressed_registration(document: dict[str, Any]) -> bytes:
+    """The compressed form of a registration's document."""
+    wrapper = document["topicConfigSerializeWrapper"]
+    topics = [
+        " ".join(str(topic[name]) for name in _TOPIC_PROPERTIES).encode()
+        for topic in wrapper["topicConfigTable"].values()
+    ]
+    parts = [
+        _sized(dumps_fastjson(wrapper["dataVersion"])),
+        _INT.pack(len(topics)),
+        *map(_sized, topics),
+        _sized(dumps_fastjson(document["filterServerList"])),
+    ]
+    return zlib.compress(b"".join(parts), 9)
+
+
+def _sized(data: bytes) -> bytes:
+    return _INT.pack(len(data)) + data

@@ -19,7 +19,7 @@ from system_under_test.broker.pull import PullProcessor
 from system_under_test.broker.queue_queries import QueueQueries
 from system_under_test.broker.send import SendProcessor
 from system_under_test.broker.subscription_groups import SubscriptionGroups
-from system_under_test.broker.topics import Topics
+from system_under_test.broker.topics import TopicChange, Topics
 from system_under_test.broker.waiting import Answer
 from system_under_test.env import Env
 from system_under_test.policies import BROKER_POLICIES
@@ -188,7 +188,7 @@ class Bench:
     def _acknowledge(self, end_offset: int, answer: Answer, waits: bool) -> None:
         self.waiting.append((end_offset, answer, waits))
 
-    def _count_topic_change(self) -> None:
+    def _count_topic_change(self, _change: TopicChange) -> None:
         self.topic_changes += 1
 
     def _count_refusal(self) -> None:

@@ -6,17 +6,22 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import pytest
+
 from harness.simulation.host import Host
 from harness.simulation.world import World
 from system_under_test.broker.broker import main
 from system_under_test.broker.config import BrokerConfig
 from system_under_test.env import Env
+from system_under_test.mode import Mode
 from system_under_test.name_server.config import NameServerConfig
 from system_under_test.name_server.name_server import main as name_server_main
+from system_under_test.protocol import json_dialect
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.remoting import RemotingClient
 
 TOPIC_NOT_EXIST = 17
+BROKER_ADDRESS = "10.0.0.3:10911"
 
 
 class Cluster:
@@ -32,13 +37,14 @@ class Cluster:
         config = NameServerConfig(listen_host=host.address, kv_config_path="/kvConfig.json")
         host.start(host.name, lambda env: name_server_main(env, config))
 
-    def start_broker(self) -> None:
+    def start_broker(self, **options: Any) -> None:
         config = BrokerConfig(
             broker_name="broker-a",
             listen_host=self.broker.address,
             name_servers=tuple(f"{host.address}:9876" for host in self.name_servers),
             commit_log_file_size=1 << 20,
             consume_queue_file_size=20_000,
+            **options,
         )
         self.broker.start("broker", lambda env: main(env, config))
 
@@ -59,10 +65,36 @@ class Cluster:
             raise failures[0]
 
 
+def kill(host: Host) -> None:
+    assert host.process is not None
+    host.process.kill()
+
+
 async def route_code(remoting: RemotingClient, host: Host, topic: str) -> int:
     """The code of GET_ROUTEINFO_BY_TOPIC."""
     request = RemotingCommand.request(105, {"topic": topic})
     return (await remoting.invoke(f"{host.address}:9876", request, 1.0)).code
+
+
+async def route(remoting: RemotingClient, host: Host, topic: str) -> Any:
+    """The first queues of a topic."""
+    request = RemotingCommand.request(105, {"topic": topic})
+    body = (await remoting.invoke(f"{host.address}:9876", request, 1.0)).body
+    return json_dialect.loads(body)["queueDatas"][0]
+
+
+async def is_ordered(remoting: RemotingClient, topic: str) -> bool:
+    """What the broker's table of topics says (code 21)."""
+    response = await remoting.invoke(BROKER_ADDRESS, RemotingCommand.request(21), 1.0)
+    table = json_dialect.loads(response.body)["topicConfigTable"]
+    return bool(table[topic]["order"])
+
+
+async def change_order_config(remoting: RemotingClient, host: Host, code: int) -> None:
+    """Put (100) or delete (102) the order configuration of New at one name server."""
+    ext = {"namespace": "ORDER_TOPIC_CONFIG", "key": "New", "value": "broker-a:2"}
+    request = RemotingCommand.request(code, ext)
+    assert (await remoting.invoke(f"{host.address}:9876", request, 1.0)).code == 0
 
 
 async def create_topic(remoting: RemotingClient, topic: str) -> None:
@@ -75,7 +107,7 @@ async def create_topic(remoting: RemotingClient, topic: str) -> None:
         "topicFilterType": "SINGLE_TAG",
         "order": "false",
     }
-    response = await remoting.invoke("10.0.0.3:10911", RemotingCommand.request(17, ext), 1.0)
+    response = await remoting.invoke(BROKER_ADDRESS, RemotingCommand.request(17, ext), 1.0)
     assert response.code == 0
 
 
@@ -125,5 +157,104 @@ def test_graceful_stop_unregisters() -> None:
         await cluster.broker.process.exit
         for host in cluster.name_servers:
             assert await route_code(remoting, host, "TBW102") == TOPIC_NOT_EXIST
+
+    Cluster().run(story)
+
+
+def test_order_configuration_of_one_name_server_orders_topics_until_it_is_deleted() -> None:
+    async def story(cluster: Cluster, remoting: RemotingClient) -> None:
+        for host in cluster.name_servers:
+            cluster.start_name_server(host)
+        await asyncio.sleep(0.1)
+        cluster.start_broker()
+        await asyncio.sleep(1)
+        await create_topic(remoting, "New")
+        await change_order_config(remoting, cluster.name_servers[1], 100)
+        await asyncio.sleep(31)
+        assert await is_ordered(remoting, "New")
+        assert not await is_ordered(remoting, "TBW102")
+        await asyncio.sleep(60)
+        assert await is_ordered(remoting, "New")
+        await change_order_config(remoting, cluster.name_servers[1], 102)
+        await asyncio.sleep(31)
+        assert not await is_ordered(remoting, "New")
+
+    Cluster().run(story)
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize(
+    "options", [{"force_register": False}, {"compressed_register": True}], ids=str
+)
+def test_ways_to_register(mode: Mode, options: dict[str, Any]) -> None:
+    async def story(cluster: Cluster, remoting: RemotingClient) -> None:
+        first, second = cluster.name_servers
+        for host in (first, second):
+            cluster.start_name_server(host)
+        await asyncio.sleep(0.1)
+        cluster.start_broker(mode=mode, **options)
+        await asyncio.sleep(1)
+        await create_topic(remoting, "New")
+        await asyncio.sleep(1)
+        assert (await route(remoting, first, "New"))["writeQueueNums"] == 2
+        kill(second)
+        cluster.start_name_server(second)
+        await asyncio.sleep(75)  # two periods: what a name server forgot is told again
+        assert (await route(remoting, second, "New"))["writeQueueNums"] == 2
+        await asyncio.sleep(200)  # asking alone keeps a broker alive
+        assert await route_code(remoting, first, "TBW102") == 0
+
+    Cluster().run(story)
+
+
+def test_broker_that_lacks_a_permission_lends_its_own_to_all_topics() -> None:
+    async def story(cluster: Cluster, remoting: RemotingClient) -> None:
+        cluster.start_name_server(cluster.name_servers[0])
+        await asyncio.sleep(0.1)
+        cluster.start_broker(broker_permission=4)
+        await asyncio.sleep(1)
+        for topic in ("TBW102", "broker-a"):
+            assert (await route(remoting, cluster.name_servers[0], topic))["perm"] == 4
+
+    Cluster().run(story)
+
+
+@pytest.mark.parametrize(("mode", "code"), [(Mode.HARDENED, 0), (Mode.FAITHFUL, TOPIC_NOT_EXIST)])
+def test_hung_name_server_delays_the_others_in_faithful_mode(mode: Mode, code: int) -> None:
+    async def story(cluster: Cluster, remoting: RemotingClient) -> None:
+        hung, lively = cluster.name_servers
+        for host in (hung, lively):
+            cluster.start_name_server(host)
+        await asyncio.sleep(0.1)
+        cluster.start_broker(mode=mode)
+        await asyncio.sleep(1)
+        hung.pause()
+        await create_topic(remoting, "New")
+        await create_topic(remoting, "Newer")
+        await asyncio.sleep(1)
+        assert await route_code(remoting, lively, "Newer") == code
+        await asyncio.sleep(12)
+        assert await route_code(remoting, lively, "Newer") == 0
+
+    Cluster().run(story)
+
+
+@pytest.mark.parametrize(("mode", "code"), [(Mode.HARDENED, 0), (Mode.FAITHFUL, TOPIC_NOT_EXIST)])
+def test_name_server_with_amnesia_may_never_hear_of_old_topics_in_faithful_mode(
+    mode: Mode, code: int
+) -> None:
+    async def story(cluster: Cluster, remoting: RemotingClient) -> None:
+        name_server = cluster.name_servers[0]
+        cluster.start_name_server(name_server)
+        await asyncio.sleep(0.1)
+        cluster.start_broker(mode=mode)
+        await asyncio.sleep(1)
+        kill(name_server)
+        cluster.start_name_server(name_server)
+        await asyncio.sleep(0.5)
+        await create_topic(remoting, "New")
+        await asyncio.sleep(100)
+        assert await route_code(remoting, name_server, "New") == 0
+        assert await route_code(remoting, name_server, "TBW102") == code
 
     Cluster().run(story)

@@ -345,3 +345,23 @@ def test_message_queues_are_keys_and_have_an_order() -> None:
         ("b", 1),
     ]
     assert len(dict.fromkeys(queues + queues)) == 4
+
+
+def test_a_compressed_registration_is_the_recorded_stream() -> None:
+    topics = {
+        name: TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues)
+        for name, queues in (("T1", 4), ("T2", 8))
+    }
+    version = DataVersion(timestamp=1600000000000, counter=3)
+    body = RegisterBrokerBody(
+        topic_config_table=TopicConfigTable(topics=topics, data_version=version),
+        filter_servers=["10.0.0.1:9999"],
+    )
+    encoded = body.encode_for(compressed=True)
+    assert encoded[:2] == b"\x78\xda"
+    assert zlib.decompress(encoded) == (
+        b'\x00\x00\x00\x27{"counter":3,"timestamp":1600000000000}'
+        b"\x00\x00\x00\x02\x00\x00\x00\x13T1 4 4 6 SINGLE_TAG"
+        b'\x00\x00\x00\x13T2 8 8 6 SINGLE_TAG\x00\x00\x00\x11["10.0.0.1:9999"]'
+    )
+    assert RegisterBrokerBody.decode(encoded, compressed=True, version=409) == body
