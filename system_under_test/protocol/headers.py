@@ -50,7 +50,9 @@ __all__ = [
 # Sending: 10, 310, 320, 36, 324, 325, 326
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(
+    slots=True, kw_only=True
+)  # not frozen: made for every message, and that costs a microsecond
 class SendMessageHeader(ShortHeader):
     """RocketMQ: SendMessageRequestHeader and, with the letters a to n in this order, SendMessageRequestHeaderV2."""
 

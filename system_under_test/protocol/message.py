@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
+from functools import lru_cache
 from ipaddress import ip_address
 from zlib import crc32
 
@@ -235,6 +236,7 @@ def scan_header(buffer: Buffer, position: int) -> RecordHead:
     return RecordHead(size=size, is_blank=magic == MAGIC_BLANK)
 
 
+@lru_cache(maxsize=4096)  # there are only so many clients, and each comes with every message
 def encode_host(address: Address) -> tuple[bytes, bool]:
     """Address bytes and port; and whether it is IPv6. Raises ValueError for something that is no IP address."""
     packed = _packed_v4(address[0])

@@ -134,7 +134,7 @@ class ConsumeQueue:
         if count <= 0 or offset < self.min_offset:
             return []
         data = self.files.read(offset * ENTRY_SIZE, count * ENTRY_SIZE)
-        return [Entry(*fields) for fields in ENTRY.iter_unpack(data)]
+        return list(map(Entry._make, ENTRY.iter_unpack(data)))
 
     def probe(self, offset: int) -> Entry | None:
         """Entry `offset` as the files have it, whether it counts or not; None if it is empty or has no file."""

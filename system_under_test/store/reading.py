@@ -67,7 +67,7 @@ class QueueReader:
             return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, offset, low, high)
         if offset > high:
             return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
-        entries = queue.read(offset, max(_SCAN_BYTES_MIN // ENTRY_SIZE, max_messages))
+        entries = queue.read(offset, self._count_to_examine(max_messages, tags))
         if not entries:
             return GetResult(GetStatus.OFFSET_FOUND_NULL, self._next_file(queue, offset), low, high)
         examined, chosen = self._choose(entries, max_messages, tags)
@@ -76,6 +76,12 @@ class QueueReader:
         if not records:
             status = GetStatus.MESSAGE_WAS_REMOVING if chosen else GetStatus.NO_MATCHED_MESSAGE
         return GetResult(status, offset + examined, low, high, records)
+
+    @staticmethod
+    def _count_to_examine(max_messages: int, tags: frozenset[int] | None) -> int:
+        if tags is None:  # all of them will do
+            return max(1, min(max_messages, _MEMORY_COUNT_MAX))
+        return max(_SCAN_BYTES_MIN // ENTRY_SIZE, max_messages)
 
     @staticmethod
     def _next_file(queue: ConsumeQueue, offset: int) -> int:
