@@ -35,6 +35,7 @@ COMMANDS = {
     "hunt": "harness.cli.hunt:hunt",
     "crash-store": "harness.cli.crash_store:crash_store",
     "cluster": "harness.cli.cluster:cluster",
+    "admin": "harness.cli.admin:admin",
     "faults": "harness.cli.lists:faults",
     "workloads": "harness.cli.lists:workloads",
     "campaigns": "harness.cli.lists:campaigns",

@@ -1,0 +1,29 @@
+"""`staticfire admin`: the commands of RocketMQ's mqadmin, under the names and with the options that it gives them."""
+
+from __future__ import annotations
+
+import click
+
+from harness.cli.admin import brokers, groups, messages, name_servers, offsets, queues, topics
+from harness.cli.admin.command import AdminGroup
+
+
+@click.group(cls=AdminGroup, short_help="Administer a cluster with the commands of mqadmin.")
+def admin() -> None:
+    """Administer a RocketMQ cluster, ours or Apache's, with the commands of mqadmin.
+
+    The name servers are given with -n or in NAMESRV_ADDR. Every command prints a table, or JSON with --json.
+
+    \b
+    Example:
+      staticfire admin clusterList -n 127.0.0.1:9876
+      staticfire admin updateTopic -n 127.0.0.1:9876 -c DefaultCluster -t Orders
+      staticfire admin consumerProgress -n 127.0.0.1:9876 -g billing --json
+
+    Exit status: 0 done, 254 bad arguments, 255 the cluster refused or did not answer.
+    """
+
+
+for module in (topics, groups, offsets, queues, messages, brokers, name_servers):
+    for command in module.COMMANDS:
+        admin.add_command(command)

@@ -1,0 +1,91 @@
+"""What a command answers with: a table or a record, as text for people or as JSON for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under column names; in JSON, an object for each row, or the whole `document` that the rows are cut from."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    note: str = field(default="", kw_only=True)  # below the table, for people only
+    document: Any = field(default=None, kw_only=True)
+
+    def to_json(self) -> Any:
+        if self.document is not None:
+            return self.document
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+    def show(self) -> None:
+        from rich import box  # here, because programs that read JSON need nothing of it
+        from rich.console import Console
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        console = Console(highlight=False, soft_wrap=False)
+        table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
+        for name in self.columns:
+            is_number = all(isinstance(row[self.columns.index(name)], int) for row in self.rows)
+            table.add_column(
+                Text(name), justify="right" if is_number and self.rows else "left", overflow="fold"
+            )
+        for row in self.rows:
+            table.add_row(*(Text(shown(value)) for value in row))
+        console.print(table)
+        if self.note:
+            console.print(Text(self.note))
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Names and values; in JSON, one object."""
+
+    values: Mapping[str, Any]
+
+    def to_json(self) -> Any:
+        return dict(self.values)
+
+    def show(self) -> None:
+        width = max(map(len, self.values), default=0)
+        for name, value in self.values.items():
+            print(f"{name:<{width}}  {shown(value)}".rstrip())
+
+
+Answer = Table | Record
+
+
+def print_answer(answer: Answer, *, as_json: bool) -> None:
+    if as_json:
+        document = answer.to_json()
+        print(orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode())
+    else:
+        answer.show()
+
+
+def shown(value: object) -> str:
+    """A value for people, on one line and without control characters."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.2f}"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(shown, value))
+    if isinstance(value, dict):
+        return " ".join(f"{name}={shown(member)}" for name, member in value.items())
+    text = str(value)
+    return text if text.isprintable() else ascii(text)[1:-1]
+
+
+def time_text(time_ms: int) -> str | None:
+    """ISO 8601 in UTC; None for no time."""
+    if not 0 < time_ms < 253_402_300_800_000:
+        return None
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,239 @@
+"""How a command of `staticfire admin` is made: its common options, its client, its answer and its errors."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from harness.cli.admin.answers import Answer, Record, print_answer
+from harness.cli.status import BadInput, HarnessError
+from system_under_test.admin import AdminClient, AdminError
+from system_under_test.real_env import JsonLinesLog, RealClock, make_env
+from system_under_test.remoting import parse_address
+
+DEFAULT_NAME_SERVER = "127.0.0.1:9876"
+TIMEOUT_MAX_S = 600
+
+Work = Callable[..., Coroutine[Any, Any, Answer]]
+
+
+class AdminGroup(click.Group):
+    """Finds commands whatever the case of their letters, as mqadmin does not but users do."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        found = super().get_command(ctx, cmd_name)
+        if found is not None:
+            return found
+        same = [name for name in self.commands if name.lower() == cmd_name.lower()]
+        return self.commands[same[0]] if same else None
+
+
+def admin_command(
+    name: str, summary: str, example: str, *options: Callable[[Any], Any]
+) -> Callable[[Work], click.Command]:
+    """Make a click command of `async def work(admin, ...) -> Answer`. Its docstring, if any, follows the summary."""
+
+    def make(work: Work) -> click.Command:
+        def callback(
+            name_servers: tuple[str, ...], timeout_s: float, as_json: bool, **values: Any
+        ) -> None:
+            answer = _run(work, name_servers, timeout_s, values)
+            print_answer(answer, as_json=as_json)
+
+        details = f"\n\n{work.__doc__}" if work.__doc__ else ""
+        callback.__doc__ = (
+            f"{summary}{details}\n\n\b\nExample:\n  staticfire admin {name} {example}\n\n"
+            "Exit status: 0 done, 254 bad arguments, 255 the cluster refused or did not answer."
+        )
+        decorated: Any = callback
+        for option in reversed((*options, *COMMON)):
+            decorated = option(decorated)
+        return click.command(name=name, short_help=summary)(decorated)
+
+    return make
+
+
+def _run(
+    work: Work, name_servers: tuple[str, ...], timeout_s: float, values: dict[str, Any]
+) -> Answer:
+    async def run() -> Answer:
+        with open(os.devnull, "w", encoding="utf-8") as nowhere:
+            env = make_env("admin")
+            env = replace(env, log=JsonLinesLog("admin", RealClock(), nowhere))
+            async with AdminClient(env, name_servers, timeout_s=timeout_s) as admin:
+                return await work(admin, **values)
+
+    try:
+        return asyncio.run(run())
+    except AdminError as error:
+        raise HarnessError(str(error)) from error
+
+
+def done(text: str, **values: Any) -> Record:
+    """The answer of a command that has nothing to show."""
+    return Record({"done": text, **values})
+
+
+def one_target(broker: str | None, cluster: str | None) -> None:
+    """Raises BadInput unless exactly one is given."""
+    if (broker is None) == (cluster is None):
+        given = "neither is" if broker is None else "both are"
+        raise BadInput(f"{given} given; allowed: either -b ADDRESS or -c CLUSTER")
+
+
+async def targets(admin: AdminClient, broker: str | None, cluster: str | None) -> list[str]:
+    """The broker, or the masters of the cluster. Raises AdminError."""
+    return [broker] if broker is not None else list((await admin.masters(cluster)).values())
+
+
+# What is given
+
+
+def _text(_: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    if value is None:
+        return None
+    if not value or "\0" in value or not _is_unicode(value):
+        raise click.BadParameter(f"{value!r} is no text", param=parameter)
+    return value
+
+
+def _is_unicode(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _address(_: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    if value is not None:
+        _check_address(parameter, value)
+    return value
+
+
+def _addresses(_: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
+    parts: Sequence[str] = [part.strip() for part in value.replace(",", ";").split(";")]
+    found = tuple(part for part in parts if part)
+    if not found:
+        raise click.BadParameter(
+            f"{value!r} holds no address; allowed: host:port;host:port", param=parameter
+        )
+    for part in found:
+        _check_address(parameter, part)
+    return found
+
+
+def _check_address(parameter: click.Parameter, value: str) -> None:
+    try:
+        host, port = parse_address(value)
+        host.encode("idna")
+    except ValueError as error:
+        raise click.BadParameter(str(error), param=parameter) from None
+    if port == 0:
+        raise click.BadParameter(
+            f"address {value!r} has port 0; allowed: 1 to 65535", param=parameter
+        )
+
+
+COMMON = (
+    click.option(
+        "-n",
+        "--namesrvAddr",
+        "name_servers",
+        envvar="NAMESRV_ADDR",
+        default=DEFAULT_NAME_SERVER,
+        show_default=True,
+        callback=_addresses,
+        metavar="A;B",
+        help="Name servers; also in NAMESRV_ADDR.",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="JSON in place of a table."),
+    click.option(
+        "--timeout",
+        "timeout_s",
+        type=click.FloatRange(0.01, TIMEOUT_MAX_S),
+        default=5.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long to wait for an answer.",
+    ),
+)
+
+
+def text_option(
+    short: str,
+    long: str,
+    name: str,
+    help: str,
+    *,
+    required: bool = False,
+    default: str | None = None,
+) -> Callable[[Any], Any]:
+    """An option whose value is any text but an empty one."""
+    return click.option(
+        short, long, name, required=required, default=default, callback=_text, help=help
+    )
+
+
+def address_option(help: str, *, required: bool = False) -> Callable[[Any], Any]:
+    """-b with the address of a broker."""
+    return click.option(
+        "-b",
+        "--brokerAddr",
+        "broker",
+        required=required,
+        callback=_address,
+        metavar="ADDRESS",
+        help=help,
+    )
+
+
+def flag_option(
+    short: str, long: str, name: str, help: str, *, default: bool
+) -> Callable[[Any], Any]:
+    """mqadmin's way of yes and no: `-o true`."""
+    return click.option(
+        short, long, name, type=click.BOOL, default=default, show_default=True, help=help
+    )
+
+
+def ignored_option(short: str, long: str, *, is_flag: bool = False) -> Callable[[Any], Any]:
+    """One that scripts for mqadmin may give, and that changes nothing here."""
+    return click.option(
+        short, long, is_flag=is_flag, expose_value=False, help="Not needed; mqadmin has it."
+    )
+
+
+def int_option(
+    short: str,
+    long: str,
+    name: str,
+    help: str,
+    *,
+    low: int = 0,
+    high: int = (1 << 63) - 1,
+    default: int | None = None,
+    required: bool = False,
+) -> Callable[[Any], Any]:
+    return click.option(
+        short,
+        long,
+        name,
+        type=click.IntRange(low, high),
+        default=default,
+        show_default=default is not None,
+        required=required,
+        help=help,
+    )
+
+
+TOPIC = text_option("-t", "--topic", "topic", "Topic.", required=True)
+GROUP = text_option("-g", "--groupName", "group", "Group.", required=True)
+BROKER = address_option("Address of one broker.")
+CLUSTER = text_option("-c", "--clusterName", "cluster", "All masters of this cluster.")
+BROKER_NAME = text_option("-b", "--brokerName", "broker_name", "Name of a broker.", required=True)

@@ -1,0 +1,319 @@
+"""`staticfire admin`: consumer and producer groups."""
+
+from __future__ import annotations
+
+from harness.cli.admin.answers import Answer, Record, Table, time_text
+from harness.cli.admin.command import (
+    BROKER,
+    CLUSTER,
+    GROUP,
+    address_option,
+    admin_command,
+    done,
+    flag_option,
+    ignored_option,
+    int_option,
+    one_target,
+    targets,
+    text_option,
+)
+from system_under_test.admin import AdminClient, groups
+from system_under_test.admin.errors import AdminError
+from system_under_test.protocol.bodies import SubscriptionGroupConfig
+from system_under_test.protocol.bodies_clients import ClientConnection
+from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.headers import DeleteTopicHeader
+
+CONNECTION_COLUMNS = ("clientId", "clientAddr", "language", "version")
+
+
+@admin_command(
+    "updateSubGroup",
+    "Make a consumer group, or change it.",
+    "-c DefaultCluster -g billing -r 3",
+    BROKER,
+    CLUSTER,
+    GROUP,
+    flag_option("-s", "--consumeEnable", "consume_enable", "May consume.", default=True),
+    flag_option(
+        "-m", "--consumeFromMinEnable", "from_min", "May start at the beginning.", default=False
+    ),
+    flag_option("-d", "--consumeBroadcastEnable", "broadcast", "May broadcast.", default=False),
+    int_option("-q", "--retryQueueNums", "retry_queues", "Retry queues.", high=1 << 15, default=1),
+    int_option(
+        "-r",
+        "--retryMaxTimes",
+        "retries",
+        "Attempts before the dead letters.",
+        high=1 << 30,
+        default=16,
+    ),
+    int_option("-i", "--brokerId", "broker_id", "Broker to read from.", default=0),
+    int_option(
+        "-w",
+        "--whichBrokerWhenConsumeSlowly",
+        "slow_broker_id",
+        "Broker for those behind.",
+        default=1,
+    ),
+    flag_option(
+        "-a", "--notifyConsumerIdsChanged", "notify", "Tell members of new members.", default=True
+    ),
+)
+async def update_sub_group(
+    admin: AdminClient,
+    broker: str | None,
+    cluster: str | None,
+    group: str,
+    consume_enable: bool,
+    from_min: bool,
+    broadcast: bool,
+    retry_queues: int,
+    retries: int,
+    broker_id: int,
+    slow_broker_id: int,
+    notify: bool,
+) -> Answer:
+    """On one broker with -b, on all masters of a cluster with -c."""
+    one_target(broker, cluster)
+    config = SubscriptionGroupConfig(
+        group_name=group,
+        consume_enable=consume_enable,
+        consume_from_min_enable=from_min,
+        consume_broadcast_enable=broadcast,
+        retry_queue_nums=retry_queues,
+        retry_max_times=retries,
+        broker_id=broker_id,
+        which_broker_when_consume_slowly=slow_broker_id,
+        notify_consumer_ids_changed_enable=notify,
+    )
+    addresses = await targets(admin, broker, cluster)
+    for address in addresses:
+        await groups.update_group(admin, address, config)
+    return done("group is set", group=group, brokers=addresses)
+
+
+@admin_command(
+    "deleteSubGroup",
+    "Delete a consumer group.",
+    "-c DefaultCluster -g billing -r true",
+    BROKER,
+    CLUSTER,
+    GROUP,
+    flag_option("-r", "--removeOffset", "remove_offset", "Delete its offsets, too.", default=False),
+)
+async def delete_sub_group(
+    admin: AdminClient, broker: str | None, cluster: str | None, group: str, remove_offset: bool
+) -> Answer:
+    """With -c also its retry topic and its dead letters."""
+    one_target(broker, cluster)
+    addresses = await targets(admin, broker, cluster)
+    for address in addresses:
+        await groups.delete_group(admin, address, group, remove_offset=remove_offset)
+    if cluster is not None:
+        for prefix in (groups.RETRY_PREFIX, groups.DEAD_LETTER_PREFIX):
+            await _delete_topic(admin, addresses, prefix + group, cluster)
+    return done("group is deleted", group=group, brokers=addresses)
+
+
+async def _delete_topic(admin: AdminClient, masters: list[str], topic: str, cluster: str) -> None:
+    for address in masters:
+        header = DeleteTopicHeader(topic=topic)
+        await admin.ask(address, RequestCode.DELETE_TOPIC_IN_BROKER, header)
+    where = {"topic": topic, "clusterName": cluster}
+    await admin.ask_name_servers(RequestCode.DELETE_TOPIC_IN_NAMESRV, where)
+
+
+@admin_command(
+    "getConsumerConfig", "Show the configuration of a consumer group.", "-g billing", GROUP
+)
+async def get_consumer_config(admin: AdminClient, group: str) -> Answer:
+    rows = []
+    columns: tuple[str, ...] = ("brokerName",)
+    for name, address in (await admin.masters()).items():
+        config = (await groups.group_configs(admin, address)).get(group)
+        if config is not None:
+            document = config.to_json()
+            columns = ("brokerName", *document)
+            rows.append((name, *document.values()))
+    if not rows:
+        raise AdminError(f"no master has a group {group!r}")
+    return Table(columns, rows)
+
+
+@admin_command(
+    "consumerProgress",
+    "Show how far a group is in each queue, or all groups.",
+    "-g billing",
+    text_option("-g", "--groupName", "group", "Group; without, all of them."),
+    text_option("-t", "--topicName", "topic", "Only this topic."),
+    flag_option("-s", "--showClientIP", "show_clients", "Who has each queue.", default=False),
+)
+async def consumer_progress(
+    admin: AdminClient, group: str | None, topic: str | None, show_clients: bool
+) -> Answer:
+    if group is None:
+        return await _all_progress(admin)
+    stats = await groups.progress(admin, group, topic)
+    if not stats.offset_table and group not in await groups.all_groups(admin):
+        raise AdminError(f"no master has a group {group!r}")
+    owners = await _owners(admin, group) if show_clients else {}
+    rows = [
+        (
+            queue.topic,
+            queue.broker_name,
+            queue.queue_id,
+            position.broker_offset,
+            position.consumer_offset,
+            *((owners.get(queue),) if show_clients else ()),
+            position.lag,
+            time_text(position.last_timestamp),
+        )
+        for queue, position in stats.offset_table.items()
+    ]
+    client = ("clientId",) if show_clients else ()
+    columns = ("topic", "brokerName", "queueId", "brokerOffset", "consumerOffset", *client)
+    note = f"{stats.consume_tps:.2f} messages a second; {stats.total_lag} behind"
+    return Table((*columns, "lag", "lastTime"), rows, note=note)
+
+
+async def _owners(admin: AdminClient, group: str) -> dict[object, str]:
+    """Client id by queue, as far as members answer."""
+    owners: dict[object, str] = {}
+    for member in (await groups.consumer_connections(admin, group)).connection_set:
+        try:
+            info = await groups.running_info(admin, group, member.client_id)
+        except AdminError:
+            continue  # it went away, or speaks another language
+        owners.update(dict.fromkeys(info.mq_table, member.client_id))
+    return owners
+
+
+async def _all_progress(admin: AdminClient) -> Answer:
+    rows = []
+    for group in await groups.all_groups(admin):
+        stats = await groups.progress(admin, group)
+        members, kind, model = 0, None, None
+        try:
+            online = await groups.consumer_connections(admin, group)
+        except AdminError as error:
+            if error.code != ResponseCode.CONSUMER_NOT_ONLINE:
+                raise
+        else:
+            members, kind, model = (
+                len(online.connection_set),
+                online.consume_type,
+                online.message_model,
+            )
+        rows.append((group, members, kind, model, stats.consume_tps, stats.total_lag))
+    return Table(("group", "members", "type", "model", "tps", "lag"), rows)
+
+
+@admin_command(
+    "consumerConnection",
+    "Show the members of a consumer group and their subscriptions.",
+    "-g billing",
+    text_option("-g", "--consumerGroup", "group", "Group.", required=True),
+    address_option("Ask this broker."),
+)
+async def consumer_connection(admin: AdminClient, group: str, broker: str | None) -> Answer:
+    found = await groups.consumer_connections(admin, group, broker)
+    subscriptions = ", ".join(
+        f"{topic} {data.sub_string}" for topic, data in sorted(found.subscription_table.items())
+    )
+    note = (
+        f"{found.consume_type}, {found.message_model}, {found.consume_from_where};"
+        f" subscriptions: {subscriptions or 'none'}"
+    )
+    return _connections(found.connection_set, found.to_json(), note)
+
+
+def _connections(members: list[ClientConnection], document: object, note: str = "") -> Answer:
+    """Members as a table; in JSON, the whole answer of the broker."""
+    rows = [(each.client_id, each.client_addr, each.language, each.version) for each in members]
+    return Table(CONNECTION_COLUMNS, rows, note=note, document=document)
+
+
+@admin_command(
+    "producerConnection",
+    "Show the members of a producer group.",
+    "-g shop",
+    text_option("-g", "--producerGroup", "group", "Group.", required=True),
+    ignored_option("-t", "--topic"),
+)
+async def producer_connection(admin: AdminClient, group: str) -> Answer:
+    found = await groups.producer_connections(admin, group)
+    return _connections(found.connection_set, found.to_json())
+
+
+@admin_command(
+    "producer",
+    "List the producers that are connected to a broker.",
+    "-b 127.0.0.1:10911",
+    address_option("Address of the broker.", required=True),
+)
+async def producer(admin: AdminClient, broker: str) -> Answer:
+    rows = [
+        (
+            group,
+            each.client_id,
+            each.remote_ip,
+            each.language,
+            each.version,
+            time_text(each.last_update_timestamp),
+        )
+        for group, members in sorted((await groups.all_producers(admin, broker)).data.items())
+        for each in members
+    ]
+    return Table(("group", "clientId", "remoteIP", "language", "version", "lastUpdated"), rows)
+
+
+@admin_command(
+    "consumerStatus",
+    "Show what the members of a consumer group say of themselves.",
+    "-g billing",
+    text_option("-g", "--consumerGroup", "group", "Group.", required=True),
+    text_option("-i", "--clientId", "client_id", "Only this member, with its queues."),
+    address_option("Ask this broker."),
+    ignored_option("-s", "--jstack", is_flag=True),
+)
+async def consumer_status(
+    admin: AdminClient, group: str, client_id: str | None, broker: str | None
+) -> Answer:
+    if client_id is not None:
+        info = await groups.running_info(admin, group, client_id, broker)
+        return _running_record(client_id, info.to_json())
+    rows: list[tuple[object, ...]] = []
+    for member in (await groups.consumer_connections(admin, group, broker)).connection_set:
+        try:
+            info = await groups.running_info(admin, group, member.client_id, broker)
+        except AdminError as error:
+            rows.append((member.client_id, member.language, member.version, None, str(error)))
+        else:
+            queues = len(info.mq_table)
+            rows.append((member.client_id, member.language, member.version, queues, None))
+    return Table(("clientId", "language", "version", "queues", "error"), rows)
+
+
+def _running_record(client_id: str, document: dict[str, object]) -> Answer:
+    queues = document.pop("mqTable", {})
+    assert isinstance(queues, dict)
+    table = [
+        {**queue.to_json(), **state}
+        if hasattr(queue, "to_json")
+        else {"queue": str(queue), **state}
+        for queue, state in queues.items()
+    ]
+    return Record({"clientId": client_id, **document, "mqTable": table})
+
+
+COMMANDS = (
+    update_sub_group,
+    delete_sub_group,
+    get_consumer_config,
+    consumer_progress,
+    consumer_connection,
+    producer_connection,
+    producer,
+    consumer_status,
+)

@@ -1,0 +1,123 @@
+"""`staticfire admin`: name servers."""
+
+from __future__ import annotations
+
+from harness.cli.admin.answers import Answer, Record, Table
+from harness.cli.admin.command import BROKER_NAME, admin_command, done, text_option
+from harness.cli.status import BadInput
+from system_under_test.admin import AdminClient, key_values
+
+NAMESPACE = text_option("-s", "--namespace", "namespace", "Namespace.", required=True)
+KEY = text_option("-k", "--key", "key", "Key.", required=True)
+VALUE = text_option("-v", "--value", "value", "Value.", required=True)
+
+
+@admin_command("getNamesrvConfig", "Show the configuration of the name servers.", "")
+async def get_namesrv_config(admin: AdminClient) -> Answer:
+    return _configs(await key_values.name_server_config(admin))
+
+
+def _configs(texts: dict[str, str]) -> Answer:
+    rows = []
+    for address, text in texts.items():
+        for line in sorted(text.splitlines()):
+            if line and not line.startswith("#"):
+                name, _, value = line.partition("=")
+                rows.append((address, name, value))
+    return Table(("address", "key", "value"), rows)
+
+
+@admin_command(
+    "updateNamesrvConfig",
+    "Change one property of the name servers.",
+    "-k orderMessageEnable -v true",
+    KEY,
+    VALUE,
+)
+async def update_namesrv_config(admin: AdminClient, key: str, value: str) -> Answer:
+    check_property(key, value)
+    await key_values.update_name_server_config(admin, key, value)
+    return done(
+        "configuration is changed", key=key, value=value, nameServers=list(admin.name_servers)
+    )
+
+
+def check_property(key: str, value: str) -> None:
+    """One `key=value` line of Java properties. Raises BadInput."""
+    if not key.isprintable() or any(character in key for character in "=: #!\\"):
+        raise BadInput(f"key is {key!r}; allowed: the name of a property")
+    if not value.isprintable() or "\\" in value:
+        raise BadInput(f"value is {value!r}; allowed: text on one line without backslashes")
+
+
+@admin_command(
+    "updateKvConfig",
+    "Set a key-value pair on the name servers.",
+    "-s ORDER_TOPIC_CONFIG -k Orders -v broker-a:4",
+    NAMESPACE,
+    KEY,
+    VALUE,
+)
+async def update_kv_config(admin: AdminClient, namespace: str, key: str, value: str) -> Answer:
+    await key_values.put_key_value(admin, namespace, key, value)
+    return done("pair is set", namespace=namespace, key=key, value=value)
+
+
+@admin_command(
+    "getKvConfig",
+    "Show a key-value pair of the name servers.",
+    "-s ORDER_TOPIC_CONFIG -k Orders",
+    NAMESPACE,
+    KEY,
+)
+async def get_kv_config(admin: AdminClient, namespace: str, key: str) -> Answer:
+    value = await key_values.get_key_value(admin, namespace, key)
+    return Record({"namespace": namespace, "key": key, "value": value})
+
+
+@admin_command(
+    "deleteKvConfig",
+    "Delete a key-value pair from the name servers.",
+    "-s ORDER_TOPIC_CONFIG -k Orders",
+    NAMESPACE,
+    KEY,
+)
+async def delete_kv_config(admin: AdminClient, namespace: str, key: str) -> Answer:
+    await key_values.delete_key_value(admin, namespace, key)
+    return done("pair is deleted", namespace=namespace, key=key)
+
+
+@admin_command(
+    "wipeWritePerm",
+    "Take the write permission of a broker from all topics.",
+    "-b broker-a",
+    BROKER_NAME,
+)
+async def wipe_write_perm(admin: AdminClient, broker_name: str) -> Answer:
+    """Until the broker registers anew, producers leave it alone."""
+    return _counts(await key_values.wipe_write_permission(admin, broker_name))
+
+
+@admin_command(
+    "addWritePerm",
+    "Give a broker its write permission back.",
+    "-b broker-a",
+    BROKER_NAME,
+)
+async def add_write_perm(admin: AdminClient, broker_name: str) -> Answer:
+    return _counts(await key_values.add_write_permission(admin, broker_name))
+
+
+def _counts(topics: dict[str, int]) -> Answer:
+    return Table(("nameServer", "topics"), list(topics.items()))
+
+
+COMMANDS = (
+    get_namesrv_config,
+    update_namesrv_config,
+    update_kv_config,
+    get_kv_config,
+    delete_kv_config,
+    wipe_write_perm,
+    add_write_perm,
+)

@@ -1,0 +1,77 @@
+"""`staticfire admin`: moving the offsets of groups."""
+
+from __future__ import annotations
+
+from harness.cli.admin.answers import Answer, Table
+from harness.cli.admin.command import (
+    TOPIC,
+    admin_command,
+    done,
+    flag_option,
+    ignored_option,
+    text_option,
+)
+from harness.cli.admin.times import parse_time_ms
+from system_under_test.admin import AdminClient, offsets
+
+
+@admin_command(
+    "resetOffsetByTime",
+    "Let a group go on at a point in time.",
+    "-g billing -t Orders -s 2026-01-31#23:59:00:000",
+    text_option("-g", "--group", "group", "Group.", required=True),
+    TOPIC,
+    text_option(
+        "-s", "--timestamp", "time", "Milliseconds, now, or yyyy-MM-dd#HH:mm:ss:SSS.", required=True
+    ),
+    flag_option("-f", "--force", "force", "Also forward.", default=True),
+    ignored_option("-c", "--cplus", is_flag=True),
+)
+async def reset_offset_by_time(
+    admin: AdminClient, group: str, topic: str, time: str, force: bool
+) -> Answer:
+    """Members that are online are told; the offsets of a group that is offline are set."""
+    return await _reset(admin, topic, group, parse_time_ms(time), is_force=force)
+
+
+@admin_command(
+    "skipAccumulatedMessage",
+    "Let a group go on at the end of its queues.",
+    "-g billing -t Orders",
+    text_option("-g", "--group", "group", "Group.", required=True),
+    TOPIC,
+    flag_option("-f", "--force", "force", "Also forward.", default=True),
+)
+async def skip_accumulated_message(
+    admin: AdminClient, group: str, topic: str, force: bool
+) -> Answer:
+    return await _reset(admin, topic, group, offsets.END_OF_QUEUE_MS, is_force=force)
+
+
+async def _reset(
+    admin: AdminClient, topic: str, group: str, time_ms: int, *, is_force: bool
+) -> Answer:
+    changes = await offsets.reset_offsets(admin, topic, group, time_ms, is_force=is_force)
+    rows = [
+        (each.queue.broker_name, each.queue.queue_id, each.before, each.after) for each in changes
+    ]
+    return Table(("brokerName", "queueId", "before", "offset"), rows)
+
+
+@admin_command(
+    "cloneGroupOffset",
+    "Give a group the offsets of another one.",
+    "-s billing -d billing-2 -t Orders",
+    text_option("-s", "--srcGroup", "source", "Whose offsets.", required=True),
+    text_option("-d", "--destGroup", "target", "Who gets them.", required=True),
+    TOPIC,
+    flag_option("-o", "--offline", "offline", "The source has no members.", default=False),
+)
+async def clone_group_offset(
+    admin: AdminClient, source: str, target: str, topic: str, offline: bool
+) -> Answer:
+    brokers = await offsets.clone_offsets(admin, source, target, topic, offline=offline)
+    return done("offsets are copied", source=source, target=target, topic=topic, brokers=brokers)
+
+
+COMMANDS = (reset_offset_by_time, skip_accumulated_message, clone_group_offset)

@@ -1,0 +1,31 @@
+"""Points in time as mqadmin takes them."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import datetime
+
+from harness.cli.status import BadInput
+
+LATEST_MS = (1 << 63) - 1
+FORMATS = ("%Y-%m-%d#%H:%M:%S:%f", "%Y-%m-%d#%H:%M:%S", "%Y-%m-%d")
+
+
+def parse_time_ms(text: str) -> int:
+    """Milliseconds since 1970 from such a number, `now`, `currentTimeMillis`, or `2026-01-31#23:59:00:000` here.
+
+    Raises BadInput.
+    """
+    if text in ("now", "currentTimeMillis"):
+        return time.time_ns() // 1_000_000
+    if re.fullmatch(r"-1|[0-9]{1,18}", text):
+        return int(text)
+    for form in FORMATS:
+        try:
+            return int(datetime.strptime(text, form).astimezone().timestamp() * 1000)
+        except (ValueError, OverflowError, OSError):
+            continue
+    raise BadInput(
+        f"time is {text!r}; allowed: milliseconds since 1970, now, or yyyy-MM-dd#HH:mm:ss:SSS"
+    )

@@ -1,0 +1,71 @@
+"""Brokers: what they say of themselves, their configuration, their cleaning jobs."""
+
+from __future__ import annotations
+
+from system_under_test.admin.client import AdminClient
+from system_under_test.protocol.bodies_clients import BrokerStats, KVTable
+from system_under_test.protocol.bodies_queues import BrokerConsumeStats, ConsumeQueuePage
+from system_under_test.protocol.codes import RequestCode
+from system_under_test.protocol.headers_admin import (
+    BrokerStatsHeader,
+    ConsumeStatsInBrokerHeader,
+    QueryConsumeQueueHeader,
+)
+
+LIFT_CATCH_UP = 60001  # ours alone: a master takes sends although it could not ask all its slaves
+
+
+async def runtime_info(admin: AdminClient, address: str) -> dict[str, str]:
+    """Statistics by name."""
+    code = RequestCode.GET_BROKER_RUNTIME_INFO
+    return (await admin.ask_body(address, code, KVTable)).table
+
+
+async def broker_config(admin: AdminClient, address: str) -> str:
+    """The text of Java properties."""
+    answer = await admin.ask(address, RequestCode.GET_BROKER_CONFIG)
+    return answer.body.decode(errors="replace")
+
+
+async def update_broker_config(admin: AdminClient, address: str, key: str, value: str) -> None:
+    body = f"{key}={value}".encode()
+    await admin.ask(address, RequestCode.UPDATE_BROKER_CONFIG, body=body)
+
+
+async def consume_stats(
+    admin: AdminClient, address: str, *, is_order: bool = False
+) -> BrokerConsumeStats:
+    """How far all groups are on one broker."""
+    header = ConsumeStatsInBrokerHeader(is_order=is_order)
+    code = RequestCode.GET_BROKER_CONSUME_STATS
+    return await admin.ask_body(address, code, BrokerConsumeStats, header)
+
+
+async def stats(admin: AdminClient, address: str, name: str, key: str) -> BrokerStats:
+    """One counter of a broker; AdminError with code 1 if it has never counted."""
+    header = BrokerStatsHeader(stats_name=name, stats_key=key)
+    return await admin.ask_body(address, RequestCode.VIEW_BROKER_STATS_DATA, BrokerStats, header)
+
+
+async def consume_queue(
+    admin: AdminClient, address: str, header: QueryConsumeQueueHeader
+) -> ConsumeQueuePage:
+    """Entries of a consume queue."""
+    return await admin.ask_body(address, RequestCode.QUERY_CONSUME_QUEUE, ConsumeQueuePage, header)
+
+
+async def clean_expired_consume_queues(admin: AdminClient, address: str) -> None:
+    await admin.ask(address, RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
+
+
+async def clean_unused_topics(admin: AdminClient, address: str) -> None:
+    await admin.ask(address, RequestCode.CLEAN_UNUSED_TOPIC)
+
+
+async def delete_expired_commit_log(admin: AdminClient, address: str) -> None:
+    await admin.ask(address, RequestCode.DELETE_EXPIRED_COMMITLOG)
+
+
+async def lift_catch_up(admin: AdminClient, address: str) -> None:
+    """Let a master take sends although it could not ask all its slaves: what only they have is lost."""
+    await admin.ask(address, LIFT_CATCH_UP)

@@ -1,0 +1,99 @@
+"""Who consumed a message (RocketMQ: messageTrackDetail).
+
+Brokers do not note who consumed what. What can be said comes from offsets: a group whose offset in the message's queue
+is beyond the message has consumed it, or filtered it away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from system_under_test.admin.client import AdminClient
+from system_under_test.admin.errors import AdminError
+from system_under_test.admin.groups import consumer_connections, progress
+from system_under_test.admin.topics import topic_groups
+from system_under_test.protocol.bodies import SubscriptionData
+from system_under_test.protocol.bodies_clients import ConsumerConnections
+from system_under_test.protocol.bodies_queues import ConsumeStats
+from system_under_test.protocol.codes import ResponseCode
+from system_under_test.protocol.message import Message
+from system_under_test.remoting.address import format_address
+
+TAGS = "TAGS"
+
+
+class TrackType(StrEnum):
+    """RocketMQ: TrackType."""
+
+    CONSUMED = "CONSUMED"
+    CONSUMED_BUT_FILTERED = (
+        "CONSUMED_BUT_FILTERED"  # passed over: the subscription does not want its tag
+    )
+    PULL = "PULL"  # the group pulls by itself and may keep its offsets elsewhere
+    NOT_CONSUME_YET = "NOT_CONSUME_YET"
+    NOT_ONLINE = "NOT_ONLINE"
+    CONSUME_BROADCASTING = "CONSUME_BROADCASTING"  # each member keeps its own offsets
+    UNKNOWN = "UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageTrack:
+    """What became of a message in one group; `reason` says why that is not known, if so."""
+
+    group: str
+    track_type: TrackType
+    reason: str = ""
+
+
+async def message_track(admin: AdminClient, message: Message) -> list[MessageTrack]:
+    """What each group that consumes the topic has done with the message."""
+    masters = await admin.masters()
+    address = format_address(*message.store_host)
+    broker_names = [name for name, master in masters.items() if master == address]
+    tracks = []
+    for group in await topic_groups(admin, message.topic):
+        try:
+            members = await consumer_connections(admin, group)
+            stats = await progress(admin, group)
+        except AdminError as error:
+            offline = error.code == ResponseCode.CONSUMER_NOT_ONLINE
+            found = TrackType.NOT_ONLINE if offline else TrackType.UNKNOWN
+            tracks.append(MessageTrack(group=group, track_type=found, reason=str(error)))
+        else:
+            found = track_type(message, members, stats, broker_names)
+            tracks.append(MessageTrack(group=group, track_type=found))
+    return tracks
+
+
+def track_type(
+    message: Message, members: ConsumerConnections, stats: ConsumeStats, broker_names: list[str]
+) -> TrackType:
+    """What a group that is online has done with a message of one of these brokers."""
+    if members.message_model == "BROADCASTING":
+        return TrackType.CONSUME_BROADCASTING
+    if members.consume_type == "CONSUME_ACTIVELY":
+        return TrackType.PULL
+    if members.consume_type != "CONSUME_PASSIVELY":
+        return TrackType.UNKNOWN
+    if not _is_passed(message, stats, broker_names):
+        return TrackType.NOT_CONSUME_YET
+    subscription = members.subscription_table.get(message.topic)
+    if subscription is not None and not _is_wanted(message, subscription):
+        return TrackType.CONSUMED_BUT_FILTERED
+    return TrackType.CONSUMED
+
+
+def _is_passed(message: Message, stats: ConsumeStats, broker_names: list[str]) -> bool:
+    return any(
+        position.consumer_offset > message.queue_offset
+        for queue, position in stats.offset_table.items()
+        if queue.topic == message.topic
+        and queue.queue_id == message.queue_id
+        and queue.broker_name in broker_names
+    )
+
+
+def _is_wanted(message: Message, subscription: SubscriptionData) -> bool:
+    tags = subscription.tags_set
+    return not tags or "*" in tags or message.properties.get(TAGS) in tags
