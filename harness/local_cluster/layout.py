@@ -100,6 +100,7 @@ def make_nodes(
                 listen_host=HOST,
                 listen_port=ports[name],
                 kv_config_path=str(folder / name / "kvConfig.json"),
+                config_path=str(folder / name / "namesrv.properties"),
             )
         else:
             config = _broker_config(options, name, ports, name_servers, folder, is_new=is_new)

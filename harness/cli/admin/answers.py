@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import orjson
+
+WIDTH_MAX = 10_000  # characters
+WRAPPED_MIN = 25  # what is shorter stays on one line
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,23 +29,35 @@ class Table:
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
     def show(self) -> None:
+        for line in self._lines():
+            print(line.rstrip())
+        if self.note:
+            print(shown(self.note))
+
+    def _lines(self) -> list[str]:
+        """The table in the width of the terminal; as wide as it is if the output goes elsewhere."""
         from rich import box  # here, because programs that read JSON need nothing of it
         from rich.console import Console
         from rich.table import Table as RichTable
         from rich.text import Text
 
-        console = Console(highlight=False, soft_wrap=False)
-        table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
-        for name in self.columns:
-            is_number = all(isinstance(row[self.columns.index(name)], int) for row in self.rows)
+        console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH_MAX)
+        table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        cells = [[shown(value) for value in row] for row in self.rows]
+        for index, name in enumerate(self.columns):
+            is_number = bool(self.rows) and all(type(row[index]) is int for row in self.rows)
+            width = max((len(row[index]) for row in cells), default=0)
             table.add_column(
-                Text(name), justify="right" if is_number and self.rows else "left", overflow="fold"
+                Text(name),
+                justify="right" if is_number else "left",
+                overflow="fold",
+                no_wrap=width <= WRAPPED_MIN,
             )
-        for row in self.rows:
-            table.add_row(*(Text(shown(value)) for value in row))
-        console.print(table)
-        if self.note:
-            console.print(Text(self.note))
+        for row in cells:
+            table.add_row(*map(Text, row))
+        with console.capture() as captured:
+            console.print(table)
+        return captured.get().splitlines()
 
 
 @dataclass(frozen=True, slots=True)
