@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncGenerator
+from collections.abc import Callable
 
 from system_under_test.admin.client import AdminClient, read_int
 from system_under_test.admin.errors import AdminError
@@ -209,19 +209,21 @@ async def read_queue(
     begin: int,
     end: int,
     *,
+    count_max: int,
+    is_wanted: Callable[[Message], bool],
     expression: str = ALL,
     group: str = GROUP,
-) -> AsyncGenerator[Message, None]:
-    """The messages from offset `begin` to before `end`."""
+) -> list[Message]:
+    """The first `count_max` wanted messages from offset `begin` to before `end`."""
+    found: list[Message] = []
     offset = begin
-    while offset < end:
+    while offset < end and len(found) < count_max:
         answer = await pull(admin, address, queue, offset, expression=expression, group=group)
-        for message in answer.messages:
-            if message.queue_offset < end:
-                yield message
+        found += [each for each in answer.messages if each.queue_offset < end and is_wanted(each)]
         if answer.next_offset <= offset or answer.outcome is PullOutcome.NOTHING_NEW:
-            return
+            break
         offset = answer.next_offset
+    return found[:count_max]
 
 
 def _records(address: str, body: bytes) -> list[Message]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import click
@@ -21,6 +19,7 @@ from system_under_test.protocol.bodies import MessageQueue
 from system_under_test.protocol.message import Message, offset_message_id, parse_offset_message_id
 from system_under_test.remoting.address import format_address
 
+NO_LIMIT = 1 << 62
 SHOWN_MAX = 100  # characters of a body in a table
 LIST_COLUMNS = ("msgId", "offsetMsgId", "queueId", "queueOffset", "stored", "tags", "keys", "body")
 QUEUE_ID = int_option("-i", "--queueId", "queue_id", "Queue id.", required=True, high=(1 << 31) - 1)
@@ -319,32 +318,27 @@ async def _print_queues(
     offset: int | None = None,
     group: str = messages.GROUP,
 ) -> Answer:
+    limit = limit or NO_LIMIT
     found: list[Message] = []
     for queue, address in queues.items():
         first = await messages.min_offset(admin, address, queue)
         last = await messages.max_offset(admin, address, queue)
         if given[0] is not None:
             first = max(first, await messages.offset_at(admin, address, queue, span[0]))
-        first = first if offset is None else max(first, offset)
-        read = messages.read_queue(
-            admin, address, queue, max(first, 0), last, expression=tags, group=group
+        found += await messages.read_queue(
+            admin,
+            address,
+            queue,
+            max(first, 0 if offset is None else offset),
+            last,
+            count_max=limit + 1 - len(found),
+            is_wanted=lambda message: span[0] <= message.store_timestamp_ms < span[1],
+            expression=tags,
+            group=group,
         )
-        if await _collect(read, found, span, limit):
-            return message_table(found, f"the first {limit}; there may be more")
+        if len(found) > limit:
+            return message_table(found[:limit], f"the first {limit}; there are more")
     return message_table(found, f"{len(found)} messages")
-
-
-async def _collect(
-    read: AsyncGenerator[Message, None], found: list[Message], span: tuple[int, int], limit: int
-) -> bool:
-    """Whether the limit ended it."""
-    async with contextlib.aclosing(read) as arriving:
-        async for message in arriving:
-            if limit and len(found) == limit:
-                return True
-            if span[0] <= message.store_timestamp_ms < span[1]:
-                found.append(message)
-    return False
 
 
 @admin_command(
