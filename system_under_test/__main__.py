@@ -221,13 +221,16 @@ def broker_main(options: dict[str, Any]) -> Main:
 
     if "flush" in options:
         options["sync_flush"] = options.pop("flush") == "sync"
+    file = absolute(options["file"]) if "file" in options else None
     fields, unknown = read_fields(options, config.BROKER_PROPERTIES)
     if "broker_name" not in fields:
         raise config.ConfigError("a broker needs a name: --broker-name, or brokerName in the file")
     if "role" in fields:
         fields["role"] = BrokerRole(fields["role"])
     path = absolute(fields.pop("store_path", "~/store"))
-    settings = BrokerConfig(**{"listen_host": "127.0.0.1", **fields, "store_path": path})
+    settings = BrokerConfig(
+        **{"listen_host": "127.0.0.1", **fields, "store_path": path, "config_file": file}
+    )
 
     async def main(env: Env) -> None:
         report_unknown(env, unknown)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from system_under_test.mode import Mode
 from system_under_test.remoting.address import parse_address
@@ -102,19 +103,43 @@ def queue_file_size(value: str) -> int:
     return size
 
 
-def milliseconds(low: int, high: int) -> Callable[[str], float]:
+class milliseconds:  # noqa: N801  used like the functions beside it
     """A parser of milliseconds; the field is in seconds."""
-    parse = integer(low, high)
-    return lambda value: parse(value) / 1000
+
+    def __init__(self, low: int, high: int) -> None:
+        self._parse = integer(low, high)
+
+    def __call__(self, value: str) -> float:
+        return self._parse(value) / 1000
+
+    def format(self, seconds: float) -> str:
+        return str(round(seconds * 1000))
 
 
-def one_of(choices: Mapping[str, object]) -> Callable[[str], object]:
-    def parse(value: str) -> object:
-        if value not in choices:
-            raise ValueError(f"{', '.join(choices)} are allowed")
-        return choices[value]
+class one_of:  # noqa: N801
+    """A parser of names that stand for values."""
 
-    return parse
+    def __init__(self, choices: Mapping[str, object]) -> None:
+        self._choices = choices
+
+    def __call__(self, value: str) -> object:
+        if value not in self._choices:
+            raise ValueError(f"{', '.join(self._choices)} are allowed")
+        return self._choices[value]
+
+    def format(self, value: object) -> str:
+        return next(name for name, choice in self._choices.items() if choice == value)
+
+
+def format_value(parse: Callable[[str], object], value: Any) -> str:
+    """The text from which `parse` makes this value; "" for None."""
+    if isinstance(parse, milliseconds | one_of):
+        return parse.format(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ";".join(map(str, value))
+    return "" if value is None else str(value)
 
 
 def names(value: str) -> tuple[str, ...]:
@@ -163,6 +188,15 @@ def parse_properties(text: str) -> dict[str, str]:
         assert match is not None, "the pattern matches every text"
         found[_unescape(match[1])] = _unescape(match[2]).strip()
     return found
+
+
+def format_properties(values: Mapping[str, str]) -> str:
+    """The text that `parse_properties` reads back; what is empty is left out."""
+    return "".join(f"{name}={_escape_value(value)}\n" for name, value in values.items() if value)
+
+
+def _escape_value(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
 
 
 def _logical_lines(text: str) -> Iterator[str]:
@@ -300,5 +334,12 @@ BROKER_PROPERTIES: dict[str, Property] = {
     "regionId": Property(field="region_id", parse=text),
     "traceOn": Property(field="trace_on", parse=yes_or_no),
     "longPollingEnable": Property(field="long_polling", parse=yes_or_no),
+    "notifyConsumerIdsChangedEnable": Property(
+        field="notify_consumer_ids_changed", parse=yes_or_no
+    ),
+    "disableConsumeIfConsumerReadSlowly": Property(field="disable_slow_consumers", parse=yes_or_no),
+    "consumerFallbehindThreshold": Property(
+        field="consumer_fall_behind_max", parse=integer(0, 1 << 62)
+    ),
     "shortPollingTimeMills": Property(field="short_polling_s", parse=milliseconds(1, 600_000)),
 }

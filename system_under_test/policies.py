@@ -10,6 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from system_under_test.broker.admin_policy import (
+    AdminPolicy,
+    lowest_offsets,
+    lowest_offsets_forgetting,
+)
 from system_under_test.broker.config import BrokerConfig, BrokerRole
 from system_under_test.broker.delayed_delivery import at_once_if_too_far, never_early
 from system_under_test.broker.internal_copies import CopyPolicy
@@ -61,6 +66,7 @@ class BrokerPolicies:
     replication: ReplicationPolicy  # R02, R12, R37, and the 5 s hole
     services: ServicePolicies  # R26, R27, R61: delays, retries, transactions
     registration: RegistrationKind  # a hung name server delays what the others hear
+    admin: AdminPolicy  # what administrators and silent members meet
 
 
 HARDENED_REPLICATION = ReplicationPolicy(
@@ -83,6 +89,18 @@ FAITHFUL_REPLICATION = ReplicationPolicy(
     waits_for_lost_slaves=True,
     fetches_missing=False,
 )
+HARDENED_ADMIN = AdminPolicy(
+    lowest_offsets=lowest_offsets,
+    clones_all_topics=True,
+    ignores_bad_options=False,
+    tells_of_silent_members=True,
+)
+FAITHFUL_ADMIN = AdminPolicy(
+    lowest_offsets=lowest_offsets_forgetting,
+    clones_all_topics=False,
+    ignores_bad_options=True,
+    tells_of_silent_members=False,
+)
 
 HARDENED_SERVICES = ServicePolicies(
     copies=CopyPolicy(waits=True, safe_end=safe_end),
@@ -101,12 +119,14 @@ BROKER_POLICIES = {
         replication=HARDENED_REPLICATION,
         services=HARDENED_SERVICES,
         registration=Registration,
+        admin=HARDENED_ADMIN,
     ),
     Mode.FAITHFUL: BrokerPolicies(
         visible_end=written_end,
         replication=FAITHFUL_REPLICATION,
         services=FAITHFUL_SERVICES,
         registration=RegistrationRounds,
+        admin=FAITHFUL_ADMIN,
     ),
 }
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Collection
 
 from system_under_test.broker.acknowledge import Acknowledger, make_waiting_sends
-from system_under_test.broker.admin import AdminRequests
+from system_under_test.broker.administration import Administration
 from system_under_test.broker.catch_up import CatchUpMark, may_lack_acknowledged
 from system_under_test.broker.client_requests import ClientRequests, notify_consumers_changed
 from system_under_test.broker.clients import Clients
@@ -24,6 +24,7 @@ from system_under_test.broker.name_server_calls import RegistrationEvents
 from system_under_test.broker.offsets import ConsumerOffsets, OffsetsFile
 from system_under_test.broker.periodic import Schedule
 from system_under_test.broker.pull import PullProcessor
+from system_under_test.broker.pull_reports import PullReports
 from system_under_test.broker.queue_queries import QueueQueries
 from system_under_test.broker.request_table import make_handlers, refuse_while_restoring
 from system_under_test.broker.send import SendProcessor
@@ -57,7 +58,17 @@ class Broker:
         self._offsets_file = OffsetsFile(self.offsets, self._metadata_file("consumerOffset.json"))
         self.topics = self._make_topics()
         self.groups = self._make_groups()
-        self.clients = Clients(now_ns=clock.monotonic_ns, notify=notify_consumers_changed)
+        self.clients = self._make_clients()
+        self.administration = Administration(
+            env,
+            config,
+            self._policies.admin,
+            self.store,
+            self.topics,
+            self.groups,
+            self.offsets,
+            self.clients,
+        )
         self._client = RemotingClient(env)
         self._registration = self._policies.registration(
             config,
@@ -93,6 +104,7 @@ class Broker:
             self._policies.replication,
             now_ns=clock.monotonic_ns,
         )
+        self._copies = self._make_copies()
         self._pull = self._make_pull()
         self._services = self._make_services()
         self._handlers = self._make_handlers()
@@ -123,12 +135,32 @@ class Broker:
 
     def _make_groups(self) -> SubscriptionGroups:
         return SubscriptionGroups(
+            self._config,
             self._metadata_file("subscriptionGroup.json"),
-            auto_create=self._config.auto_create_groups,
             now_ms=self._env.clock.wall_ms,
         )
 
+    def _make_clients(self) -> Clients:
+        return Clients(
+            now_ns=self._env.clock.monotonic_ns,
+            notify=notify_consumers_changed,
+            may_notify=self._may_notify,
+            tells_of_silent_members=self._policies.admin.tells_of_silent_members,
+        )
+
+    def _may_notify(self, group: str) -> bool:
+        settings = self.groups.get(group)
+        wanted = settings is None or settings.notify_consumer_ids_changed_enable
+        return wanted and self._config.notify_consumer_ids_changed
+
     def _make_pull(self) -> PullProcessor:
+        reports = PullReports(
+            self._config,
+            self.administration.statistics,
+            self._copies,
+            is_ready=self.accepts_sends,
+            now_ms=self._env.clock.wall_ms,
+        )
         return PullProcessor(
             self._config,
             self.store,
@@ -138,27 +170,29 @@ class Broker:
             self.offsets,
             HeldPulls(),
             now_ns=self._env.clock.monotonic_ns,
+            reports=reports,
         )
 
-    def _make_services(self) -> MessageServices:
-        policies = self._policies.services
-        copies = InternalCopies(
+    def _make_copies(self) -> InternalCopies:
+        return InternalCopies(
             self.store,
-            policies.copies,
+            self._policies.services.copies,
             acknowledge=self._acknowledge,
             safe_end=self._copies_safe_end,
             on_refusal=self._log_flusher.wake,
         )
+
+    def _make_services(self) -> MessageServices:
         return MessageServices(
             self._env,
             self._config,
-            policies,
+            self._policies.services,
             self.store,
             self.topics,
             self.groups,
             self.clients,
             self.offsets,
-            copies,
+            self._copies,
             self._metadata_file("delayOffset.json"),
             is_ready=self.accepts_sends,
         )
@@ -251,18 +285,12 @@ class Broker:
             acknowledge=self._acknowledge,
             on_refusal=self._log_flusher.wake,
             diversion=self._services.diversion,
+            statistics=self.administration.statistics,
             now_ms=env.clock.wall_ms,
         )
         queries = QueueQueries(config, self.store, self.offsets)
         clients = ClientRequests(self.clients, self.topics, self.groups, is_slave=config.is_slave)
-        admin = AdminRequests(
-            config,
-            self.store,
-            self.topics,
-            self.groups,
-            self.offsets,
-            started_at_ms=env.clock.wall_ms(),
-        )
+        admin = self.administration.handlers()
         ha = HaRequests(self._lift_catch_up, is_slave=config.is_slave)
         handlers = make_handlers(send, self._pull, queries, clients, admin, ha)
         return handlers | self._services.handlers(send)
@@ -271,6 +299,7 @@ class Broker:
         config, schedule = self._config, self._schedule
         schedule.call("held pulls", HOLD_CHECK_INTERVAL_S, self._pull.check_held)
         schedule.call("client scan", CLIENT_SCAN_INTERVAL_S, self.clients.expire)
+        self.administration.start(schedule)
         schedule.call("queue flush", config.queue_flush_interval_s, self._flush_queues)
         interval_s = config.offset_flush_interval_s
         schedule.await_job(

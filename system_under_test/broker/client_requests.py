@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from system_under_test.broker.clients import Clients
-from system_under_test.broker.subscription_groups import SubscriptionGroups
+from system_under_test.broker.subscription_groups import SubscriptionGroups, group_name_error
 from system_under_test.broker.topics import Topics
 from system_under_test.protocol import json_dialect
 from system_under_test.protocol.bodies import HeartbeatData
@@ -41,6 +41,8 @@ class ClientRequests:
     def _prepare_group(self, name: str) -> None:
         if self._is_slave:
             return  # a slave's tables are the master's: its own versions would hide them
+        if group_name_error(name) is not None:
+            return  # no topic can be named after it
         group = self._groups.find(name)
         if group is not None and group.retry_queue_nums > 0:
             self._topics.create_retry_topic(name, group.retry_queue_nums)

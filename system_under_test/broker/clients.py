@@ -71,11 +71,22 @@ class Clients:
 
     Args:
         notify: sends code 40 for a group to one member's connection.
+        may_notify: whether a group wants to be told of changes.
+        tells_of_silent_members: whether the group is told of a member that expired.
     """
 
-    def __init__(self, *, now_ns: Callable[[], int], notify: Notify) -> None:
+    def __init__(
+        self,
+        *,
+        now_ns: Callable[[], int],
+        notify: Notify,
+        may_notify: Callable[[str], bool] = lambda group: True,
+        tells_of_silent_members: bool = True,
+    ) -> None:
         self._now_ns = now_ns
         self._notify = notify
+        self._may_notify = may_notify
+        self._tells_of_silent_members = tells_of_silent_members
         self._consumers: dict[str, ConsumerGroup] = {}
         self._producers: dict[str, dict[int, Member]] = {}
         self._producer_connections: dict[str, Connection] = {}  # by client id
@@ -87,6 +98,13 @@ class Clients:
         """A connection of the producer with this client id (RocketMQ, ProducerManager.findChannel)."""
         connection = self._producer_connections.get(client_id)
         return None if connection is None or connection.closed else connection
+
+    def groups_of(self, topic: str) -> list[str]:
+        """Consumer groups that subscribe to a topic now."""
+        return [name for name, group in self._consumers.items() if topic in group.subscriptions]
+
+    def producer_groups(self) -> list[str]:
+        return list(self._producers)
 
     def producers(self, group: str) -> list[Member]:
         return list(self._producers.get(group, {}).values())
@@ -137,7 +155,17 @@ class Clients:
         tables += self._producers.values()
         silent = [m for members in tables for m in members.values() if m.seen_at_ns < oldest_ns]
         for member in silent:
+            if not self._tells_of_silent_members:
+                self._forget(member.connection.key)
             member.connection.close()
+
+    def _forget(self, key: int) -> None:
+        """Take a connection out of all groups without a word (RocketMQ, scanNotActiveChannel)."""
+        for name in list(self._producers):
+            self._leave_producers(name, key)
+        for name, group in list(self._consumers.items()):
+            if group.members.pop(key, None) is not None and not group.members:
+                del self._consumers[name]
 
     def _leave_producers(self, group: str, key: int) -> None:
         members = self._producers.get(group, {})
@@ -160,5 +188,7 @@ class Clients:
             del self._consumers[group]
 
     def _tell(self, group: str) -> None:
+        if not self._may_notify(group):
+            return
         for member in self._consumers[group].members.values():
             self._notify(group, member.connection)

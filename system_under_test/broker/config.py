@@ -19,9 +19,12 @@ class BrokerRole(StrEnum):
     SLAVE = "slave"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class BrokerConfig:
-    """Every option of a broker. Times end in their unit; sizes are bytes."""
+    """Every option of a broker. Times end in their unit; sizes are bytes.
+
+    One object for all components of a broker; only `LiveConfig` changes it while they run.
+    """
 
     broker_name: str  # brokerName
     listen_host: str  # brokerIP1: registered, stored as the store host of every message
@@ -89,6 +92,13 @@ class BrokerConfig:
     long_polling: bool = True  # longPollingEnable
     short_polling_s: float = 1.0  # shortPollingTimeMills
     memory_bytes: int = 3 << 30  # accessMessageInMemoryMaxRatio of the RAM: the rest is "in disk"
+
+    notify_consumer_ids_changed: bool = True  # notifyConsumerIdsChangedEnable: code 40
+    disable_slow_consumers: bool = False  # disableConsumeIfConsumerReadSlowly
+    consumer_fall_behind_max: int = 16 << 30  # consumerFallbehindThreshold
+    config_file: str | None = (
+        None  # the file it was started with; changed options are written there
+    )
 
     def __post_init__(self) -> None:
         if (self.role is BrokerRole.SLAVE) != (self.broker_id > MASTER_ID):

@@ -15,6 +15,7 @@ from system_under_test.broker.subscription_groups import SubscriptionGroups
 from system_under_test.broker.topics import Topics
 from system_under_test.env import Log
 from system_under_test.protocol.bodies import TopicConfigTable
+from system_under_test.protocol.bodies_clients import SubscriptionGroupTable
 from system_under_test.protocol.codes import RequestCode
 from system_under_test.remoting import RemotingClient, RemotingError, parse_address
 from system_under_test.store.metadata_file import MetadataFile
@@ -49,7 +50,9 @@ class MetadataRestore:
             topics = TopicConfigTable.from_json(
                 await self._ask(address, RequestCode.GET_ALL_TOPIC_CONFIG)
             )
-            groups = await self._ask(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+            groups = SubscriptionGroupTable.from_json(
+                await self._ask(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+            )
             offsets = await self._ask(address, RequestCode.GET_ALL_CONSUMER_OFFSET)
             delays = await self._ask(address, RequestCode.GET_ALL_DELAY_OFFSET)
             self._topics.take_newer(topics)

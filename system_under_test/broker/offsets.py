@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from system_under_test.store.metadata_file import MetadataFile
 
@@ -28,6 +28,37 @@ class ConsumerOffsets:
     def query(self, group: str, topic: str, queue_id: int) -> int | None:
         """The committed offset, or None if the group never committed one for this queue."""
         return self._table.get(f"{topic}{TOPIC_GROUP_SEPARATOR}{group}", {}).get(queue_id)
+
+    def queues(self, group: str, topic: str) -> dict[int, int]:
+        """The group's offsets in a topic, by queue id."""
+        return dict(self._table.get(f"{topic}{TOPIC_GROUP_SEPARATOR}{group}", {}))
+
+    def topics_of(self, group: str) -> list[str]:
+        """Topics that the group has offsets for, sorted (RocketMQ, whichTopicByConsumer)."""
+        return sorted(topic for topic, owner in self._keys() if owner == group)
+
+    def groups_of(self, topic: str) -> list[str]:
+        """Groups that have offsets for the topic, sorted (RocketMQ, whichGroupByTopic)."""
+        return sorted(group for known, group in self._keys() if known == topic)
+
+    def _keys(self) -> Iterator[tuple[str, str]]:
+        """Topic and group of every queue map."""
+        for key in self._table:
+            topic, _, group = key.partition(TOPIC_GROUP_SEPARATOR)
+            yield topic, group
+
+    def clone(self, source_group: str, target_group: str, topic: str) -> None:
+        """Give a group the offsets of another one in a topic; nothing happens if that has none."""
+        queues = self.queues(source_group, topic)
+        if queues:
+            self._table[f"{topic}{TOPIC_GROUP_SEPARATOR}{target_group}"] = queues
+            self.changed = True
+
+    def forget_group(self, group: str) -> None:
+        """Drop the offsets of a deleted group in all topics."""
+        for topic in self.topics_of(group):
+            del self._table[f"{topic}{TOPIC_GROUP_SEPARATOR}{group}"]
+            self.changed = True
 
     def clamp(self, queue_end: Callable[[str, int], int]) -> list[str]:
         """Pull back every offset beyond the end of its queue; return what was changed, for the log.

@@ -8,20 +8,25 @@ from system_under_test.broker.clients import Clients
 from system_under_test.broker.config import MASTER_ID, BrokerConfig
 from system_under_test.broker.hold import HeldPull, HeldPulls
 from system_under_test.broker.offsets import ConsumerOffsets
+from system_under_test.broker.pull_reports import PullReports
 from system_under_test.broker.subscription_groups import SubscriptionGroups
+from system_under_test.broker.tag_filter import (
+    EVERYTHING,
+    TAG_EXPRESSION_TYPES,
+    sql_refusal,
+    subscribed_tags,
+    tag_hashes,
+)
 from system_under_test.broker.topics import PERM_READ, Topics
 from system_under_test.protocol.codes import ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.headers import PullMessageHeader
-from system_under_test.protocol.message import java_string_hash
 from system_under_test.remoting import Connection
 from system_under_test.store.message_store import GetResult, GetStatus, MessageStore
 
 COMMIT_OFFSET_FLAG = 1  # RocketMQ, PullSysFlag
 SUSPEND_FLAG = 2
 SUBSCRIPTION_FLAG = 4
-TAG_EXPRESSION_TYPES = (None, "", "TAG")
-EVERYTHING = "*"
 
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
@@ -59,6 +64,7 @@ class PullProcessor:
         held: HeldPulls,
         *,
         now_ns: Callable[[], int],
+        reports: PullReports,
     ) -> None:
         self._config = config
         self._store = store
@@ -68,6 +74,7 @@ class PullProcessor:
         self._offsets = offsets
         self._held = held
         self._now_ns = now_ns
+        self._reports = reports
 
     def handle(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
         """Answer a pull, or hold it and return None.
@@ -188,9 +195,7 @@ class PullProcessor:
             )
         if subscription.expression_type not in TAG_EXPRESSION_TYPES:
             raise PullRefused(ResponseCode.SYSTEM_ERROR, sql_refusal(subscription.expression_type))
-        if not subscription.sub_string or subscription.sub_string == EVERYTHING:
-            return None
-        return tag_hashes(subscription.sub_string)
+        return subscribed_tags(subscription)
 
     # Reading and answering
 
@@ -237,6 +242,8 @@ class PullProcessor:
         result: GetResult,
         code: ResponseCode,
     ) -> RemotingCommand:
+        body = b"".join(result.records)
+        self._reports.answered(header, result, code, len(body))
         next_offset = result.next_offset
         if self._config.is_slave and result.status not in FOLLOWED_ON_SLAVES:
             next_offset = header.queue_offset  # what a slave lacks says nothing about the queue
@@ -250,7 +257,7 @@ class PullProcessor:
                 "minOffset": str(result.min_offset),
                 "maxOffset": str(result.max_offset),
             },
-            b"".join(result.records),
+            body,
         )
 
 
@@ -279,13 +286,3 @@ def parse_tags(header: PullMessageHeader) -> frozenset[int] | None:
             ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed"
         )
     return hashes
-
-
-def tag_hashes(expression: str) -> frozenset[int]:
-    """Java hash codes of the tags in `a || b`."""
-    tags = (tag.strip() for tag in expression.split("||"))
-    return frozenset(java_string_hash(tag) for tag in tags if tag)
-
-
-def sql_refusal(expression_type: str | None) -> str:
-    return f"The broker does not support consumer to filter message by {expression_type}"

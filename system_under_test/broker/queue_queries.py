@@ -32,11 +32,14 @@ class QueueQueries:
     ) -> RemotingCommand:
         """The committed offset of a group.
 
-        A group without one starts at 0 if the whole queue is still in memory (RocketMQ, ConsumerManageProcessor):
-        a new group on a young topic misses nothing.
+        A group without one starts at 0 if the queue's first message is still in memory (RocketMQ,
+        ConsumerManageProcessor): a new group on a young topic misses nothing. Clients commit -1 for queues that they
+        have not consumed from: that is no offset either.
         """
         header = QueryConsumerOffsetHeader.from_ext(request.ext_fields)
         offset = self._offsets.query(header.consumer_group, header.topic, header.queue_id)
+        if offset is not None and offset < 0:
+            offset = None
         if offset is None and self._is_young(header.topic, header.queue_id):
             offset = 0
         if offset is None:
@@ -48,10 +51,13 @@ class QueueQueries:
         return answer_offset(request, offset)
 
     def _is_young(self, topic: str, queue_id: int) -> bool:
-        return (
-            self._store.queue_bounds(topic, queue_id)[0] <= 0
-            and self._store.end_offset - self._store.min_offset <= self._config.memory_bytes
-        )
+        if self._store.queue_bounds(topic, queue_id)[0] > 0:
+            return False
+        entries = self._store.queue_view.entries(topic, queue_id, 0, 1)
+        if not entries:
+            return True
+        behind_bytes = self._store.end_offset - entries[0].physical_offset
+        return behind_bytes <= self._config.memory_bytes
 
     def update_consumer_offset(
         self, connection: Connection, request: RemotingCommand

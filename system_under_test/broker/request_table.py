@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from system_under_test.broker.admin import AdminRequests
 from system_under_test.broker.client_requests import ClientRequests
 from system_under_test.broker.ha_requests import HaRequests
 from system_under_test.broker.pull import PullProcessor
@@ -20,7 +19,7 @@ def make_handlers(
     pull: PullProcessor,
     queries: QueueQueries,
     clients: ClientRequests,
-    admin: AdminRequests,
+    admin: dict[int, Handler],
     ha: HaRequests,
 ) -> dict[int, Handler]:
     """Handlers by request code."""
@@ -39,13 +38,7 @@ def make_handlers(
         RequestCode.HEART_BEAT: clients.heartbeat,
         RequestCode.UNREGISTER_CLIENT: clients.unregister,
         RequestCode.GET_CONSUMER_LIST_BY_GROUP: clients.consumer_list,
-        RequestCode.UPDATE_AND_CREATE_TOPIC: admin.create_topic,
-        RequestCode.DELETE_TOPIC_IN_BROKER: admin.delete_topic,
-        RequestCode.GET_ALL_TOPIC_CONFIG: admin.all_topics,
-        RequestCode.GET_ALL_CONSUMER_OFFSET: admin.all_offsets,
-        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: admin.all_groups,
-        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: admin.put_group,
-        RequestCode.GET_BROKER_RUNTIME_INFO: admin.runtime_info,
+        **admin,
         RequestCode.LIFT_CATCH_UP: ha.lift_catch_up,
     }
 

@@ -16,6 +16,7 @@ from system_under_test.broker.diversion import (
     retry_limit,
 )
 from system_under_test.broker.refusal import SendRefused
+from system_under_test.broker.statistics import BrokerStatistics
 from system_under_test.broker.subscription_groups import SubscriptionGroups
 from system_under_test.broker.topics import (
     FORBIDDEN_TOPICS,
@@ -55,6 +56,7 @@ class SendProcessor:
         acknowledge: gets every stored message; it answers now or when the message is safe.
         on_refusal: called when the store refused a message: its disk may have failed.
         diversion: where messages go that are not stored as they were sent.
+        statistics: counts what is stored, and what the store refused.
         now_ms: the wall clock, for `accept_sends_from_ms`.
     """
 
@@ -70,6 +72,7 @@ class SendProcessor:
         acknowledge: Acknowledge,
         on_refusal: Callable[[], None],
         diversion: Diversion,
+        statistics: BrokerStatistics,
         now_ms: Callable[[], int],
     ) -> None:
         self._config = config
@@ -81,6 +84,7 @@ class SendProcessor:
         self._acknowledge = acknowledge
         self._on_refusal = on_refusal
         self._diversion = diversion
+        self._statistics = statistics
         self._now_ms = now_ms
         self._is_early = config.accept_sends_from_ms > 0  # False for good once the time has come
         self._store_host = (config.listen_host, config.listen_port)
@@ -175,6 +179,7 @@ class SendProcessor:
         result = self._store.put(message)
         if result.status is not PutStatus.PUT_OK:
             raise self._refused(result)
+        self._statistics.put(message.topic, message.queue_id, 1, result.size_bytes)
         ext = self.make_ext(result.message_id, queue_id, result.queue_offset)
         self._acknowledge(result.end_offset, partial(answer_send, connection, request, ext), waits)
 
@@ -201,12 +206,15 @@ class SendProcessor:
         last = results[-1]
         if last.status is not PutStatus.PUT_OK:
             raise self._refused(last)
+        size_bytes = sum(result.size_bytes for result in results)
+        self._statistics.put(message.topic, message.queue_id, len(results), size_bytes)
         ids = ",".join([result.message_id for result in results])
         ext = self.make_ext(ids, message.queue_id, results[0].queue_offset)
         answer = partial(answer_send, connection, request, ext)
         self._acknowledge(last.end_offset, answer, waits_for_store(properties))
 
     def _refused(self, result: PutResult) -> SendRefused:
+        self._statistics.failed_puts += 1
         self._on_refusal()
         return SendRefused(PUT_CODES[result.status], result.reason)
 

@@ -10,6 +10,7 @@ from system_under_test.broker.topics import Topics
 from system_under_test.env import Log
 from system_under_test.protocol import json_dialect
 from system_under_test.protocol.bodies import TopicConfigTable
+from system_under_test.protocol.bodies_clients import SubscriptionGroupTable
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.remoting import RemotingClient, RemotingError
@@ -75,7 +76,7 @@ class SlaveSync:
 
     async def _copy_groups(self, master_address: str) -> None:
         document = await self._ask(master_address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
-        self._groups.adopt(document)
+        self._groups.adopt(SubscriptionGroupTable.from_json(document))
 
     async def _ask(self, master_address: str, code: RequestCode) -> dict[str, object]:
         return await ask_table(self._client, master_address, code)

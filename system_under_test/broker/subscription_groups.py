@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable
+from dataclasses import replace
 
+from system_under_test.broker.config import BrokerConfig
 from system_under_test.protocol.bodies import DataVersion, SubscriptionGroupConfig
+from system_under_test.protocol.bodies_clients import SubscriptionGroupTable
 from system_under_test.store.metadata_file import MetadataFile
 
 # RocketMQ, SubscriptionGroupManager.init
@@ -19,13 +23,32 @@ SYSTEM_GROUPS = (
 )
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 
+GROUP_LENGTH_MAX = 255  # RocketMQ, Validators.CHARACTER_MAX_LENGTH
+GROUP_CHARACTERS = re.compile(r"[%|a-zA-Z0-9_-]+")
+
+
+def group_name_error(group: str) -> str | None:
+    """What is wrong with a group name, or None (RocketMQ, Validators.checkGroup)."""
+    if not group.strip():
+        return "the specified group is blank"
+    if len(group) > GROUP_LENGTH_MAX:
+        return f"the specified group is longer than group max length {GROUP_LENGTH_MAX}."
+    if not GROUP_CHARACTERS.fullmatch(group):
+        return (
+            f"the specified group[{group}] contains illegal characters,"
+            " allowing only ^[%|a-zA-Z0-9_-]+$"
+        )
+    return None
+
 
 class SubscriptionGroups:
     """The group table. Every change is durable before it is visible to others."""
 
-    def __init__(self, file: MetadataFile, *, auto_create: bool, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, config: BrokerConfig, file: MetadataFile, *, now_ms: Callable[[], int]
+    ) -> None:
+        self._config = config
         self._file = file
-        self._auto_create = auto_create
         self._now_ms = now_ms
         self._groups = {name: SubscriptionGroupConfig(group_name=name) for name in SYSTEM_GROUPS}
         self._version = DataVersion(timestamp=now_ms(), counter=0)
@@ -34,62 +57,67 @@ class SubscriptionGroups:
         """Read subscriptionGroup.json. Raises StoreError."""
         document = self._file.load()
         if document is not None:
-            groups, self._version = groups_from_json(document)
-            self._groups |= groups
+            table = SubscriptionGroupTable.from_json(document)
+            self._groups |= table.groups
+            self._version = table.data_version
+
+    def get(self, group: str) -> SubscriptionGroupConfig | None:
+        """The settings of a group, if it has any."""
+        return self._groups.get(group)
 
     def find(self, group: str) -> SubscriptionGroupConfig | None:
         """The settings of a group, created if that is allowed; None if it is unknown and may not be created."""
         found = self._groups.get(group)
         if found is not None:
             return found
-        if self._auto_create or group.startswith(SYSTEM_GROUP_PREFIX):
+        if self._config.auto_create_groups or group.startswith(SYSTEM_GROUP_PREFIX):
             return self.put(SubscriptionGroupConfig(group_name=group))
         return None
 
     def put(self, group: SubscriptionGroupConfig) -> SubscriptionGroupConfig:
         """Create or replace a group. Raises OSError when it cannot be made durable; nothing changes then."""
-        groups = {**self._groups, group.group_name: group}
-        version = DataVersion(timestamp=self._now_ms(), counter=self._version.counter + 1)
-        self._file.save(groups_to_json(groups, version))
-        self._groups = groups
-        self._version = version
+        self._replace({**self._groups, group.group_name: group})
         return group
 
-    def to_json(self) -> dict[str, object]:
-        """SubscriptionGroupWrapper: subscriptionGroup.json and the body of code 201."""
-        return groups_to_json(self._groups, self._version)
-
-    def adopt(self, document: Mapping[str, object]) -> bool:
-        """Take over the master's table if its version differs; return whether it did."""
-        groups, version = groups_from_json(document)
-        if version == self._version:
+    def delete(self, group: str) -> bool:
+        """Forget a group; return whether it was known. Raises OSError like `put`."""
+        if group not in self._groups:
             return False
-        self._file.save(groups_to_json(groups, version))
-        self._groups = groups
-        self._version = version
+        self._replace({name: kept for name, kept in self._groups.items() if name != group})
         return True
 
-    def take_newer(self, document: Mapping[str, object]) -> None:
+    def take_newer(self, table: SubscriptionGroupTable) -> None:
         """For a master with a new disk: take over a replica's copy, if it was changed more often than what we have."""
-        groups, version = groups_from_json(document)
-        if version.counter > self._version.counter:
-            self.adopt(groups_to_json({**self._groups, **groups}, version))
+        if table.data_version.counter > self._version.counter:
+            groups = {**self._groups, **table.groups}
+            self.adopt(SubscriptionGroupTable(groups=groups, data_version=table.data_version))
 
+    def disable_consume(self, group: str) -> bool:
+        """Let a group consume no more; return whether that is new. Raises OSError like `put`."""
+        known = self._groups.get(group)
+        if known is None or not known.consume_enable:
+            return False
+        self.put(replace(known, consume_enable=False))
+        return True
 
-def groups_to_json(
-    groups: Mapping[str, SubscriptionGroupConfig], version: DataVersion
-) -> dict[str, object]:
-    table = {name: group.to_json() for name, group in groups.items()}
-    return {"subscriptionGroupTable": table, "dataVersion": version.to_json()}
+    def _replace(self, groups: dict[str, SubscriptionGroupConfig]) -> None:
+        version = DataVersion(timestamp=self._now_ms(), counter=self._version.counter + 1)
+        self._file.save(SubscriptionGroupTable(groups=groups, data_version=version).to_json())
+        self._groups = groups
+        self._version = version
 
+    def names(self) -> list[str]:
+        return sorted(self._groups)
 
-def groups_from_json(
-    document: Mapping[str, object],
-) -> tuple[dict[str, SubscriptionGroupConfig], DataVersion]:
-    """Read SubscriptionGroupWrapper. Raises ValueError."""
-    table = document.get("subscriptionGroupTable", {})
-    version = document.get("dataVersion", {})
-    if not isinstance(table, Mapping) or not isinstance(version, Mapping):
-        raise ValueError("subscriptionGroupTable and dataVersion must be objects")  # noqa: TRY004
-    groups = {str(name): SubscriptionGroupConfig.from_json(group) for name, group in table.items()}
-    return groups, DataVersion.from_json(version)
+    def table(self) -> SubscriptionGroupTable:
+        """Everything that slaves copy."""
+        return SubscriptionGroupTable(groups=dict(self._groups), data_version=self._version)
+
+    def adopt(self, table: SubscriptionGroupTable) -> bool:
+        """Take over the master's table if its version differs; return whether it did."""
+        if table.data_version == self._version:
+            return False
+        self._file.save(table.to_json())
+        self._groups = dict(table.groups)
+        self._version = table.data_version
+        return True

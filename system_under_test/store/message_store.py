@@ -27,6 +27,7 @@ from system_under_test.store.flush import FlushTask, QueueFlushTask, SyncPlan
 from system_under_test.store.folders import make_durable_folder
 from system_under_test.store.metadata_file import MetadataFile
 from system_under_test.store.queue_table import QueueTable
+from system_under_test.store.queue_view import QueueView
 from system_under_test.store.raw_append import RawAppender
 from system_under_test.store.reading import NO_QUEUE, GetResult, GetStatus, QueueReader
 from system_under_test.store.record_scan import (
@@ -77,6 +78,7 @@ class MessageStore:
         self._dispatcher = Dispatcher()
         self._appender = Appender(config, clock, self._commit_log, self._queues, self._dispatcher)
         self._reader = QueueReader(self._commit_log, config.memory_bytes)
+        self.queue_view = QueueView(self._queues, self._reader)
         self._raw_appender = RawAppender(
             commit_log=self._commit_log,
             queues=self._queues,
@@ -383,6 +385,11 @@ class MessageStore:
         """When the first message of the queue was stored, in milliseconds; -1 if there is none."""
         queue = self._queues.get(topic, queue_id)
         return -1 if queue is None else self._reader.store_time_ms(queue, queue.min_offset)
+
+    def earliest_message_time_ms(self) -> int:
+        """When the oldest record of the log was stored, in milliseconds; -1 if there is none."""
+        header = self._commit_log.read(self.min_offset, RECORD_HEADER_SIZE)
+        return stored_at_ms(header) if len(header) == RECORD_HEADER_SIZE else -1
 
     # --- replication -----------------------------------------------------------------------------------------------
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from random import Random
 from typing import Any, cast
 
 from harness.simulation.disk import SimDisk
-from system_under_test.broker.admin import AdminRequests
+from system_under_test.broker.administration import Administration
 from system_under_test.broker.client_requests import ClientRequests, notify_consumers_changed
 from system_under_test.broker.clients import Clients
 from system_under_test.broker.config import BrokerConfig, BrokerRole
+from system_under_test.broker.ha_requests import HaRequests
 from system_under_test.broker.hold import HeldPulls
 from system_under_test.broker.internal_copies import InternalCopies
 from system_under_test.broker.message_services import MessageServices
 from system_under_test.broker.offsets import ConsumerOffsets
 from system_under_test.broker.pull import PullProcessor
+from system_under_test.broker.pull_reports import PullReports
 from system_under_test.broker.queue_queries import QueueQueries
+from system_under_test.broker.request_table import make_handlers
 from system_under_test.broker.send import SendProcessor
 from system_under_test.broker.subscription_groups import SubscriptionGroups
 from system_under_test.broker.topics import TopicChange, Topics
@@ -27,6 +31,7 @@ from system_under_test.protocol.codes import ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.message import encode_properties
 from system_under_test.remoting import Connection
+from system_under_test.remoting.connection import failed
 from system_under_test.store.config import StoreConfig
 from system_under_test.store.message_store import MessageStore
 from system_under_test.store.metadata_file import MetadataFile
@@ -64,13 +69,27 @@ class Peer:
         self.remote_port = 40_000 + key
         self.closed = False
         self.sent: list[RemotingCommand] = []
+        self.asked: list[tuple[RemotingCommand, float, asyncio.Future[RemotingCommand]]] = []
 
     def send(self, command: RemotingCommand) -> None:
         if not self.closed:
             self.sent.append(command)
 
+    @property
+    def address(self) -> str:
+        return f"{self.remote_host}:{self.remote_port}"
+
     def invoke_oneway(self, command: RemotingCommand) -> None:
         self.send(command)
+
+    def invoke_nowait(
+        self, command: RemotingCommand, timeout_s: float
+    ) -> asyncio.Future[RemotingCommand]:
+        """What the broker asks of the client: the test answers the last of `asked`."""
+        self.send(command)
+        answer: asyncio.Future[RemotingCommand] = asyncio.get_running_loop().create_future()
+        self.asked.append((command, timeout_s, answer))
+        return answer
 
     def close(self) -> None:
         self.closed = True
@@ -120,17 +139,30 @@ class Bench:
         )
         self.topics.load()
         self.groups = SubscriptionGroups(
+            self.config,
             MetadataFile(self.disk, "/store/config/subscriptionGroup.json"),
-            auto_create=True,
             now_ms=self.clock.wall_ms,
         )
         self.clients = Clients(now_ns=self.clock.monotonic_ns, notify=notify_consumers_changed)
+        self.policies = BROKER_POLICIES[self.config.mode]
         self.offsets = ConsumerOffsets()
         self.held = HeldPulls()
         self.is_ready = True
         self.waiting: list[tuple[int, Answer, bool]] = []
         self.refusals = 0
-        self.services = self._make_services(log)
+        env = Env(name="broker", storage=self.disk, clock=self.clock, random=Random(2), log=log)
+        self.services = self._make_services(env)
+        self.administration = Administration(
+            env,
+            self.config,
+            self.policies.admin,
+            self.store,
+            self.topics,
+            self.groups,
+            self.offsets,
+            self.clients,
+        )
+        self.statistics = self.administration.statistics
         self.send_processor = SendProcessor(
             self.config,
             self.store,
@@ -141,6 +173,7 @@ class Bench:
             acknowledge=self._acknowledge,
             on_refusal=self._count_refusal,
             diversion=self.services.diversion,
+            statistics=self.statistics,
             now_ms=self.clock.wall_ms,
         )
         self.pull_processor = PullProcessor(
@@ -152,18 +185,29 @@ class Bench:
             self.offsets,
             self.held,
             now_ns=self.clock.monotonic_ns,
+            reports=PullReports(
+                self.config,
+                self.statistics,
+                self.copies,
+                is_ready=lambda: self.is_ready,
+                now_ms=self.clock.wall_ms,
+            ),
         )
         self.queries = QueueQueries(self.config, self.store, self.offsets)
         self.client_requests = ClientRequests(
             self.clients, self.topics, self.groups, is_slave=self.config.is_slave
         )
-        self.admin = AdminRequests(
-            self.config, self.store, self.topics, self.groups, self.offsets, started_at_ms=0
-        )
+        self.handlers = make_handlers(
+            self.send_processor,
+            self.pull_processor,
+            self.queries,
+            self.client_requests,
+            self.administration.handlers(),
+            HaRequests(self._lift_catch_up, is_slave=self.config.is_slave),
+        ) | self.services.handlers(self.send_processor)
 
-    def _make_services(self, log: SilentLog) -> MessageServices:
-        policies = BROKER_POLICIES[self.config.mode].services
-        env = Env(name="broker", storage=self.disk, clock=self.clock, random=Random(2), log=log)
+    def _make_services(self, env: Env) -> MessageServices:
+        policies = self.policies.services
         self.copies = InternalCopies(
             self.store,
             policies.copies,
@@ -188,6 +232,9 @@ class Bench:
     def _acknowledge(self, end_offset: int, answer: Answer, waits: bool) -> None:
         self.waiting.append((end_offset, answer, waits))
 
+    async def _lift_catch_up(self) -> bool:
+        return False
+
     def _count_topic_change(self, _change: TopicChange) -> None:
         self.topic_changes += 1
 
@@ -208,6 +255,20 @@ class Bench:
         response = handler((peer or Peer()).connection, request)
         assert response is not None
         return response
+
+    def request(
+        self,
+        code: int,
+        ext: dict[str, str] | None = None,
+        body: bytes = b"",
+        *,
+        peer: Peer | None = None,
+    ) -> RemotingCommand:
+        """Ask whoever handles this code; it must answer at once. A ValueError is code 1, as on a connection."""
+        try:
+            return self.ask(self.handlers[code], ext, body, code=code, peer=peer)
+        except ValueError as error:
+            return failed(RemotingCommand.request(code), error)
 
     def publish(self) -> None:
         """Answer the waiting sends, flush, and make everything visible."""

@@ -103,7 +103,7 @@ def test_refusals(bench: Bench, options: dict[str, Any], code: int) -> None:
 
 def test_unknown_group_that_may_not_be_created(bench: Bench) -> None:
     bench.send()
-    bench.groups._auto_create = False
+    bench.config.auto_create_groups = False
     answer = bench.pull()
     assert answer is not None
     assert answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST

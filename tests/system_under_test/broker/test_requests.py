@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from system_under_test.broker.topics import make_topic
 from system_under_test.protocol import json_dialect
 from system_under_test.protocol.bodies import (
@@ -11,26 +9,11 @@ from system_under_test.protocol.bodies import (
     HeartbeatData,
     SubscriptionData,
     SubscriptionGroupConfig,
-    TopicConfigTable,
 )
 from system_under_test.protocol.codes import ResponseCode
 from tests.system_under_test.broker.bench import Bench, Peer
 
 QUEUE = {"topic": "TopicTest", "queueId": "0"}
-
-
-def topic_ext(topic: str, queues: int = 2) -> dict[str, str]:
-    """Fields of UPDATE_AND_CREATE_TOPIC."""
-    return {
-        "topic": topic,
-        "defaultTopic": "TBW102",
-        "readQueueNums": str(queues),
-        "writeQueueNums": str(queues),
-        "perm": "6",
-        "topicFilterType": "SINGLE_TAG",
-        "topicSysFlag": "0",
-        "order": "false",
-    }
 
 
 def heartbeat_body(group: str = "g") -> bytes:
@@ -49,10 +32,30 @@ def test_consumer_offset_of_a_young_queue_starts_at_0(bench: Bench) -> None:
 
 def test_consumer_offset_is_stored_without_a_range_check(bench: Bench) -> None:
     group = {**QUEUE, "consumerGroup": "g"}
-    for offset in ("77", "-1"):
+    for offset in ("77", "5"):
         bench.ask(bench.queries.update_consumer_offset, {**group, "commitOffset": offset})
         answer = bench.ask(bench.queries.query_consumer_offset, group)
         assert answer.ext_fields == {"offset": offset}
+
+
+def test_minus_one_is_accepted_and_is_no_offset(bench: Bench) -> None:
+    group = {**QUEUE, "consumerGroup": "g"}
+    answer = bench.ask(bench.queries.update_consumer_offset, {**group, "commitOffset": "-1"})
+    assert answer.code == ResponseCode.SUCCESS
+    answer = bench.ask(bench.queries.query_consumer_offset, group)
+    assert answer.ext_fields == {"offset": "0"}
+
+
+def test_consumer_offset_of_a_queue_whose_start_is_on_disk(bench: Bench) -> None:
+    bench.send()
+    bench.config.memory_bytes = bench.store.end_offset
+    answer = bench.ask(bench.queries.query_consumer_offset, {**QUEUE, "consumerGroup": "new"})
+    assert answer.ext_fields == {"offset": "0"}
+    bench.send(queue_id=1)  # another queue, but the first message is farther back now
+    answer = bench.ask(bench.queries.query_consumer_offset, {**QUEUE, "consumerGroup": "new"})
+    assert answer.code == ResponseCode.QUERY_NOT_FOUND
+    other = {**QUEUE, "queueId": "1", "consumerGroup": "new"}
+    assert bench.ask(bench.queries.query_consumer_offset, other).code == ResponseCode.SUCCESS
 
 
 def test_queue_bounds(bench: Bench) -> None:
@@ -121,55 +124,6 @@ def test_unregister(bench: Bench) -> None:
     assert bench.ask(bench.client_requests.unregister, ext).code == 0
     assert bench.clients.consumer_group("g") is None
     assert bench.clients.producers("p") == []
-
-
-# Administration
-
-
-def test_topic_is_created_changed_and_deleted(bench: Bench) -> None:
-    for queues in (2, 5):
-        assert bench.ask(bench.admin.create_topic, topic_ext("New", queues)).code == 0
-        topic = bench.topics.get("New")
-        assert topic is not None
-        assert topic.write_queue_nums == queues
-    bench.offsets.commit("g", "New", 0, 1)
-    assert bench.ask(bench.admin.delete_topic, {"topic": "New"}).code == 0
-    assert bench.topics.get("New") is None
-    assert bench.offsets.query("g", "New", 0) is None
-    assert bench.topic_changes == 3
-
-
-@pytest.mark.parametrize("topic", ["TBW102", "SELF_TEST_TOPIC", "rmq_sys_x", "bad topic"])
-def test_topics_that_cannot_be_created_or_deleted(bench: Bench, topic: str) -> None:
-    assert bench.ask(bench.admin.create_topic, topic_ext(topic)).code == 1
-    assert bench.ask(bench.admin.delete_topic, {"topic": topic}).code == 1
-
-
-def test_slave_changes_no_tables(slave_bench: Bench) -> None:
-    assert slave_bench.ask(slave_bench.admin.create_topic, topic_ext("New")).code == 1
-    group = json_dialect.dumps(SubscriptionGroupConfig(group_name="g").to_json())
-    assert slave_bench.ask(slave_bench.admin.put_group, body=group).code == 1
-
-
-def test_tables_travel_to_a_slave(bench: Bench, slave_bench: Bench) -> None:
-    bench.ask(bench.admin.create_topic, topic_ext("New"))
-    group = SubscriptionGroupConfig(group_name="g", retry_max_times=3)
-    bench.ask(bench.admin.put_group, body=json_dialect.dumps(group.to_json()))
-    topics = json_dialect.loads(bench.ask(bench.admin.all_topics).body)
-    groups = json_dialect.loads(bench.ask(bench.admin.all_groups).body)
-    assert slave_bench.topics.adopt(TopicConfigTable.from_json(topics))
-    assert slave_bench.groups.adopt(groups)
-    assert slave_bench.topics.get("New") == bench.topics.get("New")
-    assert slave_bench.groups.find("g") == group
-    assert not slave_bench.topics.adopt(TopicConfigTable.from_json(topics))
-    assert not slave_bench.groups.adopt(groups)
-
-
-def test_runtime_info(bench: Bench) -> None:
-    bench.send()
-    table = json_dialect.loads(bench.ask(bench.admin.runtime_info).body)["table"]
-    assert table["commitLogMaxOffset"] == str(bench.store.end_offset)
-    assert table["dispatchBehindBytes"] == "0"
 
 
 def test_tables_survive_a_restart(bench: Bench) -> None:

@@ -1,0 +1,37 @@
+"""Answers that many handlers give."""
+
+from __future__ import annotations
+
+from system_under_test.protocol.codes import ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.json_body import JsonBody
+
+SLAVE_REFUSAL = (
+    "Can't modify topic or subscription group from slave broker, "
+    "please execute it from master broker."
+)
+
+
+class Refused(Exception):
+    """A request that is answered with a code and a remark instead of a result."""
+
+    def __init__(self, code: ResponseCode, remark: str) -> None:
+        super().__init__(remark)
+        self.code = code
+
+    def answer(self, request: RemotingCommand) -> RemotingCommand:
+        return RemotingCommand.response(request, self.code, str(self))
+
+
+def answer_ok(request: RemotingCommand, body: JsonBody | None = None) -> RemotingCommand:
+    encoded = b"" if body is None else body.encode()
+    return RemotingCommand.response(request, ResponseCode.SUCCESS, body=encoded)
+
+
+def answer_error(request: RemotingCommand, remark: str) -> RemotingCommand:
+    """Code 1."""
+    return RemotingCommand.response(request, ResponseCode.SYSTEM_ERROR, remark)
+
+
+def topic_unknown(topic: str) -> Refused:
+    return Refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")

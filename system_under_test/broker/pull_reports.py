@@ -1,0 +1,76 @@
+"""What a pull leaves behind besides its answer: figures, and the event of an offset that was out of range."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from system_under_test.broker.config import BrokerConfig
+from system_under_test.broker.internal_copies import InternalCopies
+from system_under_test.broker.statistics import BrokerStatistics
+from system_under_test.broker.topics import OFFSET_MOVED_TOPIC
+from system_under_test.protocol.bodies import MessageQueue
+from system_under_test.protocol.bodies_queues import OffsetMovedEvent
+from system_under_test.protocol.codes import ResponseCode
+from system_under_test.protocol.headers import PullMessageHeader
+from system_under_test.protocol.message import Message
+from system_under_test.store.message_store import GetResult
+
+
+class PullReports:
+    """Told of every answer to a pull.
+
+    Args:
+        is_ready: whether messages can be stored now.
+        now_ms: wall clock.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        statistics: BrokerStatistics,
+        copies: InternalCopies,
+        *,
+        is_ready: Callable[[], bool],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._statistics = statistics
+        self._copies = copies
+        self._is_ready = is_ready
+        self._now_ms = now_ms
+
+    def answered(
+        self, header: PullMessageHeader, result: GetResult, code: ResponseCode, size_bytes: int
+    ) -> None:
+        """A pull was answered with `size_bytes` of records."""
+        if code == ResponseCode.SUCCESS:
+            self._statistics.get(
+                header.consumer_group,
+                header.topic,
+                header.queue_id,
+                len(result.records),
+                size_bytes,
+                result.next_offset,
+            )
+            return
+        self._statistics.get_misses += 1
+        if code == ResponseCode.PULL_OFFSET_MOVED and self._is_ready():
+            self._copies.put(self._event(header, result.next_offset))
+
+    def _event(self, header: PullMessageHeader, corrected: int) -> Message:
+        """RocketMQ, PullMessageProcessor.generateOffsetMovedEvent."""
+        event = OffsetMovedEvent(
+            consumer_group=header.consumer_group,
+            message_queue=MessageQueue(header.topic, self._config.broker_name, header.queue_id),
+            offset_request=header.queue_offset,
+            offset_new=corrected,
+        )
+        host = (self._config.listen_host, self._config.listen_port)
+        return Message(
+            topic=OFFSET_MOVED_TOPIC,
+            body=event.encode(),
+            properties={"TAGS": header.consumer_group, "KEYS": header.consumer_group},
+            born_timestamp_ms=self._now_ms(),
+            born_host=host,
+            store_host=host,
+        )

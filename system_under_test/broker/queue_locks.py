@@ -1,0 +1,80 @@
+"""Which client may consume which queue in order (RocketMQ, RebalanceLockManager).
+
+In the memory of a master only: after a restart all queues are free, and clients ask again every 20 s. Ages are taken
+from the monotonic clock, so that a step of the wall clock neither frees a queue nor keeps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from system_under_test.protocol.bodies import MessageQueue
+
+LOCK_LIVE_MAX_NS = 60_000_000_000  # RocketMQ: rocketmq.broker.rebalance.lockMaxLiveTime
+
+
+class QueueLock:
+    """The owner of one queue, and when it asked last."""
+
+    __slots__ = ("client_id", "renewed_at_ns")
+
+    def __init__(self, client_id: str, renewed_at_ns: int) -> None:
+        self.client_id = client_id
+        self.renewed_at_ns = renewed_at_ns
+
+    def is_expired(self, now_ns: int) -> bool:
+        return now_ns - self.renewed_at_ns > LOCK_LIVE_MAX_NS
+
+
+class QueueLocks:
+    """All locks of one broker, by group and queue."""
+
+    def __init__(self, *, now_ns: Callable[[], int]) -> None:
+        self._now_ns = now_ns
+        self._groups: dict[str, dict[MessageQueue, QueueLock]] = {}
+
+    def lock(
+        self, group: str, queues: Iterable[MessageQueue], client_id: str
+    ) -> list[MessageQueue]:
+        """Take or renew what is free, expired or already the client's; return what it holds now."""
+        now_ns = self._now_ns()
+        locks = self._groups.setdefault(group, {})
+        return [queue for queue in queues if self._lock_one(locks, queue, client_id, now_ns)]
+
+    @staticmethod
+    def _lock_one(
+        locks: dict[MessageQueue, QueueLock], queue: MessageQueue, client_id: str, now_ns: int
+    ) -> bool:
+        known = locks.get(queue)
+        if known is not None and known.client_id != client_id and not known.is_expired(now_ns):
+            return False
+        locks[queue] = QueueLock(client_id, now_ns)
+        return True
+
+    def unlock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
+        """Free what the client holds; locks of others stay."""
+        locks = self._groups.get(group, {})
+        for queue in queues:
+            known = locks.get(queue)
+            if known is not None and known.client_id == client_id:
+                del locks[queue]
+        if not locks:
+            self._groups.pop(group, None)
+
+    def owner(self, group: str, queue: MessageQueue) -> str | None:
+        """Who holds the queue now; None if it is free."""
+        lock = self._groups.get(group, {}).get(queue)
+        return None if lock is None or lock.is_expired(self._now_ns()) else lock.client_id
+
+    def forget_expired(self) -> None:
+        """Drop the locks that anybody may take: clients that never come back must not fill the memory."""
+        now_ns = self._now_ns()
+        for group, locks in list(self._groups.items()):
+            alive = {queue: lock for queue, lock in locks.items() if not lock.is_expired(now_ns)}
+            if alive:
+                self._groups[group] = alive
+            else:
+                del self._groups[group]
+
+    def __len__(self) -> int:
+        return sum(map(len, self._groups.values()))

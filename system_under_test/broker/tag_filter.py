@@ -1,0 +1,26 @@
+"""Filtering by tag: which tags codes an expression lets through (RocketMQ, FilterAPI, DefaultMessageFilter)."""
+
+from __future__ import annotations
+
+from system_under_test.protocol.bodies import SubscriptionData
+from system_under_test.protocol.message import java_string_hash
+
+TAG_EXPRESSION_TYPES = (None, "", "TAG")
+EVERYTHING = "*"
+
+
+def tag_hashes(expression: str) -> frozenset[int]:
+    """Java hash codes of the tags in `a || b`."""
+    tags = (tag.strip() for tag in expression.split("||"))
+    return frozenset(java_string_hash(tag) for tag in tags if tag)
+
+
+def subscribed_tags(subscription: SubscriptionData) -> frozenset[int] | None:
+    """The tags codes of a subscription, None for all."""
+    if not subscription.sub_string or subscription.sub_string == EVERYTHING:
+        return None
+    return tag_hashes(subscription.sub_string)
+
+
+def sql_refusal(expression_type: str | None) -> str:
+    return f"The broker does not support consumer to filter message by {expression_type}"
