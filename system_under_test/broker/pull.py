@@ -206,7 +206,7 @@ class PullProcessor:
 
     def _code_of(self, header: PullMessageHeader, result: GetResult) -> ResponseCode:
         code = GET_CODES.get(result.status)
-        if code is None:  # NO_MESSAGE_IN_QUEUE, NO_MATCHED_LOGIC_QUEUE
+        if code is None:  # NO_MESSAGE_IN_QUEUE
             wrong = header.queue_offset != 0
             code = ResponseCode.PULL_OFFSET_MOVED if wrong else ResponseCode.PULL_NOT_FOUND
         if code == ResponseCode.PULL_OFFSET_MOVED and self._config.is_slave:
@@ -264,7 +264,6 @@ class PullProcessor:
 NOT_YET_ON_SLAVES = (
     GetStatus.OFFSET_OVERFLOW_BADLY,
     GetStatus.NO_MESSAGE_IN_QUEUE,
-    GetStatus.NO_MATCHED_LOGIC_QUEUE,
 )
 FOLLOWED_ON_SLAVES = (
     GetStatus.FOUND,

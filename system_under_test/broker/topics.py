@@ -54,10 +54,7 @@ def topic_name_error(topic: str) -> str | None:
     if len(topic) > TOPIC_LENGTH_MAX:
         return f"The specified topic is longer than topic max length {TOPIC_LENGTH_MAX}."
     if not TOPIC_CHARACTERS.fullmatch(topic):
-        return (
-            f"The specified topic[{topic}] contains illegal characters,"
-            " allowing only ^[%|a-zA-Z0-9_-]+$"
-        )
+        return "The specified topic contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
     return None
 
 

@@ -28,7 +28,6 @@ class GetStatus(Enum):
     OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
     OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
     OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
-    NO_MATCHED_LOGIC_QUEUE = "NO_MATCHED_LOGIC_QUEUE"
     NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
 
 
@@ -42,7 +41,8 @@ class GetResult(NamedTuple):
     records: list[bytes] = []  # noqa: RUF012  never changed
 
 
-NO_QUEUE = GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
+# RocketMQ makes a queue when somebody asks for it, so it never answers NO_MATCHED_LOGIC_QUEUE.
+NO_QUEUE = GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
 
 
 class QueueReader:

@@ -43,8 +43,8 @@ def register(
         (3, 2, 0, "FOUND", 3),
         (3, 3, 19, "OFFSET_OVERFLOW_ONE", 3),
         (3, 4, 21, "OFFSET_OVERFLOW_BADLY", 3),
-        (0, 0, 19, "NO_MATCHED_LOGIC_QUEUE", 0),
-        (0, 5, 21, "NO_MATCHED_LOGIC_QUEUE", 0),
+        (0, 0, 19, "NO_MESSAGE_IN_QUEUE", 0),
+        (0, 5, 21, "NO_MESSAGE_IN_QUEUE", 0),
     ],
 )
 def test_codes_and_offsets(

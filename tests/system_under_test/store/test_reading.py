@@ -36,8 +36,8 @@ def seven() -> StoreOnDisk:
         ("TopicTest", 0, 7, GetStatus.OFFSET_OVERFLOW_ONE, 7),
         ("TopicTest", 0, 9, GetStatus.OFFSET_OVERFLOW_BADLY, 7),
         ("TopicTest", 0, -1, GetStatus.OFFSET_TOO_SMALL, 0),
-        ("TopicTest", 9, 3, GetStatus.NO_MATCHED_LOGIC_QUEUE, 0),
-        ("Missing", 0, 0, GetStatus.NO_MATCHED_LOGIC_QUEUE, 0),
+        ("TopicTest", 9, 3, GetStatus.NO_MESSAGE_IN_QUEUE, 0),
+        ("Missing", 0, 0, GetStatus.NO_MESSAGE_IN_QUEUE, 0),
     ],
 )
 def test_statuses(
