@@ -265,6 +265,7 @@ BROKER_PROPERTIES: dict[str, Property] = {
     "haSendHeartbeatInterval": Property(
         field="ha_heartbeat_interval_s", parse=milliseconds(10, 3_600_000)
     ),
+    "slaveReadEnable": Property(field="slave_read", parse=yes_or_no),
     "haHousekeepingInterval": Property(field="ha_silence_max_s", parse=milliseconds(10, 3_600_000)),
     "syncFlushTimeout": Property(field="sync_flush_timeout_s", parse=milliseconds(1, 3_600_000)),
     "slaveTimeout": Property(field="slave_timeout_s", parse=milliseconds(1, 3_600_000)),

@@ -46,6 +46,7 @@ class BrokerConfig:
     ha_heartbeat_interval_s: float = 5.0  # haSendHeartbeatInterval
     ha_silence_max_s: float = 20.0  # haHousekeepingInterval
     ha_reconnect_delay_s: float = 1.0
+    slave_read: bool = False  # slaveReadEnable: whoever is far behind is told to pull from a slave
 
     sync_flush_timeout_s: float = 5.0  # syncFlushTimeout
     slave_timeout_s: float = 3.0  # slaveTimeout

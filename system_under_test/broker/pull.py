@@ -252,13 +252,22 @@ class PullProcessor:
             code,
             result.status.name,
             {
-                "suggestWhichBrokerId": str(MASTER_ID),
+                "suggestWhichBrokerId": str(self._suggested_broker(header, result)),
                 "nextBeginOffset": str(next_offset),
                 "minOffset": str(result.min_offset),
                 "maxOffset": str(result.max_offset),
             },
             body,
         )
+
+    def _suggested_broker(self, header: PullMessageHeader, result: GetResult) -> int:
+        """The broker id to pull from next: a slave for groups that are far behind, if slaves may serve reads."""
+        if not self._config.slave_read:
+            return MASTER_ID
+        group = self._groups.find(header.consumer_group)
+        if group is None:
+            return MASTER_ID
+        return group.which_broker_when_consume_slowly if result.is_far_behind else group.broker_id
 
 
 NOT_YET_ON_SLAVES = (

@@ -153,14 +153,19 @@ class ClientInstance:
         broker = self.routes.broker(broker_name)
         return None if broker is None else broker.addresses.get(MASTER_ID)
 
-    def replica(self, broker_name: str) -> tuple[int, str] | None:
-        """Id and address of the best replica that answers: the master if possible. None if none answers."""
+    def replica(self, broker_name: str, wanted_id: int = MASTER_ID) -> tuple[int, str] | None:
+        """Id and address of the best replica that answers; None if none does.
+
+        The best is the wanted one; instead of a slave also the one with the next id; then the master, then the lowest
+        id (RocketMQ, MQClientInstance.findBrokerAddressInSubscribe, which does not know who answers).
+        """
         broker = self.routes.broker(broker_name)
         if broker is None:
             return None
-        for broker_id in sorted(broker.addresses):
-            address = broker.addresses[broker_id]
-            if self.health.is_answering(address):
+        wanted = () if wanted_id == MASTER_ID else (wanted_id, wanted_id + 1)
+        for broker_id in (*wanted, *sorted(broker.addresses)):
+            address = broker.addresses.get(broker_id)
+            if address is not None and self.health.is_answering(address):
                 return broker_id, address
         return None
 
@@ -181,15 +186,19 @@ class ClientInstance:
         return answer
 
     async def ask_replica(
-        self, broker_name: str, command: RemotingCommand, timeout_s: float
+        self,
+        broker_name: str,
+        command: RemotingCommand,
+        timeout_s: float,
+        wanted_id: int = MASTER_ID,
     ) -> tuple[int, RemotingCommand]:
-        """Broker id and answer of the best replica that answers.
+        """Broker id and answer of the best replica that answers (see `replica`).
 
         Raises:
             BrokerNotAvailable: no replica answers.
             RemotingError: the replica did not answer this.
         """
-        replica = self.replica(broker_name)
+        replica = self.replica(broker_name, wanted_id)
         if replica is None:
             raise BrokerNotAvailable(f"no replica of {broker_name} answers")
         broker_id, address = replica

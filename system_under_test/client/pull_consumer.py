@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from system_under_test.client.client_instance import ClientInstance
 from system_under_test.client.offset_store import OffsetStore
 from system_under_test.client.pulling import PullAnswer, PullOutcome, pull_command, read_answer
+from system_under_test.client.routes import MASTER_ID
 from system_under_test.client.subscription import ALL, Subscription
 from system_under_test.env import Env
 from system_under_test.protocol.bodies import MessageQueue
@@ -43,6 +44,7 @@ class PullConsumer:
         )
         self._offsets = OffsetStore(self._client, config.group)
         self._version_ms = env.clock.wall_ms()
+        self._suggested_ids: dict[MessageQueue, int] = {}  # broker ids, by brokers' advice
 
     async def start(self) -> None:
         self._client.start()
@@ -64,9 +66,13 @@ class PullConsumer:
         )
         await self._client.read_route(queue.topic)
         _, response = await self._client.ask_replica(
-            queue.broker_name, command, self._config.pull_timeout_s
+            queue.broker_name,
+            command,
+            self._config.pull_timeout_s,
+            self._suggested_ids.get(queue, MASTER_ID),
         )
         answer = read_answer(response)
+        self._suggested_ids[queue] = answer.suggested_broker_id
         answer.messages[:] = subscription.matching(answer.messages)
         return answer
 

@@ -43,6 +43,7 @@ class PullAnswer:
     next_offset: int
     min_offset: int
     max_offset: int
+    suggested_broker_id: int = 0  # whom to ask next
 
 
 def pull_command(
@@ -98,4 +99,5 @@ def read_answer(response: RemotingCommand) -> PullAnswer:
         next_offset=header.next_begin_offset,
         min_offset=header.min_offset,
         max_offset=header.max_offset,
+        suggested_broker_id=header.suggest_which_broker_id,
     )

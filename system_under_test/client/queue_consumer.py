@@ -84,6 +84,7 @@ class QueueConsumer:
         self._pull_answer: asyncio.Future[RemotingCommand] | None = None
         self._pulled_from = (MASTER_ID, "")  # broker id and address of the outstanding pull
         self._pulled_at_s = 0.0
+        self._suggested_id = MASTER_ID  # RocketMQ: PullAPIWrapper.pullFromWhichNodeTable
         self._next_pull: asyncio.TimerHandle | None = None
         self._illegal_answers = 0
 
@@ -117,7 +118,7 @@ class QueueConsumer:
 
     def replicas_changed(self) -> None:
         """A broker fell silent or came back: if the pull is not with the best replica, pull there."""
-        replica = self._client.replica(self.queue.broker_name)
+        replica = self._replica()
         if replica is None or (self._pull_answer is not None and replica == self._pulled_from):
             return
         if self._messages is not None:
@@ -139,6 +140,9 @@ class QueueConsumer:
 
     # Pull
 
+    def _replica(self) -> tuple[int, str] | None:
+        return self._client.replica(self.queue.broker_name, self._suggested_id)
+
     def _pull_soon(self, delay_s: float) -> None:
         if self._next_pull is not None:
             self._next_pull.cancel()
@@ -150,7 +154,7 @@ class QueueConsumer:
         messages = self._messages
         if self._is_dropped or messages is None or not self._parts.limits.allow(messages):
             return
-        replica = self._client.replica(self.queue.broker_name)
+        replica = self._replica()
         if replica is None:
             self._pull_soon(ERROR_PAUSE_S)
             return
@@ -161,7 +165,8 @@ class QueueConsumer:
             self.queue,
             self._parts.subscription,
             offset=messages.next_offset,
-            commit_offset=messages.commit_offset,
+            # A slave stores no offset on the way (RocketMQ, PullAPIWrapper: clearCommitOffsetFlag).
+            commit_offset=messages.commit_offset if replica[0] == MASTER_ID else None,
             count_max=self._parts.pull_batch,
             hold_s=HOLD_S,
         )
@@ -186,13 +191,15 @@ class QueueConsumer:
 
     def _after_error(self, text: str) -> None:
         self._client.env.log.info("pull failed", queue=str(self.queue), error=text)
-        another = self._client.replica(self.queue.broker_name)
+        self._suggested_id = MASTER_ID
+        another = self._replica()
         has_other = another is not None and another != self._pulled_from
         self._pull_soon(0 if has_other else ERROR_PAUSE_S)
 
     def _take_in(self, answer: PullAnswer) -> None:
         messages = self._messages
         assert messages is not None, "nothing is pulled before the start is known"
+        self._suggested_id = answer.suggested_broker_id
         if answer.outcome is PullOutcome.OFFSET_ILLEGAL:
             self._offset_illegal(answer.next_offset)
             return

@@ -39,6 +39,7 @@ class GetResult(NamedTuple):
     min_offset: int
     max_offset: int
     records: list[bytes] = []  # noqa: RUF012  never changed
+    is_far_behind: bool = False  # the last entry looked at leads to what is not in memory any more
 
 
 # RocketMQ makes a queue when somebody asks for it, so it never answers NO_MATCHED_LOGIC_QUEUE.
@@ -75,7 +76,13 @@ class QueueReader:
         status = GetStatus.FOUND
         if not records:
             status = GetStatus.MESSAGE_WAS_REMOVING if chosen else GetStatus.NO_MATCHED_MESSAGE
-        return GetResult(status, offset + examined, low, high, records)
+        is_far_behind = entries[examined - 1].physical_offset < self._disk_end
+        return GetResult(status, offset + examined, low, high, records, is_far_behind)
+
+    @property
+    def _disk_end(self) -> int:
+        """What lies below is taken to be on the disk only (RocketMQ, checkInDiskByCommitOffset)."""
+        return self._log.end_offset - self._memory_bytes
 
     @staticmethod
     def _count_to_examine(max_messages: int, tags: frozenset[int] | None) -> int:
@@ -94,7 +101,7 @@ class QueueReader:
         """How many entries were looked at, and which of them to return: the first always fits."""
         chosen: list[Entry] = []
         size = 0
-        disk_end = self._log.end_offset - self._memory_bytes  # below: "in disk"
+        disk_end = self._disk_end
         for examined, entry in enumerate(entries):
             if chosen:
                 in_disk = entry.physical_offset < disk_end
