@@ -85,6 +85,7 @@ class Broker:
             self._client, self.topics, self.offsets, self.groups, delay_offsets, env.log
         )
         self._catch_up_mark = CatchUpMark(self._metadata_file("catchUp.json"))
+        self._needs_catch_up = False
         self._log_flusher = Flusher(
             self._begin_flush, finish=self._on_flushed, fail=self._on_failure
         )
@@ -230,17 +231,18 @@ class Broker:
 
     def _open_catch_up(self, *, clean: bool) -> None:
         """Find out whether replicas may have what this master lacks, and write that down before anything is fetched."""
-        end_offset = self.store.end_offset
+        mark, end_offset = self._catch_up_mark, self.store.end_offset
         if not self._policies.replication.fetches_missing or not may_lack_acknowledged(
-            self._config, self._catch_up_mark, clean=clean, end_offset=end_offset
+            self._config, clean=clean, end_offset=end_offset, was_interrupted=mark.is_open
         ):
             return
         try:
-            self._catch_up_mark.begin(lacks_metadata=end_offset == 0)
+            mark.begin(lacks_metadata=end_offset == 0)
         except OSError as error:
             raise StoreError(
                 f"the catch-up of {self._config.store_path} cannot be begun: {error}"
             ) from error
+        self._needs_catch_up = True
 
     def _registered_topics(self) -> TopicConfigTable:
         """What name servers are told. The master may be gone before a slave has copied its latest topics."""
@@ -255,11 +257,12 @@ class Broker:
         A master that has nothing yet but may get it back from its slaves registers once it has it: until then clients
         shall read from the slaves, and hear from nobody that there is no such topic, group or offset.
         """
-        if self._catch_up_mark.lacks_metadata:
+        restores = self._needs_catch_up and self._catch_up_mark.lacks_metadata
+        if restores:
             self.flow.set_handlers(refuse_while_restoring(self._handlers))
         await self._server.start()
-        await self.ha.start(catch_up=self._catch_up_mark.is_open)
-        if not self._catch_up_mark.lacks_metadata:
+        await self.ha.start(catch_up=self._needs_catch_up)
+        if not restores:
             self._registration.start()
         self._start_jobs()
         self._env.log.info("broker started", address=self._config.address, ready=self.ha.ready)
@@ -344,7 +347,7 @@ class Broker:
         self._dispatch()
         if self._config.is_slave:  # a slave's queues always lag behind the master's offsets
             return
-        if self._catch_up_mark.is_open:
+        if self._needs_catch_up:
             await self._end_catch_up()
         for clamped in self.offsets.clamp(self._queue_end):
             self._env.log.warning("consumer offset was beyond its queue", offset=clamped)

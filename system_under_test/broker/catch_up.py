@@ -40,7 +40,7 @@ class CatchUpMark:
 
 
 def may_lack_acknowledged(
-    config: BrokerConfig, mark: CatchUpMark, *, clean: bool, end_offset: int
+    config: BrokerConfig, *, clean: bool, end_offset: int, was_interrupted: bool
 ) -> bool:
     """Whether a tail that was acknowledged may be on replicas only.
 
@@ -50,4 +50,4 @@ def may_lack_acknowledged(
     """
     if config.is_slave or not config.ha_peers:
         return False
-    return (not config.sync_flush and not clean) or end_offset == 0 or mark.is_open
+    return (not config.sync_flush and not clean) or end_offset == 0 or was_interrupted

@@ -113,7 +113,8 @@ class Cluster:
                 except Exception as error:
                     failure.append(error)
 
-            await self.client.start("client", tell).exit
+            status = await self.client.start("client", tell).exit
+            assert status.kind == "returned", status
             if failure:
                 raise failure[0]
 
@@ -160,6 +161,21 @@ class Client:
             if answer.code != ResponseCode.SUCCESS:
                 return found
             found += [message.properties["KEYS"] for message in decode_records(answer.body)]
+
+    async def keys_from(self, host: str, queue_id: int = 0) -> list[str]:
+        """KEYS of everything that the queue still shows, from its first message on."""
+        ext = {"topic": "TopicTest", "queueId": str(queue_id)}
+        offset = int((await self.ask(host, 31, ext)).ext_fields["offset"])
+        found: list[str] = []
+        while True:
+            answer = await self.ask(
+                host, 11, pull_ext("TopicTest", offset=offset, queue_id=queue_id)
+            )
+            if answer.code != ResponseCode.SUCCESS:
+                return found
+            messages = decode_records(answer.body)
+            found += [message.properties["KEYS"] for message in messages]
+            offset += len(messages)
 
 
 def wipe(disk: SimDisk, folder: str) -> None:

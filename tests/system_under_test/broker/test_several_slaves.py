@@ -1,0 +1,372 @@
+"""A master with two slaves: what a synchronous master acknowledged is on one of them, and nobody knows on which."""
+
+from __future__ import annotations
+
+import asyncio
+
+from system_under_test.broker.config import BrokerRole
+from system_under_test.mode import Mode
+from system_under_test.protocol import json_dialect
+from system_under_test.protocol.codes import RequestCode
+from tests.system_under_test.broker.bench import pull_ext
+from tests.system_under_test.broker.simulated_brokers import (
+    FLUSH_DISK_TIMEOUT,
+    FLUSH_SLAVE_TIMEOUT,
+    MASTER,
+    NAME_SERVER,
+    NOT_AVAILABLE,
+    OK,
+    SLAVE,
+    SLAVE_NOT_AVAILABLE,
+    Client,
+    Cluster,
+    slave_address,
+    wipe,
+)
+
+SECOND_SLAVE = slave_address(2)
+NAME_SERVERS = (f"{NAME_SERVER}:9876",)
+
+
+async def start_all(cluster: Cluster, client: Client) -> None:
+    cluster.start_master()
+    for number in range(1, len(cluster.slaves) + 1):
+        cluster.start_slave(number)
+    await client.send_until(OK, within_s=10)
+    await asyncio.sleep(2)
+
+
+async def lose_master_while_first_slave_lags(cluster: Cluster, client: Client) -> None:
+    await start_all(cluster, client)
+    cluster.world.network.drop("master", "slave")
+    for number in range(10):
+        assert await client.send(f"k{number}") == OK
+    cluster.master.power_cut()
+    cluster.world.network.heal()
+
+
+def test_a_lagging_slave_without_a_master_asks_the_other_slave() -> None:
+    cluster = Cluster(slaves=2)
+
+    async def story(client: Client) -> None:
+        await lose_master_while_first_slave_lags(cluster, client)
+        assert "k9" not in await client.keys(SLAVE)
+        await asyncio.sleep(30)  # a master without power is silent for 20 s before it is given up
+        assert (await client.keys(SLAVE))[-10:] == [f"k{number}" for number in range(10)]
+        assert cluster.log(cluster.slaves[0]) == cluster.log(cluster.slaves[1])
+
+    cluster.run(story)
+
+
+def test_a_slave_that_starts_without_any_master_asks_the_other_slave() -> None:
+    cluster = Cluster(slaves=2, name_servers=NAME_SERVERS)
+
+    async def story(client: Client) -> None:
+        cluster.start_name_server()
+        cluster.start_master()
+        cluster.start_slave(2)
+        first = cluster.start_slave(1)
+        await client.send_until(OK, within_s=10)
+        await asyncio.sleep(3)
+        first.kill()
+        assert await client.send("late") == OK
+        cluster.master.power_cut()
+        cluster.name_server.power_cut()
+        cluster.start_slave(1)
+        await asyncio.sleep(5)
+        assert "late" in await client.keys(SLAVE)
+
+    cluster.run(story)
+
+
+def test_a_frozen_peer_does_not_keep_a_slave_from_its_master() -> None:
+    cluster = Cluster(slaves=2)
+
+    async def story(client: Client) -> None:
+        master = cluster.start_master()
+        cluster.start_slave(1)
+        second = cluster.start_slave(2)
+        await client.send_until(OK, within_s=10)
+        second.pause()
+        master.kill()
+        await asyncio.sleep(1)
+        cluster.start_master()
+        await client.send_until(OK, within_s=6)
+
+    cluster.run(story)
+
+
+def test_a_peer_that_asks_does_not_break_the_link_to_a_living_master() -> None:
+    cluster = Cluster(slaves=2)
+
+    async def story(client: Client) -> None:
+        await start_all(cluster, client)
+        cluster.world.network.drop("master", "slave")
+        cluster.world.network.drop("slave", "master")
+        for _ in range(60):
+            assert await client.send() == OK
+            await asyncio.sleep(0.5)
+
+    cluster.run(story)
+
+
+def test_one_of_two_slaves_is_enough() -> None:
+    cluster = Cluster(slaves=2)
+
+    async def story(client: Client) -> None:
+        await start_all(cluster, client)
+        cluster.slaves[0].power_cut()
+        assert [await client.send() for _ in range(10)] == [OK] * 10
+        cluster.slaves[1].power_cut()
+        assert await client.send(timeout_s=5) == FLUSH_SLAVE_TIMEOUT
+
+    cluster.run(story)
+
+
+# A new disk
+
+
+def test_a_master_with_a_new_disk_gets_topics_groups_and_offsets_back() -> None:
+    cluster = Cluster(slaves=2, name_servers=NAME_SERVERS)
+    topic = {
+        "topic": "Chosen",
+        "defaultTopic": "TBW102",
+        "readQueueNums": "3",
+        "writeQueueNums": "3",
+        "perm": "6",
+        "topicFilterType": "SINGLE_TAG",
+        "topicSysFlag": "0",
+        "order": "false",
+    }
+    offset = {"consumerGroup": "g", "topic": "TopicTest", "queueId": "0"}
+
+    async def story(client: Client) -> None:
+        cluster.start_name_server()
+        await start_all(cluster, client)
+        assert (await client.ask(MASTER, RequestCode.UPDATE_AND_CREATE_TOPIC, topic)).code == OK
+        await client.ask(
+            MASTER, RequestCode.UPDATE_CONSUMER_OFFSET, {**offset, "commitOffset": "1"}
+        )
+        await client.ask(MASTER, RequestCode.PULL_MESSAGE, pull_ext("TopicTest"))
+        await asyncio.sleep(14)
+        before = await tables_of(client, SLAVE)
+        assert before == await tables_of(client, MASTER)
+        cluster.master.power_cut()
+        cluster.master.power_on()
+        wipe(cluster.master.disk, "/store")
+        cluster.start_master()
+        await client.send_until(OK, within_s=10)
+        tables = await tables_of(client, MASTER)
+        assert tables == before
+        assert "Chosen" in tables[0]
+        assert await offset_of(client, MASTER, offset) == "1"
+        await asyncio.sleep(14)
+        assert await tables_of(client, SLAVE) == tables
+        assert await offset_of(client, SECOND_SLAVE, offset) == "1"
+
+    cluster.run(story)
+
+
+async def tables_of(client: Client, host: str) -> list[list[str]]:
+    """The names of the topics and groups that a broker knows."""
+    tables = []
+    for code, table in (
+        (RequestCode.GET_ALL_TOPIC_CONFIG, "topicConfigTable"),
+        (RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, "subscriptionGroupTable"),
+    ):
+        document = json_dialect.loads((await client.ask(host, code)).body.decode())
+        assert isinstance(document, dict)
+        tables.append(sorted(document[table]))
+    return tables
+
+
+async def offset_of(client: Client, host: str, ext: dict[str, str]) -> str:
+    return (await client.ask(host, RequestCode.QUERY_CONSUMER_OFFSET, ext)).ext_fields["offset"]
+
+
+def test_a_topic_younger_than_the_slaves_copies_is_found_in_the_log() -> None:
+    cluster = Cluster(slaves=2)
+
+    async def story(client: Client) -> None:
+        await start_all(cluster, client)
+        assert await client.send("only in the log", queue_id=2) == OK
+        cluster.master.power_cut()
+        cluster.master.power_on()
+        wipe(cluster.master.disk, "/store")
+        cluster.start_master()
+        await asyncio.sleep(2)
+        await client.send()  # on a connection of before the power cut: nobody answers
+        assert await client.keys(MASTER, queue_id=2) == ["only in the log"]
+
+    cluster.run(story)
+
+
+def test_until_then_it_serves_nothing_that_it_does_not_know() -> None:
+    cluster = Cluster(slaves=2)
+    offset = {"consumerGroup": "g", "topic": "TopicTest", "queueId": "0"}
+
+    async def story(client: Client) -> None:
+        cluster.start_master()
+        cluster.start_slave(1)
+        await asyncio.sleep(3)
+        for code, ext in (
+            (RequestCode.PULL_MESSAGE, pull_ext("TopicTest")),
+            (RequestCode.QUERY_CONSUMER_OFFSET, offset),
+            (RequestCode.GET_ALL_TOPIC_CONFIG, {}),
+        ):
+            assert (await client.ask(MASTER, code, ext)).code == NOT_AVAILABLE
+        cluster.start_slave(2)
+        await client.send_until(OK, within_s=10)
+
+    cluster.run(story)
+
+
+def test_a_catch_up_that_was_interrupted_goes_on_at_the_next_start() -> None:
+    """With sync flush, too: half a log must not be taken for a whole one."""
+    cluster = Cluster(slaves=2)
+
+    async def story(client: Client) -> None:
+        await start_all(cluster, client)
+        for number in range(10):
+            assert await client.send(f"k{number}") == OK
+        cluster.slaves[1].power_cut()
+        cluster.master.power_cut()
+        cluster.master.power_on()
+        wipe(cluster.master.disk, "/store")
+        master = cluster.start_master()
+        await asyncio.sleep(5)  # one slave was heard, the other one was not
+        assert b"k9" in cluster.log(cluster.master)
+        master.kill()
+        cluster.start_master()
+        await asyncio.sleep(5)
+        await client.send()  # on a connection of before the power cut
+        assert [await client.send() for _ in range(3)] == [NOT_AVAILABLE] * 3
+        cluster.slaves[1].power_on()
+        cluster.start_slave(2)
+        await client.send_until(OK, within_s=10)
+
+    cluster.run(story)
+
+
+# Send statuses
+
+
+def test_code_10_when_the_disk_is_too_slow() -> None:
+    cluster = Cluster(sync_flush_timeout_s=0.5)
+
+    async def story(client: Client) -> None:
+        await start_all(cluster, client)
+        cluster.master.disk.slow(2000.0)
+        assert await client.send("slow", timeout_s=5) == FLUSH_DISK_TIMEOUT
+        cluster.master.disk.heal()
+        await client.send_until(OK, within_s=10)
+        assert "slow" in await client.keys(MASTER)
+
+    cluster.run(story)
+
+
+def test_code_11_while_the_slave_is_too_far_behind() -> None:
+    cluster = Cluster(ha_fall_behind_max=4096)
+
+    async def story(client: Client) -> None:
+        await start_all(cluster, client)
+        cluster.world.network.drop("slave", "master")
+        codes = [await client.send(f"k{number}", timeout_s=4) for number in range(20)]
+        behind = codes.index(SLAVE_NOT_AVAILABLE)
+        assert 0 < behind < len(codes) - 1
+        assert set(codes[:behind]) == {FLUSH_SLAVE_TIMEOUT}
+        assert set(codes[behind:]) == {SLAVE_NOT_AVAILABLE}
+        cluster.world.network.heal()
+        await client.send_until(OK, within_s=30)
+
+    cluster.run(story)
+
+
+def test_code_12_when_no_slave_acknowledges_in_time() -> None:
+    cluster = Cluster(slaves=2, slave_timeout_s=1.0)
+
+    async def story(client: Client) -> None:
+        await start_all(cluster, client)
+        for slave in cluster.slaves:
+            slave.disk.slow(5000.0)
+        assert await client.send("late", timeout_s=5) == FLUSH_SLAVE_TIMEOUT
+        for slave in cluster.slaves:
+            slave.disk.heal()
+        await client.send_until(OK, within_s=30)
+
+    cluster.run(story)
+
+
+# 4.9.8
+
+
+def test_after_a_slave_came_back_sends_are_ok_at_once_or_stall_for_5_s() -> None:
+    assert recovery_s(Mode.HARDENED) < 2.0
+    assert 4.0 < recovery_s(Mode.FAITHFUL) < 8.0
+
+
+def recovery_s(mode: Mode) -> float:
+    """Seconds from the start of a slave to the first SEND_OK."""
+    cluster = Cluster(mode=mode)
+    taken: list[float] = []
+
+    async def story(client: Client) -> None:
+        cluster.start_master()
+        slave = cluster.start_slave()
+        await client.send_until(OK, within_s=20)
+        slave.kill()
+        await asyncio.sleep(0.5)
+        loop = asyncio.get_running_loop()
+        begin_s = loop.time()
+        cluster.start_slave()
+        while await client.send(timeout_s=10) != OK:
+            await asyncio.sleep(0.05)
+        taken.append(loop.time() - begin_s)
+
+    cluster.run(story)
+    return taken[0]
+
+
+def test_a_new_slave_gets_everything_or_the_last_file() -> None:
+    assert missing_on_new_slave(Mode.HARDENED) == 0
+    assert missing_on_new_slave(Mode.FAITHFUL) > 0
+
+
+def missing_on_new_slave(mode: Mode) -> int:
+    """How many of the messages a slave lacks that starts when the master's log has several files."""
+    cluster = Cluster(role=BrokerRole.ASYNC_MASTER, mode=mode, commit_log_file_size=4096)
+    missing: list[int] = []
+
+    async def story(client: Client) -> None:
+        if mode is Mode.HARDENED:
+            cluster.start_slave().kill()
+        cluster.start_master()
+        await asyncio.sleep(1)
+        await client.ask(MASTER, RequestCode.LIFT_CATCH_UP)
+        for number in range(60):
+            assert await client.send(f"k{number}") == OK
+        cluster.start_slave()
+        await asyncio.sleep(12)
+        keys = await client.keys_from(SLAVE)
+        missing.append(60 - len(keys))
+
+    cluster.run(story)
+    return missing[0]
+
+
+def test_a_master_with_a_new_disk_asks_its_slaves_or_starts_from_nothing() -> None:
+    assert first_answer_of_an_empty_master(Mode.HARDENED) == NOT_AVAILABLE
+    assert first_answer_of_an_empty_master(Mode.FAITHFUL) == SLAVE_NOT_AVAILABLE
+
+
+def first_answer_of_an_empty_master(mode: Mode) -> int:
+    cluster = Cluster(mode=mode)
+    codes: list[int] = []
+
+    async def story(client: Client) -> None:
+        cluster.start_master()
+        await asyncio.sleep(1)
+        codes.append(await client.send())
+
+    cluster.run(story)
+    return codes[0]
