@@ -34,6 +34,10 @@ class File(Protocol):
 
     def size(self) -> int: ...
 
+    def content_ranges(self, offset: int) -> list[tuple[int, int]]:
+        """Where, from `offset` on, bytes other than zero may be: (start, end) in order (SEEK_DATA, SEEK_HOLE)."""
+        ...
+
     def try_lock(self) -> bool:
         """Take the exclusive lock that ends with close() or with the process; False if held elsewhere."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -54,6 +55,23 @@ class RealFile:
 
     def size(self) -> int:
         return os.fstat(self._descriptor).st_size
+
+    def content_ranges(self, offset: int) -> list[tuple[int, int]]:
+        size = self.size()
+        ranges = []
+        while offset < size:
+            try:
+                offset = os.lseek(self._descriptor, offset, os.SEEK_DATA)
+                end = os.lseek(self._descriptor, offset, os.SEEK_HOLE)
+            except OSError as error:
+                if error.errno == errno.ENXIO:  # a hole up to the end
+                    break
+                if error.errno != errno.EINVAL:
+                    raise
+                end = size  # a file system that does not know its holes
+            ranges.append((offset, end))
+            offset = end
+        return ranges
 
     def try_lock(self) -> bool:
         try:

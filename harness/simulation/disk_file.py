@@ -93,6 +93,10 @@ class SimFile:
             self._check_usable()
         return self._inode.cached.size
 
+    def content_ranges(self, offset: int) -> list[tuple[int, int]]:
+        size = self.size()
+        return [(offset, size)] if offset < size else []  # holes are not modelled
+
     def try_lock(self) -> bool:
         self._check_usable()
         if self._inode.lock_holder is None:

@@ -231,13 +231,23 @@ class MappedFileQueue:
 
     def end_of_content(self, offset: int) -> int:
         """Where the last byte other than zero at or after `offset` ends; `offset` if there is none."""
-        end = position = offset
-        while position < self.end_of_files:
-            data = self.read(position, len(_ZEROS))
+        end = offset
+        for mapped_file in self.files:
+            base = mapped_file.base
+            if base + self.file_size > offset:
+                # All ranges before the first read: what the kernel reads ahead no longer counts as a hole.
+                for start, stop in mapped_file.file.content_ranges(max(0, offset - base)):
+                    end = self._end_of_content_in(base + start, base + stop, end)
+        return end
+
+    def _end_of_content_in(self, position: int, stop: int, end: int) -> int:
+        """Where the last byte other than zero of [position, stop) ends; `end` if there is none."""
+        while position < stop:
+            data = self.read(position, min(len(_ZEROS), stop - position))
+            if not data:
+                break
             if data != _ZEROS[: len(data)]:
                 end = position + len(data.rstrip(b"\0"))
-            if not data:  # the last file is short
-                break
             position += len(data)
         return end
 

@@ -37,6 +37,7 @@ class LazyFile:
         self.allocate = file.allocate
         self.truncate = file.truncate
         self.size = file.size
+        self.content_ranges = file.content_ranges
         self.try_lock = file.try_lock
         self.close = file.close
 

@@ -67,6 +67,18 @@ def check_truncate_cuts_for_good(storage: Storage, root: str) -> None:
     assert file.pread(10, 0) == b"ab\0\0\0\0"
 
 
+def check_content_is_found_behind_holes(storage: Storage, root: str) -> None:
+    file = make_file(storage, f"{root}/a", b"abc")
+    file.allocate(1 << 20)
+    file.pwrite(b"x", 600_000)
+    for offset in (0, 1, 3, 600_000, 600_001, (1 << 20) - 1, 1 << 20, 2 << 20):
+        ranges = file.content_ranges(offset)
+        assert ranges == sorted(ranges)
+        assert all(offset <= start < end <= 1 << 20 for start, end in ranges)
+        for place in (0, 2, 600_000):
+            assert place < offset or any(start <= place < end for start, end in ranges)
+
+
 def check_syncs_keep_the_content(storage: Storage, root: str) -> None:
     file = make_file(storage, f"{root}/a", b"abc")
     file.fsync()
@@ -103,6 +115,7 @@ def check_a_closed_file_refuses_everything(storage: Storage, root: str) -> None:
         file.fsync,
         file.fdatasync,
         file.size,
+        lambda: file.content_ranges(0),
         file.try_lock,
     ]
     for call in calls:
