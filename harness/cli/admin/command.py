@@ -175,9 +175,10 @@ def text_option(
     default: str | None = None,
 ) -> Callable[[Any], Any]:
     """An option whose value is any text but an empty one."""
-    return click.option(
-        short, long, name, required=required, default=default, callback=_text, help=help
-    )
+    given: dict[str, Any] = (
+        {} if default is None else {"default": default}
+    )  # Click takes a None for a value
+    return click.option(short, long, name, required=required, callback=_text, help=help, **given)
 
 
 def address_option(help: str, *, required: bool = False) -> Callable[[Any], Any]:
@@ -220,15 +221,16 @@ def int_option(
     default: int | None = None,
     required: bool = False,
 ) -> Callable[[Any], Any]:
+    given: dict[str, Any] = {} if default is None else {"default": default}
     return click.option(
         short,
         long,
         name,
         type=click.IntRange(low, high),
-        default=default,
         show_default=default is not None,
         required=required,
         help=help,
+        **given,
     )
 
 

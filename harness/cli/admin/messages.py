@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from typing import Any
 
@@ -389,7 +390,12 @@ async def _send(admin: AdminClient, message: Message, queue: MessageQueue | None
     producer = Producer(admin.env, config)
     await producer.start()
     try:
-        result = await producer.send(message, queue)
+        async with asyncio.timeout(admin.timeout_s):
+            result = await producer.send(message, queue)
+    except TimeoutError as error:
+        raise AdminError(
+            f"the message was not acknowledged within {admin.timeout_s:g} s"
+        ) from error
     except (ClientError, ValueError) as error:
         raise AdminError(f"the message was not sent: {error}") from error
     finally:
