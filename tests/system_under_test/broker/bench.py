@@ -29,7 +29,7 @@ from system_under_test.env import Env
 from system_under_test.policies import BROKER_POLICIES
 from system_under_test.protocol.codes import ResponseCode
 from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.message import encode_properties
+from system_under_test.protocol.message import Message, decode_record, encode_properties
 from system_under_test.remoting import Connection
 from system_under_test.remoting.connection import failed
 from system_under_test.store.config import StoreConfig
@@ -269,6 +269,27 @@ class Bench:
             return self.ask(self.handlers[code], ext, body, code=code, peer=peer)
         except ValueError as error:
             return failed(RemotingCommand.request(code), error)
+
+    def ask_service(
+        self, code: int, ext: dict[str, str], body: bytes = b"", *, peer: Peer | None = None
+    ) -> RemotingCommand | None:
+        """Ask the handler of a code; publish if it does not answer at once. None: it never answers."""
+        peer = peer or Peer()
+        request = RemotingCommand.request(code, ext, body)
+        response = self.services.handlers(self.send_processor)[code](peer.connection, request)
+        if response is not None:
+            return response
+        self.publish()
+        return peer.take() if peer.sent else None
+
+    def stored(self, topic: str, queue_id: int = 0) -> list[Message]:
+        """Every visible message of a queue."""
+        found = []
+        for entry in self.store.queue_entries(topic, queue_id, 0, 1000):
+            record = self.store.look_up(entry.physical_offset)
+            assert record is not None
+            found.append(decode_record(record, check_crc=True))
+        return found
 
     def publish(self) -> None:
         """Answer the waiting sends, flush, and make everything visible."""
