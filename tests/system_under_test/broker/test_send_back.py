@@ -108,7 +108,7 @@ def test_refusals(bench: Bench) -> None:
     assert send_back(bench, 0).code == ResponseCode.NO_PERMISSION
     bench.is_ready = False
     assert send_back(bench, 0).code == ResponseCode.SYSTEM_ERROR
-    bench.groups._auto_create = False
+    bench.config.auto_create_groups = False
     answer = send_back(bench, 0, group="unknown")
     assert answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
     with pytest.raises(HeaderError, match="delayLevel"):

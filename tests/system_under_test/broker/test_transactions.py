@@ -307,7 +307,7 @@ def test_next_life_knows_what_is_over(bench: TransactionBench, how: int) -> None
     bench.end(over, how)
     again = TransactionBench.__new__(TransactionBench)
     again.__dict__.update(bench.__dict__)
-    again.services = bench._make_services(bench.services._env.log)  # type: ignore[arg-type]
+    again.services = bench._make_services(bench.services._env)
     again.begin()
     assert again.code_of_end(over, COMMIT) == 1
     assert [check.ext_fields["msgId"] for check in again.check()] == ["U2"]
