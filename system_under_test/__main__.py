@@ -16,11 +16,12 @@ from typing import Any, NoReturn
 
 from system_under_test import config
 from system_under_test.broker.config import BrokerConfig, BrokerRole
-from system_under_test.env import Env
+from system_under_test.env import Env, TlsError
 from system_under_test.mode import Mode
 from system_under_test.name_server import name_server
 from system_under_test.name_server.config import NameServerConfig
 from system_under_test.real_env import make_env
+from system_under_test.real_tls import CONFIG_PATH, TLS_MODES, RealTls, read_tls_options
 
 EXIT_FAILED = 1
 EXIT_BAD_ARGUMENTS = 254
@@ -99,6 +100,21 @@ def _add_node(
         type=option(config.mode),
         metavar="|".join(Mode),
         help="hardened (the default) keeps every promise, faithful behaves as RocketMQ 4.9.8 does",
+    )
+    parser.add_argument(
+        "--tls",
+        dest="tls_mode",
+        type=option(config.one_of(TLS_MODES)),
+        metavar="|".join(TLS_MODES),
+        help="what to do with peers that speak TLS and those that do not (default permissive)",
+    )
+    parser.add_argument(
+        "--tls-config",
+        metavar="FILE",
+        help=f"keys and certificates, under RocketMQ's names (default {CONFIG_PATH} if it exists)",
+    )
+    parser.add_argument(
+        "--use-tls", action="store_true", help="speak TLS to other nodes (default with enforcing)"
     )
     return parser
 
@@ -259,6 +275,19 @@ async def print_ready_once_reachable(settings: BrokerConfig) -> None:
             return
 
 
+def make_tls(options: dict[str, Any]) -> RealTls:
+    """TLS as the options say. Raises ValueError or TlsError."""
+    tls = RealTls(
+        read_tls_options(
+            options.pop("tls_config", None),
+            mode=options.pop("tls_mode", None),
+            client_enabled=options.pop("use_tls", False),
+        )
+    )
+    tls.check()
+    return tls
+
+
 def absolute(path: str) -> str:
     """Storage knows absolute paths only."""
     return str(Path(path).expanduser().absolute())
@@ -290,10 +319,11 @@ def run(arguments: list[str]) -> int:
     options = vars(parser.parse_args(arguments))
     node = options.pop("node")
     try:
+        tls = make_tls(options)
         main = name_server_main(options) if node == "name-server" else broker_main(options)
-    except ValueError as error:
+    except (ValueError, TlsError) as error:
         parser.error(str(error))
-    env = make_env(node)
+    env = make_env(node, tls)
     try:
         asyncio.run(run_until_signalled(main(env)))
     except Exception as error:

@@ -252,6 +252,7 @@ BROKER_PROPERTIES: dict[str, Property] = {
     "mode": Property(field="mode", parse=mode),
     "brokerIP1": Property(field="listen_host", parse=reachable_host),
     "listenPort": Property(field="listen_port", parse=broker_port),
+    "fastPortEnable": Property(field="fast_port", parse=yes_or_no),
     "storePathRootDir": Property(field="store_path", parse=text),
     "flushDiskType": Property(
         field="sync_flush", parse=one_of({"SYNC_FLUSH": True, "ASYNC_FLUSH": False})

@@ -6,7 +6,9 @@ POSIX-like: whoever must not block calls it through `loop.run_in_executor(None, 
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import dataclass
+from enum import StrEnum
 from random import Random
 from typing import Protocol
 
@@ -106,6 +108,33 @@ class Log(Protocol):
     def error(self, event: str, /, **fields: object) -> None: ...
 
 
+class TlsMode(StrEnum):
+    """What a server does with peers that begin a TLS handshake, and with those that do not (tls.server.mode)."""
+
+    DISABLED = "disabled"
+    PERMISSIVE = "permissive"
+    ENFORCING = "enforcing"
+
+
+class TlsError(Exception):
+    """TLS cannot be used; the text is one sentence for the person who configured it."""
+
+
+class Tls(Protocol):
+    """Keys and certificates of a node."""
+
+    @property
+    def mode(self) -> TlsMode: ...
+
+    def server_context(self) -> ssl.SSLContext:
+        """For one more connection that was accepted: files that changed meanwhile are read again. Raises TlsError."""
+        ...
+
+    def client_context(self) -> ssl.SSLContext | None:
+        """For one more connection to another node; None: it is plain. Raises TlsError."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Env:
     """Everything a node may touch of the world, besides asyncio."""
@@ -115,3 +144,4 @@ class Env:
     clock: Clock
     random: Random
     log: Log
+    tls: Tls | None = None  # None: nobody speaks it here

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import TextIO
 
-from system_under_test.env import DiskUsage, Env
+from system_under_test.env import DiskUsage, Env, Tls
 
 _FILE_MODE = 0o644
 _CLOSED = (
@@ -172,7 +172,7 @@ class JsonLinesLog:
         self._output.flush()
 
 
-def make_env(name: str) -> Env:
+def make_env(name: str, tls: Tls | None = None) -> Env:
     """The Env of a real node: `name` is the node's name in its log."""
     clock = RealClock()
     return Env(
@@ -181,4 +181,5 @@ def make_env(name: str) -> Env:
         clock=clock,
         random=random.Random(),
         log=JsonLinesLog(name, clock, sys.stderr),
+        tls=tls,
     )

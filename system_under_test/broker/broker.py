@@ -18,6 +18,7 @@ from system_under_test.broker.ha_config import HaEvents, make_ha_config
 from system_under_test.broker.ha_requests import HaRequests
 from system_under_test.broker.hold import HeldPulls
 from system_under_test.broker.internal_copies import InternalCopies
+from system_under_test.broker.listeners import Listeners
 from system_under_test.broker.message_services import MessageServices
 from system_under_test.broker.metadata_restore import MetadataRestore
 from system_under_test.broker.name_server_calls import RegistrationEvents
@@ -35,7 +36,7 @@ from system_under_test.broker.waiting import Answer
 from system_under_test.env import Env
 from system_under_test.policies import BROKER_POLICIES
 from system_under_test.protocol.bodies import TopicConfigTable
-from system_under_test.remoting import Handler, RemotingClient, RemotingServer
+from system_under_test.remoting import Handler, RemotingClient
 from system_under_test.store.config import StoreConfig
 from system_under_test.store.errors import StoreError
 from system_under_test.store.message_store import FlushTask, MessageStore, QueueFlushTask
@@ -115,12 +116,8 @@ class Broker:
             unflushed_bytes=self._unflushed_bytes,
             now_ns=clock.monotonic_ns,
         )
-        self._server = RemotingServer(
-            env,
-            config.listen_host,
-            config.listen_port,
-            self.flow.handle,
-            on_close=self.clients.connection_closed,
+        self._listeners = Listeners(
+            env, config, self.flow.handle, on_close=self.clients.connection_closed
         )
 
     def _metadata_file(self, name: str) -> MetadataFile:
@@ -260,7 +257,7 @@ class Broker:
         restores = self._needs_catch_up and self._catch_up_mark.lacks_metadata
         if restores:
             self.flow.set_handlers(refuse_while_restoring(self._handlers))
-        await self._server.start()
+        await self._listeners.start()
         await self.ha.start(catch_up=self._needs_catch_up)
         if not restores:
             self._registration.start()
@@ -326,7 +323,7 @@ class Broker:
         await self._log_flusher.drain()
         self._acknowledger.settle()
         self._acknowledger.stop()
-        await self._server.stop()
+        await self._listeners.stop()
         await self.ha.stop()
         await self._queue_flusher.drain()
         await self._services.save()

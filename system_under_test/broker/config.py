@@ -29,6 +29,7 @@ class BrokerConfig:
     broker_name: str  # brokerName
     listen_host: str  # brokerIP1: registered, stored as the store host of every message
     listen_port: int = 10911  # listenPort
+    fast_port: bool = True  # ours alone: listen on the port minus 2, too
     name_servers: tuple[str, ...] = ()  # namesrvAddr
     cluster_name: str = "DefaultCluster"  # brokerClusterName
     broker_id: int = MASTER_ID  # brokerId

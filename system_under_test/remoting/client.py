@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from system_under_test.env import Env
+from system_under_test.env import Env, TlsError
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.remoting.address import parse_address
 from system_under_test.remoting.connection import Connection, Handler
@@ -126,7 +126,7 @@ class RemotingClient:
     async def _connect(self, address: str, connect: PendingConnect) -> None:
         try:
             connection = await self._open(address)
-        except (OSError, ValueError, TimeoutError) as error:
+        except (OSError, ValueError, TimeoutError, TlsError) as error:
             reason = str(error) or f"no answer in {self._connect_timeout_s:g} s"
             connect.fail(RemotingConnectError, f"cannot connect to {address}: {reason}")
         else:
@@ -148,7 +148,11 @@ class RemotingClient:
         )
         try:
             async with asyncio.timeout(self._connect_timeout_s):
-                await loop.create_connection(lambda: connection, host, port)
+                tls = self._env.tls.client_context() if self._env.tls is not None else None
+                if tls is None:
+                    await loop.create_connection(lambda: connection, host, port)
+                else:
+                    await loop.create_connection(lambda: connection, host, port, ssl=tls)
         except (asyncio.CancelledError, TimeoutError):
             connection.abort()  # it may have been made in the very turn in which we gave up
             raise

@@ -102,6 +102,10 @@ class Connection(asyncio.Protocol):
         """The peer as `host:port`."""
         return format_address(self.remote_host, self.remote_port)
 
+    def use_transport(self, transport: asyncio.Transport) -> None:
+        """Write to another transport from now on: one that encrypts."""
+        self._transport = transport
+
     # Sending
 
     def send(self, command: RemotingCommand) -> None:

@@ -1,12 +1,13 @@
-"""The listening side (RocketMQ: NettyRemotingServer, without TLS)."""
+"""The listening side (RocketMQ: NettyRemotingServer)."""
 
 from __future__ import annotations
 
 import asyncio
 
-from system_under_test.env import Env
+from system_under_test.env import Env, TlsMode
 from system_under_test.remoting.connection import Connection, Handler, OnClose
 from system_under_test.remoting.held_memory import HeldMemory
+from system_under_test.remoting.tls import FirstByte
 
 BACKLOG = 1024  # RocketMQ: serverSocketBacklog
 STOP_TIMEOUT_S = 1.0  # connections that are not gone by then are aborted
@@ -15,7 +16,8 @@ STOP_TIMEOUT_S = 1.0  # connections that are not gone by then are aborted
 class RemotingServer:
     """Accepts connections and hands their requests to one handler.
 
-    `on_close` is called once for each connection that was accepted, after it ended for whatever reason.
+    `on_close` is called once for each connection that was accepted, after it ended for whatever reason. Keys of
+    connections count up from `first_key`.
     """
 
     def __init__(
@@ -26,6 +28,7 @@ class RemotingServer:
         handler: Handler,
         *,
         on_close: OnClose | None = None,
+        first_key: int = 1,
     ) -> None:
         self.host = host
         self.port = port  # 0 until start() if the system is to choose
@@ -33,7 +36,7 @@ class RemotingServer:
         self._handler = handler
         self._on_close = on_close
         self._connections: dict[int, Connection] = {}
-        self._next_key = 0
+        self._next_key = first_key
         self._memory = HeldMemory()
         self._server: asyncio.Server | None = None
         self._all_gone: asyncio.Future[None] | None = None
@@ -47,7 +50,7 @@ class RemotingServer:
         """Listen. Raises OSError if the address cannot be bound."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            self._new_connection, self.host, self.port, backlog=BACKLOG
+            self._accepted, self.host, self.port, backlog=BACKLOG
         )
         if self.port == 0:
             self.port = self._server.sockets[0].getsockname()[1]
@@ -86,8 +89,14 @@ class RemotingServer:
         if self._all_gone is not None and not self._all_gone.done():
             self._all_gone.set_result(None)
 
+    def _accepted(self) -> asyncio.Protocol:
+        connection = self._new_connection()
+        tls = self._env.tls
+        if tls is None or tls.mode is TlsMode.DISABLED:
+            return connection
+        return FirstByte(connection, tls, self._env.log)
+
     def _new_connection(self) -> Connection:
-        self._next_key += 1
         connection = Connection(
             key=self._next_key,
             loop=asyncio.get_running_loop(),
@@ -96,6 +105,7 @@ class RemotingServer:
             on_close=self._lost,
             memory=self._memory,
         )
+        self._next_key += 1
         self._connections[connection.key] = connection
         return connection
 

@@ -1,0 +1,158 @@
+"""TLS on the listening side: who speaks it is known by the first byte (RocketMQ: NettyRemotingServer.HandshakeHandler).
+
+A connection that turns out to be plain gets its transport for itself: from then on nothing here is in its way. One that
+begins with a handshake gets a transport that encrypts, over memory buffers, so any event loop will do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from contextlib import suppress
+from typing import Any, cast
+
+from system_under_test.env import Log, Tls, TlsError, TlsMode
+from system_under_test.remoting.connection import Connection
+
+HANDSHAKE_BYTE = (
+    0x16  # the first byte of a TLS ClientHello; the length of a frame never begins with it
+)
+CHUNK_SIZE = 256 * 1024
+
+
+class FirstByte(asyncio.Protocol):
+    """Stands in front of a connection until its first byte tells what the peer speaks."""
+
+    def __init__(self, connection: Connection, tls: Tls, log: Log) -> None:
+        self._connection = connection
+        self._tls = tls
+        self._log = log
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._connection.connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connection.connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        assert self._transport is not None
+        connection = self._connection
+        if data[0] == HANDSHAKE_BYTE:
+            self._start_tls(self._transport, data)
+        elif self._tls.mode is TlsMode.ENFORCING:
+            self._log.warning("peer does not speak TLS", peer=connection.address)
+            connection.abort()
+        else:
+            self._transport.set_protocol(connection)
+            connection.data_received(data)
+
+    def _start_tls(self, transport: asyncio.Transport, data: bytes) -> None:
+        try:
+            context = self._tls.server_context()
+        except TlsError as error:
+            self._log.error("no TLS", peer=self._connection.address, error=str(error))
+            self._connection.abort()
+            return
+        session = TlsSession(transport, self._connection, context, self._log)
+        transport.set_protocol(session)
+        self._connection.use_transport(session)
+        session.data_received(data)
+
+
+class TlsSession(asyncio.Transport, asyncio.Protocol):
+    """The transport of one connection that encrypts, and the protocol of the transport that it writes to."""
+
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        connection: Connection,
+        context: ssl.SSLContext,
+        log: Log,
+    ) -> None:
+        super().__init__()
+        self._transport = transport
+        self._connection = connection
+        self._log = log
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._ready = False  # the handshake is over
+        self._early = bytearray()  # written before that
+
+    # What the connection calls
+
+    def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
+        if not self._ready:
+            self._early += data
+            return
+        view = memoryview(data)
+        while view:
+            view = view[self._tls.write(view) :]
+        self._send()
+
+    def close(self) -> None:
+        if self._ready:
+            with suppress(ssl.SSLError):  # the peer's own goodbye is not waited for
+                self._tls.unwrap()
+            self._send()
+        self._transport.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._transport.get_extra_info(name, default)
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._transport.set_write_buffer_limits(high, low)
+
+    def get_write_buffer_size(self) -> int:
+        return self._transport.get_write_buffer_size()
+
+    # What asyncio calls
+
+    def data_received(self, data: bytes) -> None:
+        self._incoming.write(data)
+        try:
+            if not self._ready:
+                self._tls.do_handshake()
+                self._ready = True
+                self.write(bytes(self._early))
+                self._early.clear()
+            self._read()
+        except ssl.SSLWantReadError:
+            self._send()
+        except ssl.SSLError as error:
+            self._log.warning("TLS failed", peer=self._connection.address, error=str(error))
+            self._send()  # the alert that tells the peer why
+            self._transport.close()
+
+    def pause_writing(self) -> None:
+        self._connection.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._connection.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connection.connection_lost(exc)
+
+    # Inside
+
+    def _read(self) -> None:
+        """Hand on what can be decrypted. Raises SSLWantReadError when more is needed."""
+        while not self._connection.closed:
+            data = self._tls.read(CHUNK_SIZE)
+            if not data:  # the peer said goodbye
+                self._connection.close()
+                return
+            self._connection.data_received(data)
+
+    def _send(self) -> None:
+        data = self._outgoing.read()
+        if data:
+            self._transport.write(data)
