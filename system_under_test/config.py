@@ -137,6 +137,8 @@ def format_value(parse: Callable[[str], object], value: Any) -> str:
         return parse.format(value)
     if isinstance(value, bool):
         return "true" if value else "false"
+    if parse is parse_delay_levels:
+        return " ".join(f"{delay_ms // 1000}s" for delay_ms in value)
     if isinstance(value, tuple):
         return ";".join(map(str, value))
     return "" if value is None else str(value)

@@ -12,15 +12,6 @@ from system_under_test.remoting import Connection, Handler
 
 VERSION_TEXT = "V4_9_8"
 
-# RocketMQ: sizes of the queues in front of the processors, in requests
-QUEUE_CAPACITIES = {
-    "sendThreadPoolQueueCapacity": 10_000,
-    "pullThreadPoolQueueCapacity": 100_000,
-    "queryThreadPoolQueueCapacity": 20_000,
-    "EndTransactionThreadPoolQueueCapacity": 100_000,
-}
-QUEUES = ("send", "pull", "query")
-
 
 class StatisticsRequests:
     """What the broker has counted and measured."""
@@ -46,17 +37,11 @@ class StatisticsRequests:
         return answer_ok(request, found)
 
     def runtime_info(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        """Every figure of RocketMQ's table; what components know better replaces what is here."""
-        table = {**self._queues(), **self._counts(), **self._rates(), **self._store()}
+        """Every figure of RocketMQ's table; other components add theirs, or know better."""
+        table = {**self._counts(), **self._rates(), **self._store()}
         for figures in self._parts.figures:
             table |= figures()
         return answer_ok(request, KVTable(table={key: str(value) for key, value in table.items()}))
-
-    def _queues(self) -> dict[str, object]:
-        """Requests are handled as they arrive, so nothing waits unless a component says so."""
-        table: dict[str, object] = {f"{name}ThreadPoolQueueSize": 0 for name in QUEUES}
-        table |= {f"{name}ThreadPoolQueueHeadWaitTimeMills": 0 for name in QUEUES}
-        return {**table, "EndTransactionQueueSize": 0, **QUEUE_CAPACITIES}
 
     def _counts(self) -> dict[str, object]:
         counted = self._parts.statistics

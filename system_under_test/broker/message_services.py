@@ -19,6 +19,7 @@ from system_under_test.broker.periodic import Schedule
 from system_under_test.broker.reply import ReplyProcessor
 from system_under_test.broker.send import SendProcessor
 from system_under_test.broker.send_back import SendBackProcessor
+from system_under_test.broker.statistics import BrokerStatistics
 from system_under_test.broker.subscription_groups import SubscriptionGroups
 from system_under_test.broker.topics import Topics
 from system_under_test.broker.transaction_check import TransactionCheck
@@ -59,6 +60,7 @@ class MessageServices:
         clients: Clients,
         offsets: ConsumerOffsets,
         copies: InternalCopies,
+        statistics: BrokerStatistics,
         delay_file: MetadataFile,
         *,
         is_ready: Callable[[], bool],
@@ -117,6 +119,7 @@ class MessageServices:
             copies,
             self.diversion,
             env.random,
+            statistics,
             is_ready=is_ready,
         )
 
@@ -181,10 +184,13 @@ class MessageServices:
                 await asyncio.sleep(0)
         self._halves.save_progress()
 
+    def delay_offsets(self) -> dict[int, int]:
+        """How far delayed messages are delivered, by level."""
+        return dict(self._delivery.offsets() if self._has_begun else self._delay_file.load())
+
     def all_delay_offsets(
         self, connection: Connection, request: RemotingCommand
     ) -> RemotingCommand:
         """Code 45: progress by delay level, for slaves, and for a master with a new disk."""
-        offsets = self._delivery.offsets() if self._has_begun else self._delay_file.load()
-        body = json_dialect.dumps(delay_offsets_to_json(offsets))
+        body = json_dialect.dumps(delay_offsets_to_json(self.delay_offsets()))
         return RemotingCommand.response(request, ResponseCode.SUCCESS, body=body)

@@ -8,9 +8,10 @@ from functools import partial
 from random import Random
 
 from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.diversion import Diversion, retry_limit
+from system_under_test.broker.diversion import DEAD_LETTER_PREFIX, Diversion, retry_limit
 from system_under_test.broker.internal_copies import InternalCopies
 from system_under_test.broker.refusal import SendRefused
+from system_under_test.broker.statistics import BrokerStatistics
 from system_under_test.broker.subscription_groups import SubscriptionGroups
 from system_under_test.broker.topics import PERM_WRITE, Topics
 from system_under_test.protocol.codes import ResponseCode
@@ -51,6 +52,7 @@ class SendBackProcessor:
         copies: InternalCopies,
         diversion: Diversion,
         random: Random,
+        statistics: BrokerStatistics,
         *,
         is_ready: Callable[[], bool],
     ) -> None:
@@ -61,6 +63,7 @@ class SendBackProcessor:
         self._copies = copies
         self._diversion = diversion
         self._random = random
+        self._statistics = statistics
         self._is_ready = is_ready
 
     def handle(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
@@ -79,6 +82,10 @@ class SendBackProcessor:
         result = self._copies.put_for(copy, partial(answer_send_back, connection, request))
         if result.status is not PutStatus.PUT_OK:
             return RemotingCommand.response(request, ResponseCode.SYSTEM_ERROR, result.reason)
+        topic = copy.properties[RETRY_TOPIC_PROPERTY]
+        self._statistics.send_back(header.group, topic)
+        if copy.topic.startswith(DEAD_LETTER_PREFIX):
+            self._statistics.dead_letter(header.group, topic)
         return None
 
     def _make_copy(self, header: ConsumerSendMsgBackHeader, version: int) -> Message | None:

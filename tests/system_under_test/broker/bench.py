@@ -12,6 +12,7 @@ from system_under_test.broker.administration import Administration
 from system_under_test.broker.client_requests import ClientRequests, notify_consumers_changed
 from system_under_test.broker.clients import Clients
 from system_under_test.broker.config import BrokerConfig, BrokerRole
+from system_under_test.broker.figures import queue_figures
 from system_under_test.broker.ha_requests import HaRequests
 from system_under_test.broker.hold import HeldPulls
 from system_under_test.broker.internal_copies import InternalCopies
@@ -20,6 +21,8 @@ from system_under_test.broker.offsets import ConsumerOffsets
 from system_under_test.broker.pull import PullProcessor
 from system_under_test.broker.pull_reports import PullReports
 from system_under_test.broker.queue_queries import QueueQueries
+from system_under_test.broker.request_classes import make_limits
+from system_under_test.broker.request_queue import RequestQueue
 from system_under_test.broker.request_table import make_handlers
 from system_under_test.broker.send import SendProcessor
 from system_under_test.broker.subscription_groups import SubscriptionGroups
@@ -151,7 +154,6 @@ class Bench:
         self.waiting: list[tuple[int, Answer, bool]] = []
         self.refusals = 0
         env = Env(name="broker", storage=self.disk, clock=self.clock, random=Random(2), log=log)
-        self.services = self._make_services(env)
         self.administration = Administration(
             env,
             self.config,
@@ -163,6 +165,9 @@ class Bench:
             self.clients,
         )
         self.statistics = self.administration.statistics
+        queues = {name: RequestQueue(limits) for name, limits in make_limits(self.config).items()}
+        self.administration.figures.append(lambda: queue_figures(queues, self.clock.monotonic_ns))
+        self.services = self._make_services(env)
         self.send_processor = SendProcessor(
             self.config,
             self.store,
@@ -225,6 +230,7 @@ class Bench:
             self.clients,
             self.offsets,
             self.copies,
+            self.statistics,
             MetadataFile(self.disk, "/store/config/delayOffset.json"),
             is_ready=lambda: self.is_ready,
         )

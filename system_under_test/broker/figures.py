@@ -1,0 +1,38 @@
+"""Lines of code 28 about queues of requests and delay levels (RocketMQ, AdminBrokerProcessor.prepareRuntimeInfo)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from system_under_test.broker.request_classes import RequestClass
+from system_under_test.broker.request_queue import RequestQueue
+from system_under_test.store.delay_levels import SCHEDULE_TOPIC
+from system_under_test.store.message_store import MessageStore
+
+QUEUES_WITH_WAITS = (RequestClass.SEND, RequestClass.PULL, RequestClass.QUERY)
+
+
+def queue_figures(
+    queues: Mapping[RequestClass, RequestQueue], now_ns: Callable[[], int]
+) -> dict[str, object]:
+    """What waits in front of the processors."""
+    table: dict[str, object] = {}
+    for name in QUEUES_WITH_WAITS:
+        queue = queues[name]
+        table[f"{name.value}QueueSize"] = len(queue)
+        table[f"{name.value}QueueCapacity"] = queue.limits.capacity
+        table[f"{name.value}QueueHeadWaitTimeMills"] = queue.head_wait_ms(now_ns())
+    ends = queues[RequestClass.END_TRANSACTION]
+    table["EndTransactionQueueSize"] = len(ends)
+    table["EndTransactionThreadPoolQueueCapacity"] = ends.limits.capacity
+    return table
+
+
+def delay_figures(offsets: Mapping[int, int], store: MessageStore) -> dict[str, object]:
+    """How far each delay level is delivered, and where it ends."""
+    return {
+        f"scheduleMessageOffset_{level}": (
+            f"{offset},{store.queue_bounds(SCHEDULE_TOPIC, level - 1)[1]}"
+        )
+        for level, offset in sorted(offsets.items())
+    }

@@ -1,0 +1,125 @@
+"""Options of a running broker: codes 25 and 26."""
+
+from __future__ import annotations
+
+import pytest
+
+from system_under_test.config import BROKER_PROPERTIES, parse_properties
+from system_under_test.mode import Mode
+from system_under_test.protocol import json_dialect
+from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+from tests.system_under_test.broker.bench import Bench
+
+FILE = "/etc/broker.properties"
+
+
+def update(bench: Bench, text: str) -> RemotingCommand:
+    return bench.request(RequestCode.UPDATE_BROKER_CONFIG, body=text.encode())
+
+
+def options(bench: Bench) -> dict[str, str]:
+    return parse_properties(bench.request(RequestCode.GET_BROKER_CONFIG).body.decode())
+
+
+def version(bench: Bench) -> int:
+    ext = bench.request(RequestCode.GET_BROKER_CONFIG).ext_fields
+    counter: int = json_dialect.loads(ext["version"])["counter"]
+    return counter
+
+
+def read(bench: Bench, path: str) -> str:
+    file = bench.disk.open(path)
+    return file.pread(file.size(), 0).decode()
+
+
+def test_options_are_told_under_their_java_names(bench: Bench) -> None:
+    found = options(bench)
+    assert found["brokerName"] == "broker-a"
+    assert found["flushDiskType"] == "ASYNC_FLUSH"
+    assert found["brokerRole"] == "ASYNC_MASTER"
+    assert found["longPollingEnable"] == "true"
+    assert found["syncFlushTimeout"] == "5000"
+
+
+def test_what_is_told_is_read_back_as_it_was(bench: Bench) -> None:
+    for name, text in options(bench).items():
+        known = BROKER_PROPERTIES[name]
+        assert known.parse(text) == getattr(bench.config, known.field), name
+
+
+def test_an_option_changes_at_once(bench: Bench) -> None:
+    before = version(bench)
+    assert update(bench, "shortPollingTimeMills=250\nlongPollingEnable=false\n").code == 0
+    assert (bench.config.short_polling_s, bench.config.long_polling) == (0.25, False)
+    assert options(bench)["shortPollingTimeMills"] == "250"
+    assert version(bench) == before + 1
+
+
+def test_refused_groups_are_no_longer_made_at_once(bench: Bench) -> None:
+    update(bench, "autoCreateSubscriptionGroup=false")
+    bench.send()
+    answer = bench.pull()
+    assert answer is not None
+    assert answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+
+
+def test_a_changed_permission_is_registered(bench: Bench) -> None:
+    update(bench, "traceOn=false")
+    assert bench.topic_changes == 0
+    update(bench, "brokerPermission=4")
+    assert bench.topic_changes == 1
+    assert bench.config.broker_permission == 4
+
+
+def test_identity_and_files_wait_for_the_next_start(bench: Bench) -> None:
+    assert update(bench, "flushDiskType=SYNC_FLUSH\nbrokerName=other").code == 0
+    assert (bench.config.sync_flush, bench.config.broker_name) == (False, "broker-a")
+    assert options(bench)["flushDiskType"] == "SYNC_FLUSH"
+
+
+@pytest.mark.parametrize("name", ["brokerConfigPath", "configBlackList", "rocketmqHome"])
+def test_black_list(bench: Bench, name: str) -> None:
+    answer = update(bench, f"longPollingEnable=false\n{name}=/tmp/x")
+    assert answer.code == ResponseCode.NO_PERMISSION
+    assert answer.remark == "Can not update config in black list."
+    assert bench.config.long_polling
+
+
+def test_unknown_options_and_no_options_are_no_error(bench: Bench) -> None:
+    assert update(bench, "noSuchOption=5").code == 0
+    assert update(bench, "").code == 0
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_bad_value(mode: Mode) -> None:
+    bench = Bench(mode=mode)
+    answer = update(bench, "longPollingEnable=perhaps\nshortPollingTimeMills=9\n")
+    if mode is Mode.HARDENED:
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert answer.remark == "longPollingEnable is 'perhaps', but true and false are allowed"
+        assert bench.config.short_polling_s == 1.0
+    else:
+        assert answer.code == 0
+        assert bench.config.short_polling_s == 0.009
+    assert bench.config.long_polling
+
+
+def test_bytes_that_are_no_text(bench: Bench) -> None:
+    answer = bench.request(RequestCode.UPDATE_BROKER_CONFIG, body=b"a=\xff")
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "not UTF-8" in (answer.remark or "")
+
+
+def test_the_file_is_rewritten_durably() -> None:
+    bench = Bench(config_file=FILE)
+    update(bench, "regionId=a\\\\b\nbrokerName=renamed")
+    bench.disk.power_cut()
+    bench.disk.power_on()
+    found = parse_properties(read(bench, FILE))
+    assert (found["regionId"], found["brokerName"]) == ("a\\b", "renamed")
+
+
+def test_without_a_file_nothing_is_written(bench: Bench) -> None:
+    update(bench, "traceOn=false")
+    assert not bench.disk.exists(FILE)
