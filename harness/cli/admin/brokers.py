@@ -63,7 +63,7 @@ def _figures(info: dict[str, str]) -> tuple[object, ...]:
         info.get("brokerVersionDesc"),
         _first_rate(info.get(IN_TPS, "")),
         _first_rate(info.get(OUT_TPS, "")),
-        info.get("commitLogDiskRatio"),
+        _first_rate(info.get("commitLogDiskRatio", "")),
         time_text(int(earliest)) if earliest.isdigit() else None,
     )
 
