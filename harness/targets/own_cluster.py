@@ -21,6 +21,7 @@ NAME_SERVER_PORT = 9876
 BROKER_PORT = 10911
 STORE_ROOT = "/store"
 QUEUE_FILE_BYTES = 4000  # 200 entries: queues roll within a short run
+INDEX_SLOTS, INDEX_NUMBERS = 500, 2000  # so do index files
 
 Main = Callable[[Env], Coroutine[Any, Any, None]]
 
@@ -71,6 +72,8 @@ class OwnCluster:
             sync_flush=campaign.flush == "sync",
             commit_log_file_size=campaign.log_file_bytes,
             consume_queue_file_size=QUEUE_FILE_BYTES,
+            index_slots=INDEX_SLOTS,
+            index_numbers=INDEX_NUMBERS,
             ha_peers=tuple(f"{self._addresses[o.node]}:{BROKER_PORT + 1}" for o in others),
         )
         return _with_properties(config, campaign.broker_properties, node_config.BROKER_PROPERTIES)

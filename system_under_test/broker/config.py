@@ -39,6 +39,9 @@ class BrokerConfig:
     sync_flush: bool = False  # flushDiskType=SYNC_FLUSH
     commit_log_file_size: int = 1 << 30  # mappedFileSizeCommitLog
     consume_queue_file_size: int = 6_000_000  # mappedFileSizeConsumeQueue
+    index_enabled: bool = True  # messageIndexEnable
+    index_slots: int = 5_000_000  # maxHashSlotNum
+    index_numbers: int = 20_000_000  # maxIndexNum
     message_size_max: int = 4 << 20  # maxMessageSize
 
     ha_master_address: str | None = None  # haMasterAddress; None: learned when registering

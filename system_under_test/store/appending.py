@@ -19,8 +19,10 @@ from system_under_test.store.config import RECORD_OVERHEAD_MAX, StoreConfig
 from system_under_test.store.consume_queue import ConsumeQueue
 from system_under_test.store.delay_levels import SCHEDULE_TOPIC, due_time_ms
 from system_under_test.store.dispatcher import Dispatcher
+from system_under_test.store.index_keys import UNIQUE_KEY, USER_KEYS, KeyHasher
+from system_under_test.store.message_index import MessageIndex
 from system_under_test.store.queue_table import QueueTable, is_topic_name
-from system_under_test.store.record_scan import BLANK_HEADER_SIZE, has_queue_entry
+from system_under_test.store.record_scan import BLANK_HEADER_SIZE, has_queue_entry, is_rolled_back
 from system_under_test.store.results import Dispatched, PutResult, PutStatus
 
 __all__ = ["Appender", "MessageIllegal"]
@@ -42,7 +44,9 @@ class Appender:
         "_commit_log",
         "_config",
         "_dispatcher",
+        "_hasher",
         "_id_prefixes",
+        "_index",
         "_queues",
         "_record_size_max",
         "_tags_codes",
@@ -56,12 +60,16 @@ class Appender:
         commit_log: CommitLog,
         queues: QueueTable,
         dispatcher: Dispatcher,
+        index: MessageIndex,
+        hasher: KeyHasher,
     ) -> None:
         self._config = config
         self._clock = clock
         self._commit_log = commit_log
         self._queues = queues
         self._dispatcher = dispatcher
+        self._index = index
+        self._hasher = hasher
         self._record_size_max = min(
             config.message_size_max + RECORD_OVERHEAD_MAX,
             config.commit_log_file_size - BLANK_HEADER_SIZE,
@@ -87,21 +95,30 @@ class Appender:
         if queue is None:
             queue = self._queues.get_or_create(first.topic, first.queue_id)
         has_entry = has_queue_entry(first.sys_flag)
+        hashes = [self._hashes(message) for message in messages]
         # All space is taken before the first byte is written: a full disk refuses a message, it never splits one.
         offset = self._commit_log.reserve(size)
         if has_entry:
             queue.reserve_up_to(queue.next_offset + len(records))
+        self._index.reserve(sum(map(len, hashes)))
         self.last_timestamp_ms = max(self._clock.wall_ms(), self.last_timestamp_ms)
         results = []
-        for message, record in zip(messages, records, strict=True):
-            results.append(self._append(message, record, queue if has_entry else None, offset))
+        for message, record, keys in zip(messages, records, hashes, strict=True):
+            results.append(
+                self._append(message, record, queue if has_entry else None, offset, keys)
+            )
             offset += len(record)
         if not self._config.sync_flush:
             self._commit_log.write_out()
         return results
 
     def _append(
-        self, message: Message, record: bytearray, queue: ConsumeQueue | None, offset: int
+        self,
+        message: Message,
+        record: bytearray,
+        queue: ConsumeQueue | None,
+        offset: int,
+        hashes: tuple[int, ...],
     ) -> PutResult:
         now_ms = self.last_timestamp_ms
         queue_offset = 0 if queue is None else queue.next_offset
@@ -112,7 +129,7 @@ class Appender:
         code = self._entry_code(message, now_ms)
         dispatched = Dispatched(message.topic, message.queue_id, queue_offset, code, now_ms)
         size = len(record)
-        self._dispatcher.add(queue, offset, size, dispatched)
+        self._dispatcher.add(queue, offset, size, dispatched, hashes)
         return PutResult(
             PutStatus.PUT_OK,
             offset,
@@ -159,6 +176,15 @@ class Appender:
             if due_ms is not None:
                 return due_ms
         return self._tags_code(properties.get("TAGS"))
+
+    def _hashes(self, message: Message) -> tuple[int, ...]:
+        """The hashes of the keys under which the message will be found."""
+        if is_rolled_back(message.sys_flag):
+            return ()
+        properties = message.properties
+        return self._hasher.hashes(
+            message.topic, properties.get(UNIQUE_KEY), properties.get(USER_KEYS)
+        )
 
     def _tags_code(self, tags: str | None) -> int:
         code = self._tags_codes.get(tags)

@@ -46,12 +46,13 @@ class Checkpoint:
         """Records stored until then are durable, and so are their queue entries."""
         return max(0, min(self.physic_ms, self.logics_ms) - REWIND_MS)
 
-    def write(self, *, physic_ms: int, logics_ms: int) -> None:
-        """Write both times; durable after the next `sync`. Until then the times on disk are older, which is safe."""
+    def write(self, *, physic_ms: int, logics_ms: int, index_ms: int) -> None:
+        """Write the times; durable after the next `sync`. Until then the times on disk are older, which is safe."""
         assert self._file is not None
-        self._file.pwrite(_TIMES.pack(physic_ms, logics_ms, self.index_ms), 0)
+        self._file.pwrite(_TIMES.pack(physic_ms, logics_ms, index_ms), 0)
         self.physic_ms = physic_ms
         self.logics_ms = logics_ms
+        self.index_ms = index_ms
 
     def sync(self) -> None:
         """Make what was written durable; may run in another thread."""
@@ -60,9 +61,11 @@ class Checkpoint:
 
     def lower_to(self, time_ms: int) -> None:
         """Make times durable that are not later than `time_ms`: the log is about to end there."""
-        if self.physic_ms > time_ms or self.logics_ms > time_ms:
+        if max(self.physic_ms, self.logics_ms, self.index_ms) > time_ms:
             self.write(
-                physic_ms=min(self.physic_ms, time_ms), logics_ms=min(self.logics_ms, time_ms)
+                physic_ms=min(self.physic_ms, time_ms),
+                logics_ms=min(self.logics_ms, time_ms),
+                index_ms=min(self.index_ms, time_ms),
             )
             self.sync()
 

@@ -27,12 +27,19 @@ class StoreConfig:
     sync_flush: bool = False  # flushDiskType=SYNC_FLUSH
     message_size_max: int = 4 << 20  # maxMessageSize: bytes of a body
     memory_bytes: int = 3 << 30  # accessMessageInMemoryMaxRatio of the RAM: the rest is "in disk"
+    index_enabled: bool = True  # messageIndexEnable
+    index_slots: int = 5_000_000  # maxHashSlotNum
+    index_numbers: int = 20_000_000  # maxIndexNum: one more than the entries of a file
     delay_levels_ms: tuple[int, ...] = DELAY_LEVELS_MS  # messageDelayLevel
 
     def __post_init__(self) -> None:
         if self.consume_queue_file_size <= 0 or self.consume_queue_file_size % ENTRY_SIZE:
             raise ValueError(
                 f"consume queue file size is {self.consume_queue_file_size}; a multiple of {ENTRY_SIZE} is needed"
+            )
+        if self.index_slots < 1 or self.index_numbers < 2:
+            raise ValueError(
+                f"index files have {self.index_slots} slots and {self.index_numbers} entries; 1 and 2 are the least"
             )
         if self.commit_log_file_size < 512:
             raise ValueError(

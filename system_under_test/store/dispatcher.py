@@ -1,4 +1,4 @@
-"""Gives durable records their queue entries (RocketMQ, ReputMessageService and ConsumeQueue.putMessagePositionInfo).
+"""Gives durable records their queue and index entries (RocketMQ, ReputMessageService).
 
 Records wait here, in log order, from their append until a flush has vouched for them. RocketMQ reads them back from the
 log instead, and goes up to the written end: a consumer could then commit an offset that a power cut takes back.
@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from system_under_test.store.consume_queue import ENTRY, ConsumeQueue
 from system_under_test.store.errors import StoreError
+from system_under_test.store.message_index import MessageIndex
 from system_under_test.store.results import Dispatched
 
 __all__ = ["Dispatcher"]
@@ -23,6 +24,8 @@ class _Waiting(NamedTuple):
     queue: ConsumeQueue | None  # None: a record without an entry
     entry: bytes
     message: Dispatched
+    offset: int
+    hashes: tuple[int, ...]  # of its keys
 
 
 class _Batch:
@@ -41,9 +44,10 @@ class _Batch:
 class Dispatcher:
     """Holds what is appended and not yet visible."""
 
-    __slots__ = ("_dirty_queues", "_waiting", "dispatched_offset", "last_timestamp_ms")
+    __slots__ = ("_dirty_queues", "_index", "_waiting", "dispatched_offset", "last_timestamp_ms")
 
-    def __init__(self) -> None:
+    def __init__(self, index: MessageIndex) -> None:
+        self._index = index
         self._waiting: deque[_Waiting] = deque()
         self.dispatched_offset = 0
         self.last_timestamp_ms = 0  # store time of the last record dispatched
@@ -62,14 +66,22 @@ class Dispatcher:
         self._dirty_queues[queue.topic, queue.queue_id] = queue
 
     def add(
-        self, queue: ConsumeQueue | None, physical_offset: int, size: int, message: Dispatched
+        self,
+        queue: ConsumeQueue | None,
+        physical_offset: int,
+        size: int,
+        message: Dispatched,
+        hashes: tuple[int, ...],
     ) -> None:
-        """Let a record that was appended wait for its flush."""
+        """Let a record that was appended wait for its flush; `hashes` are those of its keys."""
         entry = b""
         if queue is not None:
             entry = ENTRY.pack(physical_offset, size, message.tags_code)
             queue.next_offset = max(queue.next_offset, message.queue_offset + 1)
-        self._waiting.append(_Waiting(physical_offset + size, queue, entry, message))
+        self._index.reserved += len(hashes)
+        self._waiting.append(
+            _Waiting(physical_offset + size, queue, entry, message, physical_offset, hashes)
+        )
 
     def dispatch(self, durable_offset: int) -> list[Dispatched]:
         """Append the entries of all records that end at or before `durable_offset`; return those messages.
@@ -91,6 +103,8 @@ class Dispatcher:
         visible = [
             record.message for record in islice(waiting, count) if self._collect(record, batches)
         ]
+        index = self._index
+        index.make_room(sum([len(record.hashes) for record in islice(waiting, count)]))
         for batch in batches.values():
             batch.queue.reserve_up_to(batch.next_offset)
         for batch in batches.values():
@@ -98,6 +112,9 @@ class Dispatcher:
             self.touch(batch.queue)
         for _ in range(count):
             record = waiting.popleft()
+            if record.hashes:
+                index.add(record.offset, record.message.store_timestamp_ms, record.hashes)
+                index.reserved -= len(record.hashes)
         self.dispatched_offset = record.end_offset
         self.last_timestamp_ms = record.message.store_timestamp_ms
         return visible
@@ -127,7 +144,7 @@ class Dispatcher:
     def drop_from(self, offset: int, time_ms: int) -> None:
         """Forget the records that end beyond `offset`: the log is cut there, in or after a record of `time_ms`."""
         while self._waiting and self._waiting[-1].end_offset > offset:
-            self._waiting.pop()
+            self._index.reserved -= len(self._waiting.pop().hashes)
         if self.dispatched_offset > offset:
             self.dispatched_offset = offset
             self.last_timestamp_ms = min(self.last_timestamp_ms, time_ms)

@@ -8,12 +8,21 @@ FlushConsumeQueueService).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from system_under_test.env import File, Storage
 from system_under_test.store.checkpoint import Checkpoint
-from system_under_test.store.mapped_file import MappedFile
 
-__all__ = ["FlushTask", "QueueFlushTask", "SyncPlan"]
+__all__ = ["FlushTask", "QueueFlushTask", "SyncPlan", "SyncedFile"]
+
+
+class SyncedFile(Protocol):
+    """A file of the store, open as `file`. `is_new`: its size or its name may not be durable."""
+
+    is_new: bool
+
+    @property
+    def file(self) -> File: ...
 
 
 class SyncPlan:
@@ -26,10 +35,10 @@ class SyncPlan:
         self._files: list[
             File
         ] = []  # open files: run() must not touch what the store goes on using
-        self._new_files: list[tuple[MappedFile, File]] = []
+        self._new_files: list[tuple[SyncedFile, File]] = []
         self._folders: dict[str, None] = {}
 
-    def add(self, files: Iterable[MappedFile], entry_folders: Sequence[str]) -> None:
+    def add(self, files: Iterable[SyncedFile], entry_folders: Sequence[str]) -> None:
         """Sync `files`; if one of them is new, sync `entry_folders` (deepest first), too."""
         for mapped_file in files:
             if mapped_file.is_new:
@@ -76,9 +85,12 @@ class FlushTask:
 
 
 class QueueFlushTask:
-    """Flushes consume queues. The checkpoint times it carries were true when it was made and count when it has run."""
+    """Flushes consume queues and the index.
 
-    __slots__ = ("_checkpoint", "_plan", "epoch", "logics_ms", "physic_ms")
+    The checkpoint times it carries were true when it was made and count when it has run.
+    """
+
+    __slots__ = ("_checkpoint", "_plan", "epoch", "index_ms", "logics_ms", "physic_ms")
 
     def __init__(
         self,
@@ -87,12 +99,14 @@ class QueueFlushTask:
         *,
         physic_ms: int,
         logics_ms: int,
+        index_ms: int,
         epoch: int,
     ) -> None:
         self._plan = plan
         self._checkpoint = checkpoint
         self.physic_ms = physic_ms
         self.logics_ms = logics_ms
+        self.index_ms = index_ms
         self.epoch = epoch  # of the store: a truncate() in between makes the task worthless
 
     def run(self) -> None:
@@ -103,4 +117,6 @@ class QueueFlushTask:
     def finish(self) -> None:
         """Only now may the checkpoint tell that the queues are durable up to the times of this task."""
         self._plan.finish()
-        self._checkpoint.write(physic_ms=self.physic_ms, logics_ms=self.logics_ms)
+        self._checkpoint.write(
+            physic_ms=self.physic_ms, logics_ms=self.logics_ms, index_ms=self.index_ms
+        )

@@ -25,19 +25,23 @@ from system_under_test.store.dispatcher import Dispatcher
 from system_under_test.store.errors import NoSpace, RecordInvalid, StoreError, StoreLocked
 from system_under_test.store.flush import FlushTask, QueueFlushTask, SyncPlan
 from system_under_test.store.folders import make_durable_folder
+from system_under_test.store.index_keys import KeyHasher
+from system_under_test.store.index_layout import IndexLayout
+from system_under_test.store.key_search import (
+    EXACT_SEARCH,
+    KeyFound,
+    KeyQuery,
+    KeySearchRules,
+    search,
+)
+from system_under_test.store.message_index import MessageIndex
 from system_under_test.store.metadata_file import MetadataFile
 from system_under_test.store.queue_table import QueueTable
 from system_under_test.store.queue_view import QueueView
 from system_under_test.store.raw_append import RawAppender
 from system_under_test.store.reading import NO_QUEUE, GetResult, GetStatus, QueueReader
-from system_under_test.store.record_scan import (
-    BLANK_HEADER,
-    BLANK_HEADER_SIZE,
-    RECORD_HEADER_SIZE,
-    RecordScanner,
-    ScannedRecord,
-    stored_at_ms,
-)
+from system_under_test.store.record_reader import RecordReader
+from system_under_test.store.record_scan import RecordScanner
 from system_under_test.store.recovery import Recovery, RecoveryReport
 from system_under_test.store.results import Dispatched, PutResult, PutStatus
 from system_under_test.store.running_mark import RunningMark
@@ -64,7 +68,15 @@ __all__ = [
 class MessageStore:
     """One store folder, opened by one process at a time. Not thread safe; only tasks may run elsewhere."""
 
-    def __init__(self, storage: Storage, clock: Clock, log: Log, config: StoreConfig) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        clock: Clock,
+        log: Log,
+        config: StoreConfig,
+        *,
+        search_rules: KeySearchRules = EXACT_SEARCH,
+    ) -> None:
         self._storage = storage
         self._log = log
         self._config = config
@@ -75,8 +87,21 @@ class MessageStore:
         self._queues = QueueTable(storage, self._queues_folder, config.consume_queue_file_size)
         self._checkpoint = Checkpoint(storage, f"{root}/checkpoint")
         self._scanner = RecordScanner(config.commit_log_file_size, config.delay_levels_ms)
-        self._dispatcher = Dispatcher()
-        self._appender = Appender(config, clock, self._commit_log, self._queues, self._dispatcher)
+        self._records = RecordReader(self._commit_log, self._scanner)
+        layout = IndexLayout(slots=config.index_slots, numbers=config.index_numbers)
+        self._index = MessageIndex(storage, clock, f"{root}/index", layout)
+        self._hasher = KeyHasher(is_on=config.index_enabled)
+        self._search_rules = search_rules
+        self._dispatcher = Dispatcher(self._index)
+        self._appender = Appender(
+            config,
+            clock,
+            self._commit_log,
+            self._queues,
+            self._dispatcher,
+            self._index,
+            self._hasher,
+        )
         self._reader = QueueReader(self._commit_log, config.memory_bytes)
         self.queue_view = QueueView(self._queues, self._reader)
         self._raw_appender = RawAppender(
@@ -85,6 +110,7 @@ class MessageStore:
             dispatcher=self._dispatcher,
             appender=self._appender,
             scanner=self._scanner,
+            hasher=self._hasher,
         )
         self._epoch = 0  # counts truncations: a flush begun before one proves nothing after it
         self._failure: OSError | None = None
@@ -114,10 +140,12 @@ class MessageStore:
         make_durable_folder(storage, root)
         self._running.lock()
         clean = not self._running.is_set
-        for folder in (self._commit_log.files.folder, self._queues_folder):
+        for folder in (self._commit_log.files.folder, self._queues_folder, self._index.folder):
             storage.makedirs(folder)
         self._commit_log.files.load()
         self._queues.load()
+        if self._config.index_enabled:
+            self._index.load()
         self._checkpoint.open()
         self._running.set()  # before anything changes: the next start must look closely
         recovery = Recovery(
@@ -127,6 +155,8 @@ class MessageStore:
             checkpoint=self._checkpoint,
             scanner=self._scanner,
             log=self._log,
+            index=self._index,
+            hasher=self._hasher,
         )
         report = recovery.run(clean=clean)
         self._appender.last_timestamp_ms = recovery.last_timestamp_ms
@@ -150,7 +180,8 @@ class MessageStore:
     def _flush_everything(self) -> None:
         self._flush_log()
         self.dispatch()
-        queue_task = self.begin_queue_flush()
+        self._index.drop_spares()
+        queue_task = self._plan_queue_flush(closing=True)
         if queue_task is not None:
             queue_task.run()
             self.finish_queue_flush(queue_task)
@@ -165,6 +196,7 @@ class MessageStore:
     def _close_files(self) -> None:
         self._commit_log.files.close()
         self._queues.close()
+        self._index.close()
         self._checkpoint.close()
         self._running.unlock()
 
@@ -285,11 +317,27 @@ class MessageStore:
         self._failed(error)
 
     def begin_queue_flush(self) -> QueueFlushTask | None:
-        """A task that makes the queue entries durable that `dispatch` has written; None if there are none."""
+        """A task that makes the queue and index entries durable that `dispatch` has made; None if there are none.
+
+        After a failed write, and while the disk is full, there is none either: `failure` and `writable` tell.
+        """
+        try:
+            return self._plan_queue_flush()
+        except NoSpace as error:
+            self._no_space = error
+        except OSError as error:
+            self._failed(error)
+        return None
+
+    def _plan_queue_flush(self, *, closing: bool = False) -> QueueFlushTask | None:
+        if self._failure is not None:
+            return None
+        index_files = self._index.write_out(closing=closing)
         queues = self._dispatcher.begin_flush()
-        if not queues or self._failure is not None:
+        if not queues and not index_files:
             return None
         plan = SyncPlan(self._storage)
+        plan.add(index_files, (self._index.folder,))
         for queue in queues:
             plan.add(queue.take_dirty_files(), queue.files.entry_folders)
         # Taken before the fsync begins. The log is durable at least as far as its records are dispatched.
@@ -299,6 +347,7 @@ class MessageStore:
             self._checkpoint,
             physic_ms=dispatched_ms,
             logics_ms=dispatched_ms,
+            index_ms=max(self._checkpoint.index_ms, self._index.full_until_ms),
             epoch=self._epoch,
         )
 
@@ -365,16 +414,11 @@ class MessageStore:
     def look_up(self, physical_offset: int) -> bytes | None:
         """The record that starts at `physical_offset`; None if none does."""
         self.write_out()
-        if not self.min_offset <= physical_offset < self.end_offset:
-            return None
-        header = self._commit_log.read(physical_offset, BLANK_HEADER_SIZE)
-        if len(header) < BLANK_HEADER_SIZE:
-            return None
-        size = BLANK_HEADER.unpack(header)[0]
-        record = self._commit_log.read(physical_offset, size)
-        found: list[ScannedRecord] = []
-        self._scanner.scan(record, physical_offset, found.append)
-        return record if found and found[0].size == len(record) else None
+        return self._records.read(physical_offset)
+
+    def find_by_key(self, query: KeyQuery) -> KeyFound:
+        """The visible messages that have a key."""
+        return search(self._index, query, self._search_rules, self._records.read)
 
     def search_by_time(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
         """The queue offset of the message stored closest to `timestamp_ms`; 0 if there is none."""
@@ -451,7 +495,7 @@ class MessageStore:
     def _truncate(self, offset: int) -> None:
         self._epoch += 1
         # First, as what is appended next may be older than what is cut: the checkpoint must not vouch for it.
-        time_ms = self._time_not_after(offset)
+        time_ms = self._records.time_not_after(offset)
         self._checkpoint.lower_to(time_ms)
         self._raw_appender.drop_partial()
         self._dispatcher.drop_from(offset, time_ms)
@@ -459,6 +503,7 @@ class MessageStore:
             if queue.cut_beyond(offset):
                 self._dispatcher.touch(queue)
         self._dispatcher.restore_next_offsets()
+        self._index.cut(offset, self._records.stored_ms)
         self._commit_log.cut(offset)
         self._sync_log()
 
@@ -468,11 +513,3 @@ class MessageStore:
         plan.run()
         plan.finish()
         self._commit_log.flushed_offset = self._commit_log.end_offset
-
-    def _time_not_after(self, offset: int) -> int:
-        """A store time that is not later than that of the last record before `offset`: its file's first one."""
-        if offset <= self.min_offset:
-            return 0
-        base = offset - 1 - (offset - 1) % self._commit_log.file_size
-        header = self._commit_log.read(base, RECORD_HEADER_SIZE)
-        return stored_at_ms(header) if len(header) == RECORD_HEADER_SIZE else 0

@@ -11,6 +11,7 @@ from system_under_test.store.commit_log import CommitLog
 from system_under_test.store.consume_queue import ConsumeQueue
 from system_under_test.store.dispatcher import Dispatcher
 from system_under_test.store.errors import RecordInvalid
+from system_under_test.store.index_keys import KeyHasher, record_hashes
 from system_under_test.store.queue_table import QueueTable, is_topic_name
 from system_under_test.store.record_scan import RecordScanner, ScanEnd, ScannedRecord
 from system_under_test.store.results import Dispatched
@@ -21,7 +22,15 @@ __all__ = ["RawAppender"]
 class RawAppender:
     """Holds back the bytes beyond the end of the log of a record, or of a blank, that has not arrived in full."""
 
-    __slots__ = ("_appender", "_commit_log", "_dispatcher", "_partial", "_queues", "_scanner")
+    __slots__ = (
+        "_appender",
+        "_commit_log",
+        "_dispatcher",
+        "_hasher",
+        "_partial",
+        "_queues",
+        "_scanner",
+    )
 
     def __init__(
         self,
@@ -31,12 +40,14 @@ class RawAppender:
         dispatcher: Dispatcher,
         appender: Appender,
         scanner: RecordScanner,
+        hasher: KeyHasher,
     ) -> None:
         self._commit_log = commit_log
         self._queues = queues
         self._dispatcher = dispatcher
         self._appender = appender
         self._scanner = scanner
+        self._hasher = hasher
         self._partial = b""
 
     def append(self, offset: int, data: bytes) -> None:
@@ -102,4 +113,5 @@ class RawAppender:
             record.tags_code,
             record.store_timestamp_ms,
         )
-        self._dispatcher.add(queue, record.physical_offset, record.size, message)
+        hashes = record_hashes(self._hasher, record)
+        self._dispatcher.add(queue, record.physical_offset, record.size, message, hashes)

@@ -23,6 +23,8 @@ __all__ = [
     "ScanEnd",
     "ScannedRecord",
     "has_queue_entry",
+    "is_rolled_back",
+    "property_value",
     "stored_at_ms",
 ]
 
@@ -56,6 +58,7 @@ class ScannedRecord(NamedTuple):
     tags_code: int
     store_timestamp_ms: int
     has_entry: bool
+    indexed: bytes  # the properties, after a 0x02; nothing if no key leads to the record
 
 
 class ScanEnd(Enum):
@@ -149,16 +152,17 @@ class RecordScanner:
             self._entry_code(topic, properties, store_timestamp_ms),
             store_timestamp_ms,
             has_queue_entry(sys_flag),
+            b"" if is_rolled_back(sys_flag) else properties,
         )
 
     def _entry_code(self, topic: bytes, properties: bytes, store_timestamp_ms: int) -> int:
         if topic == _SCHEDULE_TOPIC:
             due_ms = due_time_ms(
-                _property(properties, _DELAY), store_timestamp_ms, self._delay_levels_ms
+                property_value(properties, _DELAY), store_timestamp_ms, self._delay_levels_ms
             )
             if due_ms is not None:
                 return due_ms
-        tags = _property(properties, _TAGS)
+        tags = property_value(properties, _TAGS)
         code = self._tags_codes.get(tags)
         if code is None:
             code = tags_code(tags.decode("utf-8", "replace") or None)
@@ -172,6 +176,11 @@ def has_queue_entry(sys_flag: int) -> bool:
     return sys_flag & _TRANSACTION_MASK in _HAS_ENTRY
 
 
+def is_rolled_back(sys_flag: int) -> bool:
+    """Messages of the rollback type are the only ones that no key leads to (RocketMQ, IndexService.buildIndex)."""
+    return sys_flag & _TRANSACTION_MASK == _TRANSACTION_MASK
+
+
 def stored_at_ms(record: bytes) -> int:
     """The store timestamp in the first bytes of a record (at least RECORD_HEADER_SIZE of them)."""
     sys_flag: int = _LENGTH.unpack_from(record, 36)[0]
@@ -179,7 +188,7 @@ def stored_at_ms(record: bytes) -> int:
     return time_ms
 
 
-def _property(properties: bytes, pattern: bytes) -> bytes:
+def property_value(properties: bytes, pattern: bytes) -> bytes:
     """The value of the last property that matches 0x02 NAME 0x01; b"" if there is none."""
     at = properties.rfind(pattern)
     if at < 0:

@@ -10,6 +10,7 @@ Every step can be repeated: a power cut during recovery leaves a store that reco
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from system_under_test.env import Log, Storage
@@ -19,6 +20,9 @@ from system_under_test.store.commit_log import CommitLog
 from system_under_test.store.consume_queue import ENTRY, ENTRY_SIZE, ConsumeQueue
 from system_under_test.store.errors import StoreError
 from system_under_test.store.flush import SyncPlan
+from system_under_test.store.index_keys import KeyHasher
+from system_under_test.store.index_recovery import IndexRecovery
+from system_under_test.store.message_index import MessageIndex
 from system_under_test.store.queue_table import QueueTable, is_topic_name
 from system_under_test.store.record_scan import (
     BLANK_HEADER,
@@ -61,8 +65,9 @@ class _QueueTail:
 class _Walk:
     """Collects what the records from one file on say."""
 
-    def __init__(self, log: CommitLog, start: int, physic_ms: int) -> None:
+    def __init__(self, log: CommitLog, index: IndexRecovery, start: int, physic_ms: int) -> None:
         self._log = log
+        self._index = index
         self._physic_ms = physic_ms
         self.start = start
         self.end = start
@@ -77,6 +82,7 @@ class _Walk:
         if self.doubtful_from is None and record.store_timestamp_ms >= self._physic_ms:
             self.doubtful_from = record.physical_offset
         self._log.mark(record.physical_offset)
+        self._index.add(record)
         if record.has_entry:
             self._add_entry(record)
 
@@ -111,6 +117,8 @@ class Recovery:
         checkpoint: Checkpoint,
         scanner: RecordScanner,
         log: Log,
+        index: MessageIndex,
+        hasher: KeyHasher,
     ) -> None:
         self._storage = storage
         self._commit_log = commit_log
@@ -118,12 +126,22 @@ class Recovery:
         self._checkpoint = checkpoint
         self._scanner = scanner
         self._log = log
+        self._index = IndexRecovery(
+            index=index,
+            hasher=hasher,
+            checkpoint=checkpoint,
+            record_at=self._record_at,
+            scan=self._scan_part,
+            log=log,
+        )
         self.last_timestamp_ms = 0  # of the newest record
 
     def run(self, *, clean: bool) -> RecoveryReport:
         """Recover; afterwards everything up to the end of the log is durable. Raises StoreError, OSError."""
-        walk = self._walk(self._normal_start() if clean else self._abnormal_start())
+        start = self._normal_start() if clean else self._abnormal_start()
         first = self._commit_log.min_offset
+        self._index.prepare(first, start, clean=clean)
+        walk = self._walk(start)
         if walk.start > first and not self._is_complete_before(walk):
             self._log.warning("consume queues are incomplete, rebuilding all", start=walk.start)
             walk = self._walk(first)
@@ -134,6 +152,7 @@ class Recovery:
         # Before the log: what is appended after the cut may be older than what the checkpoint vouches for.
         self._checkpoint.lower_to(walk.last_ms)
         self._commit_log.begin_at(walk.end)
+        self._index.finish(walk.end)
         if not is_intact:
             self._repair_log(walk)
         for queue in self._all_queues(walk):
@@ -176,7 +195,7 @@ class Recovery:
     # --- the walk --------------------------------------------------------------------------------------------------
 
     def _walk(self, start: int) -> _Walk:
-        walk = _Walk(self._commit_log, start, self._checkpoint.physic_ms)
+        walk = _Walk(self._commit_log, self._index, start, self._checkpoint.physic_ms)
         files = self._commit_log.files
         window = _WINDOW_SIZE
         while True:
@@ -189,6 +208,19 @@ class Recovery:
                 if len(data) < window:  # an incomplete record at the end of a file
                     return walk
                 window *= 2  # a record larger than the window
+
+    def _scan_part(self, start: int, end: int, found: Callable[[ScannedRecord], None]) -> None:
+        """Call `found` for the records from `start`, where one begins, up to the file that begins at `end`."""
+        file_size = self._commit_log.file_size
+        window = _WINDOW_SIZE
+        while start < end:
+            data = self._commit_log.files.read(start, window)
+            consumed, reason = self._scanner.scan(data, start, found)
+            start += consumed
+            if reason is ScanEnd.BAD or (not consumed and len(data) < window):
+                start += file_size - start % file_size  # damage; the next file begins with a record
+            elif not consumed:
+                window *= 2
 
     def _is_complete_before(self, walk: _Walk) -> bool:
         """Whether each queue met in the walk has the entry before its first one there."""

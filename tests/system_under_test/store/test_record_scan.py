@@ -46,8 +46,13 @@ def scan(data: bytes | bytearray, offset: int = 0) -> tuple[list[ScannedRecord],
 
 def test_a_record() -> None:
     record = make_record(1000)
+    properties = b"\x02TAGS\x01TagA\x02KEYS\x01k"
     assert scan(record, 1000) == (
-        [ScannedRecord(b"TopicTest", 3, 5, 1000, len(record), tags_code("TagA"), 77, True)],
+        [
+            ScannedRecord(
+                b"TopicTest", 3, 5, 1000, len(record), tags_code("TagA"), 77, True, properties
+            )
+        ],
         len(record),
         ScanEnd.MORE,
     )

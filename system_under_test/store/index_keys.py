@@ -1,0 +1,104 @@
+"""Which keys of a message are indexed, and their hashes (RocketMQ, IndexService.buildIndex, indexKeyHashMethod).
+
+Java's string hash costs microseconds in Python, on the path of every send. Unique keys of one producer differ in their
+last characters only, within a millisecond: the hash of what comes before is remembered.
+"""
+
+from __future__ import annotations
+
+import struct
+from operator import mul
+
+from system_under_test.store.record_scan import ScannedRecord, property_value
+
+__all__ = ["UNIQUE_KEY", "USER_KEYS", "KeyHasher", "index_hash", "record_hashes"]
+
+UNIQUE_KEY = "UNIQ_KEY"
+USER_KEYS = "KEYS"  # separated by single blanks
+
+_WEIGHTED_MAX = 256  # longer texts are hashed piece by piece
+_UNIQUE_KEY = b"\x02UNIQ_KEY\x01"
+_USER_KEYS = b"\x02KEYS\x01"
+_POWERS = tuple(pow(31, n, 1 << 32) for n in range(_WEIGHTED_MAX, -1, -1))
+_WEIGHTS = tuple(_POWERS[_WEIGHTED_MAX + 1 - n :] for n in range(_WEIGHTED_MAX + 1))
+_TAIL_SIZE = 4
+_TAIL_POWER = 31**_TAIL_SIZE
+_HEADS_MAX = 1_000
+
+
+def index_hash(topic: str, key: str) -> int:
+    """The hash under which the index has a key: never negative."""
+    return _absolute(_java_hash(f"{topic}#{key}"))
+
+
+class KeyHasher:
+    """Hashes the keys of messages; what it remembers is bounded. `is_on`: messageIndexEnable, else none is indexed."""
+
+    __slots__ = ("_heads", "_is_on")
+
+    def __init__(self, *, is_on: bool = True) -> None:
+        self._is_on = is_on
+        self._heads: dict[tuple[str, str], int] = {}  # topic, unique key without its tail
+
+    def hashes(self, topic: str, unique_key: str | None, keys: str | None) -> tuple[int, ...]:
+        """First that of the unique key, then one for each word of `keys`."""
+        if not self._is_on:
+            return ()
+        if not keys:
+            return (self._unique(topic, unique_key),) if unique_key else ()
+        found = [self._unique(topic, unique_key)] if unique_key else []
+        found += [index_hash(topic, word) for word in keys.split(" ") if word]
+        return tuple(found)
+
+    def _unique(self, topic: str, key: str) -> int:
+        head = self._heads.get((topic, key[:-_TAIL_SIZE]))
+        if head is None or not key.isascii():
+            return self._new_unique(topic, key)
+        first, second, third, fourth = key[-_TAIL_SIZE:].encode()
+        tail = ((first * 31 + second) * 31 + third) * 31 + fourth
+        value = (head * _TAIL_POWER + tail) & 0xFFFF_FFFF
+        return value if value < 0x8000_0000 else _absolute(value)
+
+    def _new_unique(self, topic: str, key: str) -> int:
+        """Like `index_hash`; remembers what comes before the tail."""
+        if len(key) >= _TAIL_SIZE and key.isascii():
+            if len(self._heads) >= _HEADS_MAX:
+                self._heads.clear()
+            head = key[:-_TAIL_SIZE]
+            self._heads[topic, head] = _java_hash(f"{topic}#{head}")
+        return index_hash(topic, key)
+
+
+def record_hashes(hasher: KeyHasher, record: ScannedRecord) -> tuple[int, ...]:
+    """The hashes of the keys under which a record is indexed."""
+    unique_key = property_value(record.indexed, _UNIQUE_KEY)
+    keys = property_value(record.indexed, _USER_KEYS)
+    if not unique_key and not keys:
+        return ()
+    return hasher.hashes(
+        record.topic.decode("utf-8", "replace"),
+        unique_key.decode("utf-8", "replace"),
+        keys.decode("utf-8", "replace"),
+    )
+
+
+def _java_hash(text: str) -> int:
+    """Java's String.hashCode, as an unsigned number."""
+    units: bytes | tuple[int, ...]
+    try:
+        units = text.encode("latin-1")
+    except UnicodeEncodeError:
+        data = text.encode("utf-16-be", "surrogatepass")
+        units = struct.unpack(f">{len(data) // 2}H", data)
+    value = 0
+    for start in range(0, len(units), _WEIGHTED_MAX):
+        part = units[start : start + _WEIGHTED_MAX]
+        value = value * pow(31, len(part), 1 << 32) + sum(map(mul, part, _WEIGHTS[len(part)]))
+    return value & 0xFFFF_FFFF
+
+
+def _absolute(unsigned: int) -> int:
+    """Java's Math.abs of the signed value; of the smallest one, which has none, 0."""
+    if unsigned < 0x8000_0000:
+        return unsigned
+    return 0x1_0000_0000 - unsigned if unsigned > 0x8000_0000 else 0

@@ -1,0 +1,130 @@
+"""Searches messages by key and store time (RocketMQ, IndexService.queryOffset and DefaultMessageStore.queryMessage).
+
+The index holds hashes of keys and seconds, not keys and milliseconds. RocketMQ returns what looks right and leaves the
+rest to whoever asked: other keys of the same hash count against the limit, a message stored later in the second in
+which the time range begins is passed over, and a clock that was set back ends the search early. Ours reads each
+record, so that what it returns is right, and nothing that is right is left out before the limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from system_under_test.protocol.message import Message, RecordError, decode_record
+from system_under_test.store.index_file import IndexFile
+from system_under_test.store.index_keys import UNIQUE_KEY, USER_KEYS, index_hash
+from system_under_test.store.message_index import MessageIndex
+
+__all__ = [
+    "EXACT_SEARCH",
+    "JAVA_SEARCH",
+    "KeyFound",
+    "KeyQuery",
+    "KeySearchRules",
+    "has_key",
+    "search",
+]
+
+QUERY_MAX = 64  # maxMsgsNumBatch
+
+ReadRecord = Callable[[int], bytes | None]
+
+
+class KeyQuery(NamedTuple):
+    """Messages of `topic` with `key`, stored from `begin_ms` to `end_ms`, `max_messages` at most, newest preferred."""
+
+    topic: str
+    key: str
+    max_messages: int
+    begin_ms: int
+    end_ms: int
+
+
+class KeyFound(NamedTuple):
+    """Records in log order; and up to where the index reaches, 0 and 0 if it is empty."""
+
+    records: list[bytes]
+    last_update_ms: int
+    last_update_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeySearchRules:
+    """`candidates`: physical offsets of what may match, newest first. `is_exact`: the records are looked at."""
+
+    candidates: Callable[[MessageIndex, KeyQuery], Iterator[int]]
+    is_exact: bool
+
+
+def search(
+    index: MessageIndex, query: KeyQuery, rules: KeySearchRules, read: ReadRecord
+) -> KeyFound:
+    """The messages that `query` asks for. Entries beyond the end of the log, or before its start, count as none."""
+    count = min(query.max_messages, QUERY_MAX)
+    found: dict[int, bytes] = {}
+    taken = 0
+    for offset in rules.candidates(index, query):
+        if taken >= count:
+            break
+        record = read(offset)
+        if rules.is_exact and (record is None or offset in found or not _matches(record, query)):
+            continue
+        taken += 1
+        if record is not None:
+            found[offset] = record
+    newest = index.newest
+    times = (0, 0) if newest is None else (newest.header.end_ms, newest.header.end_offset)
+    return KeyFound([found[offset] for offset in sorted(found)], *times)
+
+
+def has_key(message: Message, key: str) -> bool:
+    """Whether `key` is the unique key of the message or one of its keys: equal hashes prove nothing."""
+    properties = message.properties
+    return key == properties.get(UNIQUE_KEY) or key in properties.get(USER_KEYS, "").split(" ")
+
+
+def _matches(record: bytes, query: KeyQuery) -> bool:
+    try:
+        message = decode_record(record)
+    except RecordError:
+        return False
+    is_in_time = query.begin_ms <= message.store_timestamp_ms <= query.end_ms
+    return is_in_time and message.topic == query.topic and has_key(message, query.key)
+
+
+def _every_candidate(index: MessageIndex, query: KeyQuery) -> Iterator[int]:
+    key_hash = index_hash(query.topic, query.key)
+    for file in index.newest_first():
+        for entry in file.chain(key_hash):
+            if entry.key_hash == key_hash:
+                yield entry.physical_offset
+
+
+def _java_candidates(index: MessageIndex, query: KeyQuery) -> Iterator[int]:
+    key_hash = index_hash(query.topic, query.key)
+    for file in index.newest_first():
+        if _overlaps(file, query):
+            yield from _java_chain(file, key_hash, query)
+        if file.header.next_number > 1 and file.header.begin_ms < query.begin_ms:
+            return
+
+
+def _overlaps(file: IndexFile, query: KeyQuery) -> bool:
+    """RocketMQ, IndexFile.isTimeMatched."""
+    return query.begin_ms <= file.header.end_ms and file.header.begin_ms <= query.end_ms
+
+
+def _java_chain(file: IndexFile, key_hash: int, query: KeyQuery) -> Iterator[int]:
+    """RocketMQ, IndexFile.selectPhyOffset."""
+    for entry in file.chain(key_hash):
+        stored_ms = file.header.begin_ms + entry.seconds * 1000
+        if entry.key_hash == key_hash and query.begin_ms <= stored_ms <= query.end_ms:
+            yield entry.physical_offset
+        if stored_ms < query.begin_ms:
+            return
+
+
+EXACT_SEARCH = KeySearchRules(_every_candidate, is_exact=True)
+JAVA_SEARCH = KeySearchRules(_java_candidates, is_exact=False)

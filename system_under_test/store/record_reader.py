@@ -1,0 +1,51 @@
+"""Reads single records, and the times at which they were stored, by physical offset."""
+
+from __future__ import annotations
+
+from system_under_test.store.commit_log import CommitLog
+from system_under_test.store.record_scan import (
+    BLANK_HEADER,
+    BLANK_HEADER_SIZE,
+    RECORD_HEADER_SIZE,
+    RecordScanner,
+    ScannedRecord,
+    stored_at_ms,
+)
+
+__all__ = ["RecordReader"]
+
+
+class RecordReader:
+    """Sees what is written out. An offset may come from anywhere: what is no record is None."""
+
+    __slots__ = ("_commit_log", "_scanner")
+
+    def __init__(self, commit_log: CommitLog, scanner: RecordScanner) -> None:
+        self._commit_log = commit_log
+        self._scanner = scanner
+
+    def read(self, offset: int) -> bytes | None:
+        """The record that starts at `offset`; None if none does."""
+        log = self._commit_log
+        if not log.min_offset <= offset < log.end_offset:
+            return None
+        header = log.read(offset, BLANK_HEADER_SIZE)
+        if len(header) < BLANK_HEADER_SIZE:
+            return None
+        size = BLANK_HEADER.unpack(header)[0]
+        record = log.read(offset, size)
+        found: list[ScannedRecord] = []
+        self._scanner.scan(record, offset, found.append)
+        return record if found and found[0].size == len(record) else None
+
+    def stored_ms(self, offset: int) -> int:
+        """When the record that starts at `offset` was stored; -1 if none can be there."""
+        header = self._commit_log.read(offset, RECORD_HEADER_SIZE)
+        return stored_at_ms(header) if len(header) == RECORD_HEADER_SIZE else -1
+
+    def time_not_after(self, offset: int) -> int:
+        """A store time that is not later than that of the last record before `offset`: its file's first one."""
+        log = self._commit_log
+        if offset <= log.min_offset:
+            return 0
+        return max(self.stored_ms(offset - 1 - (offset - 1) % log.file_size), 0)
