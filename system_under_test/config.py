@@ -334,6 +334,8 @@ BROKER_PROPERTIES: dict[str, Property] = {
     ),
     "forceRegister": Property(field="force_register", parse=yes_or_no),
     "compressedRegister": Property(field="compressed_register", parse=yes_or_no),
+    "maxMsgsNumBatch": Property(field="query_max", parse=integer(0, 100_000)),
+    "defaultQueryMaxNum": Property(field="unique_query_max", parse=integer(0, 100_000)),
     "brokerPermission": Property(field="broker_permission", parse=integer(0, 7)),
     "autoCreateTopicEnable": Property(field="auto_create_topics", parse=yes_or_no),
     "autoCreateSubscriptionGroup": Property(field="auto_create_groups", parse=yes_or_no),

@@ -43,6 +43,7 @@ from system_under_test.name_server.rules import (
 from system_under_test.protocol.bodies import TopicConfigTable
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.remoting import RemotingClient
+from system_under_test.store.key_search import EXACT_SEARCH, JAVA_SEARCH, KeySearchRules
 from system_under_test.store.metadata_file import MetadataFile, UnsafeMetadataFile
 from system_under_test.store.plain_receiver import PlainReceiver
 from system_under_test.store.replica_receiver import ReplicaReceiver
@@ -64,6 +65,7 @@ class BrokerPolicies:
 
     visible_end: Callable[[Log, Replicas, BrokerRole], int]  # R03: consumers see unflushed messages
     replication: ReplicationPolicy  # R02, R12, R37, and the 5 s hole
+    key_search: KeySearchRules  # other keys of one hash, and seconds for milliseconds
     services: ServicePolicies  # R26, R27, R61: delays, retries, transactions
     registration: RegistrationKind  # a hung name server delays what the others hear
     admin: AdminPolicy  # what administrators and silent members meet
@@ -116,6 +118,7 @@ FAITHFUL_SERVICES = ServicePolicies(
 BROKER_POLICIES = {
     Mode.HARDENED: BrokerPolicies(
         visible_end=safe_end,
+        key_search=EXACT_SEARCH,
         replication=HARDENED_REPLICATION,
         services=HARDENED_SERVICES,
         registration=Registration,
@@ -123,6 +126,7 @@ BROKER_POLICIES = {
     ),
     Mode.FAITHFUL: BrokerPolicies(
         visible_end=written_end,
+        key_search=JAVA_SEARCH,
         replication=FAITHFUL_REPLICATION,
         services=FAITHFUL_SERVICES,
         registration=RegistrationRounds,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from harness.simulation.disk import SimDisk
 from harness.store_crash.model import LogModel, PromiseBroken, QueueKey
 from harness.store_crash.plan import QUEUES, ROOT
+from system_under_test.store.key_search import KeyQuery
 from system_under_test.store.message_store import MessageStore
 from system_under_test.store.reading import GetStatus
 
@@ -12,6 +13,7 @@ __all__ = ["StoreComparison"]
 
 _LOG_FOLDER = f"{ROOT}/commitlog/"
 _QUEUE_FOLDER = f"{ROOT}/consumequeue/"
+_END_OF_TIME_MS = (1 << 63) - 1
 
 
 class StoreComparison:
@@ -32,6 +34,7 @@ class StoreComparison:
         for queue in QUEUES:
             self._check_queue_file(queue)
             self._check_queue_answers(queue, store)
+        self._check_keys(store)
 
     def files(self) -> dict[str, bytes]:
         """Log and queue files, without those that hold nothing: they may be made and dropped at will."""
@@ -77,3 +80,16 @@ class StoreComparison:
             found += answer.records
         if found != expected:
             raise PromiseBroken(f"{queue} does not give back what was put")
+
+    def _check_keys(self, store: MessageStore) -> None:
+        """Every message is found by each of its keys, once, and nothing else is."""
+        expected: dict[tuple[str, str], list[bytes]] = {}
+        for put in self._model.puts:
+            for key in put.keys:
+                expected.setdefault((put.queue[0], key), []).append(put.raw)
+        for (topic, key), records in expected.items():
+            found = store.find_by_key(KeyQuery(topic, key, len(records) + 1, 0, _END_OF_TIME_MS))
+            if found.records != records:
+                raise PromiseBroken(
+                    f"key {key} of {topic} leads to {len(found.records)} messages, not the {len(records)} put"
+                )

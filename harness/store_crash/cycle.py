@@ -276,11 +276,19 @@ class Cycle:
             topic=topic,
             queue_id=queue_id,
             body=body,
-            properties={"KEYS": f"k{number:05d}", "TAGS": "even" if number % 2 == 0 else "uneven"},
+            properties=self._draw_properties(number),
             born_timestamp_ms=self._clock.wall_ms(),
             born_host=("10.0.0.9", 40_000),
             store_host=("10.0.0.1", 10_911),
         )
+
+    def _draw_properties(self, number: int) -> dict[str, str]:
+        """Most messages have both kinds of keys, some words come again, and one in ten has none."""
+        properties = {"TAGS": "even" if number % 2 == 0 else "uneven"}
+        if self._draw(10):
+            properties["UNIQ_KEY"] = f"C0A80001{number:08X}"
+            properties["KEYS"] = f"k{number:05d} word{number % 4}"
+        return properties
 
     # --- recovery -------------------------------------------------------------------------------------------------
 
@@ -326,6 +334,8 @@ class Cycle:
             root=ROOT,
             commit_log_file_size=self.plan.log_file_size,
             consume_queue_file_size=self.plan.queue_file_size,
+            index_slots=self.plan.index_slots,
+            index_numbers=self.plan.index_numbers,
             sync_flush=self.plan.sync_flush,
             message_size_max=BODY_SIZE_MAX,
         )

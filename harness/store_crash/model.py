@@ -79,6 +79,12 @@ class PutRecord:
         return self._raw
 
     @property
+    def keys(self) -> list[str]:
+        """Under which it must be found."""
+        properties = self._message.properties
+        return [key for name in ("UNIQ_KEY", "KEYS") for key in properties.get(name, "").split()]
+
+    @property
     def entry(self) -> bytes:
         """Its entry in the consume queue."""
         if not self._entry:

@@ -60,6 +60,8 @@ class CyclePlan:
     sync_flush: bool
     log_file_size: int
     queue_file_size: int
+    index_slots: int
+    index_numbers: int
     failed_sync_keeps_cache: bool
     body_size: int | None  # None: varied. Equal sizes put new records exactly over stale ones.
     lives: int
@@ -72,6 +74,8 @@ class CyclePlan:
             sync_flush=random.random() < 0.5,
             log_file_size=random.choice((1024, 2048) if small else (4096, 6000, 8192)),
             queue_file_size=20 * random.choice((3, 7, 30, 300)),
+            index_slots=random.choice((1, 5, 50)),
+            index_numbers=random.choice((4, 12, 40, 1000)),
             failed_sync_keeps_cache=random.random() < 0.5,
             body_size=body_size,
             lives=random.choice((2, 2, 3)),

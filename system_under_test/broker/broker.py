@@ -20,6 +20,7 @@ from system_under_test.broker.ha_requests import HaRequests
 from system_under_test.broker.hold import HeldPulls
 from system_under_test.broker.internal_copies import InternalCopies
 from system_under_test.broker.listeners import Listeners
+from system_under_test.broker.message_queries import MessageQueries
 from system_under_test.broker.message_services import MessageServices
 from system_under_test.broker.metadata_restore import MetadataRestore
 from system_under_test.broker.name_server_calls import RegistrationEvents
@@ -55,7 +56,13 @@ class Broker:
         self._config = config
         self._policies = BROKER_POLICIES[config.mode]
         clock = env.clock
-        self.store = MessageStore(env.storage, clock, env.log, make_store_config(config))
+        self.store = MessageStore(
+            env.storage,
+            clock,
+            env.log,
+            make_store_config(config),
+            search_rules=self._policies.key_search,
+        )
         self.offsets = ConsumerOffsets()
         self._offsets_file = OffsetsFile(self.offsets, self._metadata_file("consumerOffset.json"))
         self.topics = self._make_topics()
@@ -298,7 +305,8 @@ class Broker:
         clients = ClientRequests(self.clients, self.topics, self.groups, is_slave=config.is_slave)
         admin = self.administration.handlers()
         ha = HaRequests(self._lift_catch_up, is_slave=config.is_slave)
-        handlers = make_handlers(send, self._pull, queries, clients, admin, ha)
+        messages = MessageQueries(config, self.store)
+        handlers = make_handlers(send, self._pull, queries, messages, clients, admin, ha)
         return handlers | self._services.handlers(send)
 
     def _start_jobs(self) -> None:
@@ -483,6 +491,9 @@ def make_store_config(config: BrokerConfig) -> StoreConfig:
         consume_queue_file_size=config.consume_queue_file_size,
         sync_flush=config.sync_flush,
         message_size_max=config.message_size_max,
+        index_enabled=config.index_enabled,
+        index_slots=config.index_slots,
+        index_numbers=config.index_numbers,
         memory_bytes=config.memory_bytes,
         delay_levels_ms=config.delay_levels_ms,
     )

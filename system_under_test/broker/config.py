@@ -88,6 +88,8 @@ class BrokerConfig:
 
     accept_sends_from_ms: int = 0  # startAcceptSendRequestTimeStamp
 
+    query_max: int = 64  # maxMsgsNumBatch: messages in the answer to a query by key
+    unique_query_max: int = 32  # defaultQueryMaxNum: if the key is a unique one
     broker_permission: int = 6  # brokerPermission: 4 read, 2 write
     auto_create_topics: bool = True  # autoCreateTopicEnable
     auto_create_groups: bool = True  # autoCreateSubscriptionGroup

@@ -1,4 +1,4 @@
-"""Requests about offsets and single messages: codes 14, 15, 29 to 33 (RocketMQ, ConsumerManageProcessor and others)."""
+"""Requests about offsets: codes 14, 15, 29 to 32 (RocketMQ, ConsumerManageProcessor and others)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from system_under_test.protocol.headers import (
     QueryConsumerOffsetHeader,
     SearchOffsetHeader,
     UpdateConsumerOffsetHeader,
-    ViewMessageHeader,
 )
 from system_under_test.remoting import Connection
 from system_under_test.store.message_store import MessageStore
@@ -93,18 +92,6 @@ class QueueQueries:
         return RemotingCommand.response(
             request, ResponseCode.SUCCESS, None, {"timestamp": str(time_ms)}
         )
-
-    def view_message(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        """One stored record by its physical offset."""
-        header = ViewMessageHeader.from_ext(request.ext_fields)
-        record = self._store.look_up(header.offset)
-        if record is None:
-            return RemotingCommand.response(
-                request,
-                ResponseCode.SYSTEM_ERROR,
-                f"can not find message by the offset, {header.offset}",
-            )
-        return RemotingCommand.response(request, ResponseCode.SUCCESS, body=record)
 
 
 def answer_offset(request: RemotingCommand, offset: int) -> RemotingCommand:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from system_under_test.broker.client_requests import ClientRequests
 from system_under_test.broker.ha_requests import HaRequests
+from system_under_test.broker.message_queries import MessageQueries
 from system_under_test.broker.pull import PullProcessor
 from system_under_test.broker.queue_queries import QueueQueries
 from system_under_test.broker.send import SendProcessor
@@ -18,6 +19,7 @@ def make_handlers(
     send: SendProcessor,
     pull: PullProcessor,
     queries: QueueQueries,
+    messages: MessageQueries,
     clients: ClientRequests,
     admin: dict[int, Handler],
     ha: HaRequests,
@@ -34,7 +36,8 @@ def make_handlers(
         RequestCode.GET_MAX_OFFSET: queries.max_offset,
         RequestCode.GET_MIN_OFFSET: queries.min_offset,
         RequestCode.GET_EARLIEST_MSG_STORETIME: queries.earliest_store_time,
-        RequestCode.VIEW_MESSAGE_BY_ID: queries.view_message,
+        RequestCode.QUERY_MESSAGE: messages.query,
+        RequestCode.VIEW_MESSAGE_BY_ID: messages.view,
         RequestCode.HEART_BEAT: clients.heartbeat,
         RequestCode.UNREGISTER_CLIENT: clients.unregister,
         RequestCode.GET_CONSUMER_LIST_BY_GROUP: clients.consumer_list,

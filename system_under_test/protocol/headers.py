@@ -217,6 +217,23 @@ class ViewMessageHeader(Header):
     offset: Int64  # physical offset
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryMessageHeader(Header):
+    topic: str
+    key: str
+    max_num: Int32
+    begin_timestamp: Int64  # store times in ms
+    end_timestamp: Int64
+    # MixAll.UNIQUE_MSG_QUERY_FLAG: "true", or something else
+    unique_key_query: str | None = field(default=None, metadata={"wire": "_UNIQUE_KEY_QUERY"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryMessageResponse(Header):
+    index_last_update_timestamp: Int64
+    index_last_update_phyoffset: Int64
+
+
 # Clients: 35, 38, 40
 
 

@@ -61,12 +61,19 @@ class Checkpoint:
 
     def lower_to(self, time_ms: int) -> None:
         """Make times durable that are not later than `time_ms`: the log is about to end there."""
-        if max(self.physic_ms, self.logics_ms, self.index_ms) > time_ms:
+        index_ms = min(self.index_ms, max(time_ms - 1, 0))
+        if max(self.physic_ms, self.logics_ms) > time_ms or self.index_ms > index_ms:
             self.write(
                 physic_ms=min(self.physic_ms, time_ms),
                 logics_ms=min(self.logics_ms, time_ms),
-                index_ms=min(self.index_ms, time_ms),
+                index_ms=index_ms,
             )
+            self.sync()
+
+    def lower_index_to(self, time_ms: int) -> None:
+        """Vouch for no index file that ends later than `time_ms`, durably: it is about to be cut."""
+        if self.index_ms > time_ms:
+            self.write(physic_ms=self.physic_ms, logics_ms=self.logics_ms, index_ms=time_ms)
             self.sync()
 
     def close(self) -> None:

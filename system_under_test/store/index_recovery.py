@@ -55,12 +55,14 @@ class IndexRecovery:
 
         Entries of records beyond `start` stay only after a clean end. Raises StoreError, OSError.
         """
-        self._open_files(start, clean=clean)
-        self._drop_after_gap(first)
         index = self._index
+        is_whole = self._open_files(start, clean=clean)
+        is_whole = self._is_gapless(first) and is_whole
         if index.files and not index.files[-1].is_full:
             index.files[-1].thaw()
         index.continue_at_last()
+        if not (is_whole and clean):
+            self._cut(index.end_offset)  # the last message may lack a key
         position = index.end_offset if index.files else first
         if index.files and first <= position < start and self._record_at(position) is None:
             self._log.warning("the index does not fit the log, rebuilding it", offset=position)
@@ -87,11 +89,19 @@ class IndexRecovery:
     def finish(self, end: int) -> None:
         """The log ends at `end`: nothing in the index may lie beyond, or what is put there would not be found."""
         if self._index.end_offset >= end:
-            self._index.cut(end, self._time_of)
+            self._cut(end)
+
+    def _cut(self, offset: int) -> None:
+        for file in self._index.files:
+            if file.header.next_number > 1 and file.header.end_offset >= offset:
+                self._checkpoint.lower_index_to(max(file.header.begin_ms - 1, 0))
+                break
+        self._index.cut(offset, self._time_of)
 
     # --- files -----------------------------------------------------------------------------------------------------
 
-    def _open_files(self, start: int, *, clean: bool) -> None:
+    def _open_files(self, start: int, *, clean: bool) -> bool:
+        """Drop what does not prove itself; return whether nothing had to be."""
         index = self._index
         for number, file in enumerate(index.files):
             has_header = file.load()
@@ -99,18 +109,17 @@ class IndexRecovery:
                 continue
             if not self._rebuild(file, _NO_LIMIT if clean else start):
                 index.drop_from(number)
-                return
+                return False
             if not file.is_full:
                 index.drop_from(number + 1)
-                return
+                return False
+        return True
 
     def _rebuild(self, file: IndexFile, limit: int) -> bool:
-        """Keep what adds up, without the last message, which may lack a key; whether anything is left."""
+        """Keep what adds up; return whether anything is left."""
         if not file.has_full_size():
             return False
         file.rebuild_slots(limit, self._time_of)
-        if not file.is_full:
-            file.cut(file.header.end_offset, self._time_of)
         return file.header.next_number > 1
 
     def _is_durable(self, file: IndexFile) -> bool:
@@ -134,8 +143,11 @@ class IndexRecovery:
             and file.slot(last.key_hash) == header.next_number - 1
         )
 
-    def _drop_after_gap(self, first: int) -> None:
-        """Drop what follows a file that somebody removed: the record after the last one indexed shows it."""
+    def _is_gapless(self, first: int) -> bool:
+        """Drop what follows a file that somebody removed, and return False.
+
+        The record after the last one before it shows that: it has a key, and is not in the index.
+        """
         index = self._index
         expected = first
         for number, file in enumerate(index.files):
@@ -145,9 +157,10 @@ class IndexRecovery:
                 if record is not None and record_hashes(self._hasher, record):
                     self._log.warning("index files are missing, rebuilding them", offset=expected)
                     index.drop_from(number)
-                    return
+                    return False
             end = self._record_at(file.header.end_offset)
             expected = max(expected, file.header.end_offset + (end.size if end else 0))
+        return True
 
     def _time_of(self, physical_offset: int) -> int:
         record = self._record_at(physical_offset)

@@ -27,8 +27,6 @@ __all__ = [
     "search",
 ]
 
-QUERY_MAX = 64  # maxMsgsNumBatch
-
 ReadRecord = Callable[[int], bytes | None]
 
 
@@ -62,11 +60,10 @@ def search(
     index: MessageIndex, query: KeyQuery, rules: KeySearchRules, read: ReadRecord
 ) -> KeyFound:
     """The messages that `query` asks for. Entries beyond the end of the log, or before its start, count as none."""
-    count = min(query.max_messages, QUERY_MAX)
     found: dict[int, bytes] = {}
     taken = 0
     for offset in rules.candidates(index, query):
-        if taken >= count:
+        if taken >= query.max_messages:
             break
         record = read(offset)
         if rules.is_exact and (record is None or offset in found or not _matches(record, query)):

@@ -16,6 +16,7 @@ from system_under_test.broker.figures import queue_figures
 from system_under_test.broker.ha_requests import HaRequests
 from system_under_test.broker.hold import HeldPulls
 from system_under_test.broker.internal_copies import InternalCopies
+from system_under_test.broker.message_queries import MessageQueries
 from system_under_test.broker.message_services import MessageServices
 from system_under_test.broker.offsets import ConsumerOffsets
 from system_under_test.broker.pull import PullProcessor
@@ -129,7 +130,11 @@ class Bench:
             self.clock,
             log,
             StoreConfig(
-                root="/store", commit_log_file_size=1 << 20, consume_queue_file_size=20_000
+                root="/store",
+                commit_log_file_size=1 << 20,
+                consume_queue_file_size=20_000,
+                index_slots=100,
+                index_numbers=1000,
             ),
         )
         self.store.open()
@@ -199,6 +204,7 @@ class Bench:
             ),
         )
         self.queries = QueueQueries(self.config, self.store, self.offsets)
+        self.messages = MessageQueries(self.config, self.store)
         self.client_requests = ClientRequests(
             self.clients, self.topics, self.groups, is_slave=self.config.is_slave
         )
