@@ -204,7 +204,7 @@ class Bench:
             ),
         )
         self.queries = QueueQueries(self.config, self.store, self.offsets)
-        self.messages = MessageQueries(self.config, self.store)
+        self.message_queries = MessageQueries(self.config, self.store)
         self.client_requests = ClientRequests(
             self.clients, self.topics, self.groups, is_slave=self.config.is_slave
         )

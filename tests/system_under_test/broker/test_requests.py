@@ -80,9 +80,9 @@ def test_times(bench: Bench) -> None:
 
 def test_view_message_by_offset(bench: Bench) -> None:
     offset = int(bench.send(body=b"look at me").ext_fields["msgId"][16:], 16)
-    answer = bench.ask(bench.messages.view, {"offset": str(offset)})
+    answer = bench.ask(bench.message_queries.view, {"offset": str(offset)})
     assert b"look at me" in answer.body
-    assert bench.ask(bench.messages.view, {"offset": "3"}).code == 1
+    assert bench.ask(bench.message_queries.view, {"offset": "3"}).code == 1
 
 
 # Clients
