@@ -432,8 +432,7 @@ class MessageStore:
 
     def earliest_message_time_ms(self) -> int:
         """When the oldest record of the log was stored, in milliseconds; -1 if there is none."""
-        header = self._commit_log.read(self.min_offset, RECORD_HEADER_SIZE)
-        return stored_at_ms(header) if len(header) == RECORD_HEADER_SIZE else -1
+        return self._records.stored_ms(self.min_offset)
 
     # --- replication -----------------------------------------------------------------------------------------------
 

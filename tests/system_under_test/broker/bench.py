@@ -212,6 +212,7 @@ class Bench:
             self.send_processor,
             self.pull_processor,
             self.queries,
+            self.message_queries,
             self.client_requests,
             self.administration.handlers(),
             HaRequests(self._lift_catch_up, is_slave=self.config.is_slave),
