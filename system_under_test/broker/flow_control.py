@@ -185,18 +185,18 @@ class FlowControl:
 
     # Figures
 
-    def runtime_info(self) -> dict[str, str]:
+    def runtime_info(self) -> dict[str, object]:
         """Sizes, capacities and waits of the queues under their names in GET_BROKER_RUNTIME_INFO."""
         now_ns = self._now_ns()
-        info = {"pageCacheLockTimeMills": str(self.flush_ns // NS_PER_MS)}
+        info: dict[str, object] = {"pageCacheLockTimeMills": self.flush_ns // NS_PER_MS}
         for name in (RequestClass.SEND, RequestClass.PULL, RequestClass.QUERY):
             queue = self.queues[name]
-            info[f"{name.value}QueueSize"] = str(len(queue))
-            info[f"{name.value}QueueCapacity"] = str(queue.limits.capacity)
-            info[f"{name.value}QueueHeadWaitTimeMills"] = str(queue.head_wait_ms(now_ns))
+            info[f"{name.value}QueueSize"] = len(queue)
+            info[f"{name.value}QueueCapacity"] = queue.limits.capacity
+            info[f"{name.value}QueueHeadWaitTimeMills"] = queue.head_wait_ms(now_ns)
         transactions = self.queues[RequestClass.END_TRANSACTION]
-        info["EndTransactionQueueSize"] = str(len(transactions))
-        info["EndTransactionThreadPoolQueueCapacity"] = str(transactions.limits.capacity)
+        info["EndTransactionQueueSize"] = len(transactions)
+        info["EndTransactionThreadPoolQueueCapacity"] = transactions.limits.capacity
         return info
 
 

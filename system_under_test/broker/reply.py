@@ -115,6 +115,6 @@ class ReplyProcessor:
             result = self._copies.put(message)
             if result.status is PutStatus.PUT_OK:
                 message_id, queue_offset = result.message_id, result.queue_offset
-        ext = self._send.make_ext(message_id, message.queue_id, queue_offset)
+        ext = self._send.answers.ext(message_id, message.queue_id, queue_offset)
         if not request.is_oneway:
             connection.send(RemotingCommand.response(request, code, failure, ext))

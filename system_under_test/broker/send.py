@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from random import Random
 
 from system_under_test.broker.config import BrokerConfig
@@ -16,6 +15,7 @@ from system_under_test.broker.diversion import (
     retry_limit,
 )
 from system_under_test.broker.refusal import SendRefused
+from system_under_test.broker.send_answer import SendAnswer, SendAnswers
 from system_under_test.broker.statistics import BrokerStatistics
 from system_under_test.broker.subscription_groups import SubscriptionGroups
 from system_under_test.broker.topics import (
@@ -93,6 +93,7 @@ class SendProcessor:
             "MSG_REGION": config.region_id,
             "TRACE_ON": "true" if config.trace_on else "false",
         }
+        self.answers = SendAnswers(self._answer_ext)
 
     def handle(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
         """Store the message or the batch of a request; the answer comes later unless it is a refusal.
@@ -180,8 +181,10 @@ class SendProcessor:
         if result.status is not PutStatus.PUT_OK:
             raise self._refused(result)
         self._statistics.put(message.topic, message.queue_id, 1, result.size_bytes)
-        ext = self.make_ext(result.message_id, queue_id, result.queue_offset)
-        self._acknowledge(result.end_offset, partial(answer_send, connection, request, ext), waits)
+        answer = SendAnswer(
+            self.answers, connection, request, result.message_id, queue_id, result.queue_offset
+        )
+        self._acknowledge(result.end_offset, answer, waits)
 
     def _store_batch(
         self, connection: Connection, request: RemotingCommand, message: Message
@@ -209,8 +212,9 @@ class SendProcessor:
         size_bytes = sum(result.size_bytes for result in results)
         self._statistics.put(message.topic, message.queue_id, len(results), size_bytes)
         ids = ",".join([result.message_id for result in results])
-        ext = self.make_ext(ids, message.queue_id, results[0].queue_offset)
-        answer = partial(answer_send, connection, request, ext)
+        answer = SendAnswer(
+            self.answers, connection, request, ids, message.queue_id, results[0].queue_offset
+        )
         self._acknowledge(last.end_offset, answer, waits_for_store(properties))
 
     def _refused(self, result: PutResult) -> SendRefused:
@@ -294,15 +298,6 @@ class SendProcessor:
                 f"the broker[{self._config.listen_host}] sending transaction message is forbidden",
             )
 
-    def make_ext(self, message_id: str, queue_id: int, queue_offset: int) -> dict[str, str]:
-        """Fields of the answer to a stored message."""
-        return {
-            "msgId": message_id,
-            "queueId": str(queue_id),
-            "queueOffset": str(queue_offset),
-            **self._answer_ext,
-        }
-
 
 def parse_header(request: RemotingCommand) -> SendMessageHeader:
     """The header of a send or a reply. Only 10 and 324 have the long names. Raises HeaderError."""
@@ -344,11 +339,3 @@ def split_batch(batch: Message) -> Sequence[Message]:
         )
         for entry in entries
     ]
-
-
-def answer_send(
-    connection: Connection, request: RemotingCommand, ext: dict[str, str], code: ResponseCode
-) -> None:
-    """Answer a stored message. All four codes 0, 10, 11 and 12 carry the position; none has a remark."""
-    if not request.is_oneway:
-        connection.send(RemotingCommand.response(request, code, None, ext))

@@ -110,9 +110,13 @@ class Connection(asyncio.Protocol):
 
     def send(self, command: RemotingCommand) -> None:
         """Write a command, together with all others of this turn of the loop. Nothing happens once closed."""
+        if not self.closed:
+            self.send_frame(command.encode())
+
+    def send_frame(self, frame: bytes) -> None:
+        """Like `send`, for a command that is encoded already."""
         if self.closed:
             return
-        frame = command.encode()
         if not self._output and not self._reading:
             self._loop.call_soon(self._flush)
         self._output.append(frame)

@@ -32,7 +32,7 @@ from system_under_test.broker.waiting import Answer
 from system_under_test.env import Env
 from system_under_test.policies import BROKER_POLICIES
 from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.command import RemotingCommand, decode_command
 from system_under_test.protocol.message import Message, decode_record, encode_properties
 from system_under_test.remoting import Connection
 from system_under_test.remoting.connection import failed
@@ -82,6 +82,9 @@ class Peer:
     @property
     def address(self) -> str:
         return f"{self.remote_host}:{self.remote_port}"
+
+    def send_frame(self, frame: bytes) -> None:
+        self.send(decode_command(frame[4:]))
 
     def invoke_oneway(self, command: RemotingCommand) -> None:
         self.send(command)

@@ -1,0 +1,76 @@
+"""Answers to stored messages, as bytes from a template: one is made for every message that is sent."""
+
+from __future__ import annotations
+
+import orjson
+
+from system_under_test.protocol.codes import VERSION, LanguageCode, ResponseCode
+from system_under_test.protocol.command import JSON, RESPONSE_FLAG, RemotingCommand
+from system_under_test.remoting import Connection
+
+
+class SendAnswers:
+    """Makes the answers of one broker. `common` are the ext fields that are the same in all of them."""
+
+    __slots__ = ("_common", "_template")
+
+    def __init__(self, common: dict[str, str]) -> None:
+        self._common = common
+        tail = orjson.dumps(common).decode().replace("%", "%%")[1:-1]
+        self._template = (
+            '{"code":%d,"extFields":{"msgId":"%s","queueId":"%d","queueOffset":"%d",'
+            f'{tail}}},"flag":{RESPONSE_FLAG},"language":"{LanguageCode.PYTHON.name}","opaque":%d,'
+            f'"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
+        )
+
+    def ext(self, message_id: str, queue_id: int, queue_offset: int) -> dict[str, str]:
+        """The ext fields of an answer: where the message is."""
+        return {
+            "msgId": message_id,
+            "queueId": str(queue_id),
+            "queueOffset": str(queue_offset),
+            **self._common,
+        }
+
+    def frame(
+        self, opaque: int, code: int, message_id: str, queue_id: int, queue_offset: int
+    ) -> bytes:
+        """The whole frame of a JSON answer without a remark and a body."""
+        header = (self._template % (code, message_id, queue_id, queue_offset, opaque)).encode()
+        size = len(header)
+        return b"%b%b%b" % ((size + 4).to_bytes(4, "big"), size.to_bytes(4, "big"), header)
+
+
+class SendAnswer:
+    """The answer to one stored message, called with its code once the message is as safe as was asked.
+
+    All four codes 0, 10, 11 and 12 carry the position; none has a remark.
+    """
+
+    __slots__ = ("_answers", "_connection", "_message_id", "_queue_id", "_queue_offset", "_request")
+
+    def __init__(
+        self,
+        answers: SendAnswers,
+        connection: Connection,
+        request: RemotingCommand,
+        message_id: str,
+        queue_id: int,
+        queue_offset: int,
+    ) -> None:
+        self._answers = answers
+        self._connection = connection
+        self._request = request
+        self._message_id = message_id
+        self._queue_id = queue_id
+        self._queue_offset = queue_offset
+
+    def __call__(self, code: ResponseCode) -> None:
+        request, where = self._request, (self._message_id, self._queue_id, self._queue_offset)
+        if request.is_oneway:
+            return
+        if request.serialize_type == JSON:
+            self._connection.send_frame(self._answers.frame(request.opaque, code.value, *where))
+        else:
+            ext = self._answers.ext(*where)
+            self._connection.send(RemotingCommand.response(request, code, None, ext))
