@@ -11,7 +11,7 @@ from system_under_test.broker.catch_up import CatchUpMark, may_lack_acknowledged
 from system_under_test.broker.client_requests import ClientRequests, notify_consumers_changed
 from system_under_test.broker.clients import Clients
 from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.figures import delay_figures, queue_figures
+from system_under_test.broker.figures import delay_figures, flow_figures
 from system_under_test.broker.flow_control import FlowControl
 from system_under_test.broker.flush import Flusher, StoreFailed
 from system_under_test.broker.ha import HaService
@@ -125,7 +125,7 @@ class Broker:
             now_ns=clock.monotonic_ns,
         )
         self.administration.figures += [
-            lambda: queue_figures(self.flow.queues, clock.monotonic_ns),
+            lambda: flow_figures(self.flow, clock.monotonic_ns),
             lambda: delay_figures(self._services.delay_offsets(), self.store),
         ]
         self._listeners = Listeners(

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from system_under_test.broker.flow_control import FlowControl
 from system_under_test.broker.request_classes import RequestClass
-from system_under_test.broker.request_queue import RequestQueue
+from system_under_test.broker.request_queue import NS_PER_MS, RequestQueue
 from system_under_test.store.delay_levels import SCHEDULE_TOPIC
 from system_under_test.store.message_store import MessageStore
 
 QUEUES_WITH_WAITS = (RequestClass.SEND, RequestClass.PULL, RequestClass.QUERY)
+
+
+def flow_figures(flow: FlowControl, now_ns: Callable[[], int]) -> dict[str, object]:
+    """What waits, and how long the flush of the log in flight has lasted."""
+    flush_ms = flow.flush_ns // NS_PER_MS
+    return {"pageCacheLockTimeMills": flush_ms, **queue_figures(flow.queues, now_ns)}
 
 
 def queue_figures(

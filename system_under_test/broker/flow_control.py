@@ -183,22 +183,6 @@ class FlowControl:
             self._timer.cancel()
             self._timer = None
 
-    # Figures
-
-    def runtime_info(self) -> dict[str, object]:
-        """Sizes, capacities and waits of the queues under their names in GET_BROKER_RUNTIME_INFO."""
-        now_ns = self._now_ns()
-        info: dict[str, object] = {"pageCacheLockTimeMills": self.flush_ns // NS_PER_MS}
-        for name in (RequestClass.SEND, RequestClass.PULL, RequestClass.QUERY):
-            queue = self.queues[name]
-            info[f"{name.value}QueueSize"] = len(queue)
-            info[f"{name.value}QueueCapacity"] = queue.limits.capacity
-            info[f"{name.value}QueueHeadWaitTimeMills"] = queue.head_wait_ms(now_ns)
-        transactions = self.queues[RequestClass.END_TRANSACTION]
-        info["EndTransactionQueueSize"] = len(transactions)
-        info["EndTransactionThreadPoolQueueCapacity"] = transactions.limits.capacity
-        return info
-
 
 def refuse(waiting: WaitingRequest, why: str, now_ns: int, queue_size: int) -> None:
     """Answer a request that was not handled and never will be."""

@@ -11,9 +11,11 @@ from harness.simulation.disk import DiskOptions
 from harness.simulation.world import World
 from system_under_test.broker.broker import Broker
 from system_under_test.broker.config import BrokerConfig
+from system_under_test.broker.figures import flow_figures
 from system_under_test.broker.flow_control import FlowControl
 from system_under_test.broker.request_classes import RequestClass
 from system_under_test.env import Env
+from system_under_test.protocol import json_dialect
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import ONEWAY_FLAG, RemotingCommand
 from system_under_test.protocol.message import decode_records
@@ -66,6 +68,8 @@ class Stalls:
             await asyncio.sleep(5)
             await self._send(remoting, "after")
             self.stored = await self._stored(remoting)
+            figures = await remoting.invoke(f"{MASTER}:10911", RemotingCommand.request(28), 30.0)
+            self.figures = json_dialect.loads(figures.body.decode())["table"]
             await remoting.close()
 
         async def run() -> None:
@@ -126,6 +130,8 @@ def test_a_queue_that_is_full_refuses_at_once() -> None:
     stalls.run(slow=900.0, load_s=1.0)
     assert "[OVERLOAD]" in stalls.reasons()
     assert stalls.longest_queue <= 5
+    assert stalls.figures["sendThreadPoolQueueCapacity"] == "5"
+    assert stalls.figures["sendThreadPoolQueueSize"] == "0"
     stalls.check_honesty()
 
 
@@ -232,7 +238,7 @@ def test_too_much_that_waits_for_a_flush_stops_sends_until_it_ends() -> None:
     asyncio.run(story())
 
 
-def test_runtime_info_tells_sizes_and_waits() -> None:
+def test_figures_tell_sizes_and_waits() -> None:
     scene = Scene()
 
     async def story() -> None:
@@ -241,12 +247,12 @@ def test_runtime_info_tells_sizes_and_waits() -> None:
         scene.flow._tick()
         assert scene.ask(310, 1) is None
         scene.clock.move(0.1)
-        info = scene.flow.runtime_info()
-        assert info["sendThreadPoolQueueSize"] == "1"
-        assert info["sendThreadPoolQueueCapacity"] == "10000"
-        assert info["sendThreadPoolQueueHeadWaitTimeMills"] == "100"
-        assert info["pullThreadPoolQueueSize"] == "0"
-        assert info["pageCacheLockTimeMills"] == "160"
+        info = flow_figures(scene.flow, scene.clock.monotonic_ns)
+        assert info["sendThreadPoolQueueSize"] == 1
+        assert info["sendThreadPoolQueueCapacity"] == 10000
+        assert info["sendThreadPoolQueueHeadWaitTimeMills"] == 100
+        assert info["pullThreadPoolQueueSize"] == 0
+        assert info["pageCacheLockTimeMills"] == 160
         scene.flow.stop()
 
     asyncio.run(story())
