@@ -23,8 +23,6 @@ SEED_MAX = 2**63 - 1
 TIME_S_MAX = 86_400
 Properties = tuple[tuple[str, str], ...]  # names and values, sorted by name
 
-SHOWN_MAX = 100  # characters of a value in a refusal
-
 
 class CampaignError(ValueError):
     """An option of a campaign is not valid. The text names it, its value and what is allowed."""
@@ -35,15 +33,6 @@ class OneOf:
     """Values of one option; the seed decides which of them a run gets."""
 
     values: tuple[Any, ...]
-
-
-def shown(value: object) -> str:
-    """The value as a refusal repeats it, of bearable length."""
-    try:
-        text = repr(value)
-    except (ValueError, RecursionError):  # Python does not print a number of 5000 digits
-        return f"a {type(value).__name__} too large to print"
-    return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}..."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,9 +16,9 @@ from harness.campaign import (
     CampaignError,
     OneOf,
     Properties,
-    shown,
 )
 from harness.campaign_plan import read_plan
+from harness.shown import shown
 
 CHOICES = "choices"
 _TUPLES = ("slaves", "payload_bytes", "latency_ms", "faults")

@@ -10,9 +10,9 @@ from harness.campaign import (
     TIME_S_MAX,
     Campaign,
     CampaignError,
-    shown,
 )
 from harness.campaign_plan import check_plan
+from harness.shown import shown
 from harness.workloads.catalogue import WORKLOADS
 
 FAULTS_MAX = 1000  # kinds; one may be named again to be drawn more often

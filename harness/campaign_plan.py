@@ -14,7 +14,8 @@ from faults.errors import FaultError
 from faults.fault import PlannedFault
 from faults.plan import from_data
 from faults.shape import ClusterShape
-from harness.campaign import SEED_MAX, TIME_S_MAX, Campaign, CampaignError, shown
+from harness.campaign import SEED_MAX, TIME_S_MAX, Campaign, CampaignError
+from harness.shown import shown
 
 PLAN_MAX = 10_000  # faults
 _NUMBER: tuple[tuple[type, ...], str] = ((int, float), "a number")

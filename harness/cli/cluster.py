@@ -54,7 +54,14 @@ def cluster() -> None:
 )
 @click.option("--faithful", is_flag=True, help="Behave as 4.9.8 does, known safety bugs included.")
 @click.option("--processes", is_flag=True, help="A process for each node, to be killed at will.")
-def up(slaves: str, store: str | None, **options: Any) -> None:
+@click.option(
+    "--broker-property",
+    "properties",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Option of every broker under its name in a .properties file; may be repeated.",
+)
+def up(slaves: str, store: str | None, properties: tuple[str, ...], **options: Any) -> None:
     """Start name servers and brokers on 127.0.0.1, and serve until Ctrl-C.
 
     All nodes share one process unless --processes is given.
@@ -71,7 +78,11 @@ def up(slaves: str, store: str | None, **options: Any) -> None:
     woken = threading.Event()
     try:
         found = LocalCluster(
-            slaves=_slave_counts(slaves), store=_folder(store), on_end=_report(woken), **options
+            slaves=_slave_counts(slaves),
+            store=_folder(store),
+            broker_properties=dict(map(_name_and_value, properties)),
+            on_end=_report(woken),
+            **options,
         )
         with _stopped_by_signals(), found:
             _describe(found, time.time() - begun_s, is_kept=store is not None)
@@ -89,6 +100,13 @@ def _slave_counts(text: str) -> tuple[int, ...]:
         raise BadInput(
             f"--slaves is {text!r}; allowed: whole numbers with commas, such as 2,1"
         ) from None
+
+
+def _name_and_value(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise BadInput(f"--broker-property is {text!r}; allowed: NAME=VALUE")
+    return name.strip(), value.strip()
 
 
 def _folder(text: str | None) -> Path | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -17,6 +17,7 @@ from harness.local_cluster.store_folder import StoreFolder
 from harness.local_cluster.supervisor import Supervisor
 
 PORT_ATTEMPTS_MAX = 10
+STOP_TIMEOUT_S = 30.0
 
 T = TypeVar("T")
 
@@ -40,6 +41,7 @@ class LocalCluster:
             store was used before.
         faithful: behave as Apache RocketMQ 4.9.8 does, known safety bugs included.
         processes: a process for each node, so that `kill` works; it takes longer to be ready.
+        broker_properties: options of all brokers under the names that they have in RocketMQ's `.properties` files.
         on_end: called with a sentence when a node ends by itself.
 
     Raises:
@@ -58,6 +60,7 @@ class LocalCluster:
         port: int = 0,
         faithful: bool = False,
         processes: bool = False,
+        broker_properties: Mapping[str, str] | None = None,
         on_end: Callable[[str], None] | None = None,
     ) -> None:
         self.options = ClusterOptions(
@@ -70,12 +73,18 @@ class LocalCluster:
             port=port,
             faithful=faithful,
             processes=processes,
+            broker_properties=tuple((broker_properties or {}).items()),
         )
+        self._check_properties()
         self._on_end = on_end
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._folder: StoreFolder | None = None
         self._supervisor: Supervisor | None = None
+
+    def _check_properties(self) -> None:
+        ports = dict.fromkeys(node_names(self.options), 1)
+        make_nodes(self.options, ports, Path("/"), is_new=True)
 
     # Life
 
@@ -199,6 +208,7 @@ class LocalCluster:
     def _stop_thread(self) -> None:
         if self._loop is None or self._thread is None:
             return
+        self._run(_end_tasks())
         self._run(self._loop.shutdown_default_executor())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -258,3 +268,10 @@ class LocalCluster:
                 f"port {busy} on 127.0.0.1 is in use; choose another first port, or 0 for free ports"
             )
         return ports, False
+
+
+async def _end_tasks() -> None:
+    """Let what was cancelled end as it should: a start that Ctrl-C interrupted stops its nodes."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    if others:
+        await asyncio.wait(others, timeout=STOP_TIMEOUT_S)

@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.local_cluster.errors import ClusterOptionError
 from harness.local_cluster.options import BROKER_PORT_DISTANCE, BROKER_PORT_STEP, ClusterOptions
-from harness.local_cluster.ports import HA_PORT_DISTANCE, HOST
+from harness.local_cluster.ports import BLOCK, HA_PORT_DISTANCE, HOST
+from harness.node_properties import with_properties
 from system_under_test.broker.config import MASTER_ID, BrokerConfig, BrokerRole
+from system_under_test.config import BROKER_PROPERTIES
 from system_under_test.mode import Mode
 from system_under_test.name_server.name_server import NameServerConfig
 
@@ -59,7 +62,7 @@ class Node:
     def ports(self) -> tuple[int, ...]:
         """Those that the node listens on."""
         port = self.config.listen_port
-        return (port, port + HA_PORT_DISTANCE) if self.is_broker else (port,)
+        return tuple(port + distance for distance in BLOCK) if self.is_broker else (port,)
 
 
 def node_names(options: ClusterOptions) -> tuple[str, ...]:
@@ -89,6 +92,8 @@ def make_nodes(
     """The nodes in starting order; their data are below `folder`.
 
     In a new cluster nobody has anything that a master could lack, so masters do not ask their slaves first.
+
+    Raises ClusterOptionError for a broker property that cannot be used.
     """
     names = node_names(options)
     name_servers = tuple(f"{HOST}:{ports[name]}" for name in names[: options.name_servers])
@@ -121,7 +126,7 @@ def _broker_config(
     broker_id = int(number)
     replicas = [other for other in ports if other.rpartition("-")[0] == broker_name]
     ha = {other: f"{HOST}:{ports[other] + HA_PORT_DISTANCE}" for other in replicas}
-    return BrokerConfig(
+    config = BrokerConfig(
         broker_name=broker_name,
         broker_id=broker_id,
         role=_role(options, broker_id),
@@ -139,6 +144,10 @@ def _broker_config(
         register_period_s=REGISTER_PERIOD_S,
         mode=Mode.FAITHFUL if options.faithful else Mode.HARDENED,
     )
+    try:
+        return with_properties(config, options.broker_properties, BROKER_PROPERTIES)
+    except ValueError as error:
+        raise ClusterOptionError(str(error)) from error
 
 
 def _role(options: ClusterOptions, broker_id: int) -> BrokerRole:

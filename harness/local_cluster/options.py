@@ -24,6 +24,7 @@ class ClusterOptions:
 
     `slaves` has one number for each master; a single one stands for all. `port` is that of the first name server, 0 for
     free ports everywhere. Without `store` the data are in a temporary folder that is removed at the end.
+    `broker_properties` are names and values as in RocketMQ's `.properties` files, for all brokers.
     """
 
     name_servers: int = 1
@@ -35,6 +36,7 @@ class ClusterOptions:
     port: int = 0
     faithful: bool = False
     processes: bool = False
+    broker_properties: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         _check_count("name servers", self.name_servers, NODES_MAX, low=1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -21,9 +22,12 @@ class StoreFolder:
 
     def __init__(self, given: Path | None) -> None:
         self._given = given
-        self.path = (
-            Path(tempfile.mkdtemp(prefix="rocketmq-")) if given is None else given.absolute()
-        )
+        if given is None:
+            self.path = Path(tempfile.mkdtemp(prefix="rocketmq-"))
+            # Also at the end of a program that forgets to stop its cluster.
+            self._remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+        else:
+            self.path = given.absolute()
         try:
             self.log_folder.mkdir(parents=True, exist_ok=True)
             self.ports = self._read()
@@ -65,7 +69,7 @@ class StoreFolder:
     def close(self) -> None:
         """Remove a temporary folder."""
         if self._given is None:
-            shutil.rmtree(self.path, ignore_errors=True)
+            self._remove()
 
     def _read(self) -> dict[str, int]:
         path = self.path / FILE_NAME

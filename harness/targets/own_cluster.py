@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from faults.shape import BrokerNode, ClusterShape
-from harness.campaign import Campaign, CampaignError, Properties, shown
+from harness.campaign import Campaign, CampaignError, Properties
+from harness.node_properties import with_properties
 from system_under_test import config as node_config
 from system_under_test.broker.broker import main as broker_main
 from system_under_test.broker.config import BrokerConfig, BrokerRole
@@ -23,6 +23,7 @@ STORE_ROOT = "/store"
 QUEUE_FILE_BYTES = 4000  # 200 entries: queues roll within a short run
 INDEX_SLOTS, INDEX_NUMBERS = 500, 2000  # so do index files
 
+Config = TypeVar("Config", BrokerConfig, NameServerConfig)
 Main = Callable[[Env], Coroutine[Any, Any, None]]
 
 
@@ -103,44 +104,14 @@ class OwnCluster:
         return tuple(self.name_server_address(node) for node in nodes)
 
 
-# What a campaign says elsewhere, or what differs from node to node.
-RESERVED_PROPERTIES = frozenset(
-    (
-        "bindAddress",
-        "brokerClusterName",
-        "brokerIP1",
-        "brokerId",
-        "brokerName",
-        "brokerRole",
-        "flushDiskType",
-        "haMasterAddress",
-        "haPeers",
-        "kvConfigPath",
-        "listenPort",
-        "mappedFileSizeCommitLog",
-        "namesrvAddr",
-        "storePathRootDir",
-    )
-)
-Config = TypeVar("Config", BrokerConfig, NameServerConfig)
-
-
 def _with_properties(
     config: Config, properties: Properties, known: Mapping[str, node_config.Property]
 ) -> Config:
     """Raises CampaignError for a property that there is not, that is not a campaign's to set, or of a bad value."""
-    allowed = sorted(known.keys() - RESERVED_PROPERTIES)
-    for name, _ in properties:
-        if name not in allowed:
-            raise CampaignError(f"unknown property {shown(name)}; there are: {', '.join(allowed)}")
     try:
-        changes: dict[str, Any] = {
-            known[name].field: known[name].parse(value) for name, value in properties
-        }
-        return replace(config, **changes)
+        return with_properties(config, properties, known)
     except ValueError as error:
-        given = ", ".join(f"{name}={value}" for name, value in properties)
-        raise CampaignError(f"the properties {shown(given)} cannot be used: {error}") from error
+        raise CampaignError(str(error)) from error
 
 
 def check_properties(campaign: Campaign) -> None:

@@ -90,6 +90,24 @@ def test_a_killed_node_is_reported_and_the_last_one_ends_the_command() -> None:
 
 
 @pytest.mark.real
+@pytest.mark.parametrize("wait_s", [0.0, 0.08, 0.12, 0.16, 0.2, 0.3, 0.4])
+def test_interrupted_while_it_starts(wait_s: float, tmp_path: Path) -> None:
+    """At whatever moment it comes, Ctrl-C leaves no data, no process and no traceback behind."""
+    command = [sys.executable, "-m", "harness", "cluster", "up", "--port", "0", "--processes"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, stdout=pipe, stderr=pipe, text=True, cwd=ROOT, env=environment
+    ) as process:
+        time.sleep(wait_s)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+    if "harness/__main__.py" not in err:  # Python was still being imported: its own traceback
+        assert err.strip() in ("", "staticfire: interrupted")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.real
 def test_nodes_do_not_outlive_a_killed_command() -> None:
     with cluster_up("--port", "0", "--processes") as (process, said):
         address = name_server_of(said)
@@ -113,6 +131,8 @@ def is_listening(host: str, port: int) -> bool:
         ("--slaves x", "'x'; allowed: whole numbers with commas"),
         ("--masters 0", "masters is 0; allowed: 1 to 9"),
         ("--masters x", "'x' is not a valid integer"),
+        ("--broker-property x", "--broker-property is 'x'; allowed: NAME=VALUE"),
+        ("--broker-property traceOn=5", "true and false are allowed"),
         ("--port 1", "port is 1; allowed"),
         ("--replication sync", "no slave to wait for"),
         ("--flush no", "flush is 'no'"),

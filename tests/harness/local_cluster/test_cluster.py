@@ -6,6 +6,8 @@ import asyncio
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from system_under_test.protocol.codes import SendStatus
 from tests.support.sending import send
 
 pytestmark = pytest.mark.real
+ROOT = Path(__file__).parents[3]
 
 
 def test_the_first_send_is_acknowledged() -> None:
@@ -153,6 +156,15 @@ def test_a_cluster_may_be_started_again() -> None:
     for _ in range(2):
         with cluster:
             assert send(cluster.name_servers, "Orders", b"x")
+
+
+def test_a_forgotten_cluster_ends_with_its_program(tmp_path: Path) -> None:
+    code = "from harness.local_cluster import LocalCluster; LocalCluster(processes=True).start()"
+    environment = {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_async_with() -> None:

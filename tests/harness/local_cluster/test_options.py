@@ -25,6 +25,9 @@ from system_under_test.mode import Mode
         ({"flush": "maybe"}, "flush is 'maybe'; allowed: sync, async"),
         ({"replication": "none"}, "replication is 'none'; allowed: sync, async"),
         ({"replication": "sync"}, "no slave to wait for"),
+        ({"broker_properties": {"nope": "1"}}, "unknown property 'nope'; there are: "),
+        ({"broker_properties": {"listenPort": "1"}}, "unknown property 'listenPort'"),
+        ({"broker_properties": {"traceOn": "maybe"}}, "true and false are allowed"),
         ({"port": 80}, "port is 80; allowed: 0 for free ports, or 1024 to 64499"),
         ({"port": 64500}, "port is 64500"),
         ({"masters": 9, "slaves": 5, "port": 64000}, "1024 to 63969"),
@@ -69,6 +72,11 @@ def test_what_the_options_become() -> None:
     assert slave.sync_flush
     assert master.mode is slave.mode is Mode.FAITHFUL
     assert master.store_path == "/data/broker-a-0"
+
+
+def test_broker_properties() -> None:
+    options = ClusterOptions(port=9876, broker_properties=(("autoCreateTopicEnable", "false"),))
+    assert not config_of(options, "broker-a-0").auto_create_topics
 
 
 def test_a_master_asks_its_slaves_only_if_they_may_have_something() -> None:

@@ -1,0 +1,52 @@
+"""Options of all nodes of a kind, under the names that they have in RocketMQ's `.properties` files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from harness.shown import shown
+from system_under_test import config as node_config
+from system_under_test.broker.config import BrokerConfig
+from system_under_test.name_server.config import NameServerConfig
+
+# What a campaign or a local cluster says elsewhere, or what differs from node to node.
+RESERVED_PROPERTIES = frozenset(
+    (
+        "bindAddress",
+        "brokerClusterName",
+        "brokerIP1",
+        "brokerId",
+        "brokerName",
+        "brokerRole",
+        "flushDiskType",
+        "haMasterAddress",
+        "haPeers",
+        "kvConfigPath",
+        "listenPort",
+        "mappedFileSizeCommitLog",
+        "namesrvAddr",
+        "storePathRootDir",
+    )
+)
+Config = TypeVar("Config", BrokerConfig, NameServerConfig)
+
+
+def with_properties(
+    config: Config, properties: Iterable[tuple[str, str]], known: Mapping[str, node_config.Property]
+) -> Config:
+    """Raises ValueError for a property that there is not, that differs from node to node, or of a bad value."""
+    allowed = sorted(known.keys() - RESERVED_PROPERTIES)
+    properties = tuple(properties)
+    for name, _ in properties:
+        if name not in allowed:
+            raise ValueError(f"unknown property {shown(name)}; there are: {', '.join(allowed)}")
+    try:
+        changes: dict[str, Any] = {
+            known[name].field: known[name].parse(value) for name, value in properties
+        }
+        return replace(config, **changes)
+    except ValueError as error:
+        given = ", ".join(f"{name}={value}" for name, value in properties)
+        raise ValueError(f"the properties {shown(given)} cannot be used: {error}") from error
