@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from system_under_test.broker.acknowledge import Acknowledger, make_waiting_sends
 from system_under_test.broker.administration import Administration
-from system_under_test.broker.catch_up import CatchUpMark, may_lack_acknowledged
+from system_under_test.broker.catch_up import CatchUpMark, MasterCatchUp
 from system_under_test.broker.client_requests import ClientRequests, notify_consumers_changed
 from system_under_test.broker.clients import Clients
 from system_under_test.broker.config import BrokerConfig
@@ -86,15 +86,18 @@ class Broker:
             env.log,
             RegistrationEvents(on_master=self._learn_master, on_ordered=self._learn_ordered),
         )
+        tables = (self.topics, self.offsets, self.groups)
         delay_offsets = self._metadata_file("delayOffset.json")
-        self._slave_sync = SlaveSync(
-            self._client, self.topics, self.offsets, self.groups, delay_offsets, env.log
+        self._slave_sync = SlaveSync(self._client, *tables, delay_offsets, env.log)
+        self._catch_up = MasterCatchUp(
+            config,
+            CatchUpMark(self._metadata_file("catchUp.json")),
+            MetadataRestore(self._client, *tables, delay_offsets, env.log),
+            self.store,
+            self.topics,
+            self._offsets_file,
+            env.log,
         )
-        self._restore = MetadataRestore(
-            self._client, self.topics, self.offsets, self.groups, delay_offsets, env.log
-        )
-        self._catch_up_mark = CatchUpMark(self._metadata_file("catchUp.json"))
-        self._needs_catch_up = False
         self._log_flusher = Flusher(
             self._begin_flush, finish=self._on_flushed, fail=self._on_failure
         )
@@ -225,7 +228,7 @@ class Broker:
             redispatched=report.messages_redispatched,
         )
         for name, load in (
-            ("open catch-up", self._catch_up_mark.load),
+            ("open catch-up", self._catch_up.load),
             ("topics", self.topics.load),
             ("subscription groups", self.groups.load),
             ("consumer offsets", self._offsets_file.load),
@@ -237,22 +240,8 @@ class Broker:
                 raise StoreError(
                     f"the {name} in {self._config.store_path}/config cannot be used: {error}"
                 ) from error
-        self._open_catch_up(clean=report.clean)
-
-    def _open_catch_up(self, *, clean: bool) -> None:
-        """Find out whether replicas may have what this master lacks, and write that down before anything is fetched."""
-        mark, end_offset = self._catch_up_mark, self.store.end_offset
-        if not self._policies.replication.fetches_missing or not may_lack_acknowledged(
-            self._config, clean=clean, end_offset=end_offset, was_interrupted=mark.is_open
-        ):
-            return
-        try:
-            mark.begin(lacks_metadata=end_offset == 0)
-        except OSError as error:
-            raise StoreError(
-                f"the catch-up of {self._config.store_path} cannot be begun: {error}"
-            ) from error
-        self._needs_catch_up = True
+        if self._policies.replication.fetches_missing:
+            self._catch_up.begin(clean=report.clean)
 
     def _registered_topics(self) -> TopicConfigTable:
         """What name servers are told. The master may be gone before a slave has copied its latest topics."""
@@ -267,11 +256,11 @@ class Broker:
         A master that has nothing yet but may get it back from its slaves registers once it has it: until then clients
         shall read from the slaves, and hear from nobody that there is no such topic, group or offset.
         """
-        restores = self._needs_catch_up and self._catch_up_mark.lacks_metadata
+        restores = self._catch_up.restores_metadata
         if restores:
             self.flow.set_handlers(refuse_while_restoring(self._handlers))
         await self._listeners.start()
-        await self.ha.start(catch_up=self._needs_catch_up)
+        await self.ha.start(catch_up=self._catch_up.is_needed)
         if not restores:
             self._registration.start()
         self._start_jobs()
@@ -282,7 +271,7 @@ class Broker:
             on_progress=self._on_replicated,
             on_slaves_lost=self._on_slaves_lost,
             on_received=self._log_flusher.wake,
-            on_peer_heard=self._peer_heard,
+            on_peer_heard=self._catch_up.peer_heard,
             on_caught_up=self._caught_up,
         )
 
@@ -304,7 +293,7 @@ class Broker:
         queries = QueueQueries(config, self.store, self.offsets)
         clients = ClientRequests(self.clients, self.topics, self.groups, is_slave=config.is_slave)
         admin = self.administration.handlers()
-        ha = HaRequests(self._lift_catch_up, is_slave=config.is_slave)
+        ha = HaRequests(self.ha.lift, is_slave=config.is_slave)
         messages = MessageQueries(config, self.store)
         handlers = make_handlers(send, self._pull, queries, messages, clients, admin, ha)
         return handlers | self._services.handlers(send)
@@ -348,35 +337,19 @@ class Broker:
         self.store.close()
         self._env.log.info("broker stopped", address=self._config.address)
 
-    async def _peer_heard(self, peer: str) -> bool:
-        """A replica has given all of its log; if we have a new disk, it shall tell its metadata, too."""
-        return not self._catch_up_mark.lacks_metadata or await self._restore.restore_from(peer)
-
     async def _caught_up(self) -> None:
         """The log holds everything that replicas have: from here on sends are accepted."""
         await self._log_flusher.drain()
         self._dispatch()
         if self._config.is_slave:  # a slave's queues always lag behind the master's offsets
             return
-        if self._needs_catch_up:
-            await self._end_catch_up()
+        if await self._catch_up.end():
+            self.flow.set_handlers(self._handlers)
+            self._registration.start()
         for clamped in self.offsets.clamp(self._queue_end):
             self._env.log.warning("consumer offset was beyond its queue", offset=clamped)
         self._services.begin()
         self._accepts_sends = True
-
-    async def _end_catch_up(self) -> None:
-        restored = self._catch_up_mark.lacks_metadata
-        try:
-            if restored:  # topics younger than the slaves' last look are in the log alone
-                self.topics.cover(self.store.queue_keys())
-                await self._offsets_file.save()
-            self._catch_up_mark.end()
-        except OSError as error:  # a full disk: the next start fetches again, which does no harm
-            self._env.log.warning("end of the catch-up was not written", error=str(error))
-        if restored:
-            self.flow.set_handlers(self._handlers)
-            self._registration.start()
 
     def _queue_end(self, topic: str, queue_id: int) -> int:
         return self.store.queue_bounds(topic, queue_id)[1]
@@ -479,9 +452,6 @@ class Broker:
         if address != self._config.address:
             self._slave_sync.master_address = address
             self.ha.set_master_address(ha_address)
-
-    async def _lift_catch_up(self) -> bool:
-        return await self.ha.lift()
 
 
 def make_store_config(config: BrokerConfig) -> StoreConfig:
