@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from system_under_test.broker.config import BrokerRole
 from system_under_test.broker.topics import PERM_WRITE, make_topic
 from system_under_test.protocol.bodies import (
     ConsumerData,
@@ -14,6 +15,7 @@ from system_under_test.protocol.bodies import (
     SubscriptionGroupConfig,
 )
 from system_under_test.protocol.codes import ResponseCode
+from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.message import Message, decode_records, encode_record
 from tests.system_under_test.broker.bench import Bench, Peer
 
@@ -245,3 +247,47 @@ def test_slave_serves_a_queue_that_its_copy_of_the_topics_does_not_know(slave_be
     answer = slave_bench.pull(queue_id=3)
     assert answer is not None
     assert (answer.code, len(decode_records(answer.body))) == (ResponseCode.SUCCESS, 1)
+
+
+# Slave reads
+
+NOT_BEHIND = {"memory_bytes": 1 << 20}
+FAR_BEHIND = {"memory_bytes": 1000}  # what lies further back than this is taken to be on the disk
+
+
+@pytest.mark.parametrize(
+    ("options", "suggested"),
+    [
+        ({"slave_read": True}, ("2", "0")),
+        ({"slave_read": False}, ("0", "0")),
+        ({"slave_read": True, **NOT_BEHIND}, ("0", "0")),
+    ],
+)
+def test_a_group_that_is_far_behind_is_told_to_pull_from_its_slave(
+    options: dict[str, Any], suggested: tuple[str, str]
+) -> None:
+    bench = Bench(**{**FAR_BEHIND, **options})
+    bench.groups.put(
+        SubscriptionGroupConfig(group_name="consumers", which_broker_when_consume_slowly=2)
+    )
+    for _ in range(10):
+        bench.send(body=b"x" * 300)
+    first, last = bench.pull(offset=0, count=1), bench.pull(offset=9)
+    assert first is not None
+    assert last is not None
+    assert first.code == last.code == ResponseCode.SUCCESS
+    assert (suggestion(first), suggestion(last)) == suggested
+
+
+def test_a_slave_sends_whoever_has_caught_up_back_to_the_master() -> None:
+    slave = Bench(BrokerRole.SLAVE, slave_read=True, memory_bytes=1 << 20)
+    record = encode_record(Message(topic="TopicTest", body=b"x", queue_id=0))
+    slave.store.append_raw(0, bytes(record))
+    slave.publish()
+    answer = slave.pull()
+    assert answer is not None
+    assert suggestion(answer) == "0"
+
+
+def suggestion(answer: RemotingCommand) -> str:
+    return answer.ext_fields["suggestWhichBrokerId"]

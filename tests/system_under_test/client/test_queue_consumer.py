@@ -13,7 +13,7 @@ from system_under_test.client.queue_consumer import (
     FlowLimits,
     QueueConsumer,
 )
-from system_under_test.client.routes import broker_routes
+from system_under_test.client.routes import BrokerRoute, broker_routes
 from system_under_test.client.subscription import Subscription
 from system_under_test.protocol.bodies import MessageQueue
 from system_under_test.protocol.codes import RequestCode, ResponseCode
@@ -43,6 +43,7 @@ class FakeQueue:
         self.start = start
         self.end = end
         self.tag = tag
+        self.suggests = 0  # broker id
 
     def pull(self, request: RemotingCommand) -> Answer:
         offset = int(request.ext_fields["queueOffset"])
@@ -69,7 +70,7 @@ class FakeQueue:
             "nextBeginOffset": str(next_offset),
             "minOffset": str(self.start),
             "maxOffset": str(self.end),
-            "suggestWhichBrokerId": "0",
+            "suggestWhichBrokerId": str(self.suggests),
         }
         return RemotingCommand.response(request, code, "", ext, body)
 
@@ -329,5 +330,49 @@ def test_a_slave_that_lags_corrects_nothing(remoting: ScriptedRemoting) -> None:
         await asyncio.sleep(20.0)
         assert consumption.queue.commit_offset == 50
         assert consumption.seen == []
+
+    run(main())
+
+
+def test_it_pulls_from_the_broker_that_is_suggested_and_commits_nothing_there(
+    remoting: ScriptedRemoting,
+) -> None:
+    async def main() -> None:
+        master, slave = FakeQueue(40), FakeQueue(40)
+        master.suggests = 1
+        consumption = Consumption(remoting, master=broker(master.pull), slave=broker(slave.pull))
+        await asyncio.sleep(1.0)
+        assert consumption.seen == list(range(40))
+        assert consumption.pulled_from("a:0") == [0, 16, 32]
+        assert consumption.pulled_from("a:1") == [8, 24, 40]
+        flags = [
+            int(call.command.ext_fields["sysFlag"]) & 1 for call in remoting.calls_to("a:1", PULL)
+        ]
+        assert flags == [0, 0, 0]
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("ids", "wanted", "chosen"),
+    [
+        ((0, 1, 2), 0, 0),
+        ((0, 1, 2), 2, 2),
+        ((0, 2), 1, 2),  # the next id
+        ((0, 3), 1, 0),
+        ((1, 2), 0, 1),  # the master is gone
+    ],
+)
+def test_the_replica_to_pull_from(
+    remoting: ScriptedRemoting, ids: tuple[int, ...], wanted: int, chosen: int
+) -> None:
+    async def main() -> None:
+        client = ClientInstance(make_env(), client_id="c", name_servers=(), group="g")
+        addresses = {broker_id: f"a:{broker_id}" for broker_id in ids}
+        route = BrokerRoute(
+            broker_name="a", read_queues=1, write_queues=1, permission=6, addresses=addresses
+        )
+        client.routes.update("t", {"a": route}, now_s())
+        assert client.replica("a", wanted) == (chosen, f"a:{chosen}")
 
     run(main())
