@@ -23,7 +23,7 @@ from system_under_test.protocol.bodies import ConsumerData, HeartbeatData
 from system_under_test.protocol.codes import RequestCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.headers import UnregisterClientHeader
-from system_under_test.remoting import Connection, RemotingClient, RemotingError
+from system_under_test.remoting import Connection, Handler, RemotingClient, RemotingError
 from system_under_test.remoting.connection import not_supported
 
 ROUTE_REFRESH_S = 30.0  # RocketMQ: pollNameServerInterval
@@ -71,6 +71,7 @@ class ClientInstance:
         self.routes = RouteTable(is_kept=self._is_kept_in_routes, on_change=self._route_changed)
         self.producer_group: str | None = None
         self.consumer: Consumer | None = None
+        self.on_request: Handler | None = None  # answers what brokers ask besides code 40
         self.on_broker_back: Callable[[str], None] | None = None  # for producers; with the address
         self._topics: dict[str, None] = {}
         self._greeted: dict[str, None] = {}  # addresses that a heartbeat was sent to
@@ -213,12 +214,14 @@ class ClientInstance:
         elif isinstance(error, RemotingError):
             self.health.failed(address, error)
 
-    def _serve(self, _: Connection, request: RemotingCommand) -> RemotingCommand | None:
+    def _serve(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
         """What brokers ask of clients."""
         if request.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
             if self.consumer is not None:
                 self.consumer.members_changed()
             return None
+        if self.on_request is not None:
+            return self.on_request(connection, request)
         return not_supported(request)
 
     # Route refresh

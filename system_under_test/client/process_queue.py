@@ -55,6 +55,11 @@ class ProcessQueue:
         """
         return self._arrived[0] if self._arrived else self.next_offset
 
+    @property
+    def last_offset(self) -> int:
+        """The highest offset that arrived and is not yet finished, with all before it; 0 if there is none."""
+        return self._arrived[-1] if self._arrived else 0
+
     def put(self, messages: Sequence[Message], next_offset: int) -> None:
         """Take in the answer to a pull. Messages below the offset asked for are ignored: they are already here."""
         for message in messages:

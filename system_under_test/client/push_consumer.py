@@ -7,10 +7,12 @@ committed offset never passes a message for which the listener has not returned 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from system_under_test.client.client_instance import ClientInstance
+from system_under_test.client.consume_figures import ConsumeFigures
+from system_under_test.client.consumer_requests import ConsumerRequests
 from system_under_test.client.offset_store import ConsumeFrom, OffsetStore
 from system_under_test.client.periodic_task import PeriodicTask
 from system_under_test.client.queue_consumer import (
@@ -24,6 +26,7 @@ from system_under_test.client.rebalance import allocate_averagely, member_ids
 from system_under_test.client.subscription import ALL, Subscription
 from system_under_test.env import Env
 from system_under_test.protocol.bodies import ConsumerData, MessageQueue
+from system_under_test.protocol.bodies_clients import ConsumerRunningInfo
 
 REBALANCE_INTERVAL_S = 20.0  # RocketMQ: rocketmq.client.rebalance.waitInterval
 REBALANCE_RETRY_S = 1.0  # while the members cannot be found out
@@ -86,6 +89,10 @@ class PushConsumer:
             group=config.group,
         )
         self._client.consumer = self
+        self._figures = ConsumeFigures()
+        self._requests = ConsumerRequests(self, listener, env.log)
+        self._client.on_request = self._requests.handle
+        self._started_at_ms = 0
         self._offsets = OffsetStore(self._client, config.group)
         self._parts = ConsumerParts(
             client=self._client,
@@ -99,6 +106,7 @@ class PushConsumer:
             pull_batch=config.pull_batch,
             consume_batch=config.consume_batch,
             limits=config.limits,
+            figures=self._figures,
         )
         self._queues: dict[MessageQueue, QueueConsumer] = {}
         self._knows_members = False
@@ -118,6 +126,7 @@ class PushConsumer:
 
     async def start(self) -> None:
         """Join the group; consumption begins as soon as a name server and a broker answer."""
+        self._started_at_ms = self._env.clock.wall_ms()
         self._client.start()
         self._client.use_topic(self._config.topic)
         self._rebalance.start()
@@ -126,6 +135,7 @@ class PushConsumer:
 
     async def stop(self) -> None:
         """Let the listener finish what it has, commit, leave the group."""
+        self._requests.stop()
         await self._rebalance.stop()
         await self._commit.stop()
         await self._quiet_check.stop()
@@ -216,6 +226,54 @@ class PushConsumer:
         written = self._offsets.commit(offsets)
         if written and self._on_commit is not None:
             self._on_commit(written)
+
+    # Administration
+
+    def offsets(self, topic: str) -> dict[MessageQueue, int]:
+        return {
+            queue: offset
+            for queue in self.assignment
+            if queue.topic == topic and (offset := self._queues[queue].commit_offset) is not None
+        }
+
+    def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Drop what is pulled of these queues and go on at the new offsets, which are committed at once."""
+        targets = {queue: offset for queue, offset in offsets.items() if queue in self._queues}
+        for queue, offset in targets.items():
+            self._queues[queue].drop()
+            consumer = self._queues[queue] = QueueConsumer(queue, self._parts)
+            consumer.start_at(offset)
+        written = self._offsets.commit(targets)
+        if written and self._on_commit is not None:
+            self._on_commit(written)
+
+    def running_info(self) -> ConsumerRunningInfo:
+        now_s = asyncio.get_running_loop().time()
+        return ConsumerRunningInfo(
+            properties=self._properties(),
+            subscription_set=[self._parts.subscription.data()],
+            mq_table={queue: self._queues[queue].info() for queue in self.assignment},
+            status_table={self._config.topic: self._figures.status(now_s)},
+        )
+
+    def _properties(self) -> dict[str, str]:
+        """Options as text, and what RocketMQ's tools need (ConsumerRunningInfo.PROP_...)."""
+        config = self._config
+        return {
+            "PROP_NAMESERVER_ADDR": "".join(f"{address};" for address in config.name_servers),
+            "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
+            "PROP_CONSUMEORDERLY": "false",
+            "PROP_THREADPOOL_CORE_SIZE": "1",
+            "PROP_CLIENT_VERSION": "V4_9_8",
+            "PROP_CONSUMER_START_TIMESTAMP": str(self._started_at_ms),
+            "consumerGroup": config.group,
+            "messageModel": "CLUSTERING",
+            "consumeFromWhere": config.consume_from.value,
+            "pullBatchSize": str(config.pull_batch),
+            "consumeMessageBatchMaxSize": str(config.consume_batch),
+            "pullThresholdForQueue": str(config.limits.count_max),
+            "consumeConcurrentlyMaxSpan": str(config.limits.span_max),
+        }
 
     # Silence
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from system_under_test.client.client_instance import ClientInstance
+from system_under_test.client.consume_figures import ConsumeFigures
 from system_under_test.client.errors import ClientError
 from system_under_test.client.offset_store import ConsumeFrom, OffsetStore, OffsetUnknown
 from system_under_test.client.process_queue import ProcessQueue
@@ -20,6 +21,7 @@ from system_under_test.client.routes import MASTER_ID
 from system_under_test.client.subscription import Subscription
 from system_under_test.client.waiting import wait_until
 from system_under_test.protocol.bodies import MessageQueue
+from system_under_test.protocol.bodies_clients import ProcessQueueInfo
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.message import Message
 
@@ -67,6 +69,7 @@ class ConsumerParts:
     pull_batch: int
     consume_batch: int
     limits: FlowLimits
+    figures: ConsumeFigures
 
 
 class QueueConsumer:
@@ -84,12 +87,40 @@ class QueueConsumer:
         self._pull_answer: asyncio.Future[RemotingCommand] | None = None
         self._pulled_from = (MASTER_ID, "")  # broker id and address of the outstanding pull
         self._pulled_at_s = 0.0
+        self._consumed_at_s = 0.0
         self._suggested_id = MASTER_ID  # RocketMQ: PullAPIWrapper.pullFromWhichNodeTable
         self._next_pull: asyncio.TimerHandle | None = None
         self._illegal_answers = 0
 
     def start(self) -> None:
         self._locating = self._loop.create_task(self._locate())
+
+    def start_at(self, offset: int) -> None:
+        """Begin there, whatever the group has stored."""
+        self._messages = ProcessQueue(offset)
+        self._pull()
+
+    def info(self) -> ProcessQueueInfo:
+        """What is pulled and not yet consumed."""
+        messages = self._messages
+        if messages is None:
+            return ProcessQueueInfo()
+        return ProcessQueueInfo(
+            commit_offset=messages.commit_offset,
+            cached_msg_min_offset=messages.commit_offset if len(messages) else 0,
+            cached_msg_max_offset=messages.last_offset,
+            cached_msg_count=len(messages),
+            cached_msg_size_in_mi_b=messages.size_bytes >> 20,
+            dropped=self._is_dropped,
+            last_pull_timestamp=self._wall_ms(self._pulled_at_s),
+            last_consume_timestamp=self._wall_ms(self._consumed_at_s),
+        )
+
+    def _wall_ms(self, at_s: float) -> int:
+        """A time of the loop's clock as milliseconds since 1970."""
+        if at_s == 0.0:
+            return 0
+        return self._client.env.clock.wall_ms() - int((self._loop.time() - at_s) * 1000)
 
     def drop(self) -> None:
         """The queue belongs to somebody else now: nothing it still answers or finishes counts."""
@@ -205,6 +236,9 @@ class QueueConsumer:
             return
         self._illegal_answers = 0
         before = messages.next_offset
+        now_s = self._loop.time()
+        if answer.messages:
+            self._parts.figures.pulled(now_s, len(answer.messages), now_s - self._pulled_at_s)
         messages.put(self._parts.subscription.matching(answer.messages), answer.next_offset)
         self._consume()
         if messages.next_offset > before:
@@ -244,7 +278,12 @@ class QueueConsumer:
         messages = self._messages
         assert messages is not None
         while not self._is_dropped and (batch := messages.take(self._parts.consume_batch)):
-            if await self._listen(batch):
+            started_s = self._loop.time()
+            succeeded = await self._listen(batch)
+            self._consumed_at_s = now_s = self._loop.time()
+            took_s = now_s - started_s
+            self._parts.figures.consumed(now_s, len(batch), took_s, succeeded=succeeded)
+            if succeeded:
                 messages.finish(batch)
                 self._resume_pulling()
             else:

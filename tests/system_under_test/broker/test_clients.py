@@ -13,10 +13,16 @@ from tests.system_under_test.broker.bench import Peer
 class Registry:
     """Clients on a clock moved by hand; `told` lists (group, connection key) of each code 40."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, tells_of_silent_members: bool = True) -> None:
         self.now_ns = 0
         self.told: list[tuple[str, int]] = []
-        self.clients = Clients(now_ns=lambda: self.now_ns, notify=self._notify)
+        self.quiet_groups: list[str] = []
+        self.clients = Clients(
+            now_ns=lambda: self.now_ns,
+            notify=self._notify,
+            may_notify=lambda group: group not in self.quiet_groups,
+            tells_of_silent_members=tells_of_silent_members,
+        )
         self.peers = {key: Peer(key) for key in (1, 2, 3)}
 
     def _notify(self, group: str, connection: Connection) -> None:
@@ -119,3 +125,36 @@ def test_silent_client_is_closed_and_a_lively_one_is_not(registry: Registry) -> 
     registry.now_ns += 1
     registry.clients.expire()
     assert [key for key, peer in registry.peers.items() if peer.closed] == [1, 2]
+
+
+@pytest.mark.parametrize(("tells", "told"), [(True, [("g", 2)]), (False, [])])
+def test_members_that_expire_are_told_or_not(tells: bool, told: list[tuple[str, int]]) -> None:
+    """RocketMQ has forgotten the member when its connection ends, and tells nobody."""
+    registry = Registry(tells_of_silent_members=tells)
+    registry.consume(1, "t")
+    registry.consume(2, "t")
+    registry.now_ns = CLIENT_EXPIRY_NS + 1
+    registry.consume(2, "t")
+    registry.take_told()
+    registry.clients.expire()
+    assert registry.peers[1].closed
+    registry.clients.connection_closed(registry.peers[1].connection)
+    assert registry.members() == ["c2"]
+    assert registry.take_told() == told
+
+
+def test_the_last_member_that_expires_takes_its_group_along() -> None:
+    registry = Registry(tells_of_silent_members=False)
+    registry.consume(1, "t")
+    registry.produce(1)
+    registry.now_ns = CLIENT_EXPIRY_NS + 1
+    registry.clients.expire()
+    assert registry.clients.consumer_group("g") is None
+    assert registry.clients.producer_groups() == []
+
+
+def test_a_group_that_wants_no_notifications_gets_none(registry: Registry) -> None:
+    registry.quiet_groups.append("g")
+    registry.consume(1, "t")
+    registry.consume(1, "t", group="h")
+    assert registry.take_told() == [("h", 1)]

@@ -107,6 +107,10 @@ class Cluster:
             assert answer.code == ResponseCode.SUCCESS
         await remoting.close()
 
+    def address_of(self, server: str) -> str:
+        """Where a broker listens, `ip:port`."""
+        return f"{self._addresses[server]}:10911"
+
     def process(self, name: str) -> SimProcess:
         process = self.world.hosts[name].process
         assert process is not None

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from system_under_test.client.client_instance import ClientInstance
+from system_under_test.client.consume_figures import ConsumeFigures
 from system_under_test.client.offset_store import ConsumeFrom, OffsetStore
 from system_under_test.client.queue_consumer import (
     ConsumerParts,
@@ -121,6 +122,7 @@ class Consumption:
             pull_batch=8,
             consume_batch=consume_batch,
             limits=limits or FlowLimits(),
+            figures=ConsumeFigures(),
         )
         self.queue = QueueConsumer(QUEUE, parts)
         self.queue.start()
