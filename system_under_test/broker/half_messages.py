@@ -40,7 +40,8 @@ class HalfMessages:
         self._store_host = store_host
         self._now_ms = now_ms
         self.progress = SafeProgress(0)  # of the check, in the half queue
-        self._ended: dict[int, None] = {}  # half offsets that are over, from the progress on
+        # Half offsets that are over, from the progress on, and how far the log must be safe for that to count.
+        self._ended: dict[int, int] = {}
         self._moved: dict[
             int, int
         ] = {}  # open ones that were put back: first offset -> current one
@@ -72,11 +73,13 @@ class HalfMessages:
         if message is not None and message.body.isdigit():
             half_offset = int(message.body)
             self._ops.append((op_offset, half_offset))
-            self._end(half_offset)
+            self._end(half_offset, 0)
 
-    def _end(self, half_offset: int) -> None:
+    def _end(self, half_offset: int, safe_from: int) -> None:
         if half_offset >= self.progress.position:
-            self._ended[half_offset] = None
+            self._ended[half_offset] = safe_from
+        while self.progress.position in self._ended:
+            self.pass_over()
 
     # Questions
 
@@ -116,11 +119,11 @@ class HalfMessages:
         If the store refuses, the half message is over in this process all the same; the check writes the op message
         later. Should the process die before, the producer is asked once more.
         """
-        self._end(half_offset)
         self._forget_move(half_offset)
         result = self._put_op(half_offset)
         if result.status is not PutStatus.PUT_OK:
             self._op_missing.append(half_offset)
+        self._end(half_offset, self._store.end_offset)
         return result
 
     def _put_op(self, half_offset: int) -> PutResult:
@@ -149,8 +152,7 @@ class HalfMessages:
 
     def pass_over(self) -> None:
         """The half message at the position of the check is over."""
-        self._ended.pop(self.progress.position, None)
-        self.progress.advance()
+        self.progress.advance(self._ended.pop(self.progress.position, 0))
 
     def put_back(self, copy: PutResult) -> None:
         """The half message at the position of the check goes on as this copy."""

@@ -23,7 +23,10 @@ class SafeProgress:
     def advance(self, copy_end_offset: int = 0) -> None:
         """One message is dealt with; 0: without a copy."""
         self.position += 1
-        self._unsafe.append((self.position, copy_end_offset))
+        if copy_end_offset or self._unsafe:
+            self._unsafe.append((self.position, copy_end_offset))
+        else:
+            self.offset = self.position
 
     def jump(self, offset: int) -> None:
         """Go on at `offset`: what lies before does not exist any more, or never did."""

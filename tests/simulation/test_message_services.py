@@ -97,9 +97,11 @@ def outcome(body: bytes) -> int:
 def test_transactions_are_committed_or_rolled_back_and_none_stays_open(seed: int) -> None:
     broker = CrashingBroker(
         seed,
-        transaction_check_interval_s=3.0,
-        transaction_timeout_s=1.0,
-        offset_flush_interval_s=1.0,
+        fsync_ns=60_000_000,
+        transaction_check_interval_s=0.5,
+        transaction_timeout_s=0.3,
+        offset_flush_interval_s=0.1,
+        delay_offset_flush_interval_s=0.1,
     )
     checks: list[bytes] = []
 

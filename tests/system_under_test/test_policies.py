@@ -40,3 +40,18 @@ def test_consumers_see_what_is_safe_or_what_is_written(
     log = LogState(end_offset=500, flushed_offset=300)
     slave = OneSlave(replicated_offset=200)
     assert BROKER_POLICIES[mode].visible_end(log, slave, role) == end
+
+
+@pytest.mark.parametrize(("mode", "end"), [(Mode.HARDENED, 200), (Mode.FAITHFUL, 500)])
+def test_progress_of_services_counts_safe_or_written_copies(mode: Mode, end: int) -> None:
+    """R61; that senders of copies wait or not: test_send_back.py. Transactions: test_transactions.py."""
+    copies = BROKER_POLICIES[mode].services.copies
+    log = LogState(end_offset=500, flushed_offset=300)
+    assert copies.safe_end(log, OneSlave(replicated_offset=200), BrokerRole.SYNC_MASTER) == end
+    assert copies.waits is (mode is Mode.HARDENED)
+
+
+@pytest.mark.parametrize(("mode", "wait_ms"), [(Mode.HARDENED, 1000), (Mode.FAITHFUL, 0)])
+def test_delayed_message_from_the_future(mode: Mode, wait_ms: int) -> None:
+    """The clock was set back after it was stored."""
+    assert BROKER_POLICIES[mode].services.remaining_time(3_600_000, 1000) == wait_ms

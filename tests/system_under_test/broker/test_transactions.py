@@ -50,6 +50,9 @@ class TransactionBench(Bench):
         return self.stored(HALF)[-1]
 
     def end(self, half: Message, how: int, **fields: object) -> RemotingCommand | None:
+        return self.ask_service(END, self.end_ext(half, how, **fields))
+
+    def end_ext(self, half: Message, how: int, **fields: object) -> dict[str, str]:
         ext = {
             "producerGroup": "producers",
             "tranStateTableOffset": half.queue_offset,
@@ -58,7 +61,7 @@ class TransactionBench(Bench):
             "msgId": "U1",
             **fields,
         }
-        return self.ask_service(END, {name: str(value) for name, value in ext.items()})
+        return {name: str(value) for name, value in ext.items()}
 
     def code_of_end(self, half: Message, how: int, **fields: object) -> int | None:
         answer = self.end(half, how, **fields)
@@ -302,6 +305,21 @@ def test_progress_is_written_down_when_copies_are_safe(bench: TransactionBench) 
 
 
 @pytest.mark.parametrize("how", [COMMIT, ROLLBACK])
+def test_end_counts_when_it_is_safe(bench: TransactionBench, how: int) -> None:
+    """Else a power cut takes the message and its op message, and the half message is never looked at again."""
+    half = bench.half()
+    ext = bench.end_ext(half, how)
+    handler = bench.services.handlers(bench.send_processor)[END]
+    handler(Peer().connection, RemotingCommand.request(END, ext))
+    bench.clock.move(60)
+    asyncio.run(bench.services.check_transactions())
+    assert bench.progress() == (None, None)
+    bench.publish()
+    asyncio.run(bench.services.save())
+    assert bench.progress() == (1, 1)
+
+
+@pytest.mark.parametrize("how", [COMMIT, ROLLBACK])
 def test_next_life_knows_what_is_over(bench: TransactionBench, how: int) -> None:
     over, still_open = bench.half(), bench.half(UNIQ_KEY="U2")
     bench.end(over, how)
@@ -326,13 +344,7 @@ def test_committed_message_may_ask_for_a_delay(bench: TransactionBench) -> None:
 def test_end_waits_like_a_send(bench: TransactionBench) -> None:
     half = bench.half()
     peer = Peer()
-    ext = {
-        "producerGroup": "producers",
-        "tranStateTableOffset": "0",
-        "commitLogOffset": str(half.physical_offset),
-        "commitOrRollback": "8",
-        "msgId": "U1",
-    }
+    ext = bench.end_ext(half, COMMIT)
     handler = bench.services.handlers(bench.send_processor)[END]
     assert handler(peer.connection, RemotingCommand.request(END, ext)) is None
     (end_offset, answer, waits), _ = bench.waiting
