@@ -61,7 +61,7 @@ class KeyHasher:
 
     def _new_unique(self, topic: str, key: str) -> int:
         """Like `index_hash`; remembers what comes before the tail."""
-        if len(key) >= _TAIL_SIZE and key.isascii():
+        if len(key) > _TAIL_SIZE and key.isascii():  # a shorter one has no head of its own
             if len(self._heads) >= _HEADS_MAX:
                 self._heads.clear()
             head = key[:-_TAIL_SIZE]
