@@ -116,6 +116,23 @@ class milliseconds:  # noqa: N801  used like the functions beside it
         return str(round(seconds * 1000))
 
 
+def hours(value: str) -> tuple[int, ...]:
+    """`04;16`: hours of the day."""
+    parse = integer(0, 23)
+    return tuple(parse(part.strip()) for part in value.split(";"))
+
+
+def disk_used_max(value: str) -> int:
+    """Percent; RocketMQ takes 10 for what is below and 95 for what is above."""
+    return min(95, max(10, integer(-(1 << 31), (1 << 31) - 1)(value)))
+
+
+def ratio(value: str) -> float:
+    if not re.fullmatch(r"0?\.[0-9]{1,9}|1(\.0{1,9})?|0", value):
+        raise ValueError("a number from 0 to 1 is allowed")
+    return float(value)
+
+
 class one_of:  # noqa: N801
     """A parser of names that stand for values."""
 
@@ -336,6 +353,17 @@ BROKER_PROPERTIES: dict[str, Property] = {
     "compressedRegister": Property(field="compressed_register", parse=yes_or_no),
     "maxMsgsNumBatch": Property(field="query_max", parse=integer(0, 100_000)),
     "defaultQueryMaxNum": Property(field="unique_query_max", parse=integer(0, 100_000)),
+    "cleanResourceInterval": Property(field="clean_interval_s", parse=milliseconds(10, 86_400_000)),
+    "fileReservedTime": Property(field="reserved_hours", parse=integer(0, 1 << 20)),
+    "deleteWhen": Property(field="delete_hours", parse=hours),
+    "deleteCommitLogFilesInterval": Property(field="delete_pause_s", parse=milliseconds(0, 60_000)),
+    "diskMaxUsedSpaceRatio": Property(field="disk_used_max", parse=disk_used_max),
+    "rocketmq.broker.diskSpaceCleanForciblyRatio": Property(field="disk_clean_ratio", parse=ratio),
+    "rocketmq.broker.diskSpaceWarningLevelRatio": Property(field="disk_warning_ratio", parse=ratio),
+    "cleanFileForciblyEnable": Property(field="clean_forcibly", parse=yes_or_no),
+    "redeleteHangedFileInterval": Property(
+        field="hanging_retry_s", parse=milliseconds(0, 86_400_000)
+    ),
     "brokerPermission": Property(field="broker_permission", parse=integer(0, 7)),
     "autoCreateTopicEnable": Property(field="auto_create_topics", parse=yes_or_no),
     "autoCreateSubscriptionGroup": Property(field="auto_create_groups", parse=yes_or_no),

@@ -52,6 +52,7 @@ from system_under_test.store.replication_policy import (
     from_first_file,
     from_last_file,
 )
+from system_under_test.store.retention import ForceRule, only_consumed, regardless
 
 RegistrationKind = Callable[
     [BrokerConfig, RemotingClient, Callable[[], TopicConfigTable], EnvLog, RegistrationEvents],
@@ -64,6 +65,8 @@ class BrokerPolicies:
     """Decisions of a broker and its store."""
 
     visible_end: Callable[[Log, Replicas, BrokerRole], int]  # R03: consumers see unflushed messages
+    may_force: ForceRule  # R45: a disk that is 85 % full makes fresh, unconsumed messages go
+    full_disk_look_s: float  # a full disk that is no longer full refuses sends for 10 s more
     replication: ReplicationPolicy  # R02, R12, R37, and the 5 s hole
     key_search: KeySearchRules  # other keys of one hash, and seconds for milliseconds
     services: ServicePolicies  # R26, R27, R61: delays, retries, transactions
@@ -119,6 +122,8 @@ BROKER_POLICIES = {
     Mode.HARDENED: BrokerPolicies(
         visible_end=safe_end,
         key_search=EXACT_SEARCH,
+        may_force=only_consumed,
+        full_disk_look_s=1.0,
         replication=HARDENED_REPLICATION,
         services=HARDENED_SERVICES,
         registration=Registration,
@@ -131,6 +136,8 @@ BROKER_POLICIES = {
         services=FAITHFUL_SERVICES,
         registration=RegistrationRounds,
         admin=FAITHFUL_ADMIN,
+        may_force=regardless,
+        full_disk_look_s=10.0,
     ),
 }
 

@@ -74,9 +74,14 @@ class RealFile:
         return ranges
 
     def try_lock(self) -> bool:
+        """Both locks that exist: an open file description's, and a record lock on the first byte as Java takes it.
+
+        A process's record locks end when it closes any descriptor of the file; the first lock holds nevertheless.
+        """
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+        except (BlockingIOError, PermissionError):  # POSIX allows either answer
             return False
         return True
 

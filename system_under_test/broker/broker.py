@@ -30,6 +30,7 @@ from system_under_test.broker.pull import PullProcessor
 from system_under_test.broker.pull_reports import PullReports
 from system_under_test.broker.queue_queries import QueueQueries
 from system_under_test.broker.request_table import make_handlers, refuse_while_restoring
+from system_under_test.broker.retention import Cleaning
 from system_under_test.broker.send import SendProcessor
 from system_under_test.broker.slave_sync import SlaveSync
 from system_under_test.broker.subscription_groups import SubscriptionGroups
@@ -43,6 +44,8 @@ from system_under_test.store.config import StoreConfig
 from system_under_test.store.errors import StoreError
 from system_under_test.store.message_store import FlushTask, MessageStore, QueueFlushTask
 from system_under_test.store.metadata_file import MetadataFile
+from system_under_test.store.retention import Removal
+from system_under_test.store.retention_config import MS_PER_HOUR, RetentionConfig
 
 HOLD_CHECK_INTERVAL_S = 5.0  # RocketMQ: PullRequestHoldService
 CLIENT_SCAN_INTERVAL_S = 10.0  # RocketMQ: ClientHousekeepingService
@@ -120,6 +123,7 @@ class Broker:
         self._copies = self._make_copies()
         self._pull = self._make_pull()
         self._services = self._make_services()
+        self.cleaning = self._make_cleaning()
         self._handlers = self._make_handlers()
         self.flow = FlowControl(
             config,
@@ -275,6 +279,18 @@ class Broker:
             on_caught_up=self._caught_up,
         )
 
+    def _make_cleaning(self) -> Cleaning:
+        retention = self.store.retention
+        retention.may_force = self._policies.may_force
+        self.store.disks.look_interval_s = self._policies.full_disk_look_s
+        retention.least_committed = self.offsets.least_committed
+        return Cleaning(
+            self._config,
+            self.store,
+            fail=self._on_failure,
+            is_topic=lambda topic: self.topics.get(topic) is not None,
+        )
+
     def _make_handlers(self) -> dict[int, Handler]:
         config, env = self._config, self._env
         send = SendProcessor(
@@ -296,13 +312,14 @@ class Broker:
         ha = HaRequests(self.ha.lift, is_slave=config.is_slave)
         messages = MessageQueries(config, self.store)
         handlers = make_handlers(send, self._pull, queries, messages, clients, admin, ha)
-        return handlers | self._services.handlers(send)
+        return handlers | self._services.handlers(send) | self.cleaning.handlers()
 
     def _start_jobs(self) -> None:
         config, schedule = self._config, self._schedule
         schedule.call("held pulls", HOLD_CHECK_INTERVAL_S, self._pull.check_held)
         schedule.call("client scan", CLIENT_SCAN_INTERVAL_S, self.clients.expire)
         self.administration.start(schedule)
+        self.cleaning.schedule(schedule)
         schedule.call("queue flush", config.queue_flush_interval_s, self._flush_queues)
         interval_s = config.offset_flush_interval_s
         schedule.await_job(
@@ -428,7 +445,7 @@ class Broker:
     def _copies_safe_end(self) -> int:
         return self._policies.services.copies.safe_end(self.store, self.ha, self._config.role)
 
-    def _on_failure(self, task: FlushTask | QueueFlushTask, error: OSError) -> None:
+    def _on_failure(self, task: FlushTask | QueueFlushTask | Removal, error: OSError) -> None:
         self.store.fail_flush(task, error)
         self._fail(error)
 
@@ -456,6 +473,16 @@ class Broker:
 
 def make_store_config(config: BrokerConfig) -> StoreConfig:
     return StoreConfig(
+        retention=RetentionConfig(
+            reserved_ms=config.reserved_hours * MS_PER_HOUR,
+            delete_hours=config.delete_hours,
+            utc_offset_ms=config.utc_offset_s * 1000,
+            max_used_ratio=config.disk_used_max / 100,
+            force_ratio=config.disk_clean_ratio,
+            warning_ratio=config.disk_warning_ratio,
+            is_forcible=config.clean_forcibly,
+            retry_hanging_ms=int(config.hanging_retry_s * 1000),
+        ),
         root=config.store_path,
         commit_log_file_size=config.commit_log_file_size,
         consume_queue_file_size=config.consume_queue_file_size,

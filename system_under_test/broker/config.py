@@ -90,6 +90,17 @@ class BrokerConfig:
 
     query_max: int = 64  # maxMsgsNumBatch: messages in the answer to a query by key
     unique_query_max: int = 32  # defaultQueryMaxNum: if the key is a unique one
+    clean_interval_s: float = 10.0  # cleanResourceInterval
+    reserved_hours: int = 72  # fileReservedTime
+    delete_hours: tuple[int, ...] = (4,)  # deleteWhen
+    utc_offset_s: int = 0  # ours alone: of those hours
+    disk_used_max: int = 75  # diskMaxUsedSpaceRatio, percent
+    disk_clean_ratio: float = 0.85  # rocketmq.broker.diskSpaceCleanForciblyRatio
+    disk_warning_ratio: float = 0.90  # rocketmq.broker.diskSpaceWarningLevelRatio
+    clean_forcibly: bool = True  # cleanFileForciblyEnable
+    hanging_retry_s: float = 120.0  # redeleteHangedFileInterval
+    delete_pause_s: float = 0.1  # deleteCommitLogFilesInterval
+
     broker_permission: int = 6  # brokerPermission: 4 read, 2 write
     auto_create_topics: bool = True  # autoCreateTopicEnable
     auto_create_groups: bool = True  # autoCreateSubscriptionGroup

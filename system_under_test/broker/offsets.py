@@ -60,6 +60,14 @@ class ConsumerOffsets:
             del self._table[f"{topic}{TOPIC_GROUP_SEPARATOR}{group}"]
             self.changed = True
 
+    def least_committed(self, topic: str, queue_id: int) -> int | None:
+        """Up to where every group of the topic has consumed the queue; None if the topic has no group."""
+        prefix = topic + TOPIC_GROUP_SEPARATOR
+        found = [
+            queues.get(queue_id, 0) for key, queues in self._table.items() if key.startswith(prefix)
+        ]
+        return min(found, default=None)
+
     def clamp(self, queue_end: Callable[[str, int], int]) -> list[str]:
         """Pull back every offset beyond the end of its queue; return what was changed, for the log.
 

@@ -6,12 +6,12 @@ appended. What lies between the last two waits in a buffer; whoever wants to rea
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 from system_under_test.env import Storage
 from system_under_test.protocol.message import MAGIC_BLANK
-from system_under_test.store.mapped_file import MappedFileQueue
+from system_under_test.store.mapped_file import MappedFile, MappedFileQueue
 from system_under_test.store.record_scan import BLANK_HEADER, BLANK_HEADER_SIZE
 
 __all__ = ["CommitLog"]
@@ -150,3 +150,10 @@ class CommitLog:
         self._buffer = bytearray()
         self.end_offset = self.written_offset = offset
         self.flushed_offset = min(self.flushed_offset, offset)
+
+    def drop_first_file(self) -> MappedFile:
+        """The log begins with its second file from now on; the caller removes the first one from the disk."""
+        dropped = self.files.drop_first()
+        dropped.close()
+        del self._marks[: bisect_left(self._marks, self.min_offset)]
+        return dropped

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from system_under_test.store.consume_queue import ENTRY_SIZE
 from system_under_test.store.delay_levels import DELAY_LEVELS_MS
+from system_under_test.store.retention_config import RetentionConfig
 
 __all__ = ["RECORD_OVERHEAD_MAX", "StoreConfig"]
 
@@ -31,6 +32,7 @@ class StoreConfig:
     index_slots: int = 5_000_000  # maxHashSlotNum
     index_numbers: int = 20_000_000  # maxIndexNum: one more than the entries of a file
     delay_levels_ms: tuple[int, ...] = DELAY_LEVELS_MS  # messageDelayLevel
+    retention: RetentionConfig = field(default_factory=RetentionConfig)
 
     def __post_init__(self) -> None:
         if self.consume_queue_file_size <= 0 or self.consume_queue_file_size % ENTRY_SIZE:

@@ -14,12 +14,13 @@ from system_under_test.env import Storage
 from system_under_test.store.errors import NoSpace
 from system_under_test.store.mapped_file import MappedFile, MappedFileQueue
 
-__all__ = ["ENTRY", "ENTRY_SIZE", "ConsumeQueue", "Entry"]
+__all__ = ["ENTRY", "ENTRY_SIZE", "FILLER_SIZE", "ConsumeQueue", "Entry"]
 
 ENTRY = struct.Struct(">qiq")
 ENTRY_SIZE = ENTRY.size
 # Fills the places before the first entry of a queue that does not begin at 0 (RocketMQ, fillPreBlank).
-_FILLER = ENTRY.pack(0, 0x7FFFFFFF, 0)
+FILLER_SIZE = 0x7FFFFFFF
+_FILLER = ENTRY.pack(0, FILLER_SIZE, 0)
 
 
 class Entry(NamedTuple):
@@ -89,14 +90,34 @@ class ConsumeQueue:
 
     def correct_min(self, log_min_offset: int) -> None:
         """Let the queue begin at its first entry whose record has not been deleted (RocketMQ, correctMinOffset)."""
+        if log_min_offset:
+            self.min_offset = self.first_at_or_beyond(log_min_offset)
+
+    def first_at_or_beyond(self, physical_offset: int) -> int:
+        """The queue offset of the first entry whose record lies at or beyond `physical_offset`."""
         low, high = self.min_offset, self.max_offset
-        while log_min_offset and low < high:
+        while low < high:
             middle = (low + high) // 2
-            if self.read(middle, 1)[0].physical_offset < log_min_offset:
+            if self.read(middle, 1)[0].physical_offset < physical_offset:
                 low = middle + 1
             else:
                 high = middle
-        self.min_offset = low
+        return low
+
+    def is_first_file_below(self, physical_offset: int) -> bool:
+        """Whether the first file, if it is not the last one, has only entries of records below `physical_offset`."""
+        files = self.files
+        if len(files.files) < 2:
+            return False
+        last = self.probe(files.files[1].base // ENTRY_SIZE - 1)
+        return last is not None and last.physical_offset < physical_offset
+
+    def drop_first_file(self) -> MappedFile:
+        """The queue begins with its second file from now on; the caller removes the first one from the disk."""
+        dropped = self.files.drop_first()
+        self.files.retire(dropped)
+        self.min_offset = max(self.min_offset, self.files.first_offset // ENTRY_SIZE)
+        return dropped
 
     def holds(self, entries: bytes | bytearray) -> bool:
         """Whether the files already have these entries at the end of the queue."""
@@ -154,13 +175,7 @@ class ConsumeQueue:
 
     def cut_beyond(self, physical_offset: int) -> bool:
         """Drop the entries of records at or beyond `physical_offset`; return whether there were any."""
-        low, high = self.min_offset, self.max_offset
-        while low < high:
-            middle = (low + high) // 2
-            if self.read(middle, 1)[0].physical_offset < physical_offset:
-                low = middle + 1
-            else:
-                high = middle
+        low = self.first_at_or_beyond(physical_offset)
         self.next_offset = self.max_offset
         if low == self.max_offset:
             return False

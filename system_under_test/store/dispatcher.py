@@ -44,12 +44,20 @@ class _Batch:
 class Dispatcher:
     """Holds what is appended and not yet visible."""
 
-    __slots__ = ("_dirty_queues", "_index", "_waiting", "dispatched_offset", "last_timestamp_ms")
+    __slots__ = (
+        "_dirty_queues",
+        "_index",
+        "_waiting",
+        "dispatched_offset",
+        "durable_offset",
+        "last_timestamp_ms",
+    )
 
     def __init__(self, index: MessageIndex) -> None:
         self._index = index
         self._waiting: deque[_Waiting] = deque()
         self.dispatched_offset = 0
+        self.durable_offset = 0  # below it every queue entry survives a power cut
         self.last_timestamp_ms = 0  # store time of the last record dispatched
         self._dirty_queues: dict[tuple[str, int], ConsumeQueue] = {}  # with entries to be flushed
 
@@ -60,6 +68,7 @@ class Dispatcher:
         for queue in queues:
             if queue.dirty_from is not None:
                 self.touch(queue)
+        self.durable_offset = 0 if self._dirty_queues else offset
 
     def touch(self, queue: ConsumeQueue) -> None:
         """The queue's files have changed: it belongs to the next flush."""
@@ -145,6 +154,7 @@ class Dispatcher:
         """Forget the records that end beyond `offset`: the log is cut there, in or after a record of `time_ms`."""
         while self._waiting and self._waiting[-1].end_offset > offset:
             self._index.reserved -= len(self._waiting.pop().hashes)
+        self.durable_offset = min(self.durable_offset, offset)
         if self.dispatched_offset > offset:
             self.dispatched_offset = offset
             self.last_timestamp_ms = min(self.last_timestamp_ms, time_ms)

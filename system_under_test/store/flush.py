@@ -90,7 +90,15 @@ class QueueFlushTask:
     The checkpoint times it carries were true when it was made and count when it has run.
     """
 
-    __slots__ = ("_checkpoint", "_plan", "epoch", "index_ms", "logics_ms", "physic_ms")
+    __slots__ = (
+        "_checkpoint",
+        "_plan",
+        "dispatched_offset",
+        "epoch",
+        "index_ms",
+        "logics_ms",
+        "physic_ms",
+    )
 
     def __init__(
         self,
@@ -100,6 +108,7 @@ class QueueFlushTask:
         physic_ms: int,
         logics_ms: int,
         index_ms: int,
+        dispatched_offset: int,
         epoch: int,
     ) -> None:
         self._plan = plan
@@ -107,6 +116,7 @@ class QueueFlushTask:
         self.physic_ms = physic_ms
         self.logics_ms = logics_ms
         self.index_ms = index_ms
+        self.dispatched_offset = dispatched_offset  # all entries of records before it are flushed
         self.epoch = epoch  # of the store: a truncate() in between makes the task worthless
 
     def run(self) -> None:

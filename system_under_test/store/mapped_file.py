@@ -221,6 +221,18 @@ class MappedFileQueue:
             last.wipe_from(offset - last.base, self.file_size)
             last.is_new = True
 
+    def drop_first(self) -> MappedFile:
+        """Forget the first file, which must not be the last; the caller removes it from the disk.
+
+        Until its removal is durable no other file may follow it: what is left must begin somewhere and have no gap.
+        """
+        assert len(self.files) > 1
+        return self.files.pop(0)
+
+    def retire(self, mapped_file: MappedFile) -> None:
+        """Close a file that is no longer of the sequence when no flush is in flight."""
+        self._retired.append(mapped_file)
+
     def is_blank_from(self, offset: int) -> bool:
         """Whether every byte from `offset` to the end of the files is zero and the last file has its full size."""
         return self.has_full_size() and self.end_of_content(offset) == offset

@@ -21,6 +21,7 @@ from system_under_test.store.checkpoint import Checkpoint
 from system_under_test.store.commit_log import CommitLog
 from system_under_test.store.config import StoreConfig
 from system_under_test.store.consume_queue import Entry
+from system_under_test.store.disk_watch import DiskWatch
 from system_under_test.store.dispatcher import Dispatcher
 from system_under_test.store.errors import NoSpace, RecordInvalid, StoreError, StoreLocked
 from system_under_test.store.flush import FlushTask, QueueFlushTask, SyncPlan
@@ -44,6 +45,7 @@ from system_under_test.store.record_reader import RecordReader
 from system_under_test.store.record_scan import RecordScanner
 from system_under_test.store.recovery import Recovery, RecoveryReport
 from system_under_test.store.results import Dispatched, PutResult, PutStatus
+from system_under_test.store.retention import Removal, Retention
 from system_under_test.store.running_mark import RunningMark
 
 __all__ = [
@@ -112,6 +114,25 @@ class MessageStore:
             scanner=self._scanner,
             hasher=self._hasher,
         )
+        self.disks = DiskWatch(
+            storage,
+            clock,
+            log,
+            log_folders=lambda: (self._commit_log.files.folder,),
+            queue_folder=self._queues_folder,
+            warning_ratio=config.retention.warning_ratio,
+        )
+        self.retention = Retention(
+            storage,
+            clock,
+            log,
+            config.retention,
+            commit_log=self._commit_log,
+            queues=self._queues,
+            disks=self.disks,
+            durable_offset=lambda: min(self.flushed_offset, self._dispatcher.durable_offset),
+        )
+        self.retention.on_min_offset.append(self._index.delete_before)
         self._epoch = 0  # counts truncations: a flush begun before one proves nothing after it
         self._failure: OSError | None = None
         self._no_space: NoSpace | None = None
@@ -233,7 +254,7 @@ class MessageStore:
             needed = self._config.commit_log_file_size + self._config.consume_queue_file_size
             if self._storage.disk_usage(self._config.root).free_bytes >= needed:
                 self._no_space = None
-        return self._failure is None and self._no_space is None
+        return self._failure is None and self._no_space is None and not self.disks.is_full
 
     def _failed(self, error: OSError) -> None:
         if self._failure is None:
@@ -250,6 +271,8 @@ class MessageStore:
         """Append messages of one queue, all of them or none: then the only result is the refusal."""
         if self._failure is not None:
             return (self._refusal(self._failure),)
+        if self.disks.is_full and self.disks.still_full():
+            return (self._refusal(None),)
         try:
             results = self._appender.append(messages)
         except MessageIllegal as error:
@@ -263,8 +286,9 @@ class MessageStore:
         self._no_space = None
         return results
 
-    @staticmethod
-    def _refusal(error: OSError | NoSpace) -> PutResult:
+    def _refusal(self, error: OSError | NoSpace | None) -> PutResult:
+        if error is None or isinstance(error, NoSpace):
+            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason=self.disks.refusal())
         return PutResult(
             PutStatus.SERVICE_NOT_AVAILABLE, reason=f"the store is not writable: {error}"
         )
@@ -311,7 +335,7 @@ class MessageStore:
             log.flushed_offset = max(log.flushed_offset, task.end_offset)
         return log.flushed_offset
 
-    def fail_flush(self, task: FlushTask | QueueFlushTask, error: OSError) -> None:
+    def fail_flush(self, task: FlushTask | QueueFlushTask | Removal, error: OSError) -> None:
         """`task.run` raised `error`: nothing of it counts, and a second fsync would prove nothing either."""
         del task
         self._failed(error)
@@ -348,6 +372,7 @@ class MessageStore:
             physic_ms=dispatched_ms,
             logics_ms=dispatched_ms,
             index_ms=max(self._checkpoint.index_ms, self._index.full_until_ms),
+            dispatched_offset=self._dispatcher.dispatched_offset,
             epoch=self._epoch,
         )
 
@@ -359,6 +384,8 @@ class MessageStore:
             task.finish()
         except OSError as error:
             self._failed(error)
+            return
+        self._dispatcher.durable_offset = task.dispatched_offset
 
     # --- dispatch --------------------------------------------------------------------------------------------------
 

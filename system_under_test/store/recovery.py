@@ -17,7 +17,7 @@ from system_under_test.env import Log, Storage
 from system_under_test.protocol.message import MAGIC_MESSAGE
 from system_under_test.store.checkpoint import Checkpoint
 from system_under_test.store.commit_log import CommitLog
-from system_under_test.store.consume_queue import ENTRY, ENTRY_SIZE, ConsumeQueue
+from system_under_test.store.consume_queue import ENTRY, ENTRY_SIZE, FILLER_SIZE, ConsumeQueue
 from system_under_test.store.errors import StoreError
 from system_under_test.store.flush import SyncPlan
 from system_under_test.store.index_keys import KeyHasher
@@ -305,7 +305,13 @@ class Recovery:
         if entry is None or entry.physical_offset >= limit:
             return False
         if entry.physical_offset < self._commit_log.min_offset:
-            return True  # its record has been deleted, but the queue goes on after it
+            # Its record has been deleted, but the queue goes on after it. A torn entry points anywhere, also back.
+            before = queue.probe(offset - 1) if offset else None
+            return (
+                before is None
+                or before.physical_offset < entry.physical_offset
+                or entry.size == FILLER_SIZE
+            )
         record = self._record_at(entry.physical_offset)
         if record is None:
             return False

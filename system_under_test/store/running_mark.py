@@ -25,10 +25,12 @@ class RunningMark:
         return self._storage.exists(self._abort_path)
 
     def lock(self) -> None:
-        """Raises StoreLocked if another process has the store open."""
+        """Raises StoreLocked if another process has the store open, a RocketMQ written in Java included."""
         self._lock_file = self._storage.open(f"{self._root}/lock", create=True)
         if not self._lock_file.try_lock():
-            raise StoreLocked(f"store {self._root} is in use by another process")
+            raise StoreLocked(
+                f"store {self._root} is in use by another process (Lock failed,MQ already started)"
+            )
         self._lock_file.pwrite(b"lock", 0)
 
     def set(self) -> None:

@@ -80,7 +80,16 @@ class LocalNode:
 class LocalPair:
     """A name server and a master with sync flush, and if asked its slave."""
 
-    def __init__(self, folder: Path, *, with_slave: bool = False, flush: str = "sync") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        with_slave: bool = False,
+        flush: str = "sync",
+        broker_file: Path | None = None,
+    ) -> None:
+        """`broker_file`: properties of the brokers."""
+        self._file = [] if broker_file is None else ["-c", str(broker_file)]
         name_server_port = free_port_triple()
         self.name_server_address = f"127.0.0.1:{name_server_port}"
         self.name_server = LocalNode(
@@ -102,7 +111,7 @@ class LocalPair:
     ) -> LocalNode:
         common = ["broker", "--broker-name", "broker-a", "--port", str(port), "--flush", flush]
         common += ["--name-server", self.name_server_address, "--store", str(folder / name)]
-        return LocalNode(name, folder, [*common, *arguments])
+        return LocalNode(name, folder, [*common, *arguments, *self._file])
 
     @property
     def nodes(self) -> list[LocalNode]:

@@ -50,7 +50,7 @@ def test_a_broker_file() -> None:
         "namesrvAddr=10.0.0.1:9876; 10.0.0.2:9876\n"
         "registerNameServerPeriod=30000\n"
         "autoCreateTopicEnable=FALSE\n"
-        "deleteWhen=04\n",
+        "warmMapedFileEnable=false\n",
         BROKER_PROPERTIES,
     )
     assert settings.fields == {
@@ -63,7 +63,7 @@ def test_a_broker_file() -> None:
         "register_period_s": 30.0,
         "auto_create_topics": False,
     }
-    assert settings.unknown == ("deleteWhen",)
+    assert settings.unknown == ("warmMapedFileEnable",)
 
 
 @pytest.mark.parametrize(
@@ -101,3 +101,15 @@ def test_a_bad_value_is_refused_with_what_is_allowed(line: str, sentence: str) -
 def test_every_property_is_a_field(properties: dict[str, Property], config: type) -> None:
     fields = {field.name for field in dataclasses.fields(config)}
     assert [known.field for known in properties.values() if known.field not in fields] == []
+
+
+def test_retention() -> None:
+    text = "deleteWhen=04;16\nfileReservedTime=48\ndiskMaxUsedSpaceRatio=99\n"
+    text += "rocketmq.broker.diskSpaceWarningLevelRatio=0.5\ncleanFileForciblyEnable=false\n"
+    assert read_settings(text, BROKER_PROPERTIES).fields == {
+        "delete_hours": (4, 16),
+        "reserved_hours": 48,
+        "disk_used_max": 95,
+        "disk_warning_ratio": 0.5,
+        "clean_forcibly": False,
+    }

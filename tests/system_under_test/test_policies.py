@@ -9,6 +9,7 @@ import pytest
 from system_under_test.broker.config import BrokerRole
 from system_under_test.mode import Mode
 from system_under_test.policies import BROKER_POLICIES
+from tests.system_under_test.store.store_on_disk import StoreOnDisk, make_message
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,3 +56,29 @@ def test_progress_of_services_counts_safe_or_written_copies(mode: Mode, end: int
 def test_delayed_message_from_the_future(mode: Mode, wait_ms: int) -> None:
     """The clock was set back after it was stored."""
     assert BROKER_POLICIES[mode].services.remaining_time(3_600_000, 1000) == wait_ms
+
+
+@pytest.mark.parametrize(("mode", "goes"), [(Mode.HARDENED, False), (Mode.FAITHFUL, True)])
+def test_a_full_disk_makes_unconsumed_messages_go_or_not(mode: Mode, goes: bool) -> None:
+    on_disk = StoreOnDisk()
+    on_disk.open()
+    on_disk.put_visible(make_message())
+    may_force = BROKER_POLICIES[mode].may_force
+    queues = list(on_disk.store.retention.queues)
+    assert may_force(queues, 0, on_disk.store.end_offset, lambda _topic, _queue_id: None) is goes
+
+
+@pytest.mark.parametrize(
+    ("mode", "status"), [(Mode.HARDENED, "PUT_OK"), (Mode.FAITHFUL, "SERVICE_NOT_AVAILABLE")]
+)
+def test_a_disk_with_space_again_is_used_at_once_or_after_the_next_check(
+    mode: Mode, status: str
+) -> None:
+    on_disk = StoreOnDisk()
+    on_disk.open()
+    on_disk.store.disks.look_interval_s = BROKER_POLICIES[mode].full_disk_look_s
+    on_disk.disk.fill(free_bytes=0)
+    on_disk.store.disks.check()
+    on_disk.disk.free()
+    on_disk.clock.now_ms += 1000
+    assert on_disk.store.put(make_message()).status.value == status

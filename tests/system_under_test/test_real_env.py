@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,3 +55,25 @@ def test_two_storages_share_one_lock(tmp_path: Path) -> None:
     assert not second.try_lock()
     first.close()
     assert second.try_lock()
+
+
+@pytest.mark.real
+def test_a_lock_is_the_one_that_java_takes(tmp_path: Path) -> None:
+    """Java's FileChannel.tryLock(0, 1, false) is a POSIX record lock on the first byte."""
+    path = tmp_path / "lock"
+    script = f"import fcntl; file = open({str(path)!r}, 'r+'); fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)"
+    ours = RealStorage().open(str(path), create=True)
+    assert ours.try_lock()
+    assert subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, check=False
+    ).returncode
+    ours.close()
+    theirs = subprocess.Popen(
+        [sys.executable, "-c", f"{script}; print('locked', flush=True); input()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert theirs.stdout is not None
+    assert theirs.stdout.readline() == b"locked\n"
+    assert not RealStorage().open(str(path)).try_lock()
+    theirs.communicate(b"\n")

@@ -136,7 +136,7 @@ def test_a_full_disk_refuses_and_recovers(world: StoreOnDisk) -> None:
         accepted += 1
     assert result.status is PutStatus.SERVICE_NOT_AVAILABLE
     assert not world.store.writable
-    assert "No space" in result.reason
+    assert "the broker's disk is full" in result.reason
     assert world.store.failure is None
     world.disk.free()
     assert world.store.writable

@@ -1,0 +1,100 @@
+"""Runs the store's retention: every 10 s, and when an admin asks (RocketMQ, DefaultMessageStore.addScheduleTask)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+from system_under_test.broker.config import BrokerConfig
+from system_under_test.broker.periodic import Schedule
+from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.remoting import Connection, Handler
+from system_under_test.store.message_store import MessageStore
+from system_under_test.store.retention import Removal
+
+__all__ = ["Cleaning"]
+
+FIRST_CLEAN_S = 60.0
+DISK_CHECK_INTERVAL_S = 10.0
+
+
+class Cleaning:
+    """One removal at a time, in the executor, with a pause behind each; codes 306, 316 and 329.
+
+    Args:
+        fail: called with a removal of which nobody knows whether it is durable.
+        is_topic: whether a topic is configured.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        *,
+        fail: Callable[[Removal, OSError], None],
+        is_topic: Callable[[str], bool],
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._fail = fail
+        self._is_topic = is_topic
+        self._is_running = False
+        self._asked: asyncio.Task[None] | None = None  # by an admin
+
+    def schedule(self, schedule: Schedule) -> None:
+        schedule.call("disk check", DISK_CHECK_INTERVAL_S, self._store.disks.check)
+        schedule.await_job(
+            "retention", self._config.clean_interval_s, self.run, first_s=FIRST_CLEAN_S
+        )
+
+    async def run(self) -> None:
+        """One cycle."""
+        await self._carry_out(self._store.retention.clean())
+
+    async def _carry_out(self, removals: Iterator[Removal]) -> None:
+        if self._is_running:  # two at once could remove files in the wrong order
+            return
+        self._is_running = True
+        try:
+            for removal in removals:
+                try:
+                    await asyncio.get_running_loop().run_in_executor(None, removal.run)
+                except OSError as error:
+                    self._fail(removal, error)
+                    return
+                await asyncio.sleep(self._config.delete_pause_s)
+        finally:
+            self._is_running = False
+
+    # Requests
+
+    def handlers(self) -> dict[int, Handler]:
+        return {
+            RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: self.clean_expired_queues,
+            RequestCode.CLEAN_UNUSED_TOPIC: self.clean_unused_topics,
+            RequestCode.DELETE_EXPIRED_COMMITLOG: self.delete_expired_log,
+        }
+
+    def delete_expired_log(
+        self, connection: Connection, request: RemotingCommand
+    ) -> RemotingCommand:
+        """Code 329: expired files go in the next 20 cycles, whatever the hour."""
+        self._store.retention.delete_manually()
+        return RemotingCommand.response(request, ResponseCode.SUCCESS)
+
+    def clean_expired_queues(
+        self, connection: Connection, request: RemotingCommand
+    ) -> RemotingCommand:
+        """Code 306: queue files whose messages are gone. The answer does not wait for it."""
+        return self._begin(request, self._store.retention.clean_queues())
+
+    def clean_unused_topics(
+        self, connection: Connection, request: RemotingCommand
+    ) -> RemotingCommand:
+        """Code 316: queue files of topics that are no longer configured. The answer does not wait for it."""
+        return self._begin(request, self._store.retention.clean_unused(self._is_topic))
+
+    def _begin(self, request: RemotingCommand, removals: Iterator[Removal]) -> RemotingCommand:
+        self._asked = asyncio.get_running_loop().create_task(self._carry_out(removals))
+        return RemotingCommand.response(request, ResponseCode.SUCCESS)
