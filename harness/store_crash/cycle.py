@@ -336,7 +336,7 @@ class Cycle:
             consume_queue_file_size=self.plan.queue_file_size,
             index_slots=self.plan.index_slots,
             index_numbers=self.plan.index_numbers,
-            sync_flush=self.plan.sync_flush,
+            buffered=self.plan.sync_flush,
             message_size_max=BODY_SIZE_MAX,
         )
         return MessageStore(self._storage, self._clock, SilentLog(), config)

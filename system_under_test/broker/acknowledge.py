@@ -33,17 +33,29 @@ class Acknowledger:
         self._waiting = waiting
         self._now_ns = now_ns
         self._timer: asyncio.TimerHandle | None = None
+        self._unwritten: list[Answer] = []
 
     def acknowledge(self, end_offset: int, answer: Answer, waits: bool) -> None:
-        """Answer a stored message: now if nobody has to wait for it, else when it is safe or out of time."""
+        """Answer a stored message: once it is written if that is enough, else when it is safe or out of time."""
         if not waits or not self._waiting.needed:
-            answer(ResponseCode.SUCCESS)
+            self._unwritten.append(answer)
             return
         now_ns = self._now_ns()
         usable = self._ha.slave_available(end_offset)
         self._waiting.add(end_offset, answer, now_ns=now_ns, slave_usable=usable)
         if self._timer is None:
             self._arm(now_ns)
+
+    @property
+    def awaits_write(self) -> bool:
+        """Whether somebody waits for the page cache alone."""
+        return bool(self._unwritten)
+
+    def written(self) -> None:
+        """What was stored is in the page cache now and survives this process: that is all that some wait for."""
+        answers, self._unwritten = self._unwritten, []
+        for answer in answers:
+            answer(ResponseCode.SUCCESS)
 
     def settle(self) -> None:
         """Something was flushed or replicated: answer whoever waited for that."""
@@ -64,6 +76,9 @@ class Acknowledger:
 
     def fail_all(self) -> None:
         """The disk has failed: answer everybody with FLUSH_DISK_TIMEOUT."""
+        answers, self._unwritten = self._unwritten, []
+        for answer in answers:
+            answer(ResponseCode.FLUSH_DISK_TIMEOUT)
         self._waiting.fail_all()
         self.stop()
 

@@ -387,6 +387,10 @@ class Broker:
 
     def _after_puts(self) -> None:
         self._flush_scheduled = False
+        if self._acknowledger.awaits_write:
+            self.store.write_out()  # one write for all puts of this turn
+            if self.store.failure is None:
+                self._acknowledger.written()
         self._log_flusher.wake()
         self.flow.appended()
         if not self._config.sync_flush or self._policies.replication.sends_unflushed:
@@ -432,6 +436,10 @@ class Broker:
         end_offset = self._policies.visible_end(self.store, self.ha, self._config.role)
         if end_offset <= self.store.dispatched_offset:
             return
+        if (
+            end_offset > self.store.flushed_offset
+        ):  # 4.9.8 shows what is not durable, but it must be readable
+            self.store.write_out()
         try:
             visible = self.store.dispatch(end_offset)
         except StoreError as error:
@@ -486,7 +494,7 @@ def make_store_config(config: BrokerConfig) -> StoreConfig:
         root=config.store_path,
         commit_log_file_size=config.commit_log_file_size,
         consume_queue_file_size=config.consume_queue_file_size,
-        sync_flush=config.sync_flush,
+        buffered=True,  # answers wait for the write of the turn
         message_size_max=config.message_size_max,
         index_enabled=config.index_enabled,
         index_slots=config.index_slots,

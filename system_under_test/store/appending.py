@@ -108,7 +108,7 @@ class Appender:
                 self._append(message, record, queue if has_entry else None, offset, keys)
             )
             offset += len(record)
-        if not self._config.sync_flush:
+        if not self._config.buffered:
             self._commit_log.write_out()
         return results
 

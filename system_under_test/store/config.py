@@ -18,14 +18,14 @@ RECORD_OVERHEAD_MAX = 64 << 10
 class StoreConfig:
     """Where a store lives, how large its files are and when its writes become durable.
 
-    With `sync_flush` nobody is answered before a flush, so puts wait in a buffer until `begin_flush`. Without it an
-    answer must survive the death of the process, so each put reaches the page cache before it returns.
+    With `buffered` puts wait in a buffer until `write_out` or `begin_flush`: nobody may be answered before. Without it
+    each put reaches the page cache, and so survives the process, before it returns.
     """
 
     root: str  # storePathRootDir
     commit_log_file_size: int = 1 << 30  # mappedFileSizeCommitLog
     consume_queue_file_size: int = 6_000_000  # mappedFileSizeConsumeQueue, a multiple of 20
-    sync_flush: bool = False  # flushDiskType=SYNC_FLUSH
+    buffered: bool = False
     message_size_max: int = 4 << 20  # maxMessageSize: bytes of a body
     memory_bytes: int = 3 << 30  # accessMessageInMemoryMaxRatio of the RAM: the rest is "in disk"
     index_enabled: bool = True  # messageIndexEnable

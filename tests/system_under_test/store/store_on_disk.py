@@ -83,7 +83,7 @@ class StoreOnDisk:
             root=ROOT,
             commit_log_file_size=log_file_size,
             consume_queue_file_size=queue_file_size,
-            sync_flush=sync_flush,
+            buffered=sync_flush,
         )
         self.store = self.new_store()
 

@@ -63,7 +63,7 @@ def make_store(root: Path) -> MessageStore:
         root=str(root),
         commit_log_file_size=65_536,
         consume_queue_file_size=2_000,
-        sync_flush=True,
+        buffered=True,
     )
     return MessageStore(RealStorage(), ScriptedClock(), SilentLog(), config)
 

@@ -1,0 +1,84 @@
+"""Who waits for nothing but the page cache is answered after the write of the turn, never before."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+from harness.simulation.disk import DiskOptions
+from harness.simulation.world import World
+from system_under_test.broker.acknowledge import Acknowledger, make_waiting_sends
+from system_under_test.broker.broker import main
+from system_under_test.broker.config import BrokerConfig
+from system_under_test.broker.ha import HaService
+from system_under_test.env import Env
+from system_under_test.mode import Mode
+from system_under_test.policies import BROKER_POLICIES
+from system_under_test.protocol.codes import ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.remoting import RemotingClient
+from tests.system_under_test.broker.bench import Bench, send_ext
+
+MASTER, CLIENT = "10.0.0.1", "10.0.0.2"
+
+
+def make_acknowledger(bench: Bench) -> Acknowledger:
+    return Acknowledger(
+        bench.store,
+        cast(HaService, None),  # nobody waits for a replica here
+        make_waiting_sends(bench.config),
+        BROKER_POLICIES[Mode.HARDENED].replication,
+        now_ns=bench.clock.monotonic_ns,
+    )
+
+
+def test_an_answer_waits_for_the_write() -> None:
+    acknowledger = make_acknowledger(Bench())
+    codes: list[ResponseCode] = []
+    acknowledger.acknowledge(100, codes.append, True)
+    acknowledger.settle()
+    assert codes == []
+    assert acknowledger.awaits_write
+    acknowledger.written()
+    acknowledger.written()
+    assert codes == [ResponseCode.SUCCESS]
+    assert not acknowledger.awaits_write
+
+
+def test_a_failed_write_is_no_success() -> None:
+    acknowledger = make_acknowledger(Bench())
+    codes: list[ResponseCode] = []
+    acknowledger.acknowledge(100, codes.append, True)
+    acknowledger.fail_all()
+    acknowledger.written()
+    assert codes == [ResponseCode.FLUSH_DISK_TIMEOUT]
+
+
+def test_a_process_that_is_killed_after_an_answer_has_written_the_message() -> None:
+    world = World(3)
+    host = world.add_host("master", MASTER, disk=DiskOptions(fsync_ns=50_000_000))
+    client = world.add_host("client", CLIENT)
+    config = BrokerConfig(
+        broker_name="a",
+        listen_host=MASTER,
+        commit_log_file_size=1 << 20,
+        consume_queue_file_size=20_000,
+    )
+
+    async def tell(env: Env) -> None:
+        remoting = RemotingClient(env)
+        for number in range(
+            5
+        ):  # the first begins a flush that lasts; the others are written beside it
+            request = RemotingCommand.request(310, send_ext("TopicTest"), b"message-%d" % number)
+            answer = await remoting.invoke(f"{MASTER}:10911", request, 5.0)
+            assert answer.code == ResponseCode.SUCCESS
+            assert b"message-%d" % number in host.disk.read_cached("/store/commitlog/" + "0" * 20)
+        await remoting.close()
+
+    async def run() -> None:
+        host.start("master", lambda env: main(env, config))
+        await asyncio.sleep(0.5)
+        await client.start("client", tell).exit
+
+    world.run(run)
