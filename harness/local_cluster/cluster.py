@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
+import os
+import signal
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
@@ -98,6 +101,7 @@ class LocalCluster:
         if self._thread is not None:
             raise ClusterError("the cluster runs already")
         self._folder = StoreFolder(self.options.store)
+        atexit.register(self._remove_forgotten)
         try:
             self._folder.check_nodes(node_names(self.options))
             self._start_thread()
@@ -112,9 +116,24 @@ class LocalCluster:
             self._run(self._supervisor.stop())
             self._supervisor = None
         self._stop_thread()
+        atexit.unregister(self._remove_forgotten)
         if self._folder is not None:
             self._folder.close()
             self._folder = None
+
+    def _remove_forgotten(self) -> None:
+        """At the end of a program that did not stop its cluster: leave no temporary data behind.
+
+        Python runs nothing in other threads any more, so nodes cannot be stopped gracefully. Processes do so by
+        themselves as soon as this one is gone, which would write the data once more.
+        """
+        if self._folder is None or not self._folder.is_temporary:
+            return
+        for node in self.nodes if self._supervisor is not None else ():
+            pid = self.pid(node.name)
+            if pid is not None and pid != os.getpid():
+                os.kill(pid, signal.SIGKILL)
+        self._folder.close()
 
     def __enter__(self) -> Self:
         self.start()

@@ -18,6 +18,8 @@ from system_under_test.name_server.name_server import NameServerConfig
 # A machine for tests has neither Java's gigabytes nor its millions of messages a queue.
 COMMIT_LOG_FILE_BYTES = 64 << 20
 QUEUE_FILE_BYTES = 200_000  # 10,000 messages
+INDEX_SLOTS = 50_000
+INDEX_NUMBERS = 200_000
 RECONNECT_DELAY_S = 0.05
 SLAVE_SYNC_FIRST_S = 0.5
 REGISTER_PERIOD_S = 1.0  # a name server that comes back knows everybody soon
@@ -137,6 +139,8 @@ def _broker_config(
         sync_flush=options.flush == "sync",
         commit_log_file_size=COMMIT_LOG_FILE_BYTES,
         consume_queue_file_size=QUEUE_FILE_BYTES,
+        index_slots=INDEX_SLOTS,
+        index_numbers=INDEX_NUMBERS,
         ha_master_address=ha[f"{broker_name}-{MASTER_ID}"] if broker_id else None,
         ha_peers=() if is_new else tuple(ha[other] for other in replicas if other != name),
         ha_reconnect_delay_s=RECONNECT_DELAY_S,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -24,8 +23,6 @@ class StoreFolder:
         self._given = given
         if given is None:
             self.path = Path(tempfile.mkdtemp(prefix="rocketmq-"))
-            # Also at the end of a program that forgets to stop its cluster.
-            self._remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
         else:
             self.path = given.absolute()
         try:
@@ -35,6 +32,10 @@ class StoreFolder:
             raise ClusterOptionError(
                 f"store {self.path} cannot be used: {error.strerror}"
             ) from error
+
+    @property
+    def is_temporary(self) -> bool:
+        return self._given is None
 
     @property
     def log_folder(self) -> Path:
@@ -68,8 +69,8 @@ class StoreFolder:
 
     def close(self) -> None:
         """Remove a temporary folder."""
-        if self._given is None:
-            self._remove()
+        if self.is_temporary:
+            shutil.rmtree(self.path, ignore_errors=True)
 
     def _read(self) -> dict[str, int]:
         path = self.path / FILE_NAME

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import click
@@ -15,7 +18,7 @@ from harness.cli.status import BadInput
 from system_under_test.admin import AdminClient, messages, tracking
 from system_under_test.admin.errors import AdminError
 from system_under_test.client.errors import ClientError
-from system_under_test.client.producer import Producer, ProducerConfig
+from system_under_test.client.producer import Producer, ProducerConfig, SendResult
 from system_under_test.protocol.bodies import MessageQueue
 from system_under_test.protocol.message import Message, offset_message_id, parse_offset_message_id
 from system_under_test.remoting.address import format_address
@@ -381,25 +384,8 @@ async def send_message(
 
 
 async def _send(admin: AdminClient, message: Message, queue: MessageQueue | None) -> Answer:
-    config = ProducerConfig(
-        group="staticfire-admin",
-        name_servers=admin.name_servers,
-        client_id="127.0.0.1@staticfire-admin",
-        send_timeout_s=admin.timeout_s,
-    )
-    producer = Producer(admin.env, config)
-    await producer.start()
-    try:
-        async with asyncio.timeout(admin.timeout_s):
-            result = await producer.send(message, queue)
-    except TimeoutError as error:
-        raise AdminError(
-            f"the message was not acknowledged within {admin.timeout_s:g} s"
-        ) from error
-    except (ClientError, ValueError) as error:
-        raise AdminError(f"the message was not sent: {error}") from error
-    finally:
-        await producer.stop()
+    async with _producer(admin) as producer:
+        result = await _send_with(admin, producer, message, queue)
     return Record(
         {
             "status": result.status.value,
@@ -412,6 +398,63 @@ async def _send(admin: AdminClient, message: Message, queue: MessageQueue | None
     )
 
 
+@asynccontextmanager
+async def _producer(admin: AdminClient) -> AsyncIterator[Producer]:
+    config = ProducerConfig(
+        group="staticfire-admin",
+        name_servers=admin.name_servers,
+        client_id="127.0.0.1@staticfire-admin",
+        send_timeout_s=admin.timeout_s,
+    )
+    producer = Producer(admin.env, config)
+    await producer.start()
+    try:
+        yield producer
+    finally:
+        await producer.stop()
+
+
+async def _send_with(
+    admin: AdminClient, producer: Producer, message: Message, queue: MessageQueue | None
+) -> SendResult:
+    try:
+        async with asyncio.timeout(admin.timeout_s):
+            return await producer.send(message, queue)
+    except TimeoutError as error:
+        raise AdminError(
+            f"the message was not acknowledged within {admin.timeout_s:g} s"
+        ) from error
+    except (ClientError, ValueError) as error:
+        raise AdminError(f"the message was not sent: {error}") from error
+
+
+@admin_command(
+    "checkMsgSendRT",
+    "Measure how long sends take.",
+    "-t Orders -a 100 -s 128",
+    TOPIC,
+    int_option("-a", "--amount", "amount", "Messages.", low=1, high=100_000, default=100),
+    int_option("-s", "--size", "size", "Bytes of each.", low=0, high=4 << 20, default=128),
+)
+async def check_msg_send_rt(admin: AdminClient, topic: str, amount: int, size: int) -> Answer:
+    """One after another, each waits for its acknowledgement."""
+    rows: list[tuple[int, str, int, str, float]] = []
+    async with _producer(admin) as producer:
+        for number in range(amount):
+            begun_ns = time.perf_counter_ns()
+            message = Message(topic=topic, body=b"a" * size)
+            result = await _send_with(admin, producer, message, None)
+            took_ms = (time.perf_counter_ns() - begun_ns) / 1e6
+            queue = result.queue
+            rows.append((number, queue.broker_name, queue.queue_id, result.status.value, took_ms))
+    times_ms = sorted(row[-1] for row in rows)
+    note = (
+        f"milliseconds: mean {sum(times_ms) / amount:.2f}, median {times_ms[amount // 2]:.2f},"
+        f" longest {times_ms[-1]:.2f}"
+    )
+    return Table(("number", "brokerName", "queueId", "status", "ms"), rows, note=note)
+
+
 COMMANDS = (
     query_msg_by_id,
     query_msg_by_key,
@@ -422,4 +465,5 @@ COMMANDS = (
     print_msg_by_queue,
     consume_message,
     send_message,
+    check_msg_send_rt,
 )

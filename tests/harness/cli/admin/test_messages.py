@@ -27,6 +27,13 @@ def test_a_message_is_sent(admin: Admin, topic: str) -> None:
     assert anywhere["status"] == "SEND_OK"
 
 
+def test_sends_are_measured(admin: Admin, topic: str) -> None:
+    rows = admin.json("checkMsgSendRT", "-t", topic, "-a", 8, "-s", 10)
+    assert {(row["status"], row["ms"] > 0) for row in rows} == {("SEND_OK", True)}
+    assert [row["number"] for row in rows] == list(range(8))
+    assert "milliseconds: mean" in admin.text("checkMsgSendRT", "-t", topic, "-a", 1)
+
+
 def test_a_message_is_found_by_its_place(admin: Admin, topic: str) -> None:
     sent = send(admin, topic)
     place = ("-b", "broker-a", "-i", 1, "-o", 0)

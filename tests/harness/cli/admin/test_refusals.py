@@ -54,6 +54,7 @@ ARGUMENTS = {
     "printMsgByQueue": "-t T -a broker-a -i 0",
     "consumeMessage": "-t T",
     "sendMessage": "-t T -p x",
+    "checkMsgSendRT": "-t T -a 1",
     "brokerStatus": "-b {b}",
     "brokerConsumeStats": "-b {b}",
     "getBrokerConfig": "-b {b}",
