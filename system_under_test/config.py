@@ -364,6 +364,9 @@ BROKER_PROPERTIES: dict[str, Property] = {
     "redeleteHangedFileInterval": Property(
         field="hanging_retry_s", parse=milliseconds(0, 86_400_000)
     ),
+    "aclEnable": Property(field="acl_enable", parse=yes_or_no),
+    "rocketmq.acl.plain.file": Property(field="acl_path", parse=text),
+    "aclCredentialsFile": Property(field="acl_credentials_path", parse=text),
     "brokerPermission": Property(field="broker_permission", parse=integer(0, 7)),
     "autoCreateTopicEnable": Property(field="auto_create_topics", parse=yes_or_no),
     "autoCreateSubscriptionGroup": Property(field="auto_create_groups", parse=yes_or_no),

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from system_under_test.acl.guard import AclPolicy
+from system_under_test.acl.permissions import ADMIN_CODES, ADMIN_CODES_OF_ROCKETMQ
 from system_under_test.broker.admin_policy import (
     AdminPolicy,
     lowest_offsets,
@@ -72,6 +74,7 @@ class BrokerPolicies:
     services: ServicePolicies  # R26, R27, R61: delays, retries, transactions
     registration: RegistrationKind  # a hung name server delays what the others hear
     admin: AdminPolicy  # what administrators and silent members meet
+    acl: AclPolicy  # an account may make itself an administrator
 
 
 HARDENED_REPLICATION = ReplicationPolicy(
@@ -127,6 +130,7 @@ BROKER_POLICIES = {
         replication=HARDENED_REPLICATION,
         services=HARDENED_SERVICES,
         registration=Registration,
+        acl=AclPolicy(admin_codes=ADMIN_CODES, forgives_unique_key=True),
         admin=HARDENED_ADMIN,
     ),
     Mode.FAITHFUL: BrokerPolicies(
@@ -135,6 +139,7 @@ BROKER_POLICIES = {
         replication=FAITHFUL_REPLICATION,
         services=FAITHFUL_SERVICES,
         registration=RegistrationRounds,
+        acl=AclPolicy(admin_codes=ADMIN_CODES_OF_ROCKETMQ, forgives_unique_key=False),
         admin=FAITHFUL_ADMIN,
         may_force=regardless,
         full_disk_look_s=10.0,

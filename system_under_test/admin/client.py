@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
+from system_under_test.acl.signature import Credentials, signer_of
 from system_under_test.admin.errors import AdminError
 from system_under_test.env import Env
 from system_under_test.protocol.bodies import BrokerData, ClusterInfo, TopicRouteData
@@ -32,12 +33,19 @@ class AdminClient:
     """
 
     def __init__(
-        self, env: Env, name_servers: Sequence[str], *, timeout_s: float = TIMEOUT_S
+        self,
+        env: Env,
+        name_servers: Sequence[str],
+        *,
+        timeout_s: float = TIMEOUT_S,
+        credentials: Credentials | None = None,
     ) -> None:
         self.env = env
         self.name_servers = tuple(name_servers)
         self.timeout_s = timeout_s
-        self._remoting = RemotingClient(env, connect_timeout_s=timeout_s)
+        self._remoting = RemotingClient(
+            env, connect_timeout_s=timeout_s, sign=signer_of(credentials)
+        )
 
     async def close(self) -> None:
         await self._remoting.close()

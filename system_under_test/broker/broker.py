@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Collection
 
 from system_under_test.broker.acknowledge import Acknowledger, make_waiting_sends
+from system_under_test.broker.acl_requests import WATCH_INTERVAL_S, AccessControl, broker_signer
 from system_under_test.broker.administration import Administration
 from system_under_test.broker.catch_up import CatchUpMark, MasterCatchUp
 from system_under_test.broker.client_requests import ClientRequests, notify_consumers_changed
@@ -81,7 +82,8 @@ class Broker:
             self.offsets,
             self.clients,
         )
-        self._client = RemotingClient(env)
+        self._client = RemotingClient(env, sign=broker_signer(env.storage, config))
+        self._access = AccessControl(env, config, self._policies.acl)
         self._registration = self._policies.registration(
             config,
             self._client,
@@ -136,7 +138,10 @@ class Broker:
             lambda: delay_figures(self._services.delay_offsets(), self.store),
         ]
         self._listeners = Listeners(
-            env, config, self.flow.handle, on_close=self.clients.connection_closed
+            env,
+            config,
+            self._access.guarded(self.flow.handle),
+            on_close=self.clients.connection_closed,
         )
 
     def _metadata_file(self, name: str) -> MetadataFile:
@@ -223,6 +228,7 @@ class Broker:
         Raises:
             StoreError: they cannot be opened, in one sentence.
         """
+        self._access.load()
         report = self.store.open()
         self._env.log.info(
             "store opened",
@@ -312,10 +318,13 @@ class Broker:
         ha = HaRequests(self.ha.lift, is_slave=config.is_slave)
         messages = MessageQueries(config, self.store)
         handlers = make_handlers(send, self._pull, queries, messages, clients, admin, ha)
-        return handlers | self._services.handlers(send) | self.cleaning.handlers()
+        services = self._services.handlers(send) | self._access.handlers()
+        return handlers | services | self.cleaning.handlers()
 
     def _start_jobs(self) -> None:
         config, schedule = self._config, self._schedule
+        if config.acl_enable:
+            schedule.call("accounts", WATCH_INTERVAL_S, self._access.reload)
         schedule.call("held pulls", HOLD_CHECK_INTERVAL_S, self._pull.check_held)
         schedule.call("client scan", CLIENT_SCAN_INTERVAL_S, self.clients.expire)
         self.administration.start(schedule)

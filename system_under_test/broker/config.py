@@ -101,6 +101,11 @@ class BrokerConfig:
     hanging_retry_s: float = 120.0  # redeleteHangedFileInterval
     delete_pause_s: float = 0.1  # deleteCommitLogFilesInterval
 
+    acl_enable: bool = False  # aclEnable
+    # rocketmq.acl.plain.file; None: plain_acl.yml in the config folder of the store
+    acl_path: str | None = None
+    # Ours alone: a file like RocketMQ's conf/tools.yml, with which this broker signs what it asks other brokers.
+    acl_credentials_path: str | None = None
     broker_permission: int = 6  # brokerPermission: 4 read, 2 write
     auto_create_topics: bool = True  # autoCreateTopicEnable
     auto_create_groups: bool = True  # autoCreateSubscriptionGroup

@@ -19,13 +19,16 @@ from system_under_test.config import (
 )
 from system_under_test.env import Storage
 from system_under_test.protocol.bodies import DataVersion
-from system_under_test.store.metadata_file import replace_durably
+from system_under_test.store.metadata_file import replace_atomically
 
 # RocketMQ: configBlackList, and what is always refused
 BLACK_LIST = ("brokerConfigPath", "configBlackList", "rocketmqHome")
 
 NEXT_START_FIELDS = frozenset(
     (
+        "acl_credentials_path",
+        "acl_enable",
+        "acl_path",
         "broker_id",
         "broker_name",
         "cluster_name",
@@ -124,4 +127,4 @@ class LiveConfig:
         """Rewrite the file that the broker was started with, if there was one."""
         path = self._config.config_file
         if path is not None:
-            replace_durably(self._storage, path, self.text().encode())
+            replace_atomically(self._storage, path, self.text().encode())

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
+from system_under_test.acl.signature import Credentials, signer_of
 from system_under_test.client.broker_health import BrokerHealth
 from system_under_test.client.errors import BrokerNotAvailable, NoNameServer, RouteNotFound
 from system_under_test.client.name_servers import NameServers
@@ -59,11 +60,17 @@ class ClientInstance:
     """One client id. At most one producer group and one consumer, which are set before start()."""
 
     def __init__(
-        self, env: Env, *, client_id: str, name_servers: Sequence[str], group: str
+        self,
+        env: Env,
+        *,
+        client_id: str,
+        name_servers: Sequence[str],
+        group: str,
+        credentials: Credentials | None = None,
     ) -> None:
         self.env = env
         self.client_id = client_id
-        self.remoting = RemotingClient(env, on_request=self._serve)
+        self.remoting = RemotingClient(env, on_request=self._serve, sign=signer_of(credentials))
         self.name_servers = NameServers(self.remoting, name_servers, env.log)
         self.health = BrokerHealth(
             self.remoting, env.log, group=group, on_silent=self._silent, on_back=self._back

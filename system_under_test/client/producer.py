@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
+from system_under_test.acl.signature import Credentials
 from system_under_test.client.client_instance import TEMPLATE_TOPIC, ClientInstance
 from system_under_test.client.errors import ClientError
 from system_under_test.client.latency_faults import (
@@ -43,6 +44,7 @@ class ProducerConfig:
     send_timeout_s: float = 3.0  # RocketMQ: sendMsgTimeout
     retries: int = 2  # RocketMQ: retryTimesWhenSendFailed
     try_timeout_s: float = 1.0
+    credentials: Credentials | None = None  # RocketMQ: AclClientRPCHook
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +112,7 @@ class Producer:
             client_id=config.client_id,
             name_servers=config.name_servers,
             group=config.group,
+            credentials=config.credentials,
         )
         self._client.producer_group = config.group
         self._client.on_broker_back = self._broker_back

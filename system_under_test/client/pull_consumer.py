@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from system_under_test.acl.signature import Credentials
 from system_under_test.client.client_instance import ClientInstance
 from system_under_test.client.offset_store import OffsetStore
 from system_under_test.client.pulling import PullAnswer, PullOutcome, pull_command, read_answer
@@ -29,6 +30,7 @@ class PullConsumerConfig:
     name_servers: tuple[str, ...]
     client_id: str
     pull_timeout_s: float = PULL_TIMEOUT_S
+    credentials: Credentials | None = None  # RocketMQ: AclClientRPCHook
 
 
 class PullConsumer:
@@ -41,6 +43,7 @@ class PullConsumer:
             client_id=config.client_id,
             name_servers=config.name_servers,
             group=config.group,
+            credentials=config.credentials,
         )
         self._offsets = OffsetStore(self._client, config.group)
         self._version_ms = env.clock.wall_ms()

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from system_under_test.acl.signature import Credentials
 from system_under_test.client.client_instance import ClientInstance
 from system_under_test.client.consume_figures import ConsumeFigures
 from system_under_test.client.consumer_requests import ConsumerRequests
@@ -52,6 +53,7 @@ class ConsumerConfig:
     pull_batch: int = 32  # RocketMQ: pullBatchSize
     consume_batch: int = 32  # RocketMQ: consumeMessageBatchMaxSize (1 there)
     limits: FlowLimits = DEFAULT_LIMITS
+    credentials: Credentials | None = None  # RocketMQ: AclClientRPCHook
 
 
 OnAssignment = Callable[[list[MessageQueue]], None]
@@ -87,6 +89,7 @@ class PushConsumer:
             client_id=config.client_id,
             name_servers=config.name_servers,
             group=config.group,
+            credentials=config.credentials,
         )
         self._client.consumer = self
         self._figures = ConsumeFigures()

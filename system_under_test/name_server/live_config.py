@@ -9,7 +9,7 @@ from system_under_test.config import NAME_SERVER_PROPERTIES, ConfigError, parse_
 from system_under_test.config import read_settings as read
 from system_under_test.env import Storage
 from system_under_test.name_server.config import NameServerConfig
-from system_under_test.store.metadata_file import replace_durably
+from system_under_test.store.metadata_file import replace_atomically
 
 
 class ForbiddenOption(ValueError):
@@ -46,7 +46,7 @@ class LiveConfig:
         changed: dict[str, Any] = dict(read(text, NAME_SERVER_PROPERTIES).fields)
         try:
             self.config = replace(config, **changed)
-            replace_durably(self._storage, config.config_path, self.text().encode())
+            replace_atomically(self._storage, config.config_path, self.text().encode())
         except OSError:
             self.config = config
             raise

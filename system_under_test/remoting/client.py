@@ -7,7 +7,7 @@ import asyncio
 from system_under_test.env import Env, TlsError
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.remoting.address import parse_address
-from system_under_test.remoting.connection import Connection, Handler
+from system_under_test.remoting.connection import Connection, Handler, Sign
 from system_under_test.remoting.errors import RemotingClosed, RemotingConnectError, RemotingError
 from system_under_test.remoting.pending_requests import PendingRequest, PendingRequests
 
@@ -17,7 +17,7 @@ CONNECT_TIMEOUT_S = 3.0  # RocketMQ: com.rocketmq.remoting.client.connect.timeou
 class RemotingClient:
     """Calls other nodes by address (`host:port`). Connects at the first call, and again after a connection ended.
 
-    `on_request` answers what the other side asks on the same connection.
+    `on_request` answers what the other side asks on the same connection; `sign` adds a signature to each request.
     """
 
     def __init__(
@@ -26,9 +26,11 @@ class RemotingClient:
         *,
         on_request: Handler | None = None,
         connect_timeout_s: float = CONNECT_TIMEOUT_S,
+        sign: Sign | None = None,
     ) -> None:
         self._env = env
         self._on_request = on_request
+        self._sign = sign
         self._connect_timeout_s = connect_timeout_s
         self._connections: dict[str, Connection] = {}
         self._connects: dict[str, PendingConnect] = {}
@@ -145,6 +147,7 @@ class RemotingClient:
             log=self._env.log,
             handler=self._on_request,
             on_close=lambda lost: self._lost(address, lost),
+            sign=self._sign,
         )
         try:
             async with asyncio.timeout(self._connect_timeout_s):

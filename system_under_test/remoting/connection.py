@@ -40,6 +40,7 @@ PAUSE_S = 1.0  # a timer that is this late means that the process itself stood s
 # A handler answers at once, or returns None and answers later through `connection.send`, or never.
 Handler = Callable[["Connection", RemotingCommand], RemotingCommand | None]
 OnClose = Callable[["Connection"], None]
+Sign = Callable[[RemotingCommand], None]  # adds a signature to a request
 
 
 class Connection(asyncio.Protocol):
@@ -58,6 +59,7 @@ class Connection(asyncio.Protocol):
         "_output_size",
         "_pending",
         "_reading",
+        "_sign",
         "_timer",
         "_transport",
         "_unread",
@@ -76,6 +78,7 @@ class Connection(asyncio.Protocol):
         handler: Handler | None,
         on_close: OnClose | None = None,
         memory: HeldMemory | None = None,
+        sign: Sign | None = None,
     ) -> None:
         self.key = key
         self.closed = False
@@ -85,6 +88,7 @@ class Connection(asyncio.Protocol):
         self._log = log
         self._handler = handler
         self._on_close = on_close
+        self._sign = sign
         self._memory = HeldMemory() if memory is None else memory
         self._unread = False  # the transport holds more than OUTPUT_COUNTED_SIZE
         self._decoder = FrameDecoder()
@@ -144,6 +148,8 @@ class Connection(asyncio.Protocol):
             request.fail(RemotingClosed(f"the connection to {self.address} is closed"))
             return
         command.opaque = self._next_opaque()
+        if self._sign is not None:
+            self._sign(command)
         self._pending.add(command.opaque, request)
         try:
             self.send(command)
@@ -155,6 +161,8 @@ class Connection(asyncio.Protocol):
         """Send a request that nobody answers."""
         command.opaque = self._next_opaque()
         command.flag |= ONEWAY_FLAG
+        if self._sign is not None:
+            self._sign(command)
         self.send(command)
 
     # Ending

@@ -15,7 +15,7 @@ from system_under_test.protocol.json_dialect import loads
 from system_under_test.store.errors import StoreError
 from system_under_test.store.folders import make_durable_folder, parent_folder
 
-__all__ = ["MetadataFile", "UnsafeMetadataFile", "replace_durably"]
+__all__ = ["MetadataFile", "UnsafeMetadataFile", "replace_atomically"]
 
 
 class MetadataFile:
@@ -58,7 +58,7 @@ class MetadataFile:
 
     def save(self, value: dict[str, Any]) -> None:
         """Replace the object durably. On OSError the file or its backup still holds the last one."""
-        replace_durably(self._storage, self.path, _written(value))
+        _replace_durably(self._storage, self.path, _written(value))
 
 
 class UnsafeMetadataFile(MetadataFile):
@@ -99,7 +99,7 @@ class UnsafeMetadataFile(MetadataFile):
         storage.rename(f"{path}.tmp", path)
 
 
-def replace_durably(storage: Storage, path: str, data: bytes) -> None:
+def _replace_durably(storage: Storage, path: str, data: bytes) -> None:
     """Put `data` into the file, and what it held into `path`.bak. On OSError one of the two holds the last content."""
     folder = parent_folder(path)
     make_durable_folder(storage, folder)
@@ -109,6 +109,15 @@ def replace_durably(storage: Storage, path: str, data: bytes) -> None:
     if storage.exists(path):
         storage.rename(path, f"{path}.bak")
     storage.rename(temporary, path)
+    storage.fsync_dir(folder)
+
+
+def replace_atomically(storage: Storage, path: str, data: bytes) -> None:
+    """Put `data` into the file: at every moment it holds the old content or the new. For files without a backup."""
+    folder = parent_folder(path)
+    make_durable_folder(storage, folder)
+    _write(storage, f"{path}.tmp", data, fsync=True)
+    storage.rename(f"{path}.tmp", path)
     storage.fsync_dir(folder)
 
 

@@ -25,7 +25,9 @@ BROKER_ADDRESS = "10.0.0.3:10911"
 
 
 class Cluster:
-    """Two name servers and a broker that knows both."""
+    """Two name servers and a broker that knows both. `env` is the client's."""
+
+    env: Env
 
     def __init__(self) -> None:
         self.world = World(1)
@@ -52,6 +54,7 @@ class Cluster:
         failures: list[Exception] = []
 
         async def tell(env: Env) -> None:
+            self.env = env
             try:
                 await story(self, RemotingClient(env))
             except Exception as error:

@@ -1,0 +1,122 @@
+"""Stands in front of a broker's handlers and lets pass what accounts allow (RocketMQ: PlainAccessValidator)."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from system_under_test.acl.accounts import Account, Accounts
+from system_under_test.acl.permissions import needs_of
+from system_under_test.acl.signature import (
+    ACCESS_KEY,
+    SIGNATURE,
+    UNIQUE_KEY_QUERY,
+    signature_of,
+    signed_content,
+)
+from system_under_test.env import Log, Storage
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.store.errors import StoreError
+from system_under_test.store.metadata_file import replace_atomically
+
+
+class AclException(ValueError):
+    """The request is not allowed; its sender is told with code 1, under the name that RocketMQ gives it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AclPolicy:
+    """What a guard insists on."""
+
+    admin_codes: frozenset[int]
+    forgives_unique_key: bool  # Java's client signs a field that Java's broker leaves out
+
+
+class AccessGuard:
+    """The accounts of one file, as they were when it was last read without a mistake."""
+
+    def __init__(
+        self, storage: Storage, path: str, policy: AclPolicy, log: Log, now_ms: Callable[[], int]
+    ) -> None:
+        self._storage = storage
+        self._policy = policy
+        self._log = log
+        self._now_ms = now_ms
+        self._read_at_ms = -1  # when the file that was read last had been changed
+        self.path = path
+        self.accounts = Accounts.from_text("{}")
+
+    def load(self) -> None:
+        """Read the file. Raises StoreError if there is none, or if it cannot be used."""
+        try:
+            self._read_at_ms = self._storage.modified_ms(self.path)
+            self.accounts = Accounts.from_text(read_text(self._storage, self.path))
+        except (OSError, ValueError) as error:
+            raise StoreError(f"the accounts in {self.path} cannot be used: {error}") from error
+
+    def reload(self) -> None:
+        """Read the file again if it has changed; a mistake in it leaves the accounts as they were."""
+        try:
+            if self._storage.modified_ms(self.path) != self._read_at_ms:
+                self.load()
+                self._log.info("accounts read", path=self.path, accounts=len(self.accounts.by_key))
+        except (OSError, StoreError) as error:
+            self._log.error("accounts not read", error=str(error))
+
+    def check(self, request: RemotingCommand, host: str) -> None:
+        """Raises AclException, or ValueError for a body that cannot be read."""
+        accounts = self.accounts
+        if any(is_white(host) for is_white in accounts.global_white):
+            return
+        key = request.ext_fields.get(ACCESS_KEY)
+        if key is None:
+            raise AclException("No accessKey is configured")
+        account = accounts.by_key.get(key)
+        if account is None:
+            raise AclException(f"No acl config for {key}")
+        if account.is_white(host):
+            return
+        self._check_signature(request, account)
+        self._check_permissions(request, account)
+
+    def _check_signature(self, request: RemotingCommand, account: Account) -> None:
+        given = request.ext_fields.get(SIGNATURE, "").encode()
+        ignored = [UNIQUE_KEY_QUERY]
+        if self._policy.forgives_unique_key and UNIQUE_KEY_QUERY in request.ext_fields:
+            ignored.append("")
+        for name in ignored:
+            content = signed_content(request.ext_fields, request.body, without=name)
+            expected = signature_of(content, account.secret_key).encode()
+            if hmac.compare_digest(given, expected):
+                return
+        raise AclException(f"Check signature failed for accessKey={account.access_key}")
+
+    def _check_permissions(self, request: RemotingCommand, account: Account) -> None:
+        if request.code in self._policy.admin_codes and not account.is_admin:
+            raise AclException(
+                f"Need admin permission for request code={request.code},"
+                f" but accessKey={account.access_key} is not"
+            )
+        if account.is_admin and not account.permissions:
+            return
+        for need in needs_of(request):
+            if not account.allows(need):
+                default = "" if need.resource in account.permissions else "default "
+                raise AclException(f"No {default}permission for {need.resource}")
+
+    def replace(self, change: Callable[[Accounts, int], Accounts]) -> None:
+        """Change the accounts, durably. Raises ValueError for a change that makes no sense, or OSError."""
+        accounts = change(self.accounts, self._now_ms())
+        replace_atomically(self._storage, self.path, accounts.text().encode())
+        self._read_at_ms = self._storage.modified_ms(self.path)
+        self.accounts = accounts
+
+
+def read_text(storage: Storage, path: str) -> str:
+    """The content of a file. Raises OSError, or ValueError if it is no text."""
+    file = storage.open(path)
+    try:
+        return file.pread(file.size(), 0).decode()
+    finally:
+        file.close()

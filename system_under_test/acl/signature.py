@@ -1,0 +1,71 @@
+"""Signatures of requests (RocketMQ: AclSigner, AclUtils.combineRequestContent, AclClientRPCHook)."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import yaml
+
+from system_under_test.protocol.command import RemotingCommand
+
+ACCESS_KEY = "AccessKey"
+SIGNATURE = "Signature"
+SECURITY_TOKEN = "SecurityToken"
+UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"  # signed by Java's client, left out by its broker
+
+Sign = Callable[[RemotingCommand], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """Who a client is (RocketMQ: SessionCredentials)."""
+
+    access_key: str
+    secret_key: str
+    security_token: str | None = None
+
+    @classmethod
+    def from_text(cls, text: str) -> Credentials:
+        """From YAML like RocketMQ's conf/tools.yml. Raises ValueError."""
+        try:
+            document = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise ValueError(f"no YAML: {error}") from None
+        keys = document if isinstance(document, dict) else {}
+        access_key, secret_key = keys.get("accessKey"), keys.get("secretKey")
+        if not isinstance(access_key, str) or not isinstance(secret_key, str):
+            raise ValueError("accessKey and secretKey are needed, as text")  # noqa: TRY004
+        return cls(access_key=access_key, secret_key=secret_key)
+
+
+def signed_content(ext_fields: Mapping[str, str], body: bytes, *, without: str = "") -> bytes:
+    """The values in the order of their names, then the body; the signature itself is no part of it."""
+    values = [ext_fields[name] for name in sorted(ext_fields) if name not in (SIGNATURE, without)]
+    return "".join(values).encode() + body
+
+
+def signature_of(content: bytes, secret_key: str) -> str:
+    """Base64 of HMAC-SHA1."""
+    return base64.b64encode(hmac.digest(secret_key.encode(), content, "sha1")).decode()
+
+
+def signer_of(credentials: Credentials | None) -> Sign | None:
+    """The signer of a client that may have no credentials."""
+    return None if credentials is None else make_signer(credentials)
+
+
+def make_signer(credentials: Credentials) -> Sign:
+    """What a client calls for each request before it is encoded."""
+
+    def sign(command: RemotingCommand) -> None:
+        ext_fields = command.ext_fields
+        ext_fields[ACCESS_KEY] = credentials.access_key
+        if credentials.security_token is not None:
+            ext_fields[SECURITY_TOKEN] = credentials.security_token
+        content = signed_content(ext_fields, command.body, without=UNIQUE_KEY_QUERY)
+        ext_fields[SIGNATURE] = signature_of(content, credentials.secret_key)
+
+    return sign
