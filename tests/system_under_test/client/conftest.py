@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from system_under_test.acl.signature import Sign
 from system_under_test.client import client_instance
 from tests.system_under_test.client.scripted_remoting import ScriptedRemoting
 
@@ -13,7 +14,7 @@ def remoting(monkeypatch: pytest.MonkeyPatch) -> ScriptedRemoting:
     """What every client of the test talks through."""
     scripted = ScriptedRemoting()
 
-    def connect(_: object, *, on_request: object) -> ScriptedRemoting:
+    def connect(_: object, *, on_request: object, sign: Sign | None = None) -> ScriptedRemoting:
         scripted.on_request = on_request
         return scripted
 
