@@ -144,6 +144,8 @@ class MessageServices:
 
     def begin(self) -> None:
         """The log of this master is complete: deliver and check from here on."""
+        if self._has_begun:
+            return
         for changed in self._delivery.begin(self._delay_file.load()):
             self._env.log.warning("delay offset was outside its queue", offset=changed)
         self._halves.begin()
