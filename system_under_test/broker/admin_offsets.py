@@ -204,9 +204,7 @@ class OffsetRequests:
         store = self._parts.store
         if not store.queue_view.exists(topic, queue_id):
             return answer_error(request, f"{queue_id}@{topic} is not exist!")
-        entries = store.queue_view.entries(
-            topic, queue_id, header.index, min(header.count, ENTRIES_MAX)
-        )
+        entries = store.queue_entries(topic, queue_id, header.index, min(header.count, ENTRIES_MAX))
         low, high = store.queue_bounds(topic, queue_id)
         if not entries and not low <= header.index <= high:
             return answer_error(

@@ -93,7 +93,7 @@ class StatisticsRequests:
             "pageCacheLockTimeMills": 0,
             "remainTransientStoreBufferNumbs": 2**31 - 1,  # as RocketMQ says without a pool
             "remainHowManyDataToFlush": size_text(store.end_offset - store.flushed_offset),
-            "startAcceptSendRequestTimeStamp": 0,
+            "startAcceptSendRequestTimeStamp": self._parts.config.accept_sends_from_ms,
         }
 
 

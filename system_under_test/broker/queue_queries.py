@@ -52,7 +52,7 @@ class QueueQueries:
     def _is_young(self, topic: str, queue_id: int) -> bool:
         if self._store.queue_bounds(topic, queue_id)[0] > 0:
             return False
-        entries = self._store.queue_view.entries(topic, queue_id, 0, 1)
+        entries = self._store.queue_entries(topic, queue_id, 0, 1)
         if not entries:
             return True
         behind_bytes = self._store.end_offset - entries[0].physical_offset

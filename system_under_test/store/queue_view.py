@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from system_under_test.store.consume_queue import Entry
 from system_under_test.store.queue_table import QueueTable
 from system_under_test.store.reading import QueueReader
 
@@ -20,11 +19,6 @@ class QueueView:
 
     def exists(self, topic: str, queue_id: int) -> bool:
         return self._queues.get(topic, queue_id) is not None
-
-    def entries(self, topic: str, queue_id: int, offset: int, count: int) -> list[Entry]:
-        """Up to `count` entries from `offset`; never across the end of a file or of the queue."""
-        queue = self._queues.get(topic, queue_id)
-        return [] if queue is None else queue.read(offset, count)
 
     def store_time_ms(self, topic: str, queue_id: int, offset: int) -> int:
         """When message `offset` was stored, in milliseconds; -1 if there is none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from system_under_test.broker.admin_policy import lowest_offsets
 from system_under_test.broker.topics import make_topic
 from system_under_test.mode import Mode
 from system_under_test.protocol import json_dialect
@@ -245,3 +246,9 @@ def test_entries_that_are_not_there(bench: Bench, ext: dict[str, str], remark: s
 def test_a_negative_count_gets_nothing(bench: Bench) -> None:
     fill(bench)
     assert ask_entries(bench, count=-5).queue_data == []
+
+
+def test_offsets_before_the_start_of_a_queue_do_not_count(bench: Bench) -> None:
+    for group, offset in (("a", 5), ("b", 3)):
+        bench.offsets.commit(group, "t", 0, offset)
+    assert lowest_offsets(bench.offsets, "t", (), lambda topic, queue_id: 4) == {0: 5}
