@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import click
 
-from harness.cli.admin import brokers, groups, messages, name_servers, offsets, queues, topics
+from harness.cli.admin import (
+    brokers,
+    groups,
+    members,
+    messages,
+    name_servers,
+    offsets,
+    queues,
+    reading,
+    sending,
+    topic_shares,
+    topics,
+)
 from harness.cli.admin.command import AdminGroup
 
 
@@ -24,6 +36,19 @@ def admin() -> None:
     """
 
 
-for module in (topics, groups, offsets, queues, messages, brokers, name_servers):
+MODULES = (
+    topics,
+    topic_shares,
+    groups,
+    members,
+    offsets,
+    queues,
+    messages,
+    reading,
+    sending,
+    brokers,
+    name_servers,
+)
+for module in MODULES:
     for command in module.COMMANDS:
         admin.add_command(command)

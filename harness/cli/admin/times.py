@@ -29,3 +29,12 @@ def parse_time_ms(text: str) -> int:
     raise BadInput(
         f"time is {text!r}; allowed: milliseconds since 1970, now, or yyyy-MM-dd#HH:mm:ss:SSS"
     )
+
+
+def parse_span_ms(begin: str | None, end: str | None) -> tuple[int, int]:
+    """Begin and end in milliseconds, everything if they are not given. Raises BadInput."""
+    begin_ms = 0 if begin is None else max(parse_time_ms(begin), 0)
+    end_ms = LATEST_MS if end is None else parse_time_ms(end)
+    if end_ms < begin_ms:
+        raise BadInput(f"the end {end!r} is before the begin {begin!r}; allowed: a later end")
+    return begin_ms, end_ms

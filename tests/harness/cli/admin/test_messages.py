@@ -121,7 +121,7 @@ def test_a_member_consumes_a_message_at_once(admin: Admin, topic: str) -> None:
 
 
 def test_bodies_that_are_no_text_are_base_64() -> None:
-    from harness.cli.admin.messages import message_record
+    from harness.cli.admin.shown_messages import message_record
     from system_under_test.protocol.message import Message
 
     host = ("127.0.0.1", 1)

@@ -1,0 +1,147 @@
+"""`staticfire admin`: reading queues."""
+
+from __future__ import annotations
+
+from harness.cli.admin.answers import Answer
+from harness.cli.admin.command import TOPIC, admin_command, int_option, text_option
+from harness.cli.admin.shown_messages import message_table
+from harness.cli.admin.times import parse_span_ms
+from harness.cli.status import BadInput
+from system_under_test.admin import AdminClient, messages
+from system_under_test.protocol.bodies import MessageQueue
+from system_under_test.protocol.message import Message
+
+NO_LIMIT = 1 << 62
+QUEUE_ID = int_option("-i", "--queueId", "queue_id", "Queue id.", required=True, high=(1 << 31) - 1)
+BEGIN = text_option("-b", "--beginTimestamp", "begin", "Stored then or later.")
+END = text_option("-e", "--endTimestamp", "end", "Stored before.")
+TAGS = text_option("-s", "--subExpression", "tags", "Tags, such as 'A || B'.", default="*")
+LIMIT = int_option("-m", "--maxMessages", "limit", "At most so many; 0 for all.", default=1000)
+
+
+@admin_command(
+    "printMsg",
+    "List the messages of a topic.",
+    "-t Orders -b 2026-01-31#00:00:00:000",
+    TOPIC,
+    TAGS,
+    BEGIN,
+    END,
+    LIMIT,
+)
+async def print_msg(
+    admin: AdminClient, topic: str, tags: str, begin: str | None, end: str | None, limit: int
+) -> Answer:
+    span = parse_span_ms(begin, end)
+    queues = await messages.readable_queues(admin, topic)
+    return await _print_queues(admin, queues, tags, span, (begin, end), limit)
+
+
+@admin_command(
+    "printMsgByQueue",
+    "List the messages of one queue.",
+    "-t Orders -a broker-a -i 0",
+    TOPIC,
+    text_option("-a", "--brokerName", "broker_name", "Name of the broker.", required=True),
+    QUEUE_ID,
+    TAGS,
+    BEGIN,
+    END,
+    LIMIT,
+)
+async def print_msg_by_queue(
+    admin: AdminClient,
+    topic: str,
+    broker_name: str,
+    queue_id: int,
+    tags: str,
+    begin: str | None,
+    end: str | None,
+    limit: int,
+) -> Answer:
+    span = parse_span_ms(begin, end)
+    queues = {MessageQueue(topic, broker_name, queue_id): await admin.master(broker_name)}
+    return await _print_queues(admin, queues, tags, span, (begin, end), limit)
+
+
+@admin_command(
+    "consumeMessage",
+    "Read messages of a topic, from an offset or a time on.",
+    "-t Orders -b broker-a -i 0 -o 5 -c 10",
+    TOPIC,
+    text_option("-b", "--brokerName", "broker_name", "Name of the broker."),
+    int_option("-i", "--queueId", "queue_id", "Queue id.", high=(1 << 31) - 1),
+    int_option("-o", "--offset", "offset", "Queue offset of the first."),
+    text_option(
+        "-g",
+        "--consumerGroup",
+        "group",
+        "Read as this group; no offset moves.",
+        default=messages.GROUP,
+    ),
+    text_option("-s", "--beginTimestamp", "begin", "Stored then or later."),
+    text_option("-e", "--endTimestamp", "end", "Stored before."),
+    int_option(
+        "-c", "--messageNumber", "limit", "At most so many.", low=1, high=100_000, default=128
+    ),
+)
+async def consume_message(
+    admin: AdminClient,
+    topic: str,
+    broker_name: str | None,
+    queue_id: int | None,
+    offset: int | None,
+    group: str,
+    begin: str | None,
+    end: str | None,
+    limit: int,
+) -> Answer:
+    span = parse_span_ms(begin, end)
+    if (queue_id is None) != (broker_name is None):
+        raise BadInput("only one of -b and -i is given; allowed: both for one queue, or neither")
+    if offset is not None and queue_id is None:
+        raise BadInput("an offset needs its queue; allowed: -o with -b and -i")
+    if broker_name is not None and queue_id is not None:
+        queues = {MessageQueue(topic, broker_name, queue_id): await admin.master(broker_name)}
+    else:
+        queues = await messages.readable_queues(admin, topic)
+    return await _print_queues(
+        admin, queues, "*", span, (begin, end), limit, offset=offset, group=group
+    )
+
+
+async def _print_queues(
+    admin: AdminClient,
+    queues: dict[MessageQueue, str],
+    tags: str,
+    span: tuple[int, int],
+    given: tuple[str | None, str | None],
+    limit: int,
+    *,
+    offset: int | None = None,
+    group: str = messages.GROUP,
+) -> Answer:
+    limit = limit or NO_LIMIT
+    found: list[Message] = []
+    for queue, address in queues.items():
+        first = await messages.min_offset(admin, address, queue)
+        last = await messages.max_offset(admin, address, queue)
+        if given[0] is not None:
+            first = max(first, await messages.offset_at(admin, address, queue, span[0]))
+        found += await messages.read_queue(
+            admin,
+            address,
+            queue,
+            max(first, 0 if offset is None else offset),
+            last,
+            count_max=limit + 1 - len(found),
+            is_wanted=lambda message: span[0] <= message.store_timestamp_ms < span[1],
+            expression=tags,
+            group=group,
+        )
+        if len(found) > limit:
+            return message_table(found[:limit], f"the first {limit}; there are more")
+    return message_table(found, f"{len(found)} messages")
+
+
+COMMANDS = (print_msg, print_msg_by_queue, consume_message)

@@ -1,0 +1,133 @@
+"""`staticfire admin`: sending messages."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import click
+
+from harness.cli.admin.answers import Answer, Record, Table
+from harness.cli.admin.command import TOPIC, admin_command, int_option, text_option
+from harness.cli.status import BadInput
+from system_under_test.admin import AdminClient
+from system_under_test.admin.errors import AdminError
+from system_under_test.client.errors import ClientError
+from system_under_test.client.producer import Producer, ProducerConfig, SendResult
+from system_under_test.protocol.bodies import MessageQueue
+from system_under_test.protocol.message import Message
+
+
+@admin_command(
+    "sendMessage",
+    "Send one message.",
+    "-t Orders -p hello -k order-17 -c paid",
+    TOPIC,
+    click.option("-p", "--body", "body", required=True, help="Body."),
+    text_option("-k", "--key", "key", "Keys, with spaces."),
+    text_option("-c", "--tags", "tags", "Tag."),
+    text_option("-b", "--broker", "broker_name", "Name of the broker."),
+    int_option("-i", "--qid", "queue_id", "Queue id.", high=(1 << 31) - 1),
+)
+async def send_message(
+    admin: AdminClient,
+    topic: str,
+    body: str,
+    key: str | None,
+    tags: str | None,
+    broker_name: str | None,
+    queue_id: int | None,
+) -> Answer:
+    if (queue_id is None) != (broker_name is None):
+        raise BadInput("only one of -b and -i is given; allowed: both for one queue, or neither")
+    try:
+        data = body.encode()
+    except UnicodeEncodeError:
+        raise BadInput(f"body is {body!r:.80}; allowed: Unicode text") from None
+    properties = {"KEYS": key, "TAGS": tags}
+    message = Message(
+        topic=topic,
+        body=data,
+        properties={name: value for name, value in properties.items() if value},
+    )
+    queue = None
+    if broker_name is not None and queue_id is not None:
+        queue = MessageQueue(topic, broker_name, queue_id)
+    return await _send(admin, message, queue)
+
+
+async def _send(admin: AdminClient, message: Message, queue: MessageQueue | None) -> Answer:
+    async with _producer(admin) as producer:
+        result = await _send_with(admin, producer, message, queue)
+    return Record(
+        {
+            "status": result.status.value,
+            "msgId": result.message_id,
+            "offsetMsgId": result.offset_message_id,
+            "brokerName": result.queue.broker_name,
+            "queueId": result.queue.queue_id,
+            "queueOffset": result.queue_offset,
+        }
+    )
+
+
+@asynccontextmanager
+async def _producer(admin: AdminClient) -> AsyncIterator[Producer]:
+    config = ProducerConfig(
+        group="staticfire-admin",
+        name_servers=admin.name_servers,
+        client_id="127.0.0.1@staticfire-admin",
+        send_timeout_s=admin.timeout_s,
+    )
+    producer = Producer(admin.env, config)
+    await producer.start()
+    try:
+        yield producer
+    finally:
+        await producer.stop()
+
+
+async def _send_with(
+    admin: AdminClient, producer: Producer, message: Message, queue: MessageQueue | None
+) -> SendResult:
+    try:
+        async with asyncio.timeout(admin.timeout_s):
+            return await producer.send(message, queue)
+    except TimeoutError as error:
+        raise AdminError(
+            f"the message was not acknowledged within {admin.timeout_s:g} s"
+        ) from error
+    except (ClientError, ValueError) as error:
+        raise AdminError(f"the message was not sent: {error}") from error
+
+
+@admin_command(
+    "checkMsgSendRT",
+    "Measure how long sends take.",
+    "-t Orders -a 100 -s 128",
+    TOPIC,
+    int_option("-a", "--amount", "amount", "Messages.", low=1, high=100_000, default=100),
+    int_option("-s", "--size", "size", "Bytes of each.", low=0, high=4 << 20, default=128),
+)
+async def check_msg_send_rt(admin: AdminClient, topic: str, amount: int, size: int) -> Answer:
+    """One after another, each waits for its acknowledgement."""
+    rows: list[tuple[int, str, int, str, float]] = []
+    async with _producer(admin) as producer:
+        for number in range(amount):
+            begun_ns = time.perf_counter_ns()
+            message = Message(topic=topic, body=b"a" * size)
+            result = await _send_with(admin, producer, message, None)
+            took_ms = (time.perf_counter_ns() - begun_ns) / 1e6
+            queue = result.queue
+            rows.append((number, queue.broker_name, queue.queue_id, result.status.value, took_ms))
+    times_ms = sorted(row[-1] for row in rows)
+    note = (
+        f"milliseconds: mean {sum(times_ms) / amount:.2f}, median {times_ms[amount // 2]:.2f},"
+        f" longest {times_ms[-1]:.2f}"
+    )
+    return Table(("number", "brokerName", "queueId", "status", "ms"), rows, note=note)
+
+
+COMMANDS = (send_message, check_msg_send_rt)

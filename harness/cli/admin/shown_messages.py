@@ -1,0 +1,60 @@
+"""Messages as `staticfire admin` shows them."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from harness.cli.admin.answers import Answer, Table, time_text
+from system_under_test.admin import messages
+from system_under_test.protocol.message import Message, offset_message_id
+from system_under_test.remoting.address import format_address
+
+SHOWN_MAX = 100  # characters of a body in a table
+LIST_COLUMNS = ("msgId", "offsetMsgId", "queueId", "queueOffset", "stored", "tags", "keys", "body")
+
+
+def message_record(message: Message) -> dict[str, Any]:
+    """Everything about a message; a body that is no text is in base 64."""
+    body = messages.message_body(message)
+    shown: dict[str, Any] = {
+        "msgId": message.properties.get(messages.UNIQUE_KEY),
+        "offsetMsgId": offset_message_id(*message.store_host, message.physical_offset),
+        "topic": message.topic,
+        "tags": message.properties.get("TAGS"),
+        "keys": message.properties.get(messages.KEYS),
+        "queueId": message.queue_id,
+        "queueOffset": message.queue_offset,
+        "commitLogOffset": message.physical_offset,
+        "reconsumeTimes": message.reconsume_times,
+        "bornTimestamp": message.born_timestamp_ms,
+        "bornTime": time_text(message.born_timestamp_ms),
+        "storeTimestamp": message.store_timestamp_ms,
+        "storeTime": time_text(message.store_timestamp_ms),
+        "bornHost": format_address(*message.born_host),
+        "storeHost": format_address(*message.store_host),
+        "flag": message.flag,
+        "sysFlag": message.sys_flag,
+        "properties": message.properties,
+    }
+    try:
+        shown["body"] = body.decode()
+    except UnicodeDecodeError:
+        shown["bodyBase64"] = base64.b64encode(body).decode()
+    return shown
+
+
+def message_row(message: Message) -> tuple[object, ...]:
+    record = message_record(message)
+    body = str(record.get("body", record.get("bodyBase64")))
+    if len(body) > SHOWN_MAX:
+        body = f"{body[:SHOWN_MAX]}..."
+    names = ("msgId", "offsetMsgId", "queueId", "queueOffset", "storeTime", "tags", "keys")
+    return (*(record[name] for name in names), body)
+
+
+def message_table(found: list[Message], note: str = "") -> Answer:
+    """Messages in short as a table; in JSON, everything about each."""
+    rows = [message_row(message) for message in found]
+    document = [message_record(message) for message in found]
+    return Table(LIST_COLUMNS, rows, note=note, document=document)
