@@ -178,7 +178,9 @@ class IndexFile:
         if self._slots is None or not self._has_stale_slots:
             return
         for start in range(0, len(self._slots), _SLOTS_CHUNK):
-            data = _big_endian(array("i", self._slots[start : start + _SLOTS_CHUNK])).tobytes()
+            chunk = array("i")
+            chunk.frombytes(self._slots[start : start + _SLOTS_CHUNK].tobytes())
+            data = _big_endian(chunk).tobytes()
             position = HEADER_SIZE + start * SLOT_SIZE
             if data != self.file.pread(len(data), position):  # most of a young file is a hole
                 self.file.pwrite(data, position)

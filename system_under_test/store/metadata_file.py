@@ -6,12 +6,12 @@ empty or missing metadata. Here the new content is durable before a name points 
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from typing import Any
 
 from system_under_test.env import Storage
 from system_under_test.protocol.json_dialect import loads
+from system_under_test.protocol.json_pretty import dumps_pretty
 from system_under_test.store.errors import StoreError
 from system_under_test.store.folders import make_durable_folder, parent_folder
 
@@ -122,7 +122,15 @@ def replace_atomically(storage: Storage, path: str, data: bytes) -> None:
 
 
 def _written(value: dict[str, Any]) -> bytes:
-    return json.dumps(value, indent="\t", sort_keys=True).encode()
+    return dumps_pretty(_sorted(value))
+
+
+def _sorted(value: Any) -> Any:
+    """The same with sorted keys, numbers by value: equal content is equal text (RocketMQ: in the order of hashes)."""
+    if not isinstance(value, dict):
+        return value
+    keys = sorted(value, key=lambda key: (int(key) if str(key).isdecimal() else -1, str(key)))
+    return {key: _sorted(value[key]) for key in keys}
 
 
 def _write(storage: Storage, path: str, data: bytes, *, fsync: bool = False) -> None:

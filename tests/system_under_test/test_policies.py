@@ -9,7 +9,8 @@ import pytest
 from system_under_test.broker.config import BrokerRole
 from system_under_test.mode import Mode
 from system_under_test.policies import BROKER_POLICIES
-from tests.system_under_test.store.store_on_disk import StoreOnDisk, make_message
+from system_under_test.store.key_search import KeyQuery, search
+from tests.system_under_test.store.store_on_disk import START_MS, StoreOnDisk, make_message
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,3 +83,14 @@ def test_a_disk_with_space_again_is_used_at_once_or_after_the_next_check(
     on_disk.disk.free()
     on_disk.clock.now_ms += 1000
     assert on_disk.store.put(make_message()).status.value == status
+
+
+@pytest.mark.parametrize(("mode", "found"), [(Mode.HARDENED, 1), (Mode.FAITHFUL, 2)])
+def test_other_keys_of_the_same_hash_are_left_out_or_not(mode: Mode, found: int) -> None:
+    world = StoreOnDisk()
+    world.open()
+    world.put_visible(make_message(KEYS="Aa"), make_message(KEYS="BB"))
+    query = KeyQuery("TopicTest", "Aa", 64, 0, START_MS)
+    rules = BROKER_POLICIES[mode].key_search
+    index = world.store._index
+    assert len(search(index, query, rules, world.store.look_up).records) == found

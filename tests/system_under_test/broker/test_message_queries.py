@@ -1,0 +1,82 @@
+"""Queries by key (12) and by physical offset (33)."""
+
+from __future__ import annotations
+
+import pytest
+
+from system_under_test.protocol.message import Message, decode_records
+from tests.system_under_test.broker.bench import Bench
+
+FOREVER_MS = str((1 << 63) - 1)
+
+
+def put(bench: Bench, number: int, key: str) -> None:
+    bench.store.put(
+        Message(
+            topic="T",
+            body=b"%d" % number,
+            properties={"UNIQ_KEY": "unique", "KEYS": key},
+            store_host=("10.0.0.1", 10_911),
+        )
+    )
+
+
+def make_visible(bench: Bench) -> None:
+    task = bench.store.begin_flush()
+    assert task is not None
+    task.run()
+    bench.store.finish_flush(task)
+    bench.store.dispatch()
+
+
+@pytest.fixture
+def filled(bench: Bench) -> Bench:
+    for number in range(70):
+        put(bench, number, "k")
+    make_visible(bench)
+    return bench
+
+
+def ask(bench: Bench, key: str, count: int, flag: str | None = None) -> list[int]:
+    ext = {
+        "topic": "T",
+        "key": key,
+        "maxNum": str(count),
+        "beginTimestamp": "0",
+        "endTimestamp": FOREVER_MS,
+    }
+    if flag is not None:
+        ext["_UNIQUE_KEY_QUERY"] = flag
+    answer = bench.ask(bench.message_queries.query, ext)
+    assert int(answer.ext_fields["indexLastUpdateTimestamp"]) > 0
+    assert int(answer.ext_fields["indexLastUpdatePhyoffset"]) > 0
+    found = [int(message.body) for message in decode_records(answer.body)]
+    assert answer.code == (0 if found else 22)
+    if not found:
+        assert answer.remark == "can not find message, maybe time range not correct"
+    return found
+
+
+@pytest.mark.parametrize(
+    ("key", "count", "flag", "first"),
+    [
+        ("k", 5, None, 65),
+        ("k", 5, "false", 65),
+        ("k", 1000, None, 6),  # maxMsgsNumBatch
+        ("unique", 1000, "true", 38),  # defaultQueryMaxNum, whatever was asked for
+        ("unique", 1, "true", 38),
+        ("unique", 1, "True", 69),
+        ("k", 0, None, 70),
+        ("other", 5, None, 70),
+    ],
+)
+def test_the_newest_in_log_order(
+    filled: Bench, key: str, count: int, flag: str | None, first: int
+) -> None:
+    assert ask(filled, key, count, flag) == list(range(first, 70))
+
+
+@pytest.mark.parametrize("offset", [-1, 1, 1 << 40])
+def test_no_record_begins_there(filled: Bench, offset: int) -> None:
+    answer = filled.ask(filled.message_queries.view, {"offset": str(offset)})
+    assert (answer.code, answer.remark) == (1, f"can not find message by the offset, {offset}")
