@@ -34,15 +34,15 @@ def index_hash(topic: str, key: str) -> int:
 class KeyHasher:
     """Hashes the keys of messages; what it remembers is bounded. `is_on`: messageIndexEnable, else none is indexed."""
 
-    __slots__ = ("_heads", "_is_on")
+    __slots__ = ("_heads", "is_on")
 
     def __init__(self, *, is_on: bool = True) -> None:
-        self._is_on = is_on
+        self.is_on = is_on
         self._heads: dict[tuple[str, str], int] = {}  # topic, unique key without its tail
 
     def hashes(self, topic: str, unique_key: str | None, keys: str | None) -> tuple[int, ...]:
         """First that of the unique key, then one for each word of `keys`."""
-        if not self._is_on:
+        if not self.is_on:
             return ()
         if not keys:
             return (self._unique(topic, unique_key),) if unique_key else ()

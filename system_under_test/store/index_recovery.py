@@ -55,13 +55,15 @@ class IndexRecovery:
 
         Entries of records beyond `start` stay only after a clean end. Raises StoreError, OSError.
         """
+        if not self._hasher.is_on:
+            return
         index = self._index
         is_whole = self._open_files(start, clean=clean)
         is_whole = self._is_gapless(first) and is_whole
         if index.files and not index.files[-1].is_full:
             index.files[-1].thaw()
         index.continue_at_last()
-        if not (is_whole and clean):
+        if not (is_whole and clean) or (index.files and index.files[-1].is_full):
             self._cut(index.end_offset)  # the last message may lack a key
         position = index.end_offset if index.files else first
         if index.files and first <= position < start and self._record_at(position) is None:
@@ -79,7 +81,7 @@ class IndexRecovery:
 
     def add(self, record: ScannedRecord) -> None:
         """Index a record of the walk, unless it is in the index. Raises NoSpace, OSError."""
-        if record.physical_offset < self._next_offset:
+        if record.physical_offset < self._next_offset or not self._hasher.is_on:
             return
         hashes = record_hashes(self._hasher, record)
         self._index.make_room(len(hashes))

@@ -6,6 +6,7 @@ from random import Random
 
 from harness.simulation.disk import DiskOptions, SimDisk
 from system_under_test.protocol.message import Message, decode_record
+from system_under_test.store.key_search import KeyQuery
 from system_under_test.store.message_store import (
     Dispatched,
     MessageStore,
@@ -18,6 +19,7 @@ from system_under_test.store.message_store import (
 ROOT = "/store"
 LOG_FOLDER = f"{ROOT}/commitlog"
 QUEUE_FOLDER = f"{ROOT}/consumequeue"
+INDEX_FOLDER = f"{ROOT}/index"
 START_MS = 1_700_000_000_000
 
 
@@ -69,6 +71,8 @@ class StoreOnDisk:
         *,
         log_file_size: int = 1024,
         queue_file_size: int = 100,
+        index_slots: int = 10,
+        index_numbers: int = 20,
         sync_flush: bool = True,
         options: DiskOptions | None = None,
     ) -> None:
@@ -84,6 +88,8 @@ class StoreOnDisk:
             commit_log_file_size=log_file_size,
             consume_queue_file_size=queue_file_size,
             buffered=sync_flush,
+            index_slots=index_slots,
+            index_numbers=index_numbers,
         )
         self.store = self.new_store()
 
@@ -127,6 +133,11 @@ class StoreOnDisk:
             self.put(message)
         self.flush()
         return self.store.dispatch()
+
+    def found(self, key: str, topic: str = "TopicTest") -> list[bytes]:
+        """The bodies of the messages that a key leads to, in log order."""
+        query = KeyQuery(topic, key, 64, 0, (1 << 63) - 1)
+        return [decode_record(record).body for record in self.store.find_by_key(query).records]
 
     def bodies(self, topic: str = "TopicTest", queue_id: int = 0) -> list[bytes]:
         """Every message of a queue, read as a consumer does."""

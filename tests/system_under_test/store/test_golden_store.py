@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import pytest
 
-from system_under_test.protocol.message import MAGIC_MESSAGE, Message, decode_record
 from system_under_test.protocol.json_dialect import loads
 from system_under_test.protocol.json_pretty import dumps_pretty
+from system_under_test.protocol.message import MAGIC_MESSAGE, Message, decode_record
 from system_under_test.real_env import RealStorage
 from system_under_test.store.key_search import KeyQuery
 from system_under_test.store.message_store import MessageStore, MetadataFile, StoreConfig

@@ -1,14 +1,18 @@
 """Eight messages in files of 1024 bytes and 5 entries: what a real RocketMQ 4.9.8 store had on disk afterwards.
 
-Where this store differs: it makes the next commit-log file when it is needed, not one ahead, and has no index files.
+Where this store differs: it makes the next commit-log file when it is needed, not one ahead, and keeps the slots of an
+index file in memory until it is closed.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import pytest
 
 from system_under_test.protocol.message import MAGIC_BLANK, Message
 from tests.system_under_test.store.store_on_disk import (
+    INDEX_FOLDER,
     LOG_FOLDER,
     QUEUE_FOLDER,
     ROOT,
@@ -92,6 +96,42 @@ def test_checkpoint_and_lock(eight: StoreOnDisk) -> None:
     assert files["lock"] == b"lock"
 
 
+def test_the_index_file(eight: StoreOnDisk) -> None:
+    """The broker's clock stood still here, so times differ from the vector: all are the same."""
+    stop(eight)
+    (content,) = eight.files(INDEX_FOLDER).values()
+    assert len(content) == 40 + 10 * 4 + 20 * 20
+    times = START_MS.to_bytes(8, "big") * 2
+    assert content[:40] == times + bytes.fromhex(
+        "0000000000000000 00000000000004a5 00000008 00000011"
+    )
+    slots = [int.from_bytes(content[at : at + 4], "big") for at in range(40, 80, 4)]
+    assert slots == [5, 7, 9, 14, 16, 15, 0, 0, 1, 3]
+    entries = [content[at : at + 20].hex() for at in range(80, 480, 20)]
+    assert entries[0] == "00" * 20
+    assert entries[1] == "1c787d14" + "00" * 16
+    assert entries[2] == "0029e6a7" + "00" * 16
+    assert entries[3] == "1c787d15" + "00000000000000a5" + "00" * 8
+    assert entries[6] == "0029e6a7" + "000000000000014a" + "00000000" + "00000002"
+    assert entries[17:] == ["00" * 20] * 3
+
+
+@pytest.mark.parametrize("folder", ["", INDEX_FOLDER])
+@pytest.mark.parametrize("end", [crash, stop])
+def test_every_message_is_found_by_key_after_any_end(
+    eight: StoreOnDisk, folder: str, end: Callable[[StoreOnDisk], None]
+) -> None:
+    end(eight)
+    if folder:
+        for name in eight.files(folder):
+            eight.disk.unlink(f"{folder}/{name}")
+    eight.open()
+    for number in range(8):
+        assert eight.found(f"AC1100016F1D18B4AAC26F1E2D3A000{number}") == [b"body-%d" % number]
+    assert eight.found("k1") == [b"body-1", b"body-3", b"body-5", b"body-7"]
+    assert eight.found("k2") == []
+
+
 def test_crash_with_files_untouched(eight: StoreOnDisk) -> None:
     crash(eight)
     report = eight.open()
@@ -104,6 +144,7 @@ def test_crash_and_a_changed_byte_in_the_last_body(eight: StoreOnDisk) -> None:
     eight.write(eight.log_file(1024), b"X", 1189 - 1024 + 90)
     report = eight.open()
     assert (report.end_offset, report.cut_bytes) == (1189, RECORD_SIZE)
+    assert len(eight.found("k1")) == 3
     assert eight.store.queue_bounds("TopicTest", 0) == (0, 7)
 
 
@@ -123,6 +164,12 @@ def test_clean_stop_and_a_changed_byte_in_the_second_body(eight: StoreOnDisk) ->
     eight.write(eight.log_file(0), b"X", 165 + 90)
     report = eight.open()
     assert (report.clean, report.end_offset) == (True, 165)
+    assert (eight.found("k0"), eight.found("k1")) == ([b"body-0"], [])
+    assert eight.put(vector_message(3)).physical_offset == 165
+    eight.flush()
+    eight.store.dispatch()
+    assert eight.found("k1") == [b"body-3"], "RocketMQ skips it: its index claims to know better"
+    eight.store.truncate(165)
     assert eight.store.queue_bounds("TopicTest", 0) == (0, 1)
     assert sorted(eight.files(LOG_FOLDER)) == ["00000000000000000000"]
     assert sorted(eight.files(f"{QUEUE_FOLDER}/TopicTest/0")) == ["00000000000000000000"]
