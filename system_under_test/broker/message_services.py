@@ -33,7 +33,6 @@ from system_under_test.remoting import Connection, Handler
 from system_under_test.store.message_store import MessageStore
 from system_under_test.store.metadata_file import MetadataFile
 
-FILE_RESERVED_MS = 72 * 3_600_000  # fileReservedTime
 CHECKED_AT_ONCE = 64  # half messages between two looks at the rest of the world
 
 
@@ -101,7 +100,6 @@ class MessageServices:
             env.clock,
             env.log,
             policies.transactions,
-            reserved_ms=FILE_RESERVED_MS,
         )
         self._transactions = TransactionRequests(
             config,

@@ -34,15 +34,12 @@ ORIGINAL_OFFSET_PROPERTY = "TRAN_PREPARED_QUEUE_OFFSET"
 UNIQUE_KEY_PROPERTY = "UNIQ_KEY"
 WAIT_PROPERTY = "WAIT"
 MS_PER_S = 1_000
+MS_PER_HOUR = 3_600_000
 CHANNEL_TRIES_MAX = 3  # RocketMQ, ProducerManager.GET_AVAILABLE_CHANNEL_RETRY_COUNT
 
 
 class TransactionCheck:
-    """One round: `begin`, then `step` until it returns False.
-
-    Args:
-        reserved_ms: how long the log keeps messages: an older half message is given up.
-    """
+    """One round: `begin`, then `step` until it returns False."""
 
     def __init__(
         self,
@@ -54,11 +51,8 @@ class TransactionCheck:
         clock: Clock,
         log: Log,
         policy: TransactionPolicy,
-        *,
-        reserved_ms: int,
     ) -> None:
         self._config = config
-        self._reserved_ms = reserved_ms
         self._halves = halves
         self._copies = copies
         self._topics = topics
@@ -101,7 +95,8 @@ class TransactionCheck:
     def _examine(self, half: Message) -> bool:
         age_ms = self._clock.wall_ms() - self._policy.since_ms(half)
         times = number(half.properties.get(CHECK_TIMES_PROPERTY)) or 0
-        if times >= self._config.transaction_check_max or age_ms > self._reserved_ms:
+        reserved_ms = self._config.reserved_hours * MS_PER_HOUR  # the log may lose it soon
+        if times >= self._config.transaction_check_max or age_ms > reserved_ms:
             return self._park(half)
         counted = times + 1 if self._policy.counts_every_visit else times
         # Judged once: judged again a moment later, a message at the border would be passed and never asked about
