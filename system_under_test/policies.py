@@ -22,6 +22,7 @@ from system_under_test.broker.delayed_delivery import at_once_if_too_far, never_
 from system_under_test.broker.internal_copies import CopyPolicy
 from system_under_test.broker.message_services import ServicePolicies
 from system_under_test.broker.name_server_calls import KeepsRegistered, RegistrationEvents
+from system_under_test.broker.offsets import ConsumerOffsets, RacingOffsets
 from system_under_test.broker.registration import Registration
 from system_under_test.broker.registration_rounds import RegistrationRounds
 from system_under_test.broker.transaction_policy import AS_ROCKETMQ, CAREFUL
@@ -45,7 +46,8 @@ from system_under_test.name_server.rules import (
 from system_under_test.protocol.bodies import TopicConfigTable
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.remoting import RemotingClient
-from system_under_test.store.key_search import EXACT_SEARCH, JAVA_SEARCH, KeySearchRules
+from system_under_test.store.key_search import JAVA_SEARCH
+from system_under_test.store.mapped_file import MappedFileQueue
 from system_under_test.store.metadata_file import MetadataFile, UnsafeMetadataFile
 from system_under_test.store.plain_receiver import PlainReceiver
 from system_under_test.store.replica_receiver import ReplicaReceiver
@@ -55,6 +57,7 @@ from system_under_test.store.replication_policy import (
     from_last_file,
 )
 from system_under_test.store.retention import ForceRule, only_consumed, regardless
+from system_under_test.store.store_policy import CAREFUL_STORE, StorePolicy, try_to_sync
 
 RegistrationKind = Callable[
     [BrokerConfig, RemotingClient, Callable[[], TopicConfigTable], EnvLog, RegistrationEvents],
@@ -70,8 +73,12 @@ class BrokerPolicies:
     may_force: ForceRule  # R45: a disk that is 85 % full makes fresh, unconsumed messages go
     full_disk_look_s: float  # a full disk that is no longer full refuses sends for 10 s more
     replication: ReplicationPolicy  # R02, R12, R37, and the 5 s hole
-    key_search: KeySearchRules  # other keys of one hash, and seconds for milliseconds
+    store: StorePolicy  # R01, R04
+    metadata_file: Callable[
+        [Storage, str], MetadataFile
+    ]  # R15: a power cut empties offsets or topics
     services: ServicePolicies  # R26, R27, R61: delays, retries, transactions
+    offsets: type[ConsumerOffsets]  # R16: two first commits of a group
     registration: RegistrationKind  # a hung name server delays what the others hear
     admin: AdminPolicy  # what administrators and silent members meet
     acl: AclPolicy  # an account may make itself an administrator
@@ -96,6 +103,11 @@ FAITHFUL_REPLICATION = ReplicationPolicy(
     reports_at_once=False,
     waits_for_lost_slaves=True,
     fetches_missing=False,
+)
+FAITHFUL_STORE = StorePolicy(
+    sync_log=try_to_sync,
+    cut_log=MappedFileQueue.remove_from,
+    key_search=JAVA_SEARCH,
 )
 HARDENED_ADMIN = AdminPolicy(
     lowest_offsets=lowest_offsets,
@@ -124,22 +136,26 @@ FAITHFUL_SERVICES = ServicePolicies(
 BROKER_POLICIES = {
     Mode.HARDENED: BrokerPolicies(
         visible_end=safe_end,
-        key_search=EXACT_SEARCH,
         may_force=only_consumed,
         full_disk_look_s=1.0,
+        store=CAREFUL_STORE,
+        metadata_file=MetadataFile,
         replication=HARDENED_REPLICATION,
         services=HARDENED_SERVICES,
         registration=Registration,
         acl=AclPolicy(admin_codes=ADMIN_CODES, forgives_unique_key=True),
+        offsets=ConsumerOffsets,
         admin=HARDENED_ADMIN,
     ),
     Mode.FAITHFUL: BrokerPolicies(
         visible_end=written_end,
-        key_search=JAVA_SEARCH,
+        store=FAITHFUL_STORE,
+        metadata_file=UnsafeMetadataFile,
         replication=FAITHFUL_REPLICATION,
         services=FAITHFUL_SERVICES,
         registration=RegistrationRounds,
         acl=AclPolicy(admin_codes=ADMIN_CODES_OF_ROCKETMQ, forgives_unique_key=False),
+        offsets=RacingOffsets,
         admin=FAITHFUL_ADMIN,
         may_force=regardless,
         full_disk_look_s=10.0,

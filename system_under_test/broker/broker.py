@@ -25,7 +25,7 @@ from system_under_test.broker.message_queries import MessageQueries
 from system_under_test.broker.message_services import MessageServices
 from system_under_test.broker.metadata_restore import MetadataRestore
 from system_under_test.broker.name_server_calls import RegistrationEvents
-from system_under_test.broker.offsets import ConsumerOffsets, OffsetsFile
+from system_under_test.broker.offsets import OffsetsFile
 from system_under_test.broker.periodic import Schedule
 from system_under_test.broker.pull import PullProcessor
 from system_under_test.broker.pull_reports import PullReports
@@ -65,9 +65,9 @@ class Broker:
             clock,
             env.log,
             make_store_config(config),
-            search_rules=self._policies.key_search,
+            policy=self._policies.store,
         )
-        self.offsets = ConsumerOffsets()
+        self.offsets = self._policies.offsets()
         self._offsets_file = OffsetsFile(self.offsets, self._metadata_file("consumerOffset.json"))
         self.topics = self._make_topics()
         self.groups = self._make_groups()
@@ -145,7 +145,9 @@ class Broker:
         )
 
     def _metadata_file(self, name: str) -> MetadataFile:
-        return MetadataFile(self._env.storage, f"{self._config.store_path}/config/{name}")
+        return self._policies.metadata_file(
+            self._env.storage, f"{self._config.store_path}/config/{name}"
+        )
 
     def _make_topics(self) -> Topics:
         return Topics(

@@ -7,7 +7,7 @@ appended. What lies between the last two waits in a buffer; whoever wants to rea
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from system_under_test.env import Storage
 from system_under_test.protocol.message import MAGIC_BLANK
@@ -26,6 +26,7 @@ class CommitLog:
 
     __slots__ = (
         "_buffer",
+        "_cut_files",
         "_marks",
         "end_offset",
         "file_size",
@@ -34,7 +35,15 @@ class CommitLog:
         "written_offset",
     )
 
-    def __init__(self, storage: Storage, folder: str, file_size: int) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        folder: str,
+        file_size: int,
+        *,
+        cut_files: Callable[[MappedFileQueue, int], None] = MappedFileQueue.cut,
+    ) -> None:
+        self._cut_files = cut_files
         self.files = MappedFileQueue(storage, folder, file_size)
         self.file_size = file_size
         self.end_offset = 0
@@ -143,8 +152,8 @@ class CommitLog:
     # --- cut -------------------------------------------------------------------------------------------------------
 
     def cut(self, offset: int) -> None:
-        """End the log at `offset` and make the bytes beyond it unreadable, durably."""
-        self.files.cut(offset)
+        """End the log at `offset`, durably; what becomes of the bytes beyond it is the policy's to say."""
+        self._cut_files(self.files, offset)
         self.files.sync_new_files()
         self._marks = [mark for mark in self._marks if mark < offset]
         self._buffer = bytearray()

@@ -7,7 +7,7 @@ FlushConsumeQueueService).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from system_under_test.env import File, Storage
@@ -64,12 +64,19 @@ class SyncPlan:
 class FlushTask:
     """Flushes the commit log up to `end_offset`."""
 
-    __slots__ = ("_failure", "_plan", "end_offset", "epoch")
+    __slots__ = ("_failure", "_plan", "_sync", "end_offset", "epoch")
 
     def __init__(
-        self, plan: SyncPlan, *, end_offset: int, epoch: int, failure: OSError | None = None
+        self,
+        plan: SyncPlan,
+        *,
+        end_offset: int,
+        epoch: int,
+        failure: OSError | None = None,
+        sync: Callable[[SyncPlan], None] = SyncPlan.run,
     ) -> None:
         self._plan = plan
+        self._sync = sync
         self._failure = failure
         self.end_offset = end_offset
         self.epoch = epoch  # of the store: a truncate() in between makes the task worthless
@@ -78,7 +85,7 @@ class FlushTask:
         """Only file operations. Raises OSError, also for a write that failed before: what it lost is not durable."""
         if self._failure is not None:
             raise self._failure
-        self._plan.run()
+        self._sync(self._plan)
 
     def finish(self) -> None:
         self._plan.finish()

@@ -206,20 +206,23 @@ class MappedFileQueue:
         The removal is durable before the wipe begins: a short file must be the last one. The wipe is durable after
         the caller's fsync: the file counts as new until then.
         """
+        self.remove_from(offset)
+        if self.files and offset < self.end_of_files:
+            last = self.files[-1]
+            last.wipe_from(offset - last.base, self.file_size)
+            last.is_new = True
+
+    def remove_from(self, offset: int) -> None:
+        """Durably remove the files at and beyond `offset`, last first."""
         removed = False
         while self.files and self.files[-1].base >= offset:
             mapped_file = self.files.pop()
             self._storage.unlink(mapped_file.path)
             self._retired.append(mapped_file)
             removed = True
-        wiped = bool(self.files) and offset < self.end_of_files
-        # A wipe needs it even if nothing was removed here: an earlier process may have died right after an unlink.
-        if removed or wiped:
+        # Even if nothing was removed here: an earlier process may have died right after an unlink.
+        if removed or (self.files and offset < self.end_of_files):
             self._storage.fsync_dir(self.folder)
-        if wiped:
-            last = self.files[-1]
-            last.wipe_from(offset - last.base, self.file_size)
-            last.is_new = True
 
     def drop_first(self) -> MappedFile:
         """Forget the first file, which must not be the last; the caller removes it from the disk.

@@ -29,10 +29,8 @@ from system_under_test.store.folders import make_durable_folder
 from system_under_test.store.index_keys import KeyHasher
 from system_under_test.store.index_layout import IndexLayout
 from system_under_test.store.key_search import (
-    EXACT_SEARCH,
     KeyFound,
     KeyQuery,
-    KeySearchRules,
     search,
 )
 from system_under_test.store.message_index import MessageIndex
@@ -47,6 +45,7 @@ from system_under_test.store.recovery import Recovery, RecoveryReport
 from system_under_test.store.results import Dispatched, PutResult, PutStatus
 from system_under_test.store.retention import Removal, Retention
 from system_under_test.store.running_mark import RunningMark
+from system_under_test.store.store_policy import CAREFUL_STORE, StorePolicy
 
 __all__ = [
     "Dispatched",
@@ -77,7 +76,7 @@ class MessageStore:
         log: Log,
         config: StoreConfig,
         *,
-        search_rules: KeySearchRules = EXACT_SEARCH,
+        policy: StorePolicy = CAREFUL_STORE,
     ) -> None:
         self._storage = storage
         self._log = log
@@ -85,7 +84,12 @@ class MessageStore:
         root = config.root
         self._running = RunningMark(storage, root)
         self._queues_folder = f"{root}/consumequeue"
-        self._commit_log = CommitLog(storage, f"{root}/commitlog", config.commit_log_file_size)
+        self._commit_log = CommitLog(
+            storage,
+            f"{root}/commitlog",
+            config.commit_log_file_size,
+            cut_files=policy.cut_log,
+        )
         self._queues = QueueTable(storage, self._queues_folder, config.consume_queue_file_size)
         self._checkpoint = Checkpoint(storage, f"{root}/checkpoint")
         self._scanner = RecordScanner(config.commit_log_file_size, config.delay_levels_ms)
@@ -93,7 +97,7 @@ class MessageStore:
         layout = IndexLayout(slots=config.index_slots, numbers=config.index_numbers)
         self._index = MessageIndex(storage, clock, f"{root}/index", layout)
         self._hasher = KeyHasher(is_on=config.index_enabled)
-        self._search_rules = search_rules
+        self._policy = policy
         self._dispatcher = Dispatcher(self._index)
         self._appender = Appender(
             config,
@@ -319,7 +323,13 @@ class MessageStore:
         if self._failure is None and log.flushed_offset == log.end_offset:
             return None
         plan = SyncPlan(self._storage) if self._failure else self._log_sync_plan()
-        return FlushTask(plan, end_offset=log.end_offset, epoch=self._epoch, failure=self._failure)
+        return FlushTask(
+            plan,
+            end_offset=log.end_offset,
+            epoch=self._epoch,
+            failure=self._failure,
+            sync=self._policy.sync_log,
+        )
 
     def _log_sync_plan(self) -> SyncPlan:
         log = self._commit_log
@@ -445,7 +455,7 @@ class MessageStore:
 
     def find_by_key(self, query: KeyQuery) -> KeyFound:
         """The visible messages that have a key."""
-        return search(self._index, query, self._search_rules, self._records.read)
+        return search(self._index, query, self._policy.key_search, self._records.read)
 
     def search_by_time(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
         """The queue offset of the message stored closest to `timestamp_ms`; 0 if there is none."""

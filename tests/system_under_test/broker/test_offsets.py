@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from system_under_test.broker.offsets import ConsumerOffsets, offset_table_from_json
+from system_under_test.mode import Mode
+from system_under_test.policies import BROKER_POLICIES
 
 
 def make_offsets(**queues: int) -> ConsumerOffsets:
@@ -72,3 +76,16 @@ def test_snapshot_is_read_back_and_does_not_change_later() -> None:
 def test_another_shape_is_refused(document: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="not an object"):
         offset_table_from_json(document)
+
+
+def test_two_first_commits_at_a_time_lose_one_in_faithful_mode_alone() -> None:
+    """R16."""
+
+    async def commit(offsets: ConsumerOffsets) -> dict[int, int]:
+        offsets.commit("g", "t", 0, 5)
+        offsets.commit("g", "t", 1, 7)
+        await asyncio.sleep(0)
+        return offsets.queues("g", "t")
+
+    assert asyncio.run(commit(BROKER_POLICIES[Mode.HARDENED].offsets())) == {0: 5, 1: 7}
+    assert asyncio.run(commit(BROKER_POLICIES[Mode.FAITHFUL].offsets())) == {1: 7}
