@@ -370,3 +370,55 @@ def first_answer_of_an_empty_master(mode: Mode) -> int:
 
     cluster.run(story)
     return codes[0]
+
+
+def test_when_the_last_slave_dies_waiting_sends_are_told_at_once_or_time_out() -> None:
+    assert wait_for_dead_slave_s(Mode.HARDENED) < 0.5
+    assert wait_for_dead_slave_s(Mode.FAITHFUL) > 2.0
+
+
+def wait_for_dead_slave_s(mode: Mode) -> float:
+    """Seconds until a send is answered whose slave dies before it has acknowledged."""
+    cluster = Cluster(mode=mode)
+    waited: list[float] = []
+
+    async def story(client: Client) -> None:
+        cluster.start_master()
+        slave = cluster.start_slave()
+        await client.send_until(OK, within_s=20)
+        slave.pause()
+        send = asyncio.ensure_future(client.send(timeout_s=10))
+        await asyncio.sleep(0.2)
+        begin_s = asyncio.get_running_loop().time()
+        slave.kill()
+        assert await send in (SLAVE_NOT_AVAILABLE, FLUSH_SLAVE_TIMEOUT)
+        waited.append(asyncio.get_running_loop().time() - begin_s)
+
+    cluster.run(story)
+    return waited[0]
+
+
+def test_a_slave_gets_only_what_is_flushed_or_everything() -> None:
+    assert not slave_has_unflushed(Mode.HARDENED)
+    assert slave_has_unflushed(Mode.FAITHFUL)
+
+
+def slave_has_unflushed(mode: Mode) -> bool:
+    """Whether the slave of a master with sync flush has what the master's disk has not."""
+    cluster = Cluster(mode=mode)
+    seen: list[bool] = []
+
+    async def story(client: Client) -> None:
+        cluster.start_master()
+        cluster.start_slave()
+        await client.send_until(OK, within_s=20)
+        await asyncio.sleep(6)
+        cluster.master.disk.slow(3000.0)
+        send = asyncio.ensure_future(client.send("unflushed", timeout_s=5))
+        await asyncio.sleep(0.5)
+        seen.append(b"unflushed" in cluster.log(cluster.slave))
+        cluster.master.disk.heal()
+        await send
+
+    cluster.run(story)
+    return seen[0]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from system_under_test.mode import Mode
+from system_under_test.policies import BROKER_POLICIES
 from system_under_test.store import replica_receiver
+from system_under_test.store.plain_receiver import PlainReceiver
 from system_under_test.store.replica_receiver import (
     CatchUpReceiver,
     Diverged,
@@ -17,6 +21,7 @@ from system_under_test.store.replica_receiver import (
     cut_partial_record,
 )
 from system_under_test.store.replication import HEADER, REPORT, ReplicaSender, ReplicationError
+from system_under_test.store.replication_policy import ReplicationPolicy
 from tests.system_under_test.store.memory_log import FILE_SIZE, MemoryLog
 
 
@@ -337,3 +342,75 @@ def act(pair: Pair, random: Random, number: int) -> None:
     else:
         pair.master.power_cut()
         pair.connect()
+
+
+# 4.9.8: each of these is a line of the policy table
+
+
+def test_a_first_report_beyond_the_end_is_believed_or_not() -> None:
+    """R02: everything that the master stores below it would count as replicated."""
+    assert acked_after_first_report(Mode.HARDENED) is None
+    assert acked_after_first_report(Mode.FAITHFUL) == 5000
+
+
+def acked_after_first_report(mode: Mode) -> int | None:
+    policy = BROKER_POLICIES[mode].replication
+    sender = ReplicaSender(
+        make_log(b"a" * 100), flushed_only=False, believes_requests=policy.believes_requests
+    )
+    sender.receive(REPORT.pack(5000))
+    return sender.acked_offset
+
+
+def test_a_new_replica_starts_at_the_first_file_or_at_the_last_one() -> None:
+    """R12"""
+    log = make_log(*(b"x" * 300 for _ in range(20)))
+    starts = [
+        BROKER_POLICIES[mode].replication.start_of_new_replica(log, FILE_SIZE)
+        for mode in (Mode.HARDENED, Mode.FAITHFUL)
+    ]
+    assert starts == [0, log.end_offset // FILE_SIZE * FILE_SIZE]
+
+
+def test_a_slave_with_another_tail_is_repaired_or_stuck() -> None:
+    """R37: a plain slave sees heartbeats from where it asked, for ever."""
+    common = [b"c" * 50 for _ in range(5)]
+    for mode, healed in ((Mode.HARDENED, True), (Mode.FAITHFUL, False)):
+        master = make_log(*common, b"new" * 20, b"newer" * 20)
+        slave = make_log(*common, b"old" * 20)
+        policy = BROKER_POLICIES[mode].replication
+        converse(master, slave, policy)
+        assert (slave.data == master.data) is healed
+
+
+def converse(master: MemoryLog, slave: MemoryLog, policy: ReplicationPolicy) -> None:
+    """Connect again and again, as long as it may help."""
+    receiver = policy.make_receiver(slave, False)
+    for _ in range(10):
+        sender = ReplicaSender(
+            master, flushed_only=False, believes_requests=policy.believes_requests
+        )
+        sender.receive(receiver.connected())
+        with suppress(Reconnect, ReplicationError):
+            while transfer := sender.next_transfer():
+                receiver.receive(transfer)
+
+
+def test_a_slave_acknowledges_what_is_flushed_or_what_is_appended() -> None:
+    for mode, acknowledged in ((Mode.HARDENED, b""), (Mode.FAITHFUL, REPORT.pack(108))):
+        receiver = BROKER_POLICIES[mode].replication.make_receiver(slave := MemoryLog(), True)
+        receiver.connected()
+        master = make_log(b"a" * 100)
+        receiver.receive(HEADER.pack(0, 108) + bytes(master.data))
+        assert slave.end_offset == 108
+        assert receiver.report() == acknowledged
+
+
+def test_a_plain_slave_refuses_what_does_not_follow_and_repeats_its_end() -> None:
+    slave = make_log(b"a" * 100)
+    receiver = PlainReceiver(slave)
+    assert receiver.connected() == REPORT.pack(108)
+    assert receiver.repeat_report() == REPORT.pack(108)
+    receiver.receive(HEADER.pack(108, 0))
+    with pytest.raises(ReplicationError, match="transfer at 200, but the own log ends at 108"):
+        receiver.receive(HEADER.pack(200, 0))
