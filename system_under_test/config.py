@@ -17,6 +17,7 @@ from system_under_test.remoting.address import parse_address
 from system_under_test.store.delay_levels import parse_delay_levels
 
 NAME_LENGTH_MAX = 255
+ASSUMED_MEMORY_BYTES = 15 << 29
 QUEUE_ENTRY_SIZE = 20  # bytes in a consume queue
 
 
@@ -116,6 +117,22 @@ class milliseconds:  # noqa: N801  used like the functions beside it
         return str(round(seconds * 1000))
 
 
+class share_of_memory:  # noqa: N801
+    """A parser of percentages; the field is in bytes.
+
+    A node cannot ask how much memory its machine has: 7.5 GiB are assumed.
+    """
+
+    def __init__(self) -> None:
+        self._parse = integer(0, 100)
+
+    def __call__(self, value: str) -> int:
+        return self._parse(value) * ASSUMED_MEMORY_BYTES // 100
+
+    def format(self, size_bytes: int) -> str:
+        return str(round(size_bytes * 100 / ASSUMED_MEMORY_BYTES))
+
+
 def hours(value: str) -> tuple[int, ...]:
     """`04;16`: hours of the day."""
     parse = integer(0, 23)
@@ -150,7 +167,7 @@ class one_of:  # noqa: N801
 
 def format_value(parse: Callable[[str], object], value: Any) -> str:
     """The text from which `parse` makes this value; "" for None."""
-    if isinstance(parse, milliseconds | one_of):
+    if isinstance(parse, milliseconds | one_of | share_of_memory):
         return parse.format(value)
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -288,6 +305,7 @@ BROKER_PROPERTIES: dict[str, Property] = {
     "haSendHeartbeatInterval": Property(
         field="ha_heartbeat_interval_s", parse=milliseconds(10, 3_600_000)
     ),
+    "accessMessageInMemoryMaxRatio": Property(field="memory_bytes", parse=share_of_memory()),
     "slaveReadEnable": Property(field="slave_read", parse=yes_or_no),
     "haHousekeepingInterval": Property(field="ha_silence_max_s", parse=milliseconds(10, 3_600_000)),
     "syncFlushTimeout": Property(field="sync_flush_timeout_s", parse=milliseconds(1, 3_600_000)),

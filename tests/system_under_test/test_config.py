@@ -12,6 +12,7 @@ from system_under_test.config import (
     NAME_SERVER_PROPERTIES,
     ConfigError,
     Property,
+    format_value,
     parse_properties,
     read_settings,
 )
@@ -113,3 +114,11 @@ def test_retention() -> None:
         "disk_warning_ratio": 0.5,
         "clean_forcibly": False,
     }
+
+
+def test_the_share_of_memory_is_a_percentage_there_and_bytes_here() -> None:
+    ratio = BROKER_PROPERTIES["accessMessageInMemoryMaxRatio"]
+    assert ratio.parse("40") == BrokerConfig(broker_name="a", listen_host="10.0.0.1").memory_bytes
+    assert format_value(ratio.parse, 3 << 30) == "40"
+    with pytest.raises(ValueError, match="a number from 0 to 100 is allowed"):
+        ratio.parse("101")
