@@ -10,6 +10,7 @@ from system_under_test.client.subscription import Subscription
 from system_under_test.protocol.bodies import MessageQueue
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.compression import inflate_body
 from system_under_test.protocol.headers import PullMessageHeader, PullMessageResponse
 from system_under_test.protocol.message import Message, decode_records
 
@@ -80,6 +81,11 @@ def pull_command(
     return RemotingCommand.request(RequestCode.PULL_MESSAGE, header.to_ext())
 
 
+def read_messages(body: bytes) -> list[Message]:
+    """The messages of a pull answer, their bodies as they were sent. Raises RecordError."""
+    return [inflate_body(message) for message in decode_records(body)]
+
+
 def read_answer(response: RemotingCommand) -> PullAnswer:
     """What the broker answered.
 
@@ -95,7 +101,7 @@ def read_answer(response: RemotingCommand) -> PullAnswer:
     header = PullMessageResponse.from_ext(response.ext_fields)
     return PullAnswer(
         outcome=outcome,
-        messages=decode_records(response.body) if outcome is PullOutcome.FOUND else [],
+        messages=read_messages(response.body) if outcome is PullOutcome.FOUND else [],
         next_offset=header.next_begin_offset,
         min_offset=header.min_offset,
         max_offset=header.max_offset,
