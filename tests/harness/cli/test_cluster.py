@@ -108,7 +108,10 @@ def test_interrupted_while_it_starts(wait_s: float, tmp_path: Path) -> None:
 
 
 @pytest.mark.real
-def test_nodes_do_not_outlive_a_killed_command() -> None:
+def test_nodes_do_not_outlive_a_killed_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # what is killed removes nothing
     with cluster_up("--port", "0", "--processes") as (process, said):
         address = name_server_of(said)
         process.kill()
