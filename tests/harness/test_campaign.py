@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -148,3 +149,24 @@ def test_a_file_that_is_not_text_is_named(tmp_path: Path) -> None:
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(CampaignError, match="UTF-8"):
         load_options(str(tmp_path / "binary.toml"))
+
+
+def test_the_seed_picks_from_choices_and_the_command_line_wins() -> None:
+    options = load_options("several-slaves")
+    drawn = {draw_campaign(seed, options).slaves for seed in range(20)}
+    assert drawn == {(2,), (3,)}
+    assert draw_campaign(1, {**options, "slaves": (1,)}).slaves == (1,)
+
+
+@pytest.mark.parametrize(
+    ("text", "refusal"),
+    [
+        ("choices = 1", "choices is 1; allowed: a table"),
+        ("choices = {slaves = []}", "choices of slaves are []; allowed: a list of values"),
+        ("choices = {slaves = [2]}", "slaves is 2; allowed: a list"),
+        ("choices = {speed = [2]}", "unknown option 'speed'"),
+    ],
+)
+def test_choices_that_are_none(text: str, refusal: str) -> None:
+    with pytest.raises(CampaignError, match=re.escape(refusal)):
+        read_options(f"[campaign]\n{text}", "the file")
