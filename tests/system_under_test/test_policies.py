@@ -91,6 +91,6 @@ def test_other_keys_of_the_same_hash_are_left_out_or_not(mode: Mode, found: int)
     world.open()
     world.put_visible(make_message(KEYS="Aa"), make_message(KEYS="BB"))
     query = KeyQuery("TopicTest", "Aa", 64, 0, START_MS)
-    rules = BROKER_POLICIES[mode].key_search
+    rules = BROKER_POLICIES[mode].store.key_search
     index = world.store._index
     assert len(search(index, query, rules, world.store.look_up).records) == found
