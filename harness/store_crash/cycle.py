@@ -35,6 +35,7 @@ from system_under_test.store.errors import StoreError
 from system_under_test.store.flush import FlushTask, QueueFlushTask
 from system_under_test.store.message_store import MessageStore
 from system_under_test.store.results import PutStatus
+from system_under_test.store.retention_config import RetentionConfig
 
 WrapStorage = Callable[[Storage], Storage]
 
@@ -160,8 +161,10 @@ class Cycle:
     def _work_step(self) -> None:
         self._clock.now_ns += self._draw(50) * 1_000_000
         choice = self._draw(100)
-        if choice < 66:
+        if choice < 62:
             self._put()
+        elif choice < 66:
+            self._delete_old() if self.plan.deletes else self._put()
         elif choice < 80:
             self._flush()
         elif choice < 88:
@@ -244,7 +247,7 @@ class Cycle:
 
     def _truncate(self) -> None:
         """Cut the log at some record, as a replica does whose tail differs from its master's."""
-        puts = self._model.puts
+        puts = self._model.kept
         if not puts:
             return
         offset = puts[-1 - self._draw(min(len(puts), 8))].physical_offset
@@ -257,6 +260,22 @@ class Cycle:
             raise OSError(str(error)) from error  # the write of what was buffered failed
         self._model.finish_truncate(offset)
         self.counts.truncations += 1
+
+    def _delete_old(self) -> None:
+        """Let some old files go, oldest first; the process may die between any two."""
+        self._flush_queues()
+        limit = self._draw(4)
+        for number, removal in enumerate(self._store.retention.clean()):
+            self._model.begin_delete(self._store.min_offset)
+            try:
+                removal.run()
+            except OSError as error:
+                self._store.fail_flush(removal, error)
+                raise
+            self._model.finish_delete()
+            self.counts.deletions += 1
+            if number >= limit:
+                break
 
     def _run_flush(self, task: FlushTask | QueueFlushTask) -> None:
         try:
@@ -311,7 +330,7 @@ class Cycle:
         self._store.open()
         self.counts.recoveries += 1
         self.counts.puts_lost += self._model.settle(
-            self._store.end_offset, self._comparison.read_log
+            self._store.min_offset, self._store.end_offset, self._comparison.read_log
         )
 
     def _check_recovery_is_stable(self) -> None:
@@ -334,6 +353,7 @@ class Cycle:
             root=ROOT,
             commit_log_file_size=self.plan.log_file_size,
             consume_queue_file_size=self.plan.queue_file_size,
+            retention=RetentionConfig(reserved_ms=0, delete_hours=tuple(range(24))),
             index_slots=self.plan.index_slots,
             index_numbers=self.plan.index_numbers,
             buffered=self.plan.sync_flush,

@@ -102,11 +102,26 @@ class LogModel:
         self._counts: dict[QueueKey, int] = {}
         self.puts: list[PutRecord] = []
         self.promised_end = 0
+        self.min_offset = 0  # what lies before it has been deleted on purpose
+        self._deleted_end = 0  # up to where deletion is durable
         self._cached_end = 0
 
     @property
     def end_offset(self) -> int:
         return self.puts[-1].end_offset if self.puts else 0
+
+    @property
+    def kept(self) -> list[PutRecord]:
+        """The puts that must be there: those that were not deleted."""
+        return [put for put in self.puts if put.physical_offset >= self.min_offset]
+
+    def begin_delete(self, min_offset: int) -> None:
+        """The log may begin at `min_offset` from now on: what lies before it is old."""
+        self.min_offset = max(self.min_offset, min_offset)
+
+    def finish_delete(self) -> None:
+        """What was deleted must never come back."""
+        self._deleted_end = self.min_offset
 
     def begin_put(self, message: Message) -> None:
         self._interrupted = message
@@ -132,10 +147,9 @@ class LogModel:
             raise PromiseBroken(
                 f"put got physical offset {put.physical_offset}; the log ends at {self.end_offset}"
             )
-        if self.puts and put.stored_ms < self.puts[-1].stored_ms:
-            raise PromiseBroken(
-                f"store time went back from {self.puts[-1].stored_ms} to {put.stored_ms} ms"
-            )
+        last = self.puts[-1] if self.puts else put
+        if last.physical_offset >= self.min_offset and put.stored_ms < last.stored_ms:
+            raise PromiseBroken(f"store time went back from {last.stored_ms} to {put.stored_ms} ms")
         self._append(put)
         self._interrupted = None
 
@@ -162,15 +176,24 @@ class LogModel:
     def count(self, queue: QueueKey) -> int:
         return self._counts.get(queue, 0)
 
+    def first(self, queue: QueueKey) -> int:
+        """The queue offset of the first message that was not deleted."""
+        return self.count(queue) - sum(put.queue == queue for put in self.kept)
+
     def entries(self, queue: QueueKey) -> bytes:
-        """The consume queue as it must be once everything is dispatched."""
+        """The consume queue as it must be once everything is dispatched, had none of its files been deleted."""
         return b"".join(put.entry for put in self.puts if put.queue == queue)
 
     def records(self, queue: QueueKey) -> list[bytes]:
-        return [put.raw for put in self.puts if put.queue == queue]
+        return [put.raw for put in self.kept if put.queue == queue]
 
-    def settle(self, recovered_end: int, read: ReadLog) -> int:
-        """Accept the end that recovery found; return how many puts it cost. Raises PromiseBroken."""
+    def settle(self, min_offset: int, recovered_end: int, read: ReadLog) -> int:
+        """Accept the bounds that recovery found; return how many puts it cost. Raises PromiseBroken."""
+        if not self._deleted_end <= min_offset <= self.min_offset:
+            raise PromiseBroken(
+                f"the log begins at {min_offset}, not between {self._deleted_end} and {self.min_offset}"
+            )
+        self.min_offset = self._deleted_end = min_offset
         promised_end = max(self.promised_end, self._cached_end)
         if recovered_end < promised_end:
             raise PromiseBroken(
@@ -189,8 +212,8 @@ class LogModel:
 
     def check_log(self, recovered_end: int, read: ReadLog) -> None:
         """Every byte of the log is a record that was put, or a blank at the end of a file."""
-        position = 0
-        for put in self.puts:
+        position = self.min_offset
+        for put in self.kept:
             position = self._skip_blank(position, put.physical_offset, read)
             if read(position, put.size) != put.raw:
                 raise PromiseBroken(f"record at {position} of {put.queue} is not what was put")

@@ -36,6 +36,7 @@ class CycleCounts:
     puts: int = 0
     flushes: int = 0
     truncations: int = 0
+    deletions: int = 0  # of files that had become old
     power_cuts: int = 0
     cuts_in_recovery: int = 0
     process_deaths: int = 0
@@ -63,6 +64,7 @@ class CyclePlan:
     index_slots: int
     index_numbers: int
     failed_sync_keeps_cache: bool
+    deletes: bool  # files get old at once
     body_size: int | None  # None: varied. Equal sizes put new records exactly over stale ones.
     lives: int
 
@@ -77,6 +79,7 @@ class CyclePlan:
             index_slots=random.choice((1, 5, 50)),
             index_numbers=random.choice((4, 12, 40, 1000)),
             failed_sync_keeps_cache=random.random() < 0.5,
+            deletes=random.random() < 0.5,
             body_size=body_size,
             lives=random.choice((2, 2, 3)),
         )

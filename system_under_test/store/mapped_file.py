@@ -203,6 +203,8 @@ class MappedFileQueue:
     def cut(self, offset: int) -> None:
         """Remove the files at and beyond `offset`, last first, and make what lies beyond it zeros.
 
+        If old files were deleted and the sequence ends where it begins now, one empty file stays: its name is all that
+        tells a later start how far the sequence has come.
         The removal is durable before the wipe begins: a short file must be the last one. The wipe is durable after
         the caller's fsync: the file counts as new until then.
         """
@@ -215,7 +217,7 @@ class MappedFileQueue:
     def remove_from(self, offset: int) -> None:
         """Durably remove the files at and beyond `offset`, last first."""
         removed = False
-        while self.files and self.files[-1].base >= offset:
+        while self.files and self.files[-1].base >= offset and not self._is_start(offset):
             mapped_file = self.files.pop()
             self._storage.unlink(mapped_file.path)
             self._retired.append(mapped_file)
@@ -223,6 +225,10 @@ class MappedFileQueue:
         # Even if nothing was removed here: an earlier process may have died right after an unlink.
         if removed or (self.files and offset < self.end_of_files):
             self._storage.fsync_dir(self.folder)
+
+    def _is_start(self, offset: int) -> bool:
+        """Whether only the first file is left and `offset` is where it begins, behind files that were deleted."""
+        return len(self.files) == 1 and self.files[0].base == offset > 0
 
     def drop_first(self) -> MappedFile:
         """Forget the first file, which must not be the last; the caller removes it from the disk.

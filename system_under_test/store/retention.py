@@ -205,7 +205,7 @@ class Retention:
 
     def _may_delete_first(self) -> bool:
         files = self._commit_log.files.files
-        if len(files) < 2 or files[1].base > self._durable_offset():
+        if len(files) < 2 or files[1].base >= self._durable_offset():
             return False
         return self._is_expired(files[0]) or (
             self._is_immediate

@@ -20,7 +20,9 @@ def test_every_promise_is_kept() -> None:
     # A test in which nothing was ever lost has shown nothing.
     assert counts.puts >= 200 * 20
     assert min(counts.flushes, counts.power_cuts, counts.process_deaths, counts.clean_closes) > 50
-    assert min(counts.cuts_in_recovery, counts.disk_errors, counts.refused_puts) > 10
+    assert (
+        min(counts.deletions, counts.cuts_in_recovery, counts.disk_errors, counts.refused_puts) > 10
+    )
     assert min(counts.puts_lost, counts.bytes_lost, counts.sectors_torn, counts.entries_lost) > 50
 
 

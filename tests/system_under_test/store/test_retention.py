@@ -196,3 +196,19 @@ def test_unused_topics_are_hidden_and_keep_their_numbers() -> None:
     assert on_disk.bodies() == []
     assert len(on_disk.files("/store/consumequeue")) == 1
     assert on_disk.put().queue_offset == 40
+
+
+def test_a_log_cut_back_to_its_beginning_still_knows_how_far_it_was() -> None:
+    on_disk = filled(RetentionConfig(delete_hours=ALWAYS))
+    for _ in range(3):
+        clean(on_disk)
+    begin = on_disk.store.min_offset
+    assert begin > 0
+    first = on_disk.store.queue_bounds("TopicTest", 0)[0]
+    on_disk.store.truncate(begin)
+    for _ in range(2):
+        on_disk.kill()
+        on_disk.cut_power()
+        on_disk.open()
+        assert on_disk.store.min_offset == on_disk.store.end_offset == begin
+        assert on_disk.store.next_queue_offset("TopicTest", 0) == first
