@@ -73,7 +73,7 @@ class BrokerPolicies:
     may_force: ForceRule  # R45: a disk that is 85 % full makes fresh, unconsumed messages go
     full_disk_look_s: float  # a full disk that is no longer full refuses sends for 10 s more
     replication: ReplicationPolicy  # R02, R12, R37, and the 5 s hole
-    store: StorePolicy  # R01, R04
+    store: StorePolicy  # R01, R04, and a full disk that ends dispatch for good
     metadata_file: Callable[
         [Storage, str], MetadataFile
     ]  # R15: a power cut empties offsets or topics
@@ -107,6 +107,7 @@ FAITHFUL_REPLICATION = ReplicationPolicy(
 FAITHFUL_STORE = StorePolicy(
     sync_log=try_to_sync,
     cut_log=MappedFileQueue.remove_from,
+    keeps_room_for_entries=False,
     key_search=JAVA_SEARCH,
 )
 HARDENED_ADMIN = AdminPolicy(

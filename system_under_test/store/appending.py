@@ -47,6 +47,7 @@ class Appender:
         "_hasher",
         "_id_prefixes",
         "_index",
+        "_keeps_room_for_entries",
         "_queues",
         "_record_size_max",
         "_tags_codes",
@@ -62,7 +63,10 @@ class Appender:
         dispatcher: Dispatcher,
         index: MessageIndex,
         hasher: KeyHasher,
+        *,
+        keeps_room_for_entries: bool = True,
     ) -> None:
+        self._keeps_room_for_entries = keeps_room_for_entries
         self._config = config
         self._clock = clock
         self._commit_log = commit_log
@@ -98,7 +102,7 @@ class Appender:
         hashes = [self._hashes(message) for message in messages]
         # All space is taken before the first byte is written: a full disk refuses a message, it never splits one.
         offset = self._commit_log.reserve(size)
-        if has_entry:
+        if has_entry and self._keeps_room_for_entries:
             queue.reserve_up_to(queue.next_offset + len(records))
         self._index.reserve(sum(map(len, hashes)))
         self.last_timestamp_ms = max(self._clock.wall_ms(), self.last_timestamp_ms)

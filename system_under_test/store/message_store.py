@@ -107,6 +107,7 @@ class MessageStore:
             self._dispatcher,
             self._index,
             self._hasher,
+            keeps_room_for_entries=policy.keeps_room_for_entries,
         )
         self._reader = QueueReader(self._commit_log, config.memory_bytes)
         self.queue_view = QueueView(self._queues, self._reader)
@@ -140,6 +141,7 @@ class MessageStore:
         self._epoch = 0  # counts truncations: a flush begun before one proves nothing after it
         self._failure: OSError | None = None
         self._no_space: NoSpace | None = None
+        self._dispatch_is_dead = False
 
     # --- open and close --------------------------------------------------------------------------------------------
 
@@ -405,12 +407,15 @@ class MessageStore:
         Without `up_to`: those that are durable. A full disk postpones it (`writable` turns False). Raises StoreError if
         a queue would get a hole.
         """
-        if self._failure is not None:
+        if self._failure is not None or self._dispatch_is_dead:
             return []
         try:
             return self._dispatcher.dispatch(self.flushed_offset if up_to is None else up_to)
         except NoSpace as error:
-            self._no_space = error
+            if self._policy.keeps_room_for_entries:
+                self._no_space = error
+            else:
+                self._dispatch_is_dead = True
         except OSError as error:
             self._failed(error)
         return []

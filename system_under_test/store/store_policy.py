@@ -26,9 +26,15 @@ class StorePolicy:
     sync_log: Callable[[SyncPlan], None]  # R01
     # R04 (RocketMQ #10666): without a wipe, a later recovery runs from the new tail into the old one
     cut_log: Callable[[MappedFileQueue, int], None]
+    # A full disk: queue entries have their space before a send is acknowledged, and dispatch waits for space. Without,
+    # the broker goes on acknowledging what nobody will ever see (RocketMQ: ReputMessageService dies of the error).
+    keeps_room_for_entries: bool
     key_search: KeySearchRules  # other keys of one hash, and seconds for milliseconds
 
 
 CAREFUL_STORE = StorePolicy(
-    sync_log=SyncPlan.run, cut_log=MappedFileQueue.cut, key_search=EXACT_SEARCH
+    sync_log=SyncPlan.run,
+    cut_log=MappedFileQueue.cut,
+    keeps_room_for_entries=True,
+    key_search=EXACT_SEARCH,
 )

@@ -7,7 +7,7 @@ import pytest
 from system_under_test.mode import Mode
 from system_under_test.policies import BROKER_POLICIES
 from system_under_test.protocol.message import decode_record
-from system_under_test.store.message_store import MessageStore
+from system_under_test.store.message_store import MessageStore, PutStatus
 from tests.system_under_test.store.store_on_disk import SilentLog, StoreOnDisk, make_message
 
 RECORDS = 5
@@ -81,3 +81,25 @@ def test_metadata_may_be_lost_with_the_power_in_faithful_mode(
     file.save({"a": 1})
     world.cut_power()
     assert file.load() == loaded
+
+
+@pytest.mark.parametrize(
+    ("mode", "accepted", "visible"), [(Mode.HARDENED, 5, 5), (Mode.FAITHFUL, 6, 5)]
+)
+def test_a_full_disk_refuses_sends_or_makes_a_broker_that_nobody_hears(
+    mode: Mode, accepted: int, visible: int
+) -> None:
+    """A queue file has five entries, so that the sixth needs space. After the disk has room again, the faithful
+    broker acknowledges still, and delivers nothing."""
+    world = StoreInMode(mode)
+    world.open()
+    world.put_visible(*[make_message(b"m%d" % number) for number in range(RECORDS)])
+    world.disk.fill()
+    result = world.store.put(make_message(b"m5"))
+    assert (result.status is PutStatus.PUT_OK) == (accepted == RECORDS + 1)
+    world.flush()
+    world.store.dispatch()
+    world.disk.free()
+    world.put_visible(make_message(b"m6"))
+    seen = world.store.queue_bounds("TopicTest", 0)[1]
+    assert seen == (visible + 1 if mode is Mode.HARDENED else visible)
