@@ -6,6 +6,13 @@
 message, "RSS" its resident memory afterwards. "of Java" compares with Apache RocketMQ 4.9.8 under its own client on
 two quiet cores (JAVA below). Another
 machine, another client: read it as an order of magnitude, and compare rows of one run.
+
+Where the CPU of a send goes (py-spy, sync flush, 64 in flight, index and statistics on), in percent with everything
+below: append 30 (encode the record 9, index hashes and entry 7, queue entry and log 9), decode the frame 8, read the
+header 5, answer from the template and settle 7, socket write 5, hand the flush to its thread 5. A pull is the socket
+write and one pread of neighbouring records. What made a difference: one write a turn of the loop also with async
+flush (46 to 37 us under load), looking at 32 queue entries for a pull and not at 800 (8.8 to 2.8 us), not reading the
+hole behind the log at a restart (2.5 to 0.8 s).
 """
 
 from __future__ import annotations
