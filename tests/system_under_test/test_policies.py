@@ -9,7 +9,7 @@ import pytest
 from system_under_test.broker.config import BrokerRole
 from system_under_test.mode import Mode
 from system_under_test.policies import BROKER_POLICIES
-from system_under_test.store.store.key_search import KeyQuery, search
+from system_under_test.store.key_search import KeyQuery, search
 from tests.system_under_test.store.store_on_disk import START_MS, StoreOnDisk, make_message
 
 
