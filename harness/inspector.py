@@ -43,9 +43,10 @@ class Inspector:
     def _look(
         self, node: SimulatedNode, value: dict[str, Any], durable: list[str], cached: list[str]
     ) -> None:
-        path, position = self._environment.log_path(value["physical_offset"])
+        paths, position = self._environment.log_paths(value["physical_offset"])
         size = RECORD_HEADER_SIZE + value["size"]
         disk = node.host.disk
+        path = next((path for path in paths[1:] if disk.has(path)), paths[0])
         try:
             record = disk.read_cached(path, position, size)
         except OSError:
@@ -92,8 +93,18 @@ class Inspector:
     def commit_log(self, node: str) -> bytes:
         """Every record of the node's commit log, without what lies behind the last one."""
         disk = self._environment.nodes[node].host.disk
-        files = {path: data for path, data in disk.snapshot().items() if "/commitlog/" in path}
-        return b"".join(whole_records(files[path]) for path in sorted(files))
+        # By name: several folders may hold the files of one log.
+        files = {
+            path.rpartition("/")[2]: data
+            for path, data in disk.snapshot().items()
+            if is_log_file(path)
+        }
+        return b"".join(whole_records(files[name]) for name in sorted(files))
+
+
+def is_log_file(path: str) -> bool:
+    """Whether a path is a file of a commit log, whose folders are called commitlog and something."""
+    return path.rpartition("/")[0].rpartition("/")[2].startswith("commitlog")
 
 
 def whole_records(data: bytes) -> bytes:

@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import signal
 import sys
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -244,9 +245,20 @@ def broker_main(options: dict[str, Any]) -> Main:
     if "role" in fields:
         fields["role"] = BrokerRole(fields["role"])
     path = absolute(fields.pop("store_path", "~/store"))
+    splitter = fields.get("path_splitter", ",")
+    for name in fields.keys() & {"commit_log_path", "read_only_log_paths"}:
+        parts = filter(None, map(str.strip, fields[name].split(splitter)))
+        fields[name] = splitter.join(map(absolute, parts))
     settings = BrokerConfig(
-        **{"listen_host": "127.0.0.1", **fields, "store_path": path, "config_file": file}
+        **{
+            "listen_host": "127.0.0.1",
+            "utc_offset_s": time.localtime().tm_gmtoff,  # of the hours of deleteWhen
+            **fields,
+            "store_path": path,
+            "config_file": file,
+        }
     )
+    broker.make_store_config(settings)  # it refuses what does not go together
 
     async def main(env: Env) -> None:
         report_unknown(env, unknown)

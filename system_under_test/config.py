@@ -290,6 +290,9 @@ BROKER_PROPERTIES: dict[str, Property] = {
     "listenPort": Property(field="listen_port", parse=broker_port),
     "fastPortEnable": Property(field="fast_port", parse=yes_or_no),
     "storePathRootDir": Property(field="store_path", parse=text),
+    "storePathCommitLog": Property(field="commit_log_path", parse=text),
+    "readOnlyCommitLogStorePaths": Property(field="read_only_log_paths", parse=text),
+    "rocketmq.broker.multiPathSplitter": Property(field="path_splitter", parse=text),
     "flushDiskType": Property(
         field="sync_flush", parse=one_of({"SYNC_FLUSH": True, "ASYNC_FLUSH": False})
     ),

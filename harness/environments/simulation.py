@@ -142,11 +142,13 @@ class SimulationEnvironment:
 
     # --- for checkers -------------------------------------------------------------------------------
 
-    def log_path(self, physical_offset: int) -> tuple[str, int]:
-        """The commit-log file that holds a physical offset, and the position in it."""
+    def log_paths(self, physical_offset: int) -> tuple[list[str], int]:
+        """Where the commit-log file that holds a physical offset may be, and the position in it."""
         size = self.campaign.log_file_bytes
         start = physical_offset // size * size
-        return f"/store/commitlog/{start:020d}", physical_offset - start
+        properties = dict(self.campaign.broker_properties)
+        folders = properties.get("storePathCommitLog", "/store/commitlog").split(",")
+        return [f"{folder}/{start:020d}" for folder in folders], physical_offset - start
 
 
 def _addresses(names: tuple[str, ...]) -> dict[str, str]:

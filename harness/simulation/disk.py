@@ -156,6 +156,10 @@ class SimDisk(DiskDevice):
         """Bytes of writes that no sync has covered."""
         return sum(inode.dirty_bytes for _, inode in self._names.files())
 
+    def has(self, path: str) -> bool:
+        """Whether a process would find a file or folder there."""
+        return self._names.exists(path)
+
     def is_durable(self, path: str, offset: int = 0, size: int = 0) -> bool:
         """Whether `size` bytes at `offset` are the same after any power cut; with 0 bytes only the name is asked."""
         if self.is_destroyed or not self._names.is_durable(path):

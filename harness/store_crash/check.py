@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from harness.simulation.disk import SimDisk
 from harness.store_crash.model import LogModel, PromiseBroken, QueueKey
-from harness.store_crash.plan import QUEUES, ROOT
+from harness.store_crash.plan import LOG_FOLDERS, QUEUES, ROOT
 from system_under_test.store.key_search import KeyQuery
 from system_under_test.store.message_store import MessageStore
 from system_under_test.store.reading import GetStatus
 
 __all__ = ["StoreComparison"]
 
-_LOG_FOLDER = f"{ROOT}/commitlog/"
+_LOG_FOLDERS = tuple(f"{folder}/" for folder in LOG_FOLDERS)
 _QUEUE_FOLDER = f"{ROOT}/consumequeue/"
 _END_OF_TIME_MS = (1 << 63) - 1
 
@@ -41,14 +41,17 @@ class StoreComparison:
         return {
             path: content
             for path, content in self._disk.snapshot().items()
-            if path.startswith((_LOG_FOLDER, _QUEUE_FOLDER)) and content.strip(b"\0")
+            if path.startswith((*_LOG_FOLDERS, _QUEUE_FOLDER)) and content.strip(b"\0")
         }
 
     def read_log(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes of the commit-log file that holds `offset`; b"" if there is none."""
         base = offset - offset % self._log_file_size
-        path = f"{_LOG_FOLDER}{base:020d}"
-        return self._disk.read_cached(path, offset - base, size) if self._disk.exists(path) else b""
+        for folder in _LOG_FOLDERS:
+            path = f"{folder}{base:020d}"
+            if self._disk.has(path):
+                return self._disk.read_cached(path, offset - base, size)
+        return b""
 
     def _check_nothing_beyond(self, end: int) -> None:
         base = end - end % self._log_file_size

@@ -19,6 +19,7 @@ from harness.store_crash.plan import (
     DEATHS,
     FILLING,
     LOG_FILES_MIN,
+    LOG_FOLDERS,
     PUTS_MIN,
     QUEUES,
     ROOT,
@@ -351,6 +352,7 @@ class Cycle:
     def _new_store(self) -> MessageStore:
         config = StoreConfig(
             root=ROOT,
+            log_folders=LOG_FOLDERS[: self.plan.log_folders],
             commit_log_file_size=self.plan.log_file_size,
             consume_queue_file_size=self.plan.queue_file_size,
             retention=RetentionConfig(reserved_ms=0, delete_hours=tuple(range(24))),

@@ -7,6 +7,7 @@ from enum import Enum, auto
 from random import Random
 
 ROOT = "/data/store"
+LOG_FOLDERS = (f"{ROOT}/commitlog", "/data/b/commitlog", "/data/c/commitlog")
 QUEUES: tuple[tuple[str, int], ...] = (("TopicA", 0), ("TopicA", 1), ("TopicB", 0))
 PUTS_MIN = 20
 LOG_FILES_MIN = 2
@@ -67,6 +68,7 @@ class CyclePlan:
     deletes: bool  # files get old at once
     body_size: int | None  # None: varied. Equal sizes put new records exactly over stale ones.
     lives: int
+    log_folders: int  # among which the files of the log are spread
 
     @staticmethod
     def draw(random: Random) -> CyclePlan:
@@ -82,6 +84,7 @@ class CyclePlan:
             deletes=random.random() < 0.5,
             body_size=body_size,
             lives=random.choice((2, 2, 3)),
+            log_folders=random.choice((1, 1, 2, 3)),
         )
 
 

@@ -464,7 +464,9 @@ class Broker:
     def _copies_safe_end(self) -> int:
         return self._policies.services.copies.safe_end(self.store, self.ha, self._config.role)
 
-    def _on_failure(self, task: FlushTask | QueueFlushTask | Removal, error: OSError) -> None:
+    def _on_failure(
+        self, task: FlushTask | QueueFlushTask | Removal | None, error: OSError
+    ) -> None:
         self.store.fail_flush(task, error)
         self._fail(error)
 
@@ -503,6 +505,8 @@ def make_store_config(config: BrokerConfig) -> StoreConfig:
             retry_hanging_ms=int(config.hanging_retry_s * 1000),
         ),
         root=config.store_path,
+        log_folders=config.split_paths(config.commit_log_path),
+        read_only_log_folders=config.split_paths(config.read_only_log_paths),
         commit_log_file_size=config.commit_log_file_size,
         consume_queue_file_size=config.consume_queue_file_size,
         buffered=True,  # answers wait for the write of the turn

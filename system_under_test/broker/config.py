@@ -36,6 +36,10 @@ class BrokerConfig:
     role: BrokerRole = BrokerRole.ASYNC_MASTER  # brokerRole
     mode: Mode = Mode.HARDENED  # ours alone; what differs is in system_under_test/policies.py
     store_path: str = "/store"  # storePathRootDir
+    # storePathCommitLog: one folder, or several with the splitter between; None: `commitlog` below store_path
+    commit_log_path: str | None = None
+    read_only_log_paths: str | None = None  # readOnlyCommitLogStorePaths: no new files there
+    path_splitter: str = ","  # rocketmq.broker.multiPathSplitter
     sync_flush: bool = False  # flushDiskType=SYNC_FLUSH
     commit_log_file_size: int = 1 << 30  # mappedFileSizeCommitLog
     consume_queue_file_size: int = 6_000_000  # mappedFileSizeConsumeQueue
@@ -129,6 +133,11 @@ class BrokerConfig:
                 f"broker id is {self.broker_id} in role {self.role}; a slave needs an id above 0,"
                 " a master has 0"
             )
+
+    def split_paths(self, paths: str | None) -> tuple[str, ...]:
+        """The folders that an option lists."""
+        parts = (paths or "").split(self.path_splitter)
+        return tuple(part.strip().rstrip("/") for part in parts if part.strip())
 
     @property
     def is_slave(self) -> bool:

@@ -23,7 +23,7 @@ class Cleaning:
     """One removal at a time, in the executor, with a pause behind each; codes 306, 316 and 329.
 
     Args:
-        fail: called with a removal of which nobody knows whether it is durable.
+        fail: called when the disk failed, with the removal of which nobody knows whether it is durable.
         is_topic: whether a topic is configured.
     """
 
@@ -32,7 +32,7 @@ class Cleaning:
         config: BrokerConfig,
         store: MessageStore,
         *,
-        fail: Callable[[Removal, OSError], None],
+        fail: Callable[[Removal | None, OSError], None],
         is_topic: Callable[[str], bool],
     ) -> None:
         self._config = config
@@ -56,14 +56,13 @@ class Cleaning:
         if self._is_running:  # two at once could remove files in the wrong order
             return
         self._is_running = True
+        removal: Removal | None = None
         try:
             for removal in removals:
-                try:
-                    await asyncio.get_running_loop().run_in_executor(None, removal.run)
-                except OSError as error:
-                    self._fail(removal, error)
-                    return
+                await asyncio.get_running_loop().run_in_executor(None, removal.run)
                 await asyncio.sleep(self._config.delete_pause_s)
+        except OSError as error:  # also of the store's own looks at its files between two removals
+            self._fail(removal, error)
         finally:
             self._is_running = False
 

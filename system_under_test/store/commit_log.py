@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 from system_under_test.env import Storage
 from system_under_test.protocol.message import MAGIC_BLANK
+from system_under_test.store.log_folders import LogFolders
 from system_under_test.store.mapped_file import MappedFile, MappedFileQueue
 from system_under_test.store.record_scan import BLANK_HEADER, BLANK_HEADER_SIZE
 
@@ -38,13 +39,15 @@ class CommitLog:
     def __init__(
         self,
         storage: Storage,
-        folder: str,
+        folders: LogFolders,
         file_size: int,
         *,
         cut_files: Callable[[MappedFileQueue, int], None] = MappedFileQueue.cut,
     ) -> None:
         self._cut_files = cut_files
-        self.files = MappedFileQueue(storage, folder, file_size)
+        self.files = MappedFileQueue(
+            storage, folders.all[0], file_size, folders=folders.all, choose=folders.for_file
+        )
         self.file_size = file_size
         self.end_offset = 0
         self.written_offset = 0

@@ -23,6 +23,8 @@ class StoreConfig:
     """
 
     root: str  # storePathRootDir
+    log_folders: tuple[str, ...] = ()  # storePathCommitLog; (): `commitlog` below the root
+    read_only_log_folders: tuple[str, ...] = ()  # readOnlyCommitLogStorePaths
     commit_log_file_size: int = 1 << 30  # mappedFileSizeCommitLog
     consume_queue_file_size: int = 6_000_000  # mappedFileSizeConsumeQueue, a multiple of 20
     buffered: bool = False
@@ -38,6 +40,11 @@ class StoreConfig:
         if self.consume_queue_file_size <= 0 or self.consume_queue_file_size % ENTRY_SIZE:
             raise ValueError(
                 f"consume queue file size is {self.consume_queue_file_size}; a multiple of {ENTRY_SIZE} is needed"
+            )
+        if self.log_folders and {*self.log_folders} <= {*self.read_only_log_folders}:
+            raise ValueError(
+                f"every folder of the commit log is read-only ({', '.join(self.log_folders)});"
+                " one that is not is needed"
             )
         if self.index_slots < 1 or self.index_numbers < 2:
             raise ValueError(

@@ -6,7 +6,7 @@ every 10 s; the cleaner, which also runs every 10 s, clears it only at or below 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from system_under_test.env import Clock, Log, Storage
 
@@ -36,7 +36,7 @@ class DiskWatch:
         clock: Clock,
         log: Log,
         *,
-        log_folders: Callable[[], Sequence[str]],
+        log_folders: Sequence[str],
         queue_folder: str,
         warning_ratio: float,
     ) -> None:
@@ -64,7 +64,7 @@ class DiskWatch:
     @property
     def log_ratio(self) -> float:
         """Of the emptiest file system that holds a part of the log."""
-        return min(self.used_ratio(folder) for folder in self._log_folders())
+        return min(self.used_ratio(folder) for folder in self._log_folders)
 
     @property
     def queue_ratio(self) -> float:

@@ -9,9 +9,11 @@ and a wrong size anywhere else is damage that must not be papered over.
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 
 from system_under_test.env import File, Storage
 from system_under_test.store.errors import NoSpace, StoreError
+from system_under_test.store.folders import parent_folder
 
 __all__ = ["MappedFile", "MappedFileQueue"]
 
@@ -64,9 +66,9 @@ class MappedFile:
 
 
 class MappedFileQueue:
-    """The files of one folder in order of offset. An empty sequence may begin anywhere."""
+    """The files of one folder, or of several, in order of offset. An empty sequence may begin anywhere."""
 
-    __slots__ = ("_retired", "_storage", "entry_folders", "file_size", "files", "folder")
+    __slots__ = ("_choose", "_parents", "_retired", "_storage", "file_size", "files", "folders")
 
     def __init__(
         self,
@@ -75,16 +77,36 @@ class MappedFileQueue:
         file_size: int,
         *,
         parents: tuple[str, ...] = (),
+        folders: tuple[str, ...] = (),
+        choose: Callable[[int], tuple[str, ...]] | None = None,
     ) -> None:
-        """`parents`: folders above `folder`, deepest first, that may be as new as the files."""
+        """A sequence in `folder`.
+
+        Args:
+            parents: folders above `folder`, deepest first, that may be as new as the files.
+            folders: all folders that hold files, if there are others.
+            choose: where the file of a number may go, best first; without it, to `folder`.
+        """
         self._storage = storage
-        self.folder = folder
-        self.entry_folders = (folder, *parents)  # to be synced when a file is new
+        self.folders = folders or (folder,)
+        self._parents = parents
+        self._choose = choose or (lambda _number: (folder,))
         self.file_size = file_size
         self.files: list[MappedFile] = []
         self._retired: list[
             MappedFile
         ] = []  # removed, but a flush in flight may still hold their handles
+
+    @property
+    def folder(self) -> str:
+        """The folder; the first of them if there are several."""
+        return self.folders[0]
+
+    @property
+    def entry_folders(self) -> tuple[str, ...]:
+        """What to sync, deepest first, when a file is new: only the last one may be."""
+        folder = parent_folder(self.files[-1].path) if self.files else self.folder
+        return (folder, *self._parents)
 
     @property
     def first_offset(self) -> int:
@@ -95,41 +117,58 @@ class MappedFileQueue:
         """Where the last file ends."""
         return self.files[-1].base + self.file_size if self.files else 0
 
-    def load(self) -> None:
-        """Find the files and check their names and sizes; nothing is changed. Raises StoreError."""
-        if not self._storage.exists(self.folder):
-            return
-        for name in sorted(self._storage.listdir(self.folder)):
-            self._load_file(name)
+    def load(self, *, clean: bool = False) -> None:
+        """Find the files and check their names and sizes; nothing is changed. Raises StoreError.
+
+        Only a power cut leaves a short file: if the store was closed properly (`clean`), it is of another size.
+        """
+        found = [
+            (name, folder)
+            for folder in self.folders
+            if self._storage.exists(folder)
+            for name in self._storage.listdir(folder)
+        ]
+        for name, folder in sorted(found):
+            self._load_file(folder, name)
         for mapped_file in self.files[:-1]:
             self._check_size(mapped_file)
             mapped_file.close()
         if self.files:
-            self._check_size(self.files[-1], is_last=True)
+            self._check_size(self.files[-1], may_be_short=not clean)
             # The page cache of a process that was killed shows a full file of which nothing may be durable yet.
             self.files[-1].is_new = True
 
-    def _load_file(self, name: str) -> None:
+    def sync_names(self) -> None:
+        """Make durable what an earlier process did to the names in the folders, if there are several.
+
+        In one folder the order of names is kept by the file system; among several it is not, and a name that comes
+        back after a power cut would be a second file or lie behind a gap.
+        """
+        if len(self.folders) > 1:
+            for folder in self.folders:
+                self._storage.fsync_dir(folder)
+
+    def _load_file(self, folder: str, name: str) -> None:
         if len(name) != NAME_DIGITS or not name.isdecimal():
             raise StoreError(
-                f"{self.folder}/{name} is not a store file: the name must be {NAME_DIGITS} digits"
+                f"{folder}/{name} is not a store file: the name must be {NAME_DIGITS} digits"
             )
         base = int(name)
         expected = self.end_of_files if self.files else base - base % self.file_size
         if base != expected:
             raise StoreError(
-                f"{self.folder}/{name} does not continue the files before it: {expected:020d} must be next"
+                f"{folder}/{name} does not continue the files before it: {expected:020d} must be next"
             )
-        self.files.append(MappedFile(self._storage, self.folder, base))
+        self.files.append(MappedFile(self._storage, folder, base))
 
-    def _check_size(self, mapped_file: MappedFile, *, is_last: bool = False) -> None:
+    def _check_size(self, mapped_file: MappedFile, *, may_be_short: bool = False) -> None:
         size = mapped_file.file.size()
         if size == self.file_size:
             return
-        if is_last and size < self.file_size:  # a power cut while it was made or cut
+        if may_be_short and size < self.file_size:  # a power cut while it was made or cut
             return
         raise StoreError(
-            f"{mapped_file.path} has {size} bytes; every file there must have {self.file_size}"
+            f"{mapped_file.path} has {size} bytes; every file there must have {self.file_size}, as configured"
         )
 
     def file_at(self, offset: int) -> MappedFile:
@@ -145,16 +184,24 @@ class MappedFileQueue:
         """
         assert not self.files or base == self.end_of_files
         self.sync_new_files()
-        mapped_file = MappedFile(self._storage, self.folder, base)
-        try:
-            if not self.files:
-                self._storage.makedirs(self.folder)
-            mapped_file.create(self.file_size)
-        except OSError as error:
-            if error.errno == errno.ENOSPC:
-                raise NoSpace(f"no space for {mapped_file.path}: {error}") from error
-            raise
-        self.files.append(mapped_file)
+        folders = self._choose(base // self.file_size)
+        for folder in folders:
+            mapped_file = MappedFile(self._storage, folder, base)
+            try:
+                if not self.files:
+                    self._storage.makedirs(folder)
+                mapped_file.create(self.file_size)
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+                no_space = NoSpace(f"no space for {mapped_file.path}: {error}")
+                if len(folders) > 1 and self._storage.exists(folder):
+                    # The next try may go elsewhere: the file must not come back beside it.
+                    self._storage.fsync_dir(folder)
+            else:
+                self.files.append(mapped_file)
+                return
+        raise no_space
 
     def complete_last(self) -> None:
         """Give a last file that is short its full size."""
@@ -216,15 +263,18 @@ class MappedFileQueue:
 
     def remove_from(self, offset: int) -> None:
         """Durably remove the files at and beyond `offset`, last first."""
-        removed = False
+        unsynced = ""
         while self.files and self.files[-1].base >= offset and not self._is_start(offset):
             mapped_file = self.files.pop()
+            folder = parent_folder(mapped_file.path)
+            if unsynced not in ("", folder):  # else this file could go and the one behind it stay
+                self._storage.fsync_dir(unsynced)
             self._storage.unlink(mapped_file.path)
             self._retired.append(mapped_file)
-            removed = True
+            unsynced = folder
         # Even if nothing was removed here: an earlier process may have died right after an unlink.
-        if removed or (self.files and offset < self.end_of_files):
-            self._storage.fsync_dir(self.folder)
+        if unsynced or (self.files and offset < self.end_of_files):
+            self._storage.fsync_dir(unsynced or self.folder)
 
     def _is_start(self, offset: int) -> bool:
         """Whether only the first file is left and `offset` is where it begins, behind files that were deleted."""

@@ -177,14 +177,16 @@ class MessageIndex:
             self._remove(self.files.pop())
 
     def delete_before(self, min_offset: int) -> int:
-        """Remove files but the last whose messages are all deleted; return how many (RocketMQ, deleteExpiredFile)."""
+        """Remove files but the last whose messages are all deleted; return how many (RocketMQ, deleteExpiredFile).
+
+        Raises OSError: the others are as before; it can be tried again.
+        """
         count = 0
-        while count < self._current and self.files[count].header.end_offset < min_offset:
+        while self._current and self.files[0].header.end_offset < min_offset:
+            self._remove(self.files[0])
+            del self.files[0]  # one by one: if the next cannot be removed, it can be tried again
+            self._current -= 1
             count += 1
-        for file in self.files[:count]:
-            self._remove(file)
-        del self.files[:count]
-        self._current -= count
         return count
 
     # --- reading ---------------------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from system_under_test.store.key_search import (
     KeyQuery,
     search,
 )
+from system_under_test.store.log_folders import LogFolders
 from system_under_test.store.message_index import MessageIndex
 from system_under_test.store.metadata_file import MetadataFile
 from system_under_test.store.queue_table import QueueTable
@@ -84,9 +85,14 @@ class MessageStore:
         root = config.root
         self._running = RunningMark(storage, root)
         self._queues_folder = f"{root}/consumequeue"
+        self._log_folders = LogFolders(
+            config.log_folders or (f"{root}/commitlog",),
+            read_only=config.read_only_log_folders,
+            is_full=lambda folder: self.disks.used_ratio(folder) > config.retention.force_ratio,
+        )
         self._commit_log = CommitLog(
             storage,
-            f"{root}/commitlog",
+            self._log_folders,
             config.commit_log_file_size,
             cut_files=policy.cut_log,
         )
@@ -123,7 +129,7 @@ class MessageStore:
             storage,
             clock,
             log,
-            log_folders=lambda: (self._commit_log.files.folder,),
+            log_folders=self._log_folders.writable,
             queue_folder=self._queues_folder,
             warning_ratio=config.retention.warning_ratio,
         )
@@ -167,10 +173,13 @@ class MessageStore:
         make_durable_folder(storage, root)
         self._running.lock()
         clean = not self._running.is_set
-        for folder in (self._commit_log.files.folder, self._queues_folder, self._index.folder):
+        for folder in self._log_folders.writable:
+            make_durable_folder(storage, folder)
+        for folder in (self._queues_folder, self._index.folder):
             storage.makedirs(folder)
-        self._commit_log.files.load()
-        self._queues.load()
+        self._commit_log.files.load(clean=clean)
+        self._commit_log.files.sync_names()
+        self._queues.load(clean=clean)
         if self._config.index_enabled:
             self._index.load()
         self._checkpoint.open()
@@ -206,12 +215,15 @@ class MessageStore:
 
     def _flush_everything(self) -> None:
         self._flush_log()
+        self._commit_log.files.sync_new_files()  # also of what was made for a message that was refused
         self.dispatch()
         self._index.drop_spares()
         queue_task = self._plan_queue_flush(closing=True)
         if queue_task is not None:
             queue_task.run()
             self.finish_queue_flush(queue_task)
+        for queue in self._queues:
+            queue.files.sync_new_files()
         self._checkpoint.sync()
 
     def _flush_log(self) -> None:
@@ -256,11 +268,20 @@ class MessageStore:
     @property
     def writable(self) -> bool:
         """Whether a put has a chance: False after a failure, and while the disk is full."""
-        if self._failure is None and self._no_space is not None:
-            needed = self._config.commit_log_file_size + self._config.consume_queue_file_size
-            if self._storage.disk_usage(self._config.root).free_bytes >= needed:
-                self._no_space = None
+        if self._failure is None and self._no_space is not None and self._has_space():
+            self._no_space = None
         return self._failure is None and self._no_space is None and not self.disks.is_full
+
+    def _has_space(self) -> bool:
+        """For one more file of the log and of a queue."""
+
+        def free_bytes(folder: str) -> int:
+            return self._storage.disk_usage(folder).free_bytes
+
+        config = self._config
+        return free_bytes(config.root) >= config.consume_queue_file_size and max(
+            map(free_bytes, self._log_folders.writable)
+        ) >= (config.commit_log_file_size + config.consume_queue_file_size)
 
     def _failed(self, error: OSError) -> None:
         if self._failure is None:
@@ -347,7 +368,7 @@ class MessageStore:
             log.flushed_offset = max(log.flushed_offset, task.end_offset)
         return log.flushed_offset
 
-    def fail_flush(self, task: FlushTask | QueueFlushTask | Removal, error: OSError) -> None:
+    def fail_flush(self, task: FlushTask | QueueFlushTask | Removal | None, error: OSError) -> None:
         """`task.run` raised `error`: nothing of it counts, and a second fsync would prove nothing either."""
         del task
         self._failed(error)

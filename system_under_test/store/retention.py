@@ -146,8 +146,11 @@ class Retention:
                 dropped = queue.drop_first_file()
                 yield from self._remove(Removal(self._storage, dropped.path))
             queue.correct_min(min_offset)
-        for report in self.on_min_offset:
-            report(min_offset)
+        try:
+            for report in self.on_min_offset:
+                report(min_offset)
+        except OSError as error:  # nothing depends on it, and the next cycle tries again
+            self._log.warning("index file cannot be deleted", error=str(error))
 
     def clean_unused(self, is_topic: Callable[[str], bool]) -> Iterator[Removal]:
         """Hide the messages of topics that are not configured, and drop their queue files but the last.

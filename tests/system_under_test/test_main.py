@@ -6,11 +6,13 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from system_under_test.__main__ import make_parser, run
+from system_under_test.__main__ import broker_main, make_parser, run
+from system_under_test.broker.config import BrokerConfig
 
 COMMAND = [sys.executable, "-m", "system_under_test"]
 
@@ -94,3 +96,65 @@ def test_a_taken_port_is_one_line_of_the_log(tmp_path: Path) -> None:
             _, errors = process.communicate(timeout=10)
     assert process.returncode == 1
     assert ("node failed" in errors, "Traceback" in errors) == (True, False)
+
+
+def write_options(folder: Path, text: str) -> str:
+    path = folder / "broker.properties"
+    path.write_text(f"brokerName=a\nstorePathRootDir={folder / 'store'}\n{text}\n")
+    return str(path)
+
+
+def run_broker(file: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, "broker", "-c", file], capture_output=True, text=True, timeout=20, check=False
+    )
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("configured", [8192, 1 << 20])
+def test_a_store_with_files_of_another_size_is_refused(tmp_path: Path, configured: int) -> None:
+    log_file = tmp_path / "store" / "commitlog" / f"{0:020d}"
+    log_file.parent.mkdir(parents=True)
+    log_file.write_bytes(bytes(65_536))
+    done = run_broker(write_options(tmp_path, f"mappedFileSizeCommitLog={configured}"))
+    assert done.returncode == 1
+    assert f"{log_file} has 65536 bytes; every file there must have {configured}" in done.stderr
+    assert (log_file.stat().st_size, len(done.stderr.splitlines())) == (65_536, 1)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("configured", [200, 60_000])
+def test_queues_with_files_of_another_size_are_refused(tmp_path: Path, configured: int) -> None:
+    queue_file = tmp_path / "store" / "consumequeue" / "Topic" / "0" / f"{0:020d}"
+    queue_file.parent.mkdir(parents=True)
+    queue_file.write_bytes(bytes(4_000))
+    done = run_broker(write_options(tmp_path, f"mappedFileSizeConsumeQueue={configured}"))
+    assert done.returncode == 1
+    assert f"{queue_file} has 4000 bytes; every file there must have {configured}" in done.stderr
+
+
+def test_a_log_without_a_writable_folder_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write_options(
+        tmp_path,
+        "storePathCommitLog=/a:/b\nreadOnlyCommitLogStorePaths=/b:/a\n"
+        "rocketmq.broker.multiPathSplitter=:",
+    )
+    with pytest.raises(SystemExit) as caught:
+        run(["broker", "-c", file])
+    assert caught.value.code == 254
+    assert "every folder of the commit log is read-only (/a, /b)" in capsys.readouterr().err
+
+
+def test_hours_of_retention_are_local_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found: list[BrokerConfig] = []
+    monkeypatch.setattr("system_under_test.broker.broker.make_store_config", found.append)
+    monkeypatch.setenv("TZ", "XYZ-05:30")
+    time.tzset()
+    try:
+        broker_main({"file": write_options(tmp_path, "")})
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert found[0].utc_offset_s == 5 * 3600 + 1800

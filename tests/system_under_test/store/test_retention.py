@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 
 import pytest
 
-from harness.simulation.disk import DiskOptions, PowerCut
+from harness.simulation.disk import DiskOptions, PowerCut, SimDisk
 from system_under_test.store.message_store import GetStatus, PutStatus
 from system_under_test.store.retention import only_consumed, regardless
 from system_under_test.store.retention_config import MS_PER_HOUR, RetentionConfig
@@ -212,3 +213,30 @@ def test_a_log_cut_back_to_its_beginning_still_knows_how_far_it_was() -> None:
         on_disk.open()
         assert on_disk.store.min_offset == on_disk.store.end_offset == begin
         assert on_disk.store.next_queue_offset("TopicTest", 0) == first
+
+
+def test_an_index_file_that_cannot_be_removed_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    on_disk = StoreOnDisk(index_numbers=3)
+    on_disk.config = replace(on_disk.config, retention=RetentionConfig(delete_hours=ALWAYS))
+    on_disk.open()
+    on_disk.put_visible(*(make_message(bytes(300), UNIQ_KEY=f"u{n}") for n in range(20)))
+    on_disk.flush_queues()
+    before = len(on_disk.files("/store/index"))
+    unlink, refused = SimDisk.unlink, [0, 1]  # the second one
+
+    def unlink_but_a_third_index_file(disk: SimDisk, path: str) -> None:
+        if "/index/" in path and refused and not refused.pop():
+            raise OSError(errno.EACCES, "no")
+        unlink(disk, path)
+
+    monkeypatch.setattr(SimDisk, "unlink", unlink_but_a_third_index_file)
+    clean(on_disk)
+    assert len(on_disk.files("/store/index")) == before - 1
+    clean(on_disk)
+    assert len(on_disk.files("/store/index")) < before - 1
+    low, high = on_disk.store.queue_bounds("TopicTest", 0)
+    assert [len(on_disk.found(f"u{number}")) for number in range(20)] == [
+        int(number >= low) for number in range(high)
+    ]
