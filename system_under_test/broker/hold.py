@@ -10,6 +10,10 @@ from system_under_test.remoting import Connection
 
 QueueKey = tuple[str, int]
 
+HELD_MAX = 100_000  # RocketMQ has no limit; this is as many as may wait for a thread (pullThreadPoolQueueCapacity)
+HELD_OF_ONE_MAX = 10_000  # of one connection: one pull a queue is what a consumer has
+SUBSCRIPTION_LENGTH_MAX = 16 << 10  # a held pull keeps its text
+
 
 class HeldPull:
     """One held pull request: what to look for and until when."""
@@ -35,18 +39,33 @@ class HeldPulls:
     """Held pulls by topic and queue id.
 
     A pull leaves when a matching message has been dispatched, when its time is up, or when its connection has
-    closed. Whoever takes it out answers it.
+    closed. Whoever takes it out answers it. There is a limit to how many one peer, and all of them, may have.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, held_max: int = HELD_MAX, held_of_one_max: int = HELD_OF_ONE_MAX) -> None:
         self._by_queue: dict[QueueKey, list[HeldPull]] = {}
+        self._by_connection: dict[int, int] = {}  # connection key -> number
+        self._count = 0
+        self._held_max = held_max
+        self._held_of_one_max = held_of_one_max
 
     def __len__(self) -> int:
-        return sum(map(len, self._by_queue.values()))
+        return self._count
 
-    def hold(self, pull: HeldPull) -> None:
+    def hold(self, pull: HeldPull) -> bool:
+        """Keep a pull; False if there are too many, and it has to be answered now."""
+        of_one = self._by_connection.get(pull.connection.key, 0)
+        if (
+            self._count >= self._held_max
+            or of_one >= self._held_of_one_max
+            or len(pull.header.subscription or "") > SUBSCRIPTION_LENGTH_MAX
+        ):
+            return False
+        self._count += 1
+        self._by_connection[pull.connection.key] = of_one + 1
         key = (pull.header.topic, pull.header.queue_id)
         self._by_queue.setdefault(key, []).append(pull)
+        return True
 
     def take_arrived(
         self, topic: str, queue_id: int, queue_offset: int, tags_code: int
@@ -88,6 +107,8 @@ class HeldPulls:
         """Take every pull: the broker stops."""
         pulls = [pull for held in self._by_queue.values() for pull in held]
         self._by_queue.clear()
+        self._by_connection.clear()
+        self._count = 0
         return pulls
 
     def _take(self, key: QueueKey, wanted: Callable[[HeldPull], bool]) -> list[HeldPull]:
@@ -99,4 +120,15 @@ class HeldPulls:
                 self._by_queue[key] = kept
             else:
                 del self._by_queue[key]
+            self._forget(taken)
         return taken
+
+    def _forget(self, pulls: list[HeldPull]) -> None:
+        self._count -= len(pulls)
+        for pull in pulls:
+            key = pull.connection.key
+            left = self._by_connection[key] - 1
+            if left:
+                self._by_connection[key] = left
+            else:
+                del self._by_connection[key]

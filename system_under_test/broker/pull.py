@@ -93,8 +93,11 @@ class PullProcessor:
                 header.consumer_group, header.topic, header.queue_id, header.commit_offset
             )
         code = self._code_of(header, result)
-        if header.sys_flag & SUSPEND_FLAG and self._may_hold(code, result):
-            self._hold(connection, request, header, tags)
+        if (
+            header.sys_flag & SUSPEND_FLAG
+            and self._may_hold(code, result)
+            and self._hold(connection, request, header, tags)
+        ):
             return None
         return self._answer(request, header, result, code)
 
@@ -229,11 +232,13 @@ class PullProcessor:
         request: RemotingCommand,
         header: PullMessageHeader,
         tags: frozenset[int] | None,
-    ) -> None:
+    ) -> bool:
         hold_ns = header.suspend_timeout_millis * NS_PER_MS
         if not self._config.long_polling:
             hold_ns = int(self._config.short_polling_s * NS_PER_S)
-        self._held.hold(HeldPull(connection, request, header, tags, self._now_ns() + hold_ns))
+        return self._held.hold(
+            HeldPull(connection, request, header, tags, self._now_ns() + hold_ns)
+        )
 
     def _answer(
         self,

@@ -158,7 +158,7 @@ class Bench:
         self.clients = Clients(now_ns=self.clock.monotonic_ns, notify=notify_consumers_changed)
         self.policies = BROKER_POLICIES[self.config.mode]
         self.offsets = ConsumerOffsets()
-        self.held = HeldPulls()
+        self.held = HeldPulls(held_max=4, held_of_one_max=2)
         self.is_ready = True
         self.waiting: list[tuple[int, Answer, bool]] = []
         self.refusals = 0

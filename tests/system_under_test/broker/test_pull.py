@@ -222,6 +222,28 @@ def test_held_pull_of_a_closed_connection_is_forgotten(bench: Bench) -> None:
     assert len(bench.held) == 0
 
 
+def test_pulls_beyond_the_limits_are_answered_at_once(bench: Bench) -> None:
+    bench.topics.put(make_topic("TopicTest", 4))
+    one, two, three = Peer(1), Peer(2), Peer(3)
+
+    def codes(*peers: Peer) -> list[int | None]:
+        """None for a pull that is held."""
+        answers = [bench.pull(sys_flag=SUBSCRIPTION | SUSPEND, peer=peer) for peer in peers]
+        return [answer and answer.code for answer in answers]
+
+    assert codes(one, one, one, two, two, three) == [None, None, 19, None, None, 19]
+    one.closed = True
+    bench.pull_processor.check_held()
+    assert codes(three, three, three) == [None, None, 19]
+
+
+def test_a_pull_with_a_long_subscription_is_not_held(bench: Bench) -> None:
+    bench.topics.put(make_topic("TopicTest", 4))
+    answer = bench.pull(subscription="a" * 20_000, sys_flag=SUBSCRIPTION | SUSPEND)
+    assert answer is not None
+    assert answer.code == ResponseCode.PULL_NOT_FOUND
+
+
 def test_wrong_offset_is_never_held_on_a_master(bench: Bench) -> None:
     bench.send()
     answer = bench.pull(offset=9, sys_flag=SUBSCRIPTION | SUSPEND)
