@@ -229,7 +229,7 @@ def test_pulls_beyond_the_limits_are_answered_at_once(bench: Bench) -> None:
     def codes(*peers: Peer) -> list[int | None]:
         """None for a pull that is held."""
         answers = [bench.pull(sys_flag=SUBSCRIPTION | SUSPEND, peer=peer) for peer in peers]
-        return [answer and answer.code for answer in answers]
+        return [None if answer is None else answer.code for answer in answers]
 
     assert codes(one, one, one, two, two, three) == [None, None, 19, None, None, 19]
     one.closed = True
