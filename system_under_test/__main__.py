@@ -234,7 +234,10 @@ def name_server_main(options: dict[str, Any]) -> Main:
 
 def broker_main(options: dict[str, Any]) -> Main:
     """The broker that the options describe. Raises ValueError."""
-    from system_under_test.broker import broker  # here, because a name server needs nothing of it
+    from system_under_test.broker import (
+        broker,
+        store_config,
+    )  # here, because a name server needs nothing of it
 
     if "flush" in options:
         options["sync_flush"] = options.pop("flush") == "sync"
@@ -258,7 +261,7 @@ def broker_main(options: dict[str, Any]) -> Main:
             "config_file": file,
         }
     )
-    broker.make_store_config(settings)  # it refuses what does not go together
+    store_config.make_store_config(settings)  # it refuses what does not go together
 
     async def main(env: Env) -> None:
         report_unknown(env, unknown)

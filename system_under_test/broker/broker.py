@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 
-from system_under_test.broker.acknowledge import Acknowledger, make_waiting_sends
 from system_under_test.broker.acl_requests import WATCH_INTERVAL_S, AccessControl, broker_signer
 from system_under_test.broker.administration import Administration
 from system_under_test.broker.catch_up import CatchUpMark, MasterCatchUp
@@ -14,13 +13,14 @@ from system_under_test.broker.clients import Clients
 from system_under_test.broker.config import BrokerConfig
 from system_under_test.broker.figures import delay_figures, flow_figures
 from system_under_test.broker.flow_control import FlowControl
-from system_under_test.broker.flush import Flusher, StoreFailed
+from system_under_test.broker.flush import StoreFailed
 from system_under_test.broker.ha import HaService
 from system_under_test.broker.ha_config import HaEvents, make_ha_config
 from system_under_test.broker.ha_requests import HaRequests
 from system_under_test.broker.hold import HeldPulls
 from system_under_test.broker.internal_copies import InternalCopies
 from system_under_test.broker.listeners import Listeners
+from system_under_test.broker.log_progress import LogProgress
 from system_under_test.broker.message_queries import MessageQueries
 from system_under_test.broker.message_services import MessageServices
 from system_under_test.broker.metadata_restore import MetadataRestore
@@ -34,19 +34,16 @@ from system_under_test.broker.request_table import make_handlers, refuse_while_r
 from system_under_test.broker.retention import Cleaning
 from system_under_test.broker.send import SendProcessor
 from system_under_test.broker.slave_sync import SlaveSync
+from system_under_test.broker.store_config import make_store_config
 from system_under_test.broker.subscription_groups import SubscriptionGroups
 from system_under_test.broker.topics import TopicChange, Topics, covering, restricted
-from system_under_test.broker.waiting import Answer
 from system_under_test.env import Env
 from system_under_test.policies import BROKER_POLICIES
 from system_under_test.protocol.bodies import TopicConfigTable
 from system_under_test.remoting import Handler, RemotingClient
-from system_under_test.store.config import StoreConfig
 from system_under_test.store.errors import StoreError
-from system_under_test.store.message_store import FlushTask, MessageStore, QueueFlushTask
+from system_under_test.store.message_store import MessageStore
 from system_under_test.store.metadata_file import MetadataFile
-from system_under_test.store.retention import Removal
-from system_under_test.store.retention_config import MS_PER_HOUR, RetentionConfig
 
 HOLD_CHECK_INTERVAL_S = 5.0  # RocketMQ: PullRequestHoldService
 CLIENT_SCAN_INTERVAL_S = 10.0  # RocketMQ: ClientHousekeepingService
@@ -103,36 +100,33 @@ class Broker:
             self._offsets_file,
             env.log,
         )
-        self._log_flusher = Flusher(
-            self._begin_flush, finish=self._on_flushed, fail=self._on_failure
-        )
-        self._queue_flusher = Flusher(
-            self.store.begin_queue_flush, finish=self._on_queues_flushed, fail=self._on_failure
-        )
         self._schedule = Schedule(env.log)
         self._accepts_sends = False
-        self._flush_scheduled = False
         self.failure: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         ha_config = make_ha_config(config, self._policies.replication)
         self.ha = HaService(env, self.store, ha_config, self._ha_events())
-        self._acknowledger = Acknowledger(
+        self.flow = FlowControl(
+            config,
+            {},
+            unflushed_bytes=self._unflushed_bytes,
+            now_ns=clock.monotonic_ns,
+        )
+        self._progress = LogProgress(
+            config,
+            self._policies,
             self.store,
             self.ha,
-            make_waiting_sends(config),
-            self._policies.replication,
+            self.flow,
+            on_failure=self._failed,
             now_ns=clock.monotonic_ns,
         )
         self._copies = self._make_copies()
         self._pull = self._make_pull()
+        self._progress.on_visible = self._pull.message_arrived
         self._services = self._make_services()
         self.cleaning = self._make_cleaning()
         self._handlers = self._make_handlers()
-        self.flow = FlowControl(
-            config,
-            self._handlers,
-            unflushed_bytes=self._unflushed_bytes,
-            now_ns=clock.monotonic_ns,
-        )
+        self.flow.set_handlers(self._handlers)
         self.administration.figures += [
             lambda: flow_figures(self.flow, clock.monotonic_ns),
             lambda: delay_figures(self._services.delay_offsets(), self.store),
@@ -201,9 +195,9 @@ class Broker:
         return InternalCopies(
             self.store,
             self._policies.services.copies,
-            acknowledge=self._acknowledge,
-            safe_end=self._copies_safe_end,
-            on_refusal=self._log_flusher.wake,
+            acknowledge=self._progress.acknowledge,
+            safe_end=self._progress.copies_safe_end,
+            on_refusal=self._progress.wake,
         )
 
     def _make_services(self) -> MessageServices:
@@ -280,9 +274,9 @@ class Broker:
 
     def _ha_events(self) -> HaEvents:
         return HaEvents(
-            on_progress=self._on_replicated,
-            on_slaves_lost=self._on_slaves_lost,
-            on_received=self._log_flusher.wake,
+            on_progress=lambda: self._progress.replicated(),
+            on_slaves_lost=lambda: self._progress.slaves_lost(),
+            on_received=lambda: self._progress.wake(),
             on_peer_heard=self._catch_up.peer_heard,
             on_caught_up=self._caught_up,
         )
@@ -295,7 +289,7 @@ class Broker:
         return Cleaning(
             self._config,
             self.store,
-            fail=self._on_failure,
+            fail=self._progress.failed,
             is_topic=lambda topic: self.topics.get(topic) is not None,
         )
 
@@ -308,8 +302,8 @@ class Broker:
             self.groups,
             env.random,
             is_ready=self.accepts_sends,
-            acknowledge=self._acknowledge,
-            on_refusal=self._log_flusher.wake,
+            acknowledge=self._progress.acknowledge,
+            on_refusal=self._progress.wake,
             diversion=self._services.diversion,
             statistics=self.administration.statistics,
             now_ms=env.clock.wall_ms,
@@ -331,7 +325,7 @@ class Broker:
         schedule.call("client scan", CLIENT_SCAN_INTERVAL_S, self.clients.expire)
         self.administration.start(schedule)
         self.cleaning.schedule(schedule)
-        schedule.call("queue flush", config.queue_flush_interval_s, self._flush_queues)
+        schedule.call("queue flush", config.queue_flush_interval_s, self._progress.flush_queues)
         interval_s = config.offset_flush_interval_s
         schedule.await_job(
             "consumer offsets", interval_s, self._offsets_file.save, first_s=interval_s
@@ -351,12 +345,11 @@ class Broker:
         self.flow.stop()
         await self._schedule.stop()
         self._services.stop()
-        await self._log_flusher.drain()
-        self._acknowledger.settle()
-        self._acknowledger.stop()
+        await self._progress.drain_log()
+        self._progress.stop_answering()
         await self._listeners.stop()
         await self.ha.stop()
-        await self._queue_flusher.drain()
+        await self._progress.drain_queues()
         await self._services.save()
         self.offsets.changed = True
         await self._offsets_file.save()
@@ -367,8 +360,8 @@ class Broker:
 
     async def _caught_up(self) -> None:
         """The log holds everything that replicas have: from here on sends are accepted."""
-        await self._log_flusher.drain()
-        self._dispatch()
+        await self._progress.drain_log()
+        self._progress.dispatch()
         if self._config.is_slave:  # a slave's queues always lag behind the master's offsets
             return
         if await self._catch_up.end():
@@ -388,92 +381,14 @@ class Broker:
         """Whether this is a master that has everything its replicas have; until then sends are answered with 14."""
         return self._accepts_sends
 
-    def _acknowledge(self, end_offset: int, answer: Answer, waits: bool) -> None:
-        self._acknowledger.acknowledge(end_offset, answer, waits)
-        if not self._flush_scheduled:  # one flush and one transfer for all puts of this turn
-            self._flush_scheduled = True
-            asyncio.get_running_loop().call_soon(self._after_puts)
-
-    # Events
-
-    def _after_puts(self) -> None:
-        self._flush_scheduled = False
-        if self._acknowledger.awaits_write:
-            self.store.write_out()  # one write for all puts of this turn
-            if self.store.failure is None:
-                self._acknowledger.written()
-        self._log_flusher.wake()
-        self.flow.appended()
-        if not self._config.sync_flush or self._policies.replication.sends_unflushed:
-            self.ha.notify_append()
-        self._dispatch()
-
-    def _begin_flush(self) -> FlushTask | None:
-        task = self.store.begin_flush()
-        if task is not None:
-            self.flow.flush_began()
-        return task
-
     def _unflushed_bytes(self) -> int:
         return self.store.end_offset - self.store.flushed_offset
 
-    def _on_flushed(self, task: FlushTask) -> None:
-        self.store.finish_flush(task)
-        self.flow.flush_ended()
-        self._acknowledger.settle()
-        self.ha.notify_append()
-        self.ha.notify_flushed()
-        self._dispatch()
-        self._log_flusher.wake()  # for what was put meanwhile
+    # Events
 
-    def _flush_queues(self) -> None:
-        self._dispatch()  # again, if a full disk has postponed it
-        self._queue_flusher.wake()
-
-    def _on_queues_flushed(self, task: QueueFlushTask) -> None:
-        self.store.finish_queue_flush(task)
-        self._log_flusher.wake()  # finds out if the checkpoint could not be written
-
-    def _on_replicated(self) -> None:
-        self._acknowledger.settle()
-        self._dispatch()
-
-    def _on_slaves_lost(self) -> None:
-        self._acknowledger.slaves_lost()
-        self._dispatch()
-
-    def _dispatch(self) -> None:
-        """Make messages visible to consumers, and wake the pulls that wait for them."""
-        end_offset = self._policies.visible_end(self.store, self.ha, self._config.role)
-        if end_offset <= self.store.dispatched_offset:
-            return
-        if (
-            end_offset > self.store.flushed_offset
-        ):  # 4.9.8 shows what is not durable, but it must be readable
-            self.store.write_out()
-        try:
-            visible = self.store.dispatch(end_offset)
-        except StoreError as error:
-            self._fail(error)
-            return
-        for entry in visible:
-            self._pull.message_arrived(
-                entry.topic, entry.queue_id, entry.queue_offset, entry.tags_code
-            )
-
-    def _copies_safe_end(self) -> int:
-        return self._policies.services.copies.safe_end(self.store, self.ha, self._config.role)
-
-    def _on_failure(
-        self, task: FlushTask | QueueFlushTask | Removal | None, error: OSError
-    ) -> None:
-        self.store.fail_flush(task, error)
-        self._fail(error)
-
-    def _fail(self, error: Exception) -> None:
+    def _failed(self, error: Exception) -> None:
         """Fail-stop: promise nothing any more, and let `main` end the process."""
         self._accepts_sends = False
-        self._acknowledger.fail_all()
         if not self.failure.done():
             self.failure.set_result(error)
 
@@ -490,33 +405,6 @@ class Broker:
         if address != self._config.address:
             self._slave_sync.master_address = address
             self.ha.set_master_address(ha_address)
-
-
-def make_store_config(config: BrokerConfig) -> StoreConfig:
-    return StoreConfig(
-        retention=RetentionConfig(
-            reserved_ms=config.reserved_hours * MS_PER_HOUR,
-            delete_hours=config.delete_hours,
-            utc_offset_ms=config.utc_offset_s * 1000,
-            max_used_ratio=config.disk_used_max / 100,
-            force_ratio=config.disk_clean_ratio,
-            warning_ratio=config.disk_warning_ratio,
-            is_forcible=config.clean_forcibly,
-            retry_hanging_ms=int(config.hanging_retry_s * 1000),
-        ),
-        root=config.store_path,
-        log_folders=config.split_paths(config.commit_log_path),
-        read_only_log_folders=config.split_paths(config.read_only_log_paths),
-        commit_log_file_size=config.commit_log_file_size,
-        consume_queue_file_size=config.consume_queue_file_size,
-        buffered=True,  # answers wait for the write of the turn
-        message_size_max=config.message_size_max,
-        index_enabled=config.index_enabled,
-        index_slots=config.index_slots,
-        index_numbers=config.index_numbers,
-        memory_bytes=config.memory_bytes,
-        delay_levels_ms=config.delay_levels_ms,
-    )
 
 
 async def main(env: Env, config: BrokerConfig) -> None:

@@ -149,7 +149,7 @@ def test_a_log_without_a_writable_folder_is_refused(
 
 def test_hours_of_retention_are_local_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found: list[BrokerConfig] = []
-    monkeypatch.setattr("system_under_test.broker.broker.make_store_config", found.append)
+    monkeypatch.setattr("system_under_test.broker.store_config.make_store_config", found.append)
     monkeypatch.setenv("TZ", "XYZ-05:30")
     time.tzset()
     try:

@@ -1,0 +1,34 @@
+"""The options of a store, as a broker's options give them (RocketMQ, MessageStoreConfig)."""
+
+from __future__ import annotations
+
+from system_under_test.broker.config import BrokerConfig
+from system_under_test.store.config import StoreConfig
+from system_under_test.store.retention_config import MS_PER_HOUR, RetentionConfig
+
+
+def make_store_config(config: BrokerConfig) -> StoreConfig:
+    return StoreConfig(
+        retention=RetentionConfig(
+            reserved_ms=config.reserved_hours * MS_PER_HOUR,
+            delete_hours=config.delete_hours,
+            utc_offset_ms=config.utc_offset_s * 1000,
+            max_used_ratio=config.disk_used_max / 100,
+            force_ratio=config.disk_clean_ratio,
+            warning_ratio=config.disk_warning_ratio,
+            is_forcible=config.clean_forcibly,
+            retry_hanging_ms=int(config.hanging_retry_s * 1000),
+        ),
+        root=config.store_path,
+        log_folders=config.split_paths(config.commit_log_path),
+        read_only_log_folders=config.split_paths(config.read_only_log_paths),
+        commit_log_file_size=config.commit_log_file_size,
+        consume_queue_file_size=config.consume_queue_file_size,
+        buffered=True,  # answers wait for the write of the turn
+        message_size_max=config.message_size_max,
+        index_enabled=config.index_enabled,
+        index_slots=config.index_slots,
+        index_numbers=config.index_numbers,
+        memory_bytes=config.memory_bytes,
+        delay_levels_ms=config.delay_levels_ms,
+    )
