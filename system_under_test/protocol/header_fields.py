@@ -18,6 +18,8 @@ Int64: TypeAlias = Annotated[int, 64]  # Java's long
 
 Parse = Callable[[str], Any]
 
+_SMALL_COUNT = 256
+
 
 class HeaderError(ValueError):
     """A field of a custom header is missing or malformed."""
@@ -98,26 +100,36 @@ def _parser(hint: Any) -> Parse | None:
         options = [option for option in get_args(hint) if option is not type(None)]
         if options:
             return _parser(options[0])
-        return {str: None, bool: _parse_bool}[hint]
+        return {str: None, bool: _PARSE_BOOL}[hint]
     (bits,) = hint.__metadata__
-    return _integer_parser(bits)
+    return _Integers(bits).__getitem__
 
 
-def _integer_parser(bits: int) -> Parse:
-    smallest, largest = -(1 << bits - 1), (1 << bits - 1) - 1
+class _Integers(dict[str, int]):
+    """Text to integer of so many bits. Most numbers of a header are small: those are looked up, not parsed."""
 
-    def parse(text: str) -> int:
+    def __init__(self, bits: int) -> None:
+        super().__init__({str(value): value for value in range(_SMALL_COUNT)})
+        self._bits = bits
+
+    def __missing__(self, text: str) -> int:
         value = int(text)
-        if not smallest <= value <= largest:
-            raise ValueError(f"does not fit into {bits} bits")
+        if not -(1 << self._bits - 1) <= value < 1 << self._bits - 1:
+            raise ValueError(f"does not fit into {self._bits} bits")
         return value
 
-    return parse
 
-
-def _parse_bool(text: str) -> bool:
+class _Booleans(dict[str, bool]):
     """Java's Boolean.parseBoolean: the "1" of the C++ client is false."""
-    return text.lower() == "true"
+
+    def __init__(self) -> None:
+        super().__init__({"true": True, "false": False})
+
+    def __missing__(self, text: str) -> bool:
+        return text.lower() == "true"
+
+
+_PARSE_BOOL = _Booleans().__getitem__
 
 
 def _read(
