@@ -45,28 +45,32 @@ class KeyHasher:
         if not self.is_on:
             return ()
         if not keys:
-            return (self._unique(topic, unique_key),) if unique_key else ()
-        found = [self._unique(topic, unique_key)] if unique_key else []
-        found += [index_hash(topic, word) for word in keys.split(" ") if word]
+            return (self._hash(topic, unique_key),) if unique_key else ()
+        found = [self._hash(topic, unique_key)] if unique_key else []
+        found += [self._hash(topic, word) for word in keys.split(" ") if word]
         return tuple(found)
 
-    def _unique(self, topic: str, key: str) -> int:
+    def _hash(self, topic: str, key: str) -> int:
+        """Like `index_hash`; remembers what comes before the tail."""
         head = self._heads.get((topic, key[:-_TAIL_SIZE]))
         if head is None or not key.isascii():
-            return self._new_unique(topic, key)
+            head = self._new_head(topic, key)
+            if head is None:
+                return index_hash(topic, key)
         first, second, third, fourth = key[-_TAIL_SIZE:].encode()
         tail = ((first * 31 + second) * 31 + third) * 31 + fourth
         value = (head * _TAIL_POWER + tail) & 0xFFFF_FFFF
         return value if value < 0x8000_0000 else _absolute(value)
 
-    def _new_unique(self, topic: str, key: str) -> int:
-        """Like `index_hash`; remembers what comes before the tail."""
-        if len(key) > _TAIL_SIZE and key.isascii():  # a shorter one has no head of its own
-            if len(self._heads) >= _HEADS_MAX:
-                self._heads.clear()
-            head = key[:-_TAIL_SIZE]
-            self._heads[topic, head] = _java_hash(f"{topic}#{head}")
-        return index_hash(topic, key)
+    def _new_head(self, topic: str, key: str) -> int | None:
+        """The hash of what comes before the tail; None if the key has no such parts."""
+        if len(key) <= _TAIL_SIZE or not key.isascii():
+            return None
+        if len(self._heads) >= _HEADS_MAX:
+            self._heads.clear()
+        head = key[:-_TAIL_SIZE]
+        value = self._heads[topic, head] = _java_hash(f"{topic}#{head}")
+        return value
 
 
 def record_hashes(hasher: KeyHasher, record: ScannedRecord) -> tuple[int, ...]:

@@ -40,3 +40,11 @@ def test_short_unique_keys_after_longer_ones() -> None:
     hasher = KeyHasher()
     for key in ("U100", "U99", "U", "éU100", "UU100", "UU101"):
         assert hasher.hashes("T", key, None) == (index_hash("T", key),)
+
+
+@given(st.text(max_size=12), st.lists(st.text(max_size=12).filter(lambda key: " " not in key)))
+def test_remembered_heads_change_no_hash(topic: str, keys: list[str]) -> None:
+    hasher = KeyHasher()
+    for _ in range(2):
+        expected = tuple(index_hash(topic, key) for key in keys if key)
+        assert hasher.hashes(topic, None, " ".join(keys)) == expected
