@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from system_under_test.env import Clock
@@ -27,8 +26,6 @@ from system_under_test.store.results import Dispatched, PutResult, PutStatus
 
 __all__ = ["Appender", "MessageIllegal"]
 
-# 0x01 and 0x02 separate properties; a zero is what a lost sector reads as, so recovery would cut the log there.
-_FORBIDDEN = re.compile("[\x00-\x02]")
 _HEX_OFFSET_DIGITS = 16
 
 
@@ -82,39 +79,68 @@ class Appender:
         self._id_prefixes: dict[tuple[str, int], str] = {}
         self.last_timestamp_ms = 0
 
-    def append(self, messages: Sequence[Message]) -> list[PutResult]:
-        """Append messages of one queue as neighbours in one file, with one store time: all of them or none.
+    def append(self, message: Message) -> PutResult:
+        """Append one message.
 
         Raises:
             MessageIllegal: nothing was stored, and never will be.
             NoSpace: nothing was stored; it may work later.
             OSError: a file operation failed; nobody knows what was stored.
         """
+        queue = self._known_queue(message)
+        record = self._encode(message)
+        hashes = self._hashes(message)
+        entries = self._entries_of(message, queue)
+        offset = self._reserve(entries, len(record), 1, len(hashes))
+        result = self._append(message, record, entries, offset, hashes)
+        if not self._config.buffered:
+            self._commit_log.write_out()
+        return result
+
+    def append_batch(self, messages: Sequence[Message]) -> list[PutResult]:
+        """Append messages of one queue as neighbours in one file, with one store time: all of them or none.
+
+        Raises as `append` does.
+        """
         first = messages[0]
-        queue = self._queues.get(first.topic, first.queue_id)
-        if queue is None:
-            check_queue(first.topic, first.queue_id)
+        queue = self._known_queue(first)
         records = [self._encode(message) for message in messages]
-        size = len(records[0]) if len(records) == 1 else self._size_together(records)
-        if queue is None:
-            queue = self._queues.get_or_create(first.topic, first.queue_id)
-        has_entry = has_queue_entry(first.sys_flag)
+        size = self._size_together(records)
         hashes = [self._hashes(message) for message in messages]
-        # All space is taken before the first byte is written: a full disk refuses a message, it never splits one.
-        offset = self._commit_log.reserve(size)
-        if has_entry and self._keeps_room_for_entries:
-            queue.reserve_up_to(queue.next_offset + len(records))
-        self._index.reserve(sum(map(len, hashes)))
-        self.last_timestamp_ms = max(self._clock.wall_ms(), self.last_timestamp_ms)
+        entries = self._entries_of(first, queue)
+        offset = self._reserve(entries, size, len(records), sum(map(len, hashes)))
         results = []
         for message, record, keys in zip(messages, records, hashes, strict=True):
-            results.append(
-                self._append(message, record, queue if has_entry else None, offset, keys)
-            )
+            results.append(self._append(message, record, entries, offset, keys))
             offset += len(record)
         if not self._config.buffered:
             self._commit_log.write_out()
         return results
+
+    def _known_queue(self, message: Message) -> ConsumeQueue | None:
+        """The queue of the message; None if it is its first. Raises MessageIllegal if there can be no such queue."""
+        queue = self._queues.get(message.topic, message.queue_id)
+        if queue is None:
+            check_queue(message.topic, message.queue_id)
+        return queue
+
+    def _entries_of(self, message: Message, queue: ConsumeQueue | None) -> ConsumeQueue | None:
+        """The queue that gets an entry, made if it is missing; None if the message has no entry."""
+        if queue is None:
+            queue = self._queues.get_or_create(message.topic, message.queue_id)
+        return queue if has_queue_entry(message.sys_flag) else None
+
+    def _reserve(self, queue: ConsumeQueue | None, size: int, entries: int, hashes: int) -> int:
+        """Where the records will begin. Raises NoSpace, OSError.
+
+        All space is taken before the first byte is written: a full disk refuses a message, it never splits one.
+        """
+        offset = self._commit_log.reserve(size)
+        if queue is not None and self._keeps_room_for_entries:
+            queue.reserve_up_to(queue.next_offset + entries)
+        self._index.reserve(hashes)
+        self.last_timestamp_ms = max(self._clock.wall_ms(), self.last_timestamp_ms)
+        return offset
 
     def _append(
         self,
@@ -145,9 +171,6 @@ class Appender:
         )
 
     def _encode(self, message: Message) -> bytearray:
-        properties = message.properties
-        if _FORBIDDEN.search("".join((*properties, *properties.values()))):
-            raise MessageIllegal("a property holds a byte 0, 1 or 2; these separate properties")
         if len(message.body) > self._config.message_size_max:
             raise MessageIllegal(
                 f"body has {len(message.body)} bytes; message_size_max is {self._config.message_size_max}"

@@ -301,7 +301,11 @@ class MessageStore:
         if self.disks.is_full and self.disks.still_full():
             return (self._refusal(None),)
         try:
-            results = self._appender.append(messages)
+            results: Sequence[PutResult] = (
+                (self._appender.append(messages[0]),)
+                if len(messages) == 1
+                else self._appender.append_batch(messages)
+            )
         except MessageIllegal as error:
             return (PutResult(PutStatus.MESSAGE_ILLEGAL, reason=str(error)),)
         except NoSpace as error:
