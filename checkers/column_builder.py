@@ -21,7 +21,17 @@ from checkers.column_arrays import (
 from checkers.column_values import integer, text
 from checkers.columns import UNKNOWN, Columns, Outcome, QueueKey
 from checkers.history import NEMESIS, HistoryError, Op, check_function
-from checkers.timeline import Commit, Drain, Opened, Ownership, Probe, QueueEnd, Timeline
+from checkers.timeline import (
+    Commit,
+    Drain,
+    Found,
+    LookUp,
+    Opened,
+    Ownership,
+    Probe,
+    QueueEnd,
+    Timeline,
+)
 
 WEAK_STATUSES = frozenset({"FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE"})
 
@@ -59,6 +69,7 @@ class _Builder:
         "_delivered",
         "_drains",
         "_groups",
+        "_look_ups",
         "_nodes",
         "_open_consumes",
         "_open_sends",
@@ -86,6 +97,7 @@ class _Builder:
         self._drains: dict[tuple[str, str], Drain] = {}
         self._probes: list[Probe] = []
         self._opens: list[Opened] = []
+        self._look_ups: list[LookUp] = []
         self._nodes: dict[int, str] = {}
 
     def handlers(self) -> dict[str, Callable[[Op], None]]:
@@ -97,6 +109,7 @@ class _Builder:
             "commit": self._commit,
             "drain": self._drain,
             "open": self._open,
+            "look_up": self._look_up,
         }
 
     def _send(self, op: Op) -> None:
@@ -242,6 +255,23 @@ class _Builder:
             ends=ends,
         )
 
+    def _look_up(self, op: Op) -> None:
+        value = op.value
+        self._look_ups.append(
+            LookUp(
+                op_index=op.index,
+                time_ns=op.time_ns,
+                topic=text(value["topic"]),
+                broker=text(value["broker"]),
+                is_indexed=bool(value["indexed"]),
+                found=[
+                    Found(text(key), integer(queue), integer(offset), *map(bool, found))
+                    for key, queue, offset, *found in value["messages"]
+                ],
+                error=None if op.type == "ok" else op.error or "no answer",
+            )
+        )
+
     def columns(self) -> Columns:
         for invoke in self._open_sends.values():
             self._sends.append(self._send_row(invoke, invoke, Outcome.UNKNOWN))
@@ -262,6 +292,7 @@ class _Builder:
             drains=self._drains,
             probes=self._probes,
             opens=self._opens,
+            look_ups=self._look_ups,
             nodes=self._nodes,
         )
 

@@ -23,6 +23,7 @@ from checkers.exits import NODE_EXITS
 from checkers.facts import FaultFacts, RunFacts
 from checkers.history import Op
 from checkers.kernel import Checker, Context, undrained
+from checkers.look_ups import LOOK_UPS
 from checkers.loss import LOSS
 from checkers.offsets import DRAINED_OFFSETS, OFFSETS
 from checkers.order import ORDER
@@ -38,6 +39,7 @@ ALL_CHECKERS: tuple[Checker, ...] = (
     LIVENESS,
     AVAILABILITY_GAPS,
     NODE_EXITS,
+    LOOK_UPS,
     DURABLE_BEFORE_ACK,
     REPLICA_PREFIX,
 )

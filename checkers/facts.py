@@ -61,6 +61,7 @@ class RunFacts:
     gap_max_s: float | None = None  # how long a client may do without; None: no such promise
     faults: tuple[FaultFacts, ...] = ()
     exits: tuple[NodeExit, ...] = ()
+    reserved_s: float = 0.0  # younger messages that not all groups have consumed are not deleted
     floors: Floors = field(default_factory=Floors)
     torn: bool = False  # the history's last line was cut short
 

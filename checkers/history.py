@@ -21,7 +21,9 @@ NEMESIS = -1
 INT64_MAX = 2**63 - 1  # columns hold 64-bit integers
 
 OP_TYPES = frozenset(get_args(OpType))
-CLIENT_FUNCTIONS = frozenset({"send", "consume", "assign", "commit", "probe", "drain", "open"})
+CLIENT_FUNCTIONS = frozenset(
+    {"send", "consume", "assign", "commit", "probe", "drain", "open", "look_up"}
+)
 NEMESIS_PREFIXES = ("start_", "stop_", "node_exit")
 # What the checkers read of each kind of observation; other fields and other kinds are for people.
 _OBSERVED: dict[str, dict[str, str]] = {

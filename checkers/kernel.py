@@ -16,7 +16,7 @@ import numpy as np
 
 from checkers.columns import UNKNOWN, Columns, Ints, Mask, PartitionKey, QueueKey, Touches
 from checkers.facts import RunFacts
-from checkers.promises import Judgement, LossPromises
+from checkers.promises import NS_PER_S, Judgement, LossPromises
 from checkers.timeline import Timeline
 from checkers.verdict import Finding, Tally, Validity, Verdict
 
@@ -34,28 +34,29 @@ class Context:
         """Which sends `group` must have consumed by now, shape (sends,).
 
         A send is open while it lies at or above the committed offset of a queue that was not read to
-        its end, or when it was acknowledged after the drain.
+        its end, when it was acknowledged after the drain, or when it was old enough to be deleted unread.
         """
-        low, end, committed, drained_at = _drain_columns(columns, self.timeline, group)
+        low, end, committed, drained_at, drained_ns = _drain_columns(columns, self.timeline, group)
         queue, offset = sends.queue, sends.queue_offset
         passed = (offset < committed[queue]) | (offset >= end[queue])
-        return passed & (offset >= low[queue]) & (sends.op_index < drained_at[queue])
+        young = drained_ns[queue] - sends.time_ns < self.facts.reserved_s * NS_PER_S
+        return passed & (young | (offset >= low[queue])) & (sends.op_index < drained_at[queue])
 
 
 def _drain_columns(columns: Columns, timeline: Timeline, group: str) -> tuple[Ints, ...]:
-    """Columns of shape (queues,): min, max and committed offset at the drain; the drain's op index."""
+    """Columns of shape (queues,): min, max and committed offset at the drain; its op index and time."""
     queues = columns.names.queues
-    table = np.zeros((4, len(queues)), np.int64)
+    table = np.zeros((5, len(queues)), np.int64)
     for row, queue in enumerate(queues):
         drain = timeline.drains_of(group, queue.topic)
         if drain is None:
             continue
         end = drain.ends.get(queue)
         if end is not None:
-            table[:, row] = (*end, drain.op_index)
+            table[:, row] = (*end, drain.op_index, drain.time_ns)
         elif drain.complete:
             # Nothing is left to read, and this queue is not there: it was lost with all it held.
-            table[:, row] = (0, 0, 0, drain.op_index)
+            table[:, row] = (0, 0, 0, drain.op_index, drain.time_ns)
     return tuple(table)
 
 

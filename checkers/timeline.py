@@ -59,6 +59,30 @@ class Probe:
     error: str | None
 
 
+class Found(NamedTuple):
+    """What a broker found of one acknowledged message."""
+
+    key: str
+    queue: int
+    queue_offset: int
+    by_key: bool
+    by_id: bool
+    in_queue: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookUp:
+    """Acknowledged messages asked for by key and by id after the drain. `error`: the broker did not answer."""
+
+    op_index: int
+    time_ns: int
+    topic: str
+    broker: str
+    is_indexed: bool  # by key, too
+    found: Sequence[Found]
+    error: str | None
+
+
 class Opened(NamedTuple):
     """A client process was ready."""
 
@@ -77,6 +101,7 @@ class Timeline:
     drains: Mapping[tuple[str, str], Drain]  # by group and topic
     probes: Sequence[Probe]
     opens: Sequence[Opened]
+    look_ups: Sequence[LookUp] = ()
     nodes: Mapping[int, str]  # process -> where it runs, of clients that opened or sent
 
     def drains_of(self, group: str, topic: str) -> Drain | None:

@@ -58,6 +58,8 @@ class Campaign:
     acks_min: int  # fewer acknowledged messages than this are no verdict
     gap_max_s: float  # the longest time a client may go without success under load; 0: no bound
     plan: tuple[PlannedFault, ...]
+    batch_share: float = 0.0  # of the ops of producers
+    one_way_share: float = 0.0
     defect: str = ""
     broker_properties: Properties = ()  # of every broker, under the names of a `.properties` file
     name_server_properties: Properties = ()

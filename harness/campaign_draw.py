@@ -13,6 +13,7 @@ from faults.fault import PlannedFault, Situation
 from faults.plan import draw_plan
 from harness.campaign import Campaign, CampaignError, OneOf
 from harness.campaign_limits import check_campaign
+from harness.property_draw import draw_broker_properties
 
 
 def _draw_slaves(random: Random, drawn: Mapping[str, Any]) -> tuple[int, ...]:
@@ -54,6 +55,13 @@ def _draw_faults(random: Random, drawn: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(shuffled(random, kinds))
 
 
+def _draw_share(random: Random, drawn: Mapping[str, Any]) -> float:
+    """A share of sends that are not plain; none where each single send counts."""
+    if drawn["defect"] or drawn["gap_max_s"]:
+        return 0.0
+    return pick(random, (0.0, 0.0, 0.05, 0.2))
+
+
 _Draw = Callable[[Random, Mapping[str, Any]], Any]
 
 # In this order: a later option may look at the earlier ones.
@@ -76,7 +84,9 @@ _DRAWS: dict[str, _Draw] = {
     "acks_min": lambda random, drawn: 100,
     "gap_max_s": lambda random, drawn: 0.0,
     "defect": lambda random, drawn: "",
-    "broker_properties": lambda random, drawn: (),
+    "batch_share": _draw_share,
+    "one_way_share": _draw_share,
+    "broker_properties": draw_broker_properties,
     "name_server_properties": lambda random, drawn: (),
 }
 

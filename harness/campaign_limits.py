@@ -61,6 +61,8 @@ def _check_load(c: Campaign) -> None:
     _require(1 <= c.consumers <= 64, "consumers", c.consumers, "1 to 64")
     _require(0 < c.think_ms <= 60_000, "think_ms", c.think_ms, "above 0, up to 60000")
     _require(0 <= c.acks_min <= ACKS_MAX, "acks_min", c.acks_min, f"0 to {ACKS_MAX}")
+    _require(0 <= c.batch_share <= 1, "batch_share", c.batch_share, "0 to 1")
+    _require(0 <= c.one_way_share <= 1, "one_way_share", c.one_way_share, "0 to 1")
     low, high = c.payload_bytes
     _require(48 <= low <= high <= 4 * 2**20, "payload_bytes", c.payload_bytes, "48 to 4 MiB")
     low_ms, high_ms = c.latency_ms

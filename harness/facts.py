@@ -37,6 +37,7 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
         gap_max_s=campaign.gap_max_s or None,
         faults=tuple(_fault_facts(record) for record in records),
         exits=tuple(_exits(ops)),
+        reserved_s=3600.0 * int(dict(campaign.broker_properties).get("fileReservedTime", 72)),
         floors=Floors(acked_min=campaign.acks_min),
     )
 

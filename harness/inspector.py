@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from checkers.history import Op
 from harness.environments.simulation import SimulatedNode, SimulationEnvironment
@@ -70,7 +70,7 @@ class Inspector:
             for node in living[1:]:
                 self._compare(name, living[0], node, logs)
 
-    def _compare(self, name: str, master: str, slave: str, logs: dict[str, bytes]) -> None:
+    def _compare(self, name: str, master: str, slave: str, logs: dict[str, LogBytes]) -> None:
         self._recorder.observe(
             "replica",
             broker_name=name,
@@ -90,7 +90,18 @@ class Inspector:
                         fields = {"node": broker.node, **line.fields}
                         self._recorder.observe("recovery", at_ns=line.time_ns, **fields)
 
-    def commit_log(self, node: str) -> bytes:
+    def report_deletions(self) -> None:
+        """Write down how many log files the retention of each broker has deleted."""
+        for broker in self._environment.shape.brokers:
+            incarnations = self._environment.nodes[broker.node].incarnations
+            lines = [line for process in incarnations for line in process.log.lines]
+            count = sum(
+                line.event == "store file deleted" and is_log_file(str(line.fields["path"]))
+                for line in lines
+            )
+            self._recorder.observe("deletions", node=broker.node, log_files=count)
+
+    def commit_log(self, node: str) -> LogBytes:
         """Every record of the node's commit log, without what lies behind the last one."""
         disk = self._environment.nodes[node].host.disk
         # By name: several folders may hold the files of one log.
@@ -99,7 +110,19 @@ class Inspector:
             for path, data in disk.snapshot().items()
             if is_log_file(path)
         }
-        return b"".join(whole_records(files[name]) for name in sorted(files))
+        data = b"".join(whole_records(files[name]) for name in sorted(files))
+        return LogBytes(start=int(min(files, default="0")), data=data)
+
+
+class LogBytes(NamedTuple):
+    """The records of a commit log; retention moves its start."""
+
+    start: int
+    data: bytes
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.data)
 
 
 def is_log_file(path: str) -> bool:
@@ -118,9 +141,11 @@ def whole_records(data: bytes) -> bytes:
     return data
 
 
-def first_difference(master: bytes, slave: bytes) -> int | None:
-    """The first byte at which the slave is not a prefix of the master; None if it is one."""
-    if master.startswith(slave):
+def first_difference(master: LogBytes, slave: LogBytes) -> int | None:
+    """The first offset at which the slave, from where both have a log, is not a prefix of the master; None if it is."""
+    begin = max(master.start, slave.start)
+    ours, theirs = master.data[begin - master.start :], slave.data[begin - slave.start :]
+    if ours.startswith(theirs):
         return None
-    common = min(len(master), len(slave))
-    return next((i for i in range(common) if master[i] != slave[i]), common)
+    common = min(len(ours), len(theirs))
+    return begin + next((i for i in range(common) if ours[i] != theirs[i]), common)

@@ -1,7 +1,8 @@
 """The loop of a run: asks the generator for ops, has clients apply them, writes the history.
 
 A process does one op at a time. If an op ends as `info` nobody knows whether it still happens, so its process retires:
-the client is opened anew under a process number that was never used (Jepsen: generator/interpreter.clj).
+the client is opened anew under a process number that was never used (Jepsen: generator/interpreter.clj). A client that
+sent one way is well, and goes on under a new number. A batch is one request, and in the history a send a message.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from harness.clients.port import Outcome, Request
+from harness.clients.port import ONE_WAY, Outcome, Request
 from harness.recorder import Recorder
 
 
@@ -60,16 +61,29 @@ class Interpreter:
             await self._clients.ready(node)
             if self._now_ns() >= until_ns:
                 return
-            if not await self._apply(node, process):
-                process += step
+            outcome = await self._apply(node, process)
+            if outcome.type != "info":
+                continue
+            process += step
+            if outcome.error != ONE_WAY:
                 await self._clients.ready(node)
                 await self._clients.request(node, {"f": "open"})
 
-    async def _apply(self, node: str, process: int) -> bool:
-        """Do one op; False if the process must retire."""
+    async def _apply(self, node: str, process: int) -> Outcome:
+        """Do one op; if it ends as `info` the process must retire."""
         f, value = self._generator.next_op(process)
-        self._recorder.record(process, "invoke", f, value, node=node)
+        sends = _sends_of_batch(value) if f == "send_batch" else [value]
+        name = "send" if f == "send_batch" else f
+        for send in sends:
+            self._recorder.record(process, "invoke", name, send, node=node)
         outcome = await self._clients.request(node, {"f": f, **value})
-        completed = {**value, **outcome.value}
-        self._recorder.record(process, outcome.type, f, completed, outcome.error, node)
-        return outcome.type != "info"
+        ends = outcome.value.get("messages", [outcome.value] * len(sends))
+        for send, end in zip(sends, ends, strict=True):
+            completed = {**send, **end}
+            self._recorder.record(process, outcome.type, name, completed, outcome.error, node)
+        return outcome
+
+
+def _sends_of_batch(value: dict[str, Any]) -> list[dict[str, Any]]:
+    messages = value["messages"]
+    return [{**message, "topic": value["topic"], "batch": len(messages)} for message in messages]

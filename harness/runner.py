@@ -18,6 +18,7 @@ from harness.facts import run_facts
 from harness.generators.think_times import ThinkTimes
 from harness.inspector import Inspector
 from harness.interpreter import Interpreter
+from harness.looking_up import LookUps
 from harness.nemesis import Nemesis
 from harness.probing import Prober
 from harness.recorder import Recorder
@@ -85,8 +86,10 @@ class SimulatedRun:
         await self._phase("heal", self._heal())
         await self._phase("probe", self._prober.probe_all(PROBE_BOUND_S))
         await self._phase("drain", Drain(self._environment).run(DRAIN_BOUND_S))
+        await self._phase("look up", LookUps(self._environment).run())
         self._inspector.compare_replicas()
         self._inspector.report_recoveries()
+        self._inspector.report_deletions()
 
     async def _phase(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         ticker = asyncio.get_running_loop().create_task(self._tick(name))

@@ -13,7 +13,7 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from statistics import median
@@ -52,6 +52,7 @@ class SeedResult:
     dirty_power_cut: bool  # power was cut while unsynced data lay in a page cache
     cpu_s: float
     summary: tuple[str, ...]  # of a run that is not valid
+    exercised: dict[str, int] = field(default_factory=dict)  # see RunResult.exercised
     failed: bool = False  # the harness could not carry the run out
 
     @property
@@ -251,6 +252,7 @@ def judge_seed(seed: int, given: dict[str, Any], client_only: bool) -> SeedResul
         dirty_power_cut=bool(cuts),
         cpu_s=round(cpu_s, 3),
         summary=lines,
+        exercised=result.exercised(),
     )
 
 
@@ -279,9 +281,17 @@ def _print_summary(results: list[SeedResult], repeated: str) -> None:
         f"cpu       median {median(r.cpu_s for r in results):.2f} s a seed, all {sum(r.cpu_s for r in results):.0f} s"
     )
     print("bitten    " + ", ".join(f"{kind} {count}" for kind, count in kinds.most_common()))
+    _print_exercised(results)
     invalid = sorted(result.seed for result in results if result.valid is False)
     if invalid:
         print(f"first     staticfire run --seed {invalid[0]}{repeated}")
+
+
+def _print_exercised(results: list[SeedResult]) -> None:
+    names = dict.fromkeys(name for result in results for name in result.exercised)
+    counts = {name: [result.exercised.get(name, 0) for result in results] for name in names}
+    used = [f"{name} {sum(c)} in {sum(map(bool, c))} seeds" for name, c in counts.items() if any(c)]
+    print("exercised " + ", ".join(used))
 
 
 def _status(results: list[SeedResult]) -> int:

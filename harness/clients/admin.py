@@ -7,13 +7,18 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from harness.clients.port import ClientPort, Outcome, Reply, Request
+from system_under_test.client.pulling import pull_command
+from system_under_test.client.subscription import Subscription
 from system_under_test.env import Env
+from system_under_test.protocol.bodies import MessageQueue
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.json_dialect import loads
+from system_under_test.protocol.message import decode_records
 from system_under_test.remoting import RemotingClient, RemotingError
 
 TIMEOUT_S = 3.0
+LOOK_UPS_AT_ONCE = 16
 
 
 class AdminError(Exception):
@@ -100,6 +105,76 @@ async def _one_queue(remoting: RemotingClient, request: Request, queue: int) -> 
     return [queue, low_offset, int(high.ext_fields["offset"]), max(done, low_offset)]
 
 
+async def look_up(remoting: RemotingClient, request: Request) -> dict[str, Any]:
+    """Look for `messages` [[key, queue, queue offset, physical offset]] of one broker.
+
+    Answers `messages` [[key, queue, queue offset, found by key, found by id, in its queue]].
+    """
+    at_once = asyncio.Semaphore(LOOK_UPS_AT_ONCE)
+
+    async def find(message: list[Any]) -> list[Any]:
+        async with at_once:
+            return [*message[:3], *await _find(remoting, request, *message)]
+
+    return {"messages": list(await asyncio.gather(*map(find, request["messages"])))}
+
+
+async def _find(
+    remoting: RemotingClient, request: Request, key: str, queue: int, offset: int, position: int
+) -> tuple[bool, bool, bool]:
+    """Whether it is found by key, by id, and in its queue; the queue is asked only if something is missing."""
+    wanted = (key, position)
+    by_key = {
+        "topic": request["topic"],
+        "key": key,
+        "maxNum": "32",
+        "beginTimestamp": "0",
+        "endTimestamp": str((1 << 63) - 1),
+    }
+    by_id = {"offset": str(position)}
+    address = request["address"]
+    key_found, id_found = await asyncio.gather(
+        _reads(remoting, address, wanted, RequestCode.QUERY_MESSAGE, by_key),
+        _reads(remoting, address, wanted, RequestCode.VIEW_MESSAGE_BY_ID, by_id),
+    )
+    if key_found and id_found:
+        return True, True, True
+    where = MessageQueue(topic=request["topic"], broker_name="", queue_id=queue)
+    pull = pull_command(
+        "staticfire-look-up",
+        where,
+        Subscription(where.topic, "*", version_ms=0),
+        offset=offset,
+        count_max=1,
+    )
+    in_queue = await _reads(remoting, address, wanted, RequestCode.PULL_MESSAGE, pull.ext_fields)
+    return key_found, id_found, in_queue
+
+
+async def _reads(
+    remoting: RemotingClient,
+    address: str,
+    wanted: tuple[str, int],
+    code: RequestCode,
+    ext: dict[str, str],
+) -> bool:
+    """Whether the answer holds the message with this key at this physical offset. Raises RemotingError."""
+    command = RemotingCommand.request(code, ext)
+    answer = await remoting.invoke(address, command, TIMEOUT_S, close_on_timeout=True)
+    if answer.code != ResponseCode.SUCCESS:
+        return False
+    return any(
+        (message.properties.get("KEYS"), message.physical_offset) == wanted
+        for message in decode_records(answer.body)
+    )
+
+
+async def messages_served(remoting: RemotingClient, request: Request) -> dict[str, Any]:
+    """How many messages a broker has given to consumers since it was started."""
+    answer = await ask(remoting, request["address"], RequestCode.GET_BROKER_RUNTIME_INFO, {})
+    return {"served": int(loads(answer.body)["table"]["msgGetTotalTodayNow"])}
+
+
 async def topics_known(remoting: RemotingClient, request: Request) -> dict[str, Any]:
     """How many topics a name server knows."""
     code = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
@@ -119,4 +194,6 @@ ACTIONS: dict[str, Action] = {
     "queue_state": queue_state,
     "topics_known": topics_known,
     "ping": ping,
+    "look_up": look_up,
+    "messages_served": messages_served,
 }

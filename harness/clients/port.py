@@ -20,6 +20,8 @@ class Outcome(NamedTuple):
     error: str | None = None
 
 
+ONE_WAY = "one way: nobody answers"  # the error of an op that went out as it should
+
 Request = dict[str, Any]  # {"f": "send", ...}
 Reply = Callable[[Outcome], None]
 Emit = Callable[[OpType, str, dict[str, Any], str | None], None]  # type, f, value, error

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from harness.clients.payload import make_body
-from harness.clients.port import ClientPort, Outcome, Request
+from harness.clients.port import ONE_WAY, ClientPort, Outcome, Request
 from system_under_test.client.producer import Producer, ProducerConfig, SendFailed, SendResult
 from system_under_test.env import Env
 from system_under_test.protocol.bodies import MessageQueue
@@ -24,22 +26,52 @@ async def serve_producer(env: Env, config: ProducerConfig, port: ClientPort) -> 
             await producer.start()
             reply(Outcome("ok", {}))
         else:
-            reply(await invoke_send(producer, request))
+            reply(await INVOKE[request["f"]](producer, request))
 
 
 async def invoke_send(producer: Producer, request: Request) -> Outcome:
-    """One send. Weak statuses (stored, but less safely than asked) and unknown ends are `info`."""
-    message = Message(
-        topic=request["topic"],
-        body=make_body(request["key"], request["size"]),
-        properties={"KEYS": request["key"]},
-    )
+    """One send. One-way ones, weak statuses (stored, but less safely than asked) and unknown ends are `info`."""
+    message = _message(request["topic"], request)
+    if request.get("one_way"):
+        return await _invoke_one_way(producer, message)
     try:
         result = await producer.send(message, _queue(request))
     except SendFailed as error:
-        value: dict[str, object] = {"attempts": error.attempts}
-        return Outcome("fail" if error.definite else "info", value, str(error))
-    value = sent_value(result)
+        return _failed(error)
+    return _sent(result, sent_value(result))
+
+
+async def invoke_batch(producer: Producer, request: Request) -> Outcome:
+    """One batch; it ends as a whole, and `messages` says where each message is."""
+    messages = [_message(request["topic"], message) for message in request["messages"]]
+    try:
+        results = await producer.send_batch(messages)
+    except SendFailed as error:
+        return _failed(error)
+    return _sent(results[0], {"messages": [sent_value(result) for result in results]})
+
+
+async def _invoke_one_way(producer: Producer, message: Message) -> Outcome:
+    try:
+        await producer.send_one_way(message)
+    except SendFailed as error:
+        return _failed(error)
+    return Outcome("info", {"attempts": 1}, ONE_WAY)
+
+
+INVOKE = {"send": invoke_send, "send_batch": invoke_batch}
+
+
+def _message(topic: str, wanted: dict[str, Any]) -> Message:
+    key = wanted["key"]
+    return Message(topic=topic, body=make_body(key, wanted["size"]), properties={"KEYS": key})
+
+
+def _failed(error: SendFailed) -> Outcome:
+    return Outcome("fail" if error.definite else "info", {"attempts": error.attempts}, str(error))
+
+
+def _sent(result: SendResult, value: dict[str, Any]) -> Outcome:
     if result.status is SendStatus.SEND_OK:
         return Outcome("ok", value)
     return Outcome("info", value, result.status.name)
@@ -54,7 +86,7 @@ def _queue(request: Request) -> MessageQueue | None:
     )
 
 
-def sent_value(result: SendResult) -> dict[str, object]:
+def sent_value(result: SendResult) -> dict[str, Any]:
     return {
         "broker": result.queue.broker_name,
         "queue": result.queue.queue_id,

@@ -1,23 +1,43 @@
-"""Sends of messages with a key that nobody else uses."""
+"""Sends of messages with a key that nobody else uses: alone, in batches, one way."""
 
 from __future__ import annotations
 
 from random import Random
 from typing import Any
 
+from harness.campaign import Campaign
+
+BATCH_MIN, BATCH_MAX = 2, 5  # messages
+
 
 class KeyedSends:
-    """Each process sends `p<process>-<n>` with a size drawn from a range of bytes."""
+    """Each process sends `p<process>-<n>` with a size drawn from a range of bytes.
 
-    def __init__(self, random: Random, topic: str, payload_bytes: tuple[int, int]) -> None:
+    The campaign says which share of the ops are batches, and which are sent one way.
+    """
+
+    def __init__(self, random: Random, campaign: Campaign) -> None:
         self._random = random
-        self._topic = topic
-        self._low, self._high = payload_bytes
+        self._topic = campaign.topic
+        self._low, self._high = campaign.payload_bytes
+        self._batch_share = campaign.batch_share
+        self._one_way_share = campaign.one_way_share
         self._sent: dict[int, int] = {}
 
     def next_op(self, process: int) -> tuple[str, dict[str, Any]]:
         """The next op of this process as (f, value)."""
+        kind = self._random.random()
+        if kind < self._batch_share:
+            count = BATCH_MIN + int((BATCH_MAX - BATCH_MIN + 1) * self._random.random())
+            messages = [self._message(process) for _ in range(count)]
+            return "send_batch", {"topic": self._topic, "messages": messages}
+        value = {**self._message(process), "topic": self._topic}
+        if kind < self._batch_share + self._one_way_share:
+            value["one_way"] = True
+        return "send", value
+
+    def _message(self, process: int) -> dict[str, Any]:
         number = self._sent.get(process, 0)
         self._sent[process] = number + 1
         size = self._low + int((self._high - self._low + 1) * self._random.random())
-        return "send", {"key": f"p{process}-{number}", "topic": self._topic, "size": size}
+        return {"key": f"p{process}-{number}", "size": size}

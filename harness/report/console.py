@@ -75,6 +75,7 @@ def summary_lines(result: RunResult, cpu_s: float | None) -> list[str]:
         *wrap(
             _faults_line(result.faults), WIDTH, subsequent_indent=" " * 10, break_on_hyphens=False
         ),
+        "exercised " + ", ".join(f"{name} {n}" for name, n in result.exercised().items() if n),
         *[
             f"exit      {ended.node} at {seconds(ended.time_ns)}: {ended.error}"[:WIDTH]
             for ended in result.facts.exits[:3]

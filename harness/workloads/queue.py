@@ -10,7 +10,7 @@ from harness.workloads.workload import Workload
 
 
 def _sends(random: Random, campaign: Campaign) -> KeyedSends:
-    return KeyedSends(random, campaign.topic, campaign.payload_bytes)
+    return KeyedSends(random, campaign)
 
 
 QUEUE = Workload(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from system_under_test.acl.signature import Credentials
 from system_under_test.client.client_instance import TEMPLATE_TOPIC, ClientInstance
@@ -20,6 +21,7 @@ from system_under_test.client.send_rules import (
     is_worth_retrying,
 )
 from system_under_test.env import Env
+from system_under_test.protocol.batch import BatchEntry, encode_batch
 from system_under_test.protocol.bodies import MessageQueue
 from system_under_test.protocol.codes import SEND_STATUS_OF_CODE, RequestCode, SendStatus
 from system_under_test.protocol.command import RemotingCommand
@@ -85,6 +87,7 @@ class SendProgress:
     code: int | None = None
     text: str = "the time was up before the first attempt"
     failed_broker: str | None = None
+    is_batch: bool = False
 
     def note_failure(self, broker_name: str, failure: int | RemotingError, text: str) -> None:
         self.definite = self.definite and is_definitely_not_stored(failure)
@@ -141,11 +144,66 @@ class Producer:
         Raises:
             SendFailed: see there for what may have been stored nevertheless.
         """
+        self._identify(message)
+        return await self._send(message, queue, self._begin())
+
+    async def send_batch(self, messages: Sequence[Message]) -> list[SendResult]:
+        """Store messages of one topic in one queue, with one request (RocketMQ: send(Collection)).
+
+        Raises:
+            SendFailed: see there for what may have been stored nevertheless.
+        """
+        for message in messages:
+            self._identify(message)
+        entries = [BatchEntry(m.body, m.properties, m.flag) for m in messages]
+        batch = Message(topic=messages[0].topic, body=encode_batch(entries), properties={})
+        progress = self._begin()
+        progress.is_batch = True
+        result = await self._send(batch, None, progress)
+        ids = result.offset_message_id.split(",")
+        if len(ids) != len(messages):
+            progress.text = f"{len(ids)} ids came back for {len(messages)} messages"
+            progress.definite = False
+            raise progress.error()
+        return [
+            replace(
+                result,
+                message_id=message.properties[UNIQUE_KEY],
+                offset_message_id=offset_message_id,
+                queue_offset=result.queue_offset + place,
+            )
+            for place, (message, offset_message_id) in enumerate(zip(messages, ids, strict=True))
+        ]
+
+    async def send_one_way(self, message: Message) -> None:
+        """Send one message and ask for no answer: nobody says whether it was stored.
+
+        Raises:
+            SendFailed: nothing was sent.
+        """
+        self._identify(message)
+        progress = self._begin()
+        try:
+            route = await self._client.publish_route(message.topic)
+            queue, address = self._target(route, None, progress)
+            command = self._command(message, queue, progress)
+            await self._client.remoting.invoke_oneway(address, command)
+        except (ClientError, RemotingError) as error:
+            progress.text = str(error)
+            raise progress.error() from error
+
+    def _identify(self, message: Message) -> None:
         if UNIQUE_KEY not in message.properties:
             message.properties[UNIQUE_KEY] = self._ids.next(self._env.clock.wall_ms())
-        progress = SendProgress(
-            deadline_s=asyncio.get_running_loop().time() + self._config.send_timeout_s
-        )
+
+    def _begin(self) -> SendProgress:
+        now_s = asyncio.get_running_loop().time()
+        return SendProgress(deadline_s=now_s + self._config.send_timeout_s)
+
+    async def _send(
+        self, message: Message, queue: MessageQueue | None, progress: SendProgress
+    ) -> SendResult:
+        """Raises SendFailed."""
         attempts_max = 1 if queue is not None else 1 + self._config.retries
         while progress.attempts < attempts_max and self._left_s(progress) > 0:
             result = await self._attempt(message, queue, progress)
@@ -168,7 +226,7 @@ class Producer:
             raise progress.error() from error
         started_ms = self._now_ms()
         progress.attempts += 1
-        command = self._command(message, queue)
+        command = self._command(message, queue, progress)
         timeout_s = max(self._left_s(progress), 0.001)
         if wanted is None and self._has_alternative(route, queue.broker_name):
             timeout_s = min(self._config.try_timeout_s, timeout_s)
@@ -227,7 +285,9 @@ class Producer:
         finally:
             ping.cancel()
 
-    def _command(self, message: Message, queue: MessageQueue) -> RemotingCommand:
+    def _command(
+        self, message: Message, queue: MessageQueue, progress: SendProgress
+    ) -> RemotingCommand:
         header = SendMessageHeader(
             producer_group=self._config.group,
             topic=message.topic,
@@ -238,10 +298,10 @@ class Producer:
             born_timestamp=self._env.clock.wall_ms(),
             flag=message.flag,
             properties=encode_properties(message.properties).decode(),
+            batch=progress.is_batch,
         )
-        return RemotingCommand.request(
-            RequestCode.SEND_MESSAGE_V2, header.to_ext_v2(), message.body
-        )
+        code = RequestCode.SEND_BATCH_MESSAGE if header.batch else RequestCode.SEND_MESSAGE_V2
+        return RemotingCommand.request(code, header.to_ext_v2(), message.body)
 
     # What sends teach about brokers
 
@@ -289,7 +349,7 @@ def send_result(
         raise progress.error() from error
     return SendResult(
         status=status,
-        message_id=message.properties[UNIQUE_KEY],
+        message_id=message.properties.get(UNIQUE_KEY, ""),
         offset_message_id=header.msg_id,
         queue=MessageQueue(
             topic=queue.topic, broker_name=queue.broker_name, queue_id=header.queue_id

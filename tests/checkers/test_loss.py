@@ -129,3 +129,11 @@ def test_a_loss_that_the_profile_allows_is_counted_and_not_a_violation() -> None
 
     assert (verdict.valid, verdict.counts["lost_allowed"]) == (True, 1)
     assert keys(verdict, "lost") == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("reserved_s", "valid"), [(0.0, "unknown"), (1.0, "unknown"), (60.0, False)]
+)
+def test_what_is_gone_unread_before_its_time_is_lost(reserved_s: float, valid: Validity) -> None:
+    verdict = check_loss("0 ok send a", "9 ok drain 0:5:5 min=3 t=10", reserved_s=reserved_s)
+    assert verdict.valid == valid

@@ -170,3 +170,18 @@ def test_the_seed_picks_from_choices_and_the_command_line_wins() -> None:
 def test_choices_that_are_none(text: str, refusal: str) -> None:
     with pytest.raises(CampaignError, match=re.escape(refusal)):
         read_options(f"[campaign]\n{text}", "the file")
+
+
+def test_options_of_brokers_are_drawn_in_about_half_of_the_swarm_and_can_be_used() -> None:
+    swarm = [draw_campaign(seed, {}) for seed in range(200)]
+    assert 60 < sum(bool(campaign.broker_properties) for campaign in swarm) < 140
+    for campaign in swarm:
+        check_properties(campaign)
+
+
+def test_a_defect_and_a_bound_on_gaps_keep_the_load_plain() -> None:
+    for seed in range(20):
+        recipe = draw_campaign(seed, {"defect": "ack-before-fsync"})
+        assert (recipe.batch_share, recipe.one_way_share, recipe.broker_properties) == (0, 0, ())
+        bounded = draw_campaign(seed, {"gap_max_s": 3.0})
+        assert (bounded.batch_share, bounded.one_way_share) == (0, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from harness.clients.port import Outcome, Request
+from harness.clients.port import ONE_WAY, Outcome, Request
 from harness.interpreter import Interpreter
 from harness.recorder import Recorder
 from harness.simulation.world import World
@@ -120,3 +120,43 @@ def test_a_completion_keeps_what_was_asked_and_adds_what_came_back() -> None:
     assert invoke.value == {"key": "p0-0"}
     assert (done.value, done.error, done.node) == ({"key": "p0-0", "broker": "b"}, "because", "a")
     assert invoke.time_ns < done.time_ns
+
+
+class Batches:
+    """One batch of two, one way sends afterwards."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def next_op(self, process: int) -> tuple[str, dict[str, Any]]:
+        self._count += 1
+        key = f"p{process}-{self._count}"
+        if self._count == 1:
+            return "send_batch", {"topic": "t", "messages": [{"key": "a"}, {"key": "b"}]}
+        return "send", {"key": key, "one_way": True}
+
+
+class PlacesAndSilence(ScriptedClients):
+    """Says where each message of a batch is, and nothing of what was sent one way."""
+
+    async def request(self, node: str, request: Request) -> Outcome:
+        self.requests.append(f"{node} {request['f']}")
+        if request["f"] == "send_batch":
+            return Outcome("ok", {"messages": [{"queue_offset": 4}, {"queue_offset": 5}]})
+        return Outcome("info", {}, ONE_WAY)
+
+
+def test_a_batch_is_a_send_a_message_and_one_way_retires_the_process_but_not_the_client() -> None:
+    world = World(1)
+    recorder = Recorder(lambda: world.now_ns)
+    clients = PlacesAndSilence()
+    interpreter = Interpreter(recorder, clients, Batches(), EverySecond(), lambda: world.now_ns)
+    world.run(lambda: interpreter.run(["n"], int(3.5 * NS)))
+    lines = [f"{op.process} {op.type} {op.f} {op.value['key']}" for op in recorder.ops]
+    assert lines == [
+        *("0 invoke send a", "0 invoke send b", "0 ok send a", "0 ok send b"),
+        *("0 invoke send p0-2", "0 info send p0-2"),
+        *("1 invoke send p1-3", "1 info send p1-3"),
+    ]
+    assert [op.value["queue_offset"] for op in recorder.ops if op.type == "ok"] == [4, 5]
+    assert clients.requests == ["n send_batch", "n send", "n send"]

@@ -17,7 +17,7 @@ from harness.report.verdict_lines import WIDTH, first_violations, verdict_lines
 from harness.run_result import RunResult
 from tests.support.history_language import facts, history
 
-CAMPAIGN = draw_campaign(1, {"faults": ("kill", "pause")})
+CAMPAIGN = draw_campaign(1, {"faults": ("kill", "pause"), "broker_properties": ()})
 FOLDER = Path("runs/20261120-101500-queue-1")
 
 

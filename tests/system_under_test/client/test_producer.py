@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from system_under_test.client.producer import Producer, ProducerConfig, SendFailed, SendResult
+from system_under_test.protocol.batch import decode_batch
 from system_under_test.protocol.bodies import MessageQueue
 from system_under_test.protocol.codes import RequestCode, ResponseCode, SendStatus
 from system_under_test.protocol.message import Message
@@ -307,5 +308,45 @@ def test_heartbeats_go_to_masters_only_and_goodbye_is_said(remoting: ScriptedRem
         assert remoting.calls_to("a:1", RequestCode.HEART_BEAT) == []
         goodbye = remoting.calls_to("a:0", RequestCode.UNREGISTER_CLIENT)[0].command.ext_fields
         assert goodbye == {"clientID": "10.0.0.1@c", "producerGroup": "p"}
+
+    scenario(main)
+
+
+BATCH = RequestCode.SEND_BATCH_MESSAGE
+
+
+def stored_batch(ids: str) -> Script:
+    stored = answer_code(ResponseCode.SUCCESS, msgId=ids, queueId="0", queueOffset="7")
+    return by_code(c320=stored, other=ALIVE)
+
+
+def two_messages() -> list[Message]:
+    return [Message(topic="t", body=body, properties={"KEYS": "k"}) for body in (b"a", b"bb")]
+
+
+def test_a_batch_is_one_request_and_each_message_has_its_place(remoting: ScriptedRemoting) -> None:
+    async def main() -> None:
+        second = OFFSET_ID[:-2] + "64"
+        sender = Sender(remoting, a=stored_batch(f"{OFFSET_ID},{second}"))
+        results = await sender.producer.send_batch(two_messages())
+        [call] = [call for call in remoting.calls if call.command.code == BATCH]
+        assert call.command.ext_fields["m"] == "true"
+        entries = list(decode_batch(call.command.body))
+        assert [entry.body for entry in entries] == [b"a", b"bb"]
+        assert [entry.properties["UNIQ_KEY"] for entry in entries] == [
+            result.message_id for result in results
+        ]
+        assert [result.queue_offset for result in results] == [7, 8]
+        assert [result.offset_message_id for result in results] == [OFFSET_ID, second]
+
+    scenario(main)
+
+
+def test_an_answer_for_another_number_of_messages_is_unclear(remoting: ScriptedRemoting) -> None:
+    async def main() -> None:
+        sender = Sender(remoting, a=stored_batch(OFFSET_ID))
+        with pytest.raises(SendFailed) as failure:
+            await sender.producer.send_batch(two_messages())
+        assert not failure.value.definite
 
     scenario(main)

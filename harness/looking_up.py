@@ -1,0 +1,71 @@
+"""After the drain: every acknowledged message is asked for by key and by id; and what slaves have served."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from harness.clients.port import Outcome
+from harness.environments.simulation import ADMIN, SimulationEnvironment
+from harness.probing import PROBE_PROCESS
+
+TRIES = 5
+POLL_S = 2.0
+
+
+class LookUps:
+    """Asks the master of each broker name, or the first slave that is left."""
+
+    def __init__(self, environment: SimulationEnvironment) -> None:
+        self._environment = environment
+        self._recorder = environment.recorder
+
+    async def run(self) -> None:
+        for name in self._environment.shape.broker_names:
+            await self._look_up(name)
+        for broker in self._environment.shape.brokers:
+            if not broker.is_master and not self._environment.nodes[broker.node].lost:
+                outcome = await self._ask("messages_served", broker.node)
+                served = outcome.value.get("served", 0)
+                self._recorder.observe("slave_reads", node=broker.node, messages=served)
+
+    async def _look_up(self, broker_name: str) -> None:
+        environment = self._environment
+        acknowledged = [
+            [
+                op.value["key"],
+                op.value["queue"],
+                op.value["queue_offset"],
+                op.value["physical_offset"],
+            ]
+            for op in self._recorder.ops
+            if op.f == "send" and op.type == "ok" and op.value["broker"] == broker_name
+        ]
+        living = [
+            replica.node
+            for replica in environment.shape.replicas(broker_name)
+            if not environment.nodes[replica.node].lost
+        ]
+        properties = dict(environment.campaign.broker_properties)
+        value: dict[str, Any] = {
+            "topic": environment.campaign.topic,
+            "broker": broker_name,
+            "node": living[0],
+            "indexed": properties.get("messageIndexEnable", "true").lower() == "true",
+            "messages": [],
+        }
+        outcome = await self._ask("look_up", living[0], {**value, "messages": acknowledged})
+        value.update(outcome.value)
+        self._recorder.record(PROBE_PROCESS, outcome.type, "look_up", value, outcome.error)
+
+    async def _ask(self, f: str, node: str, value: dict[str, Any] | None = None) -> Outcome:
+        address = self._environment.target.broker_address(node)
+        for tried in range(TRIES):
+            if tried:
+                await asyncio.sleep(POLL_S)
+            outcome = await self._environment.request(
+                ADMIN, {**(value or {}), "f": f, "address": address}
+            )
+            if outcome.type == "ok":
+                break
+        return outcome

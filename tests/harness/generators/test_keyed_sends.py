@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from random import Random
+
+from harness.campaign_draw import draw_campaign
+from harness.generators.keyed_sends import BATCH_MAX, BATCH_MIN, KeyedSends
+
+
+def test_shares_of_batches_and_one_way_sends_and_keys_that_nobody_else_uses() -> None:
+    campaign = draw_campaign(1, {"batch_share": 0.3, "one_way_share": 0.2})
+    sends = KeyedSends(Random(1), campaign)
+    ops = [sends.next_op(number % 3) for number in range(1000)]
+    batches = [value["messages"] for f, value in ops if f == "send_batch"]
+    one_way = [value for f, value in ops if f == "send" and value.get("one_way")]
+    assert 250 < len(batches) < 350
+    assert 150 < len(one_way) < 250
+    assert {len(messages) for messages in batches} == set(range(BATCH_MIN, BATCH_MAX + 1))
+    singles = [value["key"] for f, value in ops if f == "send"]
+    keys = singles + [message["key"] for messages in batches for message in messages]
+    assert len(set(keys)) == len(keys)
+
+
+def test_a_campaign_without_shares_sends_one_message_at_a_time() -> None:
+    sends = KeyedSends(Random(1), draw_campaign(1, {"batch_share": 0.0, "one_way_share": 0.0}))
+    ops = [sends.next_op(0) for _ in range(100)]
+    assert all(f == "send" and "one_way" not in value for f, value in ops)
