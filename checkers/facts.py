@@ -9,6 +9,8 @@ from types import UnionType
 from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
 Flush = Literal["sync", "async"]
+# How a node keeps messages. A transient store pool has only masters with asynchronous flush.
+Keeping = Literal["sync", "async", "pool"]
 Replication = Literal["none", "async", "sync"]
 Mode = Literal["hardened", "faithful"]
 
@@ -52,6 +54,7 @@ class RunFacts:
     flush: Flush
     replication: Replication
     mode: Mode = "hardened"
+    transient_pool: bool = False  # masters keep what is new in their memory for a while
     groups: Mapping[str, tuple[str, ...]]  # consumer group -> topics it must see completely
     topics: tuple[str, ...]
     brokers: Mapping[str, tuple[str, ...]]  # broker name -> its nodes, the master first
@@ -64,6 +67,10 @@ class RunFacts:
     reserved_s: float = 0.0  # younger messages that not all groups have consumed are not deleted
     floors: Floors = field(default_factory=Floors)
     torn: bool = False  # the history's last line was cut short
+
+    @property
+    def masters_keeping(self) -> Keeping:
+        return "pool" if self.transient_pool else self.flush
 
     @property
     def living_brokers(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum, StrEnum
 from types import MappingProxyType
 
-from checkers.facts import FaultFacts, Flush, Mode, Replication, RunFacts
+from checkers.facts import FaultFacts, Keeping, Mode, Replication, RunFacts
 
 NS_PER_S = 1_000_000_000
 # After its restart a replica fetches what it lacks from its peers. Until that is done (connect retry
@@ -70,7 +70,7 @@ DAMAGE_OF_FAULT: Mapping[str, Damage] = MappingProxyType(
 # These strike some time between their firing and their heal; the others strike when they are fired.
 STRIKES_LATER = frozenset({"failing_disk", "power_cut_in_operation"})
 
-KEPT: Mapping[tuple[Flush, Damage], Kept] = MappingProxyType(
+KEPT: Mapping[tuple[Keeping, Damage], Kept] = MappingProxyType(
     {
         ("sync", Damage.NONE): Kept.ALL,
         ("sync", Damage.PROCESS): Kept.ALL,
@@ -82,6 +82,11 @@ KEPT: Mapping[tuple[Flush, Damage], Kept] = MappingProxyType(
         ("async", Damage.WRITE_ERROR): Kept.PREFIX,
         ("async", Damage.POWER): Kept.PREFIX,
         ("async", Damage.DISK): Kept.NOTHING,
+        ("pool", Damage.NONE): Kept.ALL,
+        ("pool", Damage.PROCESS): Kept.PREFIX,  # the uncommitted tail dies with the process
+        ("pool", Damage.WRITE_ERROR): Kept.PREFIX,
+        ("pool", Damage.POWER): Kept.PREFIX,
+        ("pool", Damage.DISK): Kept.NOTHING,
     }
 )
 
@@ -170,7 +175,7 @@ class LossPromises:
         facts = self._facts
         done = ", ".join(sorted({f"{hit.damage.name.lower()} of {hit.node}" for hit in rule.hits}))
         return (
-            f"{facts.flush} flush, {facts.replication} replication, "
+            f"{facts.flush} flush{' from a pool' if facts.transient_pool else ''}, {facts.replication} replication, "
             f"{done or 'nothing destroyed'}: {rule.loss.value}"
         )
 
@@ -185,14 +190,14 @@ class LossPromises:
             hit.node
             for hit in self._hits.get(broker, ())
             if hit.until_ns >= since_ns and hit.start_ns <= until_ns
-            if KEPT[self._facts.flush, hit.damage] is not Kept.ALL
+            if self._kept(broker, hit.node, hit.damage) is not Kept.ALL
         }
 
     def any_suffix_excused(self) -> bool:
         """Whether this run has any message that may be lost as part of a suffix."""
         return any(
-            KEPT[self._facts.flush, hit.damage] is Kept.PREFIX
-            for hits in self._hits.values()
+            self._kept(broker, hit.node, hit.damage) is Kept.PREFIX
+            for broker, hits in self._hits.items()
             for hit in hits
         )
 
@@ -203,6 +208,12 @@ class LossPromises:
             for hit in self._hits.get(broker, ())
         )
 
+    def _kept(self, broker: str, node: str, damage: Damage) -> Kept:
+        """What `node` still holds after `damage`."""
+        facts = self._facts
+        is_master = node == facts.brokers[broker][0]
+        return KEPT[facts.masters_keeping if is_master else facts.flush, damage]
+
     def _most_lenient(self, broker: str, hits: Sequence[Hit]) -> LossRule:
         rules = [self._rule_of_episode(broker, episode) for episode in _episodes(hits)]
         never = LossRule(loss=Loss.NEVER, hits=tuple(hits))
@@ -211,7 +222,7 @@ class LossPromises:
     def _rule_of_episode(self, broker: str, hits: tuple[Hit, ...]) -> LossRule:
         facts = self._facts
         master, *slaves = facts.brokers[broker]
-        kept = {node: KEPT[facts.flush, _worst(node, hits)] for node in (master, *slaves)}
+        kept = {node: self._kept(broker, node, _worst(node, hits)) for node in (master, *slaves)}
         best = kept[master]
         if SLAVE_HOLDS_ACKED[facts.replication] and slaves:
             best = max(best, min(kept[slave] for slave in slaves))

@@ -14,20 +14,23 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from checkers.columns import Columns, Outcome
-from checkers.facts import Flush, Mode, Replication
+from checkers.facts import Keeping, Mode, Replication
 from checkers.kernel import Checker, Context, finding_at
 from checkers.promises import judge
 from checkers.verdict import Finding, Tally, Verdict
 
 NOT_OBSERVED = "not observed"
 # (on disk, at least in memory): how many nodes must hold a message that is acknowledged with SEND_OK.
-COPIES_PROMISED: Mapping[tuple[Flush, Replication], tuple[int, int]] = {
+COPIES_PROMISED: Mapping[tuple[Keeping, Replication], tuple[int, int]] = {
     ("sync", "none"): (1, 1),
     ("sync", "async"): (1, 1),
     ("sync", "sync"): (2, 2),
     ("async", "none"): (0, 1),
     ("async", "async"): (0, 1),
     ("async", "sync"): (0, 2),
+    ("pool", "none"): (0, 0),  # in the memory of the process
+    ("pool", "async"): (0, 0),
+    ("pool", "sync"): (0, 2),  # what is not committed is not replicated
 }
 # A slave of Apache RocketMQ 4.9 acknowledges before its own fsync (HAService).
 SLAVE_DISK_COUNTS: Mapping[Mode, bool] = {"hardened": True, "faithful": False}
@@ -87,7 +90,7 @@ def _missing_copies(
     facts = context.facts
     broker = columns.names.queues[columns.sends.queue[row]].broker
     replicas = len(facts.brokers.get(broker, ()))
-    on_disk, held = COPIES_PROMISED[facts.flush, facts.replication]
+    on_disk, held = COPIES_PROMISED[facts.masters_keeping, facts.replication]
     if not SLAVE_DISK_COUNTS[facts.mode]:
         on_disk = min(on_disk, 1)
     durable = set(seen["durable_on"])

@@ -11,6 +11,8 @@ from faults.catalogue import fault_named
 from harness.campaign import Campaign
 from harness.nemesis import FaultRecord
 
+POOL_PROPERTY = "transientStorePoolEnable"
+
 
 def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[Op]) -> RunFacts:
     """`ops` is the history so far: it says which nodes ended by themselves."""
@@ -26,6 +28,7 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
     }
     living = tuple(name for name, nodes in brokers.items() if nodes[0] not in lost)
     return RunFacts(
+        transient_pool=dict(campaign.broker_properties).get(POOL_PROPERTY) == "true",
         flush=cast(Flush, campaign.flush),
         replication=cast(Replication, campaign.replication),
         groups={campaign.group: (campaign.topic,)},

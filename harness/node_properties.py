@@ -30,6 +30,8 @@ RESERVED_PROPERTIES = frozenset(
         "storePathRootDir",
     )
 )
+# Slaves go without: they refuse to start with it.
+MASTER_PROPERTIES = frozenset(("transientStorePoolEnable",))
 Config = TypeVar("Config", BrokerConfig, NameServerConfig)
 
 
@@ -39,12 +41,15 @@ def with_properties(
     """Raises ValueError for a property that there is not, that differs from node to node, or of a bad value."""
     allowed = sorted(known.keys() - RESERVED_PROPERTIES)
     properties = tuple(properties)
+    is_slave = isinstance(config, BrokerConfig) and config.is_slave
     for name, _ in properties:
         if name not in allowed:
             raise ValueError(f"unknown property {shown(name)}; there are: {', '.join(allowed)}")
     try:
         changes: dict[str, Any] = {
-            known[name].field: known[name].parse(value) for name, value in properties
+            known[name].field: known[name].parse(value)
+            for name, value in properties
+            if not (name in MASTER_PROPERTIES and is_slave)
         }
         return replace(config, **changes)
     except ValueError as error:

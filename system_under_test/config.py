@@ -296,6 +296,17 @@ BROKER_PROPERTIES: dict[str, Property] = {
     "flushDiskType": Property(
         field="sync_flush", parse=one_of({"SYNC_FLUSH": True, "ASYNC_FLUSH": False})
     ),
+    "transientStorePoolEnable": Property(field="transient_pool", parse=yes_or_no),
+    # With one buffer, which the file being written holds, RocketMQ refuses everything.
+    "transientStorePoolSize": Property(field="transient_pool_size", parse=integer(2, 1 << 20)),
+    "commitIntervalCommitLog": Property(
+        field="commit_interval_s", parse=milliseconds(1, 3_600_000)
+    ),
+    "commitCommitLogLeastPages": Property(field="commit_pages", parse=integer(0, 1 << 20)),
+    "commitCommitLogThoroughInterval": Property(
+        field="commit_thorough_interval_s", parse=milliseconds(0, 3_600_000)
+    ),
+    "fastFailIfNoBufferInStorePool": Property(field="fail_fast_without_buffer", parse=yes_or_no),
     "mappedFileSizeCommitLog": Property(field="commit_log_file_size", parse=integer(4096, 1 << 30)),
     "mappedFileSizeConsumeQueue": Property(field="consume_queue_file_size", parse=queue_file_size),
     "messageIndexEnable": Property(field="index_enabled", parse=yes_or_no),

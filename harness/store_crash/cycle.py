@@ -37,6 +37,7 @@ from system_under_test.store.flush import FlushTask, QueueFlushTask
 from system_under_test.store.message_store import MessageStore
 from system_under_test.store.results import PutStatus
 from system_under_test.store.retention_config import RetentionConfig
+from system_under_test.store.transient_pool import PoolConfig
 
 WrapStorage = Callable[[Storage], Storage]
 
@@ -141,7 +142,11 @@ class Cycle:
         )
 
     def _end_process(self) -> None:
-        if not self.plan.sync_flush:
+        if self.plan.pool:
+            self._model.promise_cached(
+                self._store.readable_end
+            )  # the rest was never told to anybody
+        elif not self.plan.sync_flush:
             self._model.promise_cached(self._model.end_offset)  # where each put is when it returns
         self._disk.release_locks()
         self.counts.process_deaths += 1
@@ -164,6 +169,8 @@ class Cycle:
         choice = self._draw(100)
         if choice < 62:
             self._put()
+            if self.plan.pool and self._draw(8) == 0:
+                self._commit()
         elif choice < 66:
             self._delete_old() if self.plan.deletes else self._put()
         elif choice < 80:
@@ -180,6 +187,15 @@ class Cycle:
             self._truncate()
         else:
             self._clock.wall_offset_ms -= self._draw(20_000)  # the node's clock steps back
+
+    def _commit(self) -> None:
+        """As the broker's timer does."""
+        self._store.commit()
+        if self._store.failure is not None:
+            raise OSError(str(self._store.failure))
+        if self._store.readable_end < self._model.end_offset:
+            raise PromiseBroken(f"committed only up to {self._store.readable_end}")
+        self.counts.commits += 1
 
     def _put(self) -> None:
         if not self._try_put():
@@ -359,6 +375,7 @@ class Cycle:
             index_slots=self.plan.index_slots,
             index_numbers=self.plan.index_numbers,
             buffered=self.plan.sync_flush,
+            pool=PoolConfig(buffers=2, commit_pages=2) if self.plan.pool else None,
             message_size_max=BODY_SIZE_MAX,
         )
         return MessageStore(self._storage, self._clock, SilentLog(), config)

@@ -36,6 +36,7 @@ class CycleCounts:
     cycles: int = 0
     puts: int = 0
     flushes: int = 0
+    commits: int = 0  # of a transient store pool
     truncations: int = 0
     deletions: int = 0  # of files that had become old
     power_cuts: int = 0
@@ -68,6 +69,7 @@ class CyclePlan:
     deletes: bool  # files get old at once
     body_size: int | None  # None: varied. Equal sizes put new records exactly over stale ones.
     lives: int
+    pool: bool  # puts stay in the memory of the process until a commit
     log_folders: int  # among which the files of the log are spread
 
     @staticmethod
@@ -84,6 +86,7 @@ class CyclePlan:
             deletes=random.random() < 0.5,
             body_size=body_size,
             lives=random.choice((2, 2, 3)),
+            pool=random.random() < 0.3,
             log_folders=random.choice((1, 1, 2, 3)),
         )
 

@@ -128,6 +128,7 @@ class Broker:
         self._handlers = self._make_handlers()
         self.flow.set_handlers(self._handlers)
         self.administration.figures += [
+            self._progress.commits.figures,
             lambda: flow_figures(self.flow, clock.monotonic_ns),
             lambda: delay_figures(self._services.delay_offsets(), self.store),
         ]
@@ -325,6 +326,7 @@ class Broker:
         schedule.call("client scan", CLIENT_SCAN_INTERVAL_S, self.clients.expire)
         self.administration.start(schedule)
         self.cleaning.schedule(schedule)
+        self._progress.commits.schedule(schedule)
         schedule.call("queue flush", config.queue_flush_interval_s, self._progress.flush_queues)
         interval_s = config.offset_flush_interval_s
         schedule.await_job(

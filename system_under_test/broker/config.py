@@ -41,6 +41,14 @@ class BrokerConfig:
     read_only_log_paths: str | None = None  # readOnlyCommitLogStorePaths: no new files there
     path_splitter: str = ","  # rocketmq.broker.multiPathSplitter
     sync_flush: bool = False  # flushDiskType=SYNC_FLUSH
+    transient_pool: bool = (
+        False  # transientStorePoolEnable: a killed process loses what it has not committed
+    )
+    transient_pool_size: int = 5  # transientStorePoolSize
+    commit_interval_s: float = 0.2  # commitIntervalCommitLog
+    commit_pages: int = 4  # commitCommitLogLeastPages
+    commit_thorough_interval_s: float = 0.2  # commitCommitLogThoroughInterval
+    fail_fast_without_buffer: bool = False  # fastFailIfNoBufferInStorePool
     commit_log_file_size: int = 1 << 30  # mappedFileSizeCommitLog
     consume_queue_file_size: int = 6_000_000  # mappedFileSizeConsumeQueue
     index_enabled: bool = True  # messageIndexEnable
@@ -132,6 +140,12 @@ class BrokerConfig:
             raise ValueError(
                 f"broker id is {self.broker_id} in role {self.role}; a slave needs an id above 0,"
                 " a master has 0"
+            )
+        if self.transient_pool and (self.sync_flush or self.is_slave):
+            flush = "synchronous" if self.sync_flush else "asynchronous"
+            raise ValueError(
+                f"the transient store pool is on in role {self.role} with {flush} flush;"
+                " a master with asynchronous flush is needed"
             )
 
     def split_paths(self, paths: str | None) -> tuple[str, ...]:

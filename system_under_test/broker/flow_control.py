@@ -71,6 +71,9 @@ class FlowControl:
         self._flush_began_ns: int | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
+        # With a transient store pool a send needs no disk: only an empty pool stops it.
+        self._is_pooled = config.transient_pool
+        self._is_pool_empty = False  # RocketMQ, isTransientStorePoolDeficient
 
     def set_handlers(self, handlers: Mapping[int, Handler]) -> None:
         """From now on these serve what arrives."""
@@ -93,7 +96,7 @@ class FlowControl:
         return self._enqueue(queue, WaitingRequest(self._now_ns(), connection, request, handler))
 
     def _enqueue(self, queue: RequestQueue, waiting: WaitingRequest) -> RemotingCommand | None:
-        if queue is self._sends and self.is_page_cache_busy:
+        if queue is self._sends and (self._is_pool_empty or self.is_page_cache_busy):
             return busy(waiting.request, REJECTED)
         if not queue.put(waiting):
             return busy(waiting.request, OVERLOADED)
@@ -112,11 +115,13 @@ class FlowControl:
         if queue.is_blocked or self._stopped:
             return
         left = queue.limits.burst
-        while queue and left:
+        while queue and left and not queue.is_blocked:
             _, connection, request, handler = queue.take()
             if not connection.closed:
                 connection.serve(request, handler)
                 left -= 1
+        if queue.is_blocked:
+            return
         queue.room = left
         if queue:
             self._schedule(queue)
@@ -126,7 +131,12 @@ class FlowControl:
     @property
     def is_page_cache_busy(self) -> bool:
         """The flush in flight takes longer than osPageCacheBusyTimeOutMills (RocketMQ, isOSPageCacheBusy)."""
-        return self.flush_ns > self._reject_ns
+        return self.flush_ns > self._reject_ns and not self._is_pooled
+
+    @property
+    def is_stuck(self) -> bool:
+        """The flush in flight has lasted so long that the disk may hang."""
+        return self.flush_ns > self._stuck_ns
 
     @property
     def flush_ns(self) -> int:
@@ -140,10 +150,28 @@ class FlowControl:
     def flush_ended(self) -> None:
         """The appender is free: what waits for it is served, unless it is still too far ahead of the disk."""
         self._flush_began_ns = None
-        if self._sends.is_blocked and self._unflushed_bytes() <= UNFLUSHED_BYTES_MAX:
+        self._unblock()
+
+    def _unblock(self) -> None:
+        if not self._sends.is_blocked or self._is_pool_empty:
+            return
+        if self.is_stuck and not self._is_pooled:
+            return
+        if self._unflushed_bytes() <= UNFLUSHED_BYTES_MAX:
             for queue in self._appending:
                 queue.is_blocked = False
                 self._schedule(queue)
+
+    def pool_emptied(self) -> None:
+        """No buffer of the transient store pool is left: sends are refused until something is committed."""
+        self._is_pool_empty = True
+        self._block()
+
+    def pool_refilled(self) -> None:
+        """There are buffers, perhaps again."""
+        if self._is_pool_empty:
+            self._is_pool_empty = False
+            self._unblock()
 
     def appended(self) -> None:
         """Called once a turn of the loop in which something was appended."""
@@ -164,7 +192,7 @@ class FlowControl:
 
     def _tick(self) -> None:
         self._timer = None
-        if self.flush_ns > self._stuck_ns:
+        if self.is_stuck and not self._is_pooled:
             self._block()
         now_ns = self._now_ns()
         if self.is_page_cache_busy:

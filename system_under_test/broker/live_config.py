@@ -33,8 +33,11 @@ NEXT_START_FIELDS = frozenset(
         "broker_name",
         "cluster_name",
         "commit_log_file_size",
+        "commit_interval_s",
         "commit_log_path",
+        "commit_pages",
         "consume_queue_file_size",
+        "fail_fast_without_buffer",
         "ha_master_address",
         "ha_peers",
         "listen_host",
@@ -44,6 +47,8 @@ NEXT_START_FIELDS = frozenset(
         "read_only_log_paths",
         "role",
         "store_path",
+        "transient_pool",
+        "transient_pool_size",
         "sync_flush",
     )
 )

@@ -13,6 +13,7 @@ from system_under_test.broker.config import BrokerConfig
 from system_under_test.broker.flow_control import FlowControl
 from system_under_test.broker.flush import Flusher
 from system_under_test.broker.ha import HaService
+from system_under_test.broker.log_commits import LogCommits
 from system_under_test.broker.waiting import Answer
 from system_under_test.policies import BrokerPolicies
 from system_under_test.store.errors import StoreError
@@ -54,6 +55,7 @@ class LogProgress:
         self._acknowledger = Acknowledger(
             store, ha, make_waiting_sends(config), policies.replication, now_ns=now_ns
         )
+        self.commits = LogCommits(config, store, flow, on_commit=self._after_puts, now_ns=now_ns)
         self._is_scheduled = False
         self.on_visible: Callable[[str, int, int, int], None] = _nobody
 
@@ -99,6 +101,7 @@ class LogProgress:
 
     async def drain_log(self) -> None:
         """Return when everything appended is durable."""
+        self._store.commit()
         await self._log_flusher.drain()
 
     async def drain_queues(self) -> None:
@@ -133,8 +136,8 @@ class LogProgress:
 
     def _after_puts(self) -> None:
         self._is_scheduled = False
-        if self._acknowledger.awaits_write:
-            self._store.write_out()  # one write for all puts of this turn
+        if self._acknowledger.awaits_write or self._config.transient_pool:
+            self.commits.write_out()  # one write for all puts of this turn
             if self._store.failure is None:
                 self._acknowledger.written()
         self._log_flusher.wake()

@@ -42,6 +42,7 @@ CLUSTER_PROPERTY = "CLUSTER"
 PUT_CODES = {
     PutStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
     PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
+    PutStatus.CREATE_MAPPED_FILE_FAILED: ResponseCode.SYSTEM_ERROR,
 }
 
 # Called with the end offset of a stored message, whoever waits for it, and its WAIT property.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from system_under_test.broker.config import BrokerConfig
 from system_under_test.store.config import StoreConfig
 from system_under_test.store.retention_config import MS_PER_HOUR, RetentionConfig
+from system_under_test.store.transient_pool import PoolConfig
 
 
 def make_store_config(config: BrokerConfig) -> StoreConfig:
@@ -25,10 +26,21 @@ def make_store_config(config: BrokerConfig) -> StoreConfig:
         commit_log_file_size=config.commit_log_file_size,
         consume_queue_file_size=config.consume_queue_file_size,
         buffered=True,  # answers wait for the write of the turn
+        pool=make_pool_config(config),
         message_size_max=config.message_size_max,
         index_enabled=config.index_enabled,
         index_slots=config.index_slots,
         index_numbers=config.index_numbers,
         memory_bytes=config.memory_bytes,
         delay_levels_ms=config.delay_levels_ms,
+    )
+
+
+def make_pool_config(config: BrokerConfig) -> PoolConfig | None:
+    if not config.transient_pool:
+        return None
+    return PoolConfig(
+        buffers=config.transient_pool_size,
+        commit_pages=config.commit_pages,
+        fails_fast=config.fail_fast_without_buffer,
     )

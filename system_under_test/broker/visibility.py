@@ -11,7 +11,7 @@ class Log(Protocol):
     """The store, as far as visibility is concerned. Offsets are physical."""
 
     @property
-    def end_offset(self) -> int: ...
+    def readable_end(self) -> int: ...
 
     @property
     def flushed_offset(self) -> int: ...
@@ -38,5 +38,5 @@ def safe_end(log: Log, replicas: Replicas, role: BrokerRole) -> int:
 
 
 def written_end(log: Log, _replicas: Replicas, _role: BrokerRole) -> int:
-    """Everything appended (RocketMQ, ReputMessageService: up to CommitLog.getMaxOffset; issue 8239)."""
-    return log.end_offset
+    """Everything that can be read (RocketMQ, ReputMessageService: up to CommitLog.getMaxOffset; issue 8239)."""
+    return log.readable_end

@@ -1,7 +1,8 @@
 """The broker's one log of records (RocketMQ, CommitLog): where the next record goes, and how bytes get to the files.
 
 Offsets are physical offsets. `flushed_offset` <= `written_offset` <= `end_offset`: on the platter, in the page cache,
-appended. What lies between the last two waits in a buffer; whoever wants to read it calls `write_out` first.
+appended. What lies between the last two waits in a buffer; whoever wants to read it calls `write_out` first. With a
+transient store pool it stays there until `commit`, or until enough waits: then nobody can read it.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from collections.abc import Callable, Iterator
 
 from system_under_test.env import Storage
 from system_under_test.protocol.message import MAGIC_BLANK
+from system_under_test.store.errors import NoBuffer
 from system_under_test.store.log_folders import LogFolders
 from system_under_test.store.mapped_file import MappedFile, MappedFileQueue
 from system_under_test.store.record_scan import BLANK_HEADER, BLANK_HEADER_SIZE
+from system_under_test.store.transient_pool import NO_POOL_BUFFERS, PAGE_SIZE, PoolConfig
 
 __all__ = ["CommitLog"]
 
@@ -29,10 +32,12 @@ class CommitLog:
         "_buffer",
         "_cut_files",
         "_marks",
+        "_pool",
         "end_offset",
         "file_size",
         "files",
         "flushed_offset",
+        "on_pool_empty",
         "written_offset",
     )
 
@@ -43,7 +48,10 @@ class CommitLog:
         file_size: int,
         *,
         cut_files: Callable[[MappedFileQueue, int], None] = MappedFileQueue.cut,
+        pool: PoolConfig | None = None,
     ) -> None:
+        self._pool = pool
+        self.on_pool_empty: Callable[[], None] = lambda: None
         self._cut_files = cut_files
         self.files = MappedFileQueue(
             storage, folders.all[0], file_size, folders=folders.all, choose=folders.for_file
@@ -68,19 +76,37 @@ class CommitLog:
     def reserve(self, size: int) -> int:
         """Return where a record of `size` bytes will start; the file for it exists then.
 
-        Raises NoSpace when the next file cannot be made, and the log is as before; OSError.
+        Raises NoSpace or NoBuffer when the next file cannot be made, and the log is as before; OSError.
         """
         end = self.end_offset
         if end >= self.files.end_of_files:
-            self.files.create_next(end - end % self.file_size)
+            self._create_next(end - end % self.file_size)
             return end
         room = self.file_size - end % self.file_size
         # A record never spans two files, and behind it there must be room for a blank.
         if size + BLANK_HEADER_SIZE <= room:
             return end
         if end + room >= self.files.end_of_files:
-            self.files.create_next(end + room)
+            self._create_next(end + room)
         return end + room
+
+    def _create_next(self, base: int) -> None:
+        pool = self._pool
+        if pool is not None and not self.buffers_left:
+            if pool.fails_fast:
+                raise NoBuffer("create mapped file failed, server is busy or broken.")
+            self.commit()  # RocketMQ goes on without a buffer
+        self.files.create_next(base)
+        if not self.buffers_left:
+            self.on_pool_empty()
+
+    @property
+    def buffers_left(self) -> int:
+        """How many more files may be begun before something is committed."""
+        if self._pool is None:
+            return NO_POOL_BUFFERS
+        first = self.written_offset - self.written_offset % self.file_size
+        return max(0, self._pool.buffers - (self.files.end_of_files - first) // self.file_size)
 
     def append(self, record: bytes | bytearray, offset: int) -> None:
         """Append a record at the offset that `reserve` gave. Raises OSError when a write fails."""
@@ -90,13 +116,17 @@ class CommitLog:
         self.mark(offset)
         self._buffer += record
         self.end_offset = offset + len(record)
-        if len(self._buffer) > BUFFER_SIZE_MAX:
-            self.write_out()
+        if len(self._buffer) > BUFFER_SIZE_MAX and self._pool is None:
+            self.commit()
 
     def _end_file(self) -> None:
         room = self.file_size - self.end_offset % self.file_size
         self._buffer += BLANK_HEADER.pack(room, MAGIC_BLANK)
-        self.write_out()
+        if self._pool is not None:
+            self._buffer += bytes(room - BLANK_HEADER_SIZE)
+            self.end_offset += room
+            return
+        self.commit()
         self.end_offset += room
         self.written_offset = self.end_offset
 
@@ -105,7 +135,7 @@ class CommitLog:
 
         Raises NoSpace, and the log is as before; OSError.
         """
-        self.write_out()
+        self.commit()
         end = self.end_offset + len(data)
         while end > self.files.end_of_files:
             self.files.create_next(self.files.end_of_files if self.files.files else self.end_offset)
@@ -113,6 +143,18 @@ class CommitLog:
         self.end_offset = self.written_offset = end
 
     def write_out(self) -> None:
+        """Commit, unless a pool wants to wait for more. Raises OSError; the store must stop then."""
+        if self._pool is None or self._is_commit_due(self._pool):
+            self.commit()
+
+    def _is_commit_due(self, pool: PoolConfig) -> bool:
+        """Enough pages wait, or a file is full (RocketMQ, MappedFile.isAbleToCommit)."""
+        start, end = self.written_offset, self.end_offset
+        if start // self.file_size != end // self.file_size:
+            return True
+        return end // PAGE_SIZE - start // PAGE_SIZE >= pool.commit_pages
+
+    def commit(self) -> None:
         """Write the buffer to the page cache. Raises OSError; the store must stop then."""
         if self._buffer:
             self.files.write(self.written_offset, self._buffer)
@@ -133,8 +175,8 @@ class CommitLog:
             marks.append(offset)
 
     def record_start_before(self, offset: int) -> int:
-        """The last place at or before `offset` where a record or a blank starts, or the log ends."""
-        start = max(self.min_offset, min(offset, self.end_offset))
+        """The last place at or before `offset` where a record or a blank starts, or what is written ends."""
+        start = max(self.min_offset, min(offset, self.written_offset))
         for position in self._starts_up_to(start):
             start = position
         return start

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from system_under_test.store.consume_queue import ENTRY_SIZE
 from system_under_test.store.delay_levels import DELAY_LEVELS_MS
 from system_under_test.store.retention_config import RetentionConfig
+from system_under_test.store.transient_pool import PoolConfig
 
 __all__ = ["RECORD_OVERHEAD_MAX", "StoreConfig"]
 
@@ -28,6 +29,7 @@ class StoreConfig:
     commit_log_file_size: int = 1 << 30  # mappedFileSizeCommitLog
     consume_queue_file_size: int = 6_000_000  # mappedFileSizeConsumeQueue, a multiple of 20
     buffered: bool = False
+    pool: PoolConfig | None = None  # transientStorePoolEnable
     message_size_max: int = 4 << 20  # maxMessageSize: bytes of a body
     memory_bytes: int = 3 << 30  # accessMessageInMemoryMaxRatio of the RAM: the rest is "in disk"
     index_enabled: bool = True  # messageIndexEnable

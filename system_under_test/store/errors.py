@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["NoSpace", "RecordInvalid", "StoreError", "StoreLocked"]
+__all__ = ["NoBuffer", "NoSpace", "RecordInvalid", "StoreError", "StoreLocked"]
 
 
 class StoreError(Exception):
@@ -15,6 +15,10 @@ class StoreLocked(StoreError):
 
 class NoSpace(StoreError):
     """The disk is full: a file could not be made, and nothing has changed. It may work later."""
+
+
+class NoBuffer(StoreError):
+    """The transient store pool is empty: the next file could not be begun, and nothing has changed."""
 
 
 class RecordInvalid(StoreError):

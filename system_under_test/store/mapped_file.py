@@ -165,7 +165,8 @@ class MappedFileQueue:
         size = mapped_file.file.size()
         if size == self.file_size:
             return
-        if may_be_short and size < self.file_size:  # a power cut while it was made or cut
+        # A power cut while it was made or cut; or a file that did not fit, whose removal was never synced.
+        if (may_be_short or not size) and size < self.file_size and mapped_file is self.files[-1]:
             return
         raise StoreError(
             f"{mapped_file.path} has {size} bytes; every file there must have {self.file_size}, as configured"

@@ -12,7 +12,7 @@ broker must exit, and the next start finds out by recovery.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from system_under_test.env import Clock, Log, Storage
 from system_under_test.protocol.message import Message
@@ -23,7 +23,7 @@ from system_under_test.store.config import StoreConfig
 from system_under_test.store.consume_queue import Entry
 from system_under_test.store.disk_watch import DiskWatch
 from system_under_test.store.dispatcher import Dispatcher
-from system_under_test.store.errors import NoSpace, RecordInvalid, StoreError, StoreLocked
+from system_under_test.store.errors import NoBuffer, NoSpace, RecordInvalid, StoreError, StoreLocked
 from system_under_test.store.flush import FlushTask, QueueFlushTask, SyncPlan
 from system_under_test.store.folders import make_durable_folder
 from system_under_test.store.index_keys import KeyHasher
@@ -95,6 +95,7 @@ class MessageStore:
             self._log_folders,
             config.commit_log_file_size,
             cut_files=policy.cut_log,
+            pool=config.pool,
         )
         self._queues = QueueTable(storage, self._queues_folder, config.consume_queue_file_size)
         self._checkpoint = Checkpoint(storage, f"{root}/checkpoint")
@@ -214,6 +215,7 @@ class MessageStore:
             self._close_files()
 
     def _flush_everything(self) -> None:
+        self.commit()
         self._flush_log()
         self._commit_log.files.sync_new_files()  # also of what was made for a message that was refused
         self.dispatch()
@@ -249,6 +251,21 @@ class MessageStore:
     def end_offset(self) -> int:
         """End of what is appended."""
         return self._commit_log.end_offset
+
+    @property
+    def readable_end(self) -> int:
+        """End of what can be read: with a transient store pool, of what is committed."""
+        log = self._commit_log
+        return log.end_offset if self._config.pool is None else log.written_offset
+
+    @property
+    def buffers_left(self) -> int:
+        """Buffers that the transient store pool has left."""
+        return self._commit_log.buffers_left
+
+    def when_pool_is_empty(self, call: Callable[[], None]) -> None:
+        """Let `call` be called whenever the last buffer of the pool is taken."""
+        self._commit_log.on_pool_empty = call
 
     @property
     def flushed_offset(self) -> int:
@@ -311,6 +328,8 @@ class MessageStore:
         except NoSpace as error:
             self._no_space = error
             return (self._refusal(error),)
+        except NoBuffer as error:
+            return (PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, reason=str(error)),)
         except OSError as error:
             self._failed(error)
             return (self._refusal(error),)
@@ -325,18 +344,33 @@ class MessageStore:
         )
 
     def write_out(self) -> None:
-        """Bring buffered puts to the page cache: then they survive the process, and `read_raw` sees them."""
+        """Bring buffered puts to the page cache: then they survive the process, and `read_raw` sees them.
+
+        With a transient store pool only if enough of them wait.
+        """
+        self._write(self._commit_log.write_out)
+
+    def commit(self) -> None:
+        """Bring all puts to the page cache."""
+        self._write(self._commit_log.commit)
+
+    def _write(self, write: Callable[[], None]) -> None:
         if self._failure is not None:
             return
         try:
-            self._commit_log.write_out()
+            write()
         except OSError as error:
             self._failed(error)
+
+    def _make_readable(self) -> None:
+        """Readers need not wait, unless a pool decides what can be read."""
+        if self._config.pool is None:
+            self.write_out()
 
     # --- flush -----------------------------------------------------------------------------------------------------
 
     def begin_flush(self) -> FlushTask | None:
-        """A task that makes everything appended so far durable; None if there is nothing to do.
+        """A task that makes everything durable that is readable so far; None if there is nothing to do.
 
         After a failure the task raises it when run: the caller learns of it on the path it has for that.
         """
@@ -347,12 +381,12 @@ class MessageStore:
         """Like `begin_flush`, but a task of it may be in flight: files that were cut away stay open for that."""
         log = self._commit_log
         self.write_out()
-        if self._failure is None and log.flushed_offset == log.end_offset:
+        if self._failure is None and log.flushed_offset == log.written_offset:
             return None
         plan = SyncPlan(self._storage) if self._failure else self._log_sync_plan()
         return FlushTask(
             plan,
-            end_offset=log.end_offset,
+            end_offset=log.written_offset,
             epoch=self._epoch,
             failure=self._failure,
             sync=self._policy.sync_log,
@@ -361,7 +395,7 @@ class MessageStore:
     def _log_sync_plan(self) -> SyncPlan:
         log = self._commit_log
         plan = SyncPlan(self._storage)
-        plan.add(log.files.touched(log.flushed_offset, log.end_offset), log.files.entry_folders)
+        plan.add(log.files.touched(log.flushed_offset, log.written_offset), log.files.entry_folders)
         return plan
 
     def finish_flush(self, task: FlushTask) -> int:
@@ -480,7 +514,7 @@ class MessageStore:
 
     def look_up(self, physical_offset: int) -> bytes | None:
         """The record that starts at `physical_offset`; None if none does."""
-        self.write_out()
+        self._make_readable()
         return self._records.read(physical_offset)
 
     def find_by_key(self, query: KeyQuery) -> KeyFound:
@@ -505,7 +539,7 @@ class MessageStore:
 
     def read_raw(self, offset: int, size_max: int) -> bytes:
         """Log bytes from `offset`, appended but not necessarily flushed; never across a file end; b"" at the end."""
-        self.write_out()
+        self._make_readable()
         return self._commit_log.read(offset, size_max)
 
     def append_raw(self, offset: int, data: bytes) -> None:
@@ -533,7 +567,7 @@ class MessageStore:
 
     def record_start_before(self, offset: int) -> int:
         """The last record boundary at or before `offset`; the end of the log counts as one."""
-        self.write_out()
+        self._make_readable()
         return self._commit_log.record_start_before(offset)
 
     def truncate(self, offset: int) -> None:
@@ -543,7 +577,7 @@ class MessageStore:
             StoreError: `offset` is no record boundary, or the store has stopped.
             OSError: a file operation failed, and the store has stopped.
         """
-        self.write_out()
+        self.commit()
         if self._failure is not None:
             raise StoreError(f"the store is not writable: {self._failure}")
         if self.record_start_before(offset) != offset:

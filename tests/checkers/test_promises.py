@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from checkers.facts import FaultFacts, Mode, Replication
@@ -154,3 +156,30 @@ def test_damage_is_looked_up_by_time_and_severity() -> None:
     assert not damaged(Damage.DISK, 0, 9)
     assert not damaged(Damage.POWER, 6, 9)
     assert not damaged(Damage.POWER, 0, 4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "node", "replication", "expected"),
+    [
+        ("kill", "n0", "none", Loss.SUFFIX),
+        ("partition", "n0", "none", Loss.NEVER),
+        ("power_cut", "n0", "none", Loss.SUFFIX),
+        ("disk_lost", "n0", "none", Loss.ANY),
+        ("kill", "n0", "async", Loss.SUFFIX),
+        ("kill", "n1", "async", Loss.NEVER),
+        ("kill", "n0", "sync", Loss.NEVER),  # the slave has what was acknowledged
+    ],
+)
+def test_a_transient_store_pool_gives_its_tail_to_a_kill_of_the_master(
+    kind: str, node: str, replication: Replication, expected: Loss
+) -> None:
+    brokers = {"b": ("n0",)} if replication == "none" else PAIR
+    given = facts(
+        flush="async",
+        replication=replication,
+        brokers=brokers,
+        faults=(hit(kind, node),),
+    )
+    pooled = LossPromises(replace(given, transient_pool=True))
+    assert pooled.rule("b", SENT_NS).loss is expected
+    assert "flush from a pool" in pooled.text(pooled.rule("b", SENT_NS))

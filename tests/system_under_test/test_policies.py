@@ -15,7 +15,7 @@ from tests.system_under_test.store.store_on_disk import START_MS, StoreOnDisk, m
 
 @dataclass(frozen=True, kw_only=True)
 class LogState:
-    end_offset: int
+    readable_end: int
     flushed_offset: int
 
 
@@ -39,7 +39,7 @@ class OneSlave:
 def test_consumers_see_what_is_safe_or_what_is_written(
     mode: Mode, role: BrokerRole, end: int
 ) -> None:
-    log = LogState(end_offset=500, flushed_offset=300)
+    log = LogState(readable_end=500, flushed_offset=300)
     slave = OneSlave(replicated_offset=200)
     assert BROKER_POLICIES[mode].visible_end(log, slave, role) == end
 
@@ -48,7 +48,7 @@ def test_consumers_see_what_is_safe_or_what_is_written(
 def test_progress_of_services_counts_safe_or_written_copies(mode: Mode, end: int) -> None:
     """R61; that senders of copies wait or not: test_send_back.py. Transactions: test_transactions.py."""
     copies = BROKER_POLICIES[mode].services.copies
-    log = LogState(end_offset=500, flushed_offset=300)
+    log = LogState(readable_end=500, flushed_offset=300)
     assert copies.safe_end(log, OneSlave(replicated_offset=200), BrokerRole.SYNC_MASTER) == end
     assert copies.waits is (mode is Mode.HARDENED)
 
