@@ -100,7 +100,7 @@ def test_service_returns_by_itself(full: str, sync_flush: bool) -> None:
             keys = await client.keys(address)
             assert set(load.acknowledged) <= set(keys)
             assert len(set(keys) - {"k"}) == len([key for key in keys if key != "k"])
-        assert master.is_alive
-        assert slave.is_alive
+        assert master.alive
+        assert slave.alive
 
     cluster.run(story)
