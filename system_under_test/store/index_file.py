@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import errno
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from system_under_test.env import File, Storage
 from system_under_test.store.errors import NoSpace
@@ -139,27 +139,31 @@ class IndexFile:
             raise
         self._allocated = allocated
 
-    def add(self, key_hash: int, physical_offset: int, stored_ms: int) -> None:
-        """Append one entry. The file must not be full."""
-        header, slots = self.header, self._slots
+    def add(self, hashes: Sequence[int], physical_offset: int, stored_ms: int) -> int:
+        """Append entries of one record, at least one; return how many there was place for."""
+        header, slots, pending = self.header, self._slots, self._pending
         assert slots is not None
         number = header.next_number
         if number == 1:
             header.begin_ms = stored_ms
             header.begin_offset = physical_offset
         seconds = min(max(stored_ms - header.begin_ms, 0) // 1000, SECONDS_MAX)
-        slot = key_hash % len(slots)
-        previous = slots[slot]
-        if not previous:
-            header.used_slots += 1
-        slots[slot] = number
-        self._pending += INDEX_ENTRY.pack(key_hash, physical_offset, seconds, previous)
-        header.next_number = number + 1
+        fitting = hashes[: self._layout.numbers - number]
+        for key_hash in fitting:
+            slot = key_hash % len(slots)
+            previous = slots[slot]
+            if not previous:
+                header.used_slots += 1
+            slots[slot] = number
+            pending += INDEX_ENTRY.pack(key_hash, physical_offset, seconds, previous)
+            number += 1
+        header.next_number = number
         header.end_ms = stored_ms
         header.end_offset = physical_offset
         self.is_dirty = self._has_stale_slots = True
-        if len(self._pending) > _PENDING_MAX:
+        if len(pending) > _PENDING_MAX:
             self.write_entries()
+        return len(fitting)
 
     def write_entries(self) -> None:
         """Bring entries to the page cache. Raises OSError; they are kept then."""

@@ -95,13 +95,13 @@ class MessageIndex:
 
     def add(self, physical_offset: int, stored_ms: int, hashes: Sequence[int]) -> None:
         """Append an entry for each hash; `reserve` has made room. Raises OSError."""
-        for key_hash in hashes:
+        self._room -= len(hashes)
+        while hashes:
             file = self.files[self._current]
             if file.is_full:
                 self._current += 1
                 file = self.files[self._current]
-            file.add(key_hash, physical_offset, stored_ms)
-        self._room -= len(hashes)
+            hashes = hashes[file.add(hashes, physical_offset, stored_ms) :]
 
     # --- flushing --------------------------------------------------------------------------------------------------
 
