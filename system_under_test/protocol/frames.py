@@ -32,8 +32,12 @@ class FrameDecoder:
         Raises:
             RemoteProtocolError: a length is below 4 or above the limit.
         """
-        buffer = self._buffer
-        buffer += data
+        buffer: bytes | bytearray = (
+            data  # mostly nothing is left over: whole frames are copied once
+        )
+        if self._buffer:
+            self._buffer += data
+            buffer = self._buffer
         frames: list[bytes] = []
         position = 0
         available = len(buffer)
@@ -48,6 +52,8 @@ class FrameDecoder:
                 break
             position = start + size
             frames.append(bytes(buffer[start:position]))
-        if position:
-            del buffer[:position]
+        if buffer is not self._buffer:
+            self._buffer += buffer[position:]
+        elif position:
+            del self._buffer[:position]
         return frames
