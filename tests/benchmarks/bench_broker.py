@@ -12,7 +12,11 @@ below: append 30 (encode the record 9, index hashes and entry 7, queue entry and
 header 5, answer from the template and settle 7, socket write 5, hand the flush to its thread 5. A pull is the socket
 write and one pread of neighbouring records. What made a difference: one write a turn of the loop also with async
 flush (46 to 37 us under load), looking at 32 queue entries for a pull and not at 800 (8.8 to 2.8 us), not reading the
-hole behind the log at a restart (2.5 to 0.8 s).
+hole behind the log at a restart (2.5 to 0.8 s). In pairs on a busy machine: remembered heads of user keys, small
+numbers of a header looked up, one message appended without lists and properties searched once took a send with sync
+flush from 42 to 37 us; index entries a record at a time and frames copied once, to 35. What is left of one send, each
+measured alone: decode the frame 3.2, read the header 2.4, encode the record 2.1, key hashes 1.2, properties 0.5 us.
+A recovery (1.6 s of CPU for 200,000 records) is a third index and key hashes, a quarter checks of the records.
 """
 
 from __future__ import annotations
