@@ -43,6 +43,12 @@ def cluster() -> None:
 @click.option("--flush", default="async", help="When a send is on disk: sync or async (default).")
 @click.option("--replication", default="async", help="Master to slave: sync or async (default).")
 @click.option(
+    "--tls",
+    default="permissive",
+    show_default=True,
+    help="Who may connect: disabled (no TLS), permissive (TLS or not) or enforcing (only TLS).",
+)
+@click.option(
     "--store", metavar="DIR", help="Keep the data there; without, they are gone at the end."
 )
 @click.option(

@@ -18,6 +18,7 @@ from harness.local_cluster.options import ClusterOptions
 from harness.local_cluster.ports import first_busy, free_ports
 from harness.local_cluster.store_folder import StoreFolder
 from harness.local_cluster.supervisor import Supervisor
+from system_under_test.env import TlsMode
 
 PORT_ATTEMPTS_MAX = 10
 STOP_TIMEOUT_S = 30.0
@@ -39,6 +40,7 @@ class LocalCluster:
         slaves: of each master: one number for all, or one for each.
         flush: "sync" or "async": whether a send waits for the disk.
         replication: "sync" or "async": whether a send waits for a slave.
+        tls: "disabled"; "permissive": nodes take both kinds of clients, with a certificate for tests; "enforcing".
         store: where to keep the data; None is a temporary folder, removed at the end.
         port: of the first name server; brokers listen from 1035 above it. 0: free ports, or those of last time if the
             store was used before.
@@ -59,6 +61,7 @@ class LocalCluster:
         slaves: int | Sequence[int] = 0,
         flush: str = "async",
         replication: str = "async",
+        tls: str = "permissive",
         store: str | Path | None = None,
         port: int = 0,
         faithful: bool = False,
@@ -72,6 +75,7 @@ class LocalCluster:
             slaves=(slaves,) if isinstance(slaves, int) else tuple(slaves),
             flush=flush,
             replication=replication,
+            tls=tls,
             store=None if store is None else Path(store),
             port=port,
             faithful=faithful,
@@ -254,6 +258,7 @@ class LocalCluster:
                 nodes,
                 folder.log_folder,
                 processes=self.options.processes,
+                tls_mode=TlsMode(self.options.tls),
                 on_end=self._on_end or (lambda _: None),
             )
             try:

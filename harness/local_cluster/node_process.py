@@ -17,6 +17,7 @@ from harness.local_cluster.running import NodeOrder
 from harness.local_cluster.serving import serve
 from system_under_test.__main__ import run_until_signalled
 from system_under_test.real_env import make_env
+from system_under_test.real_tls import RealTls, TlsOptions
 
 
 def _end_with_parent() -> None:
@@ -35,7 +36,8 @@ def main() -> int:
     order = pickle.load(sys.stdin.buffer)
     assert isinstance(order, NodeOrder)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    node = serve(make_env(order.name), order.config, _say, peers=order.peers)
+    tls = RealTls(TlsOptions(mode=order.tls_mode))
+    node = serve(make_env(order.name, tls), order.config, _say, peers=order.peers)
     try:
         asyncio.run(run_until_signalled(node))
     except PortInUse as error:

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.local_cluster.errors import ClusterOptionError
+from system_under_test.env import TlsMode
 
 FLUSH_MODES = ("sync", "async")
 REPLICATION_MODES = ("sync", "async")
+TLS_MODES = tuple(mode.value for mode in TlsMode)
 NODES_MAX = 9  # of a kind
 SLAVES_MAX = 5
 BROKER_PORT_DISTANCE = (
@@ -32,6 +34,7 @@ class ClusterOptions:
     slaves: tuple[int, ...] = (0,)
     flush: str = "async"
     replication: str = "async"
+    tls: str = "permissive"
     store: Path | None = None
     port: int = 0
     faithful: bool = False
@@ -49,6 +52,7 @@ class ClusterOptions:
                 " give one number for each, or one for all"
             )
         _check_choice("flush", self.flush, FLUSH_MODES)
+        _check_choice("tls", self.tls, TLS_MODES)
         _check_choice("replication", self.replication, REPLICATION_MODES)
         if self.replication == "sync" and 0 in self.slaves:
             raise ClusterOptionError(

@@ -17,7 +17,9 @@ import harness
 from harness.local_cluster.errors import ClusterError, PortInUse
 from harness.local_cluster.layout import Config, Node
 from harness.local_cluster.serving import SETTLED, STARTED, serve
+from system_under_test.env import TlsMode
 from system_under_test.real_env import JsonLinesLog, RealClock, make_env
+from system_under_test.real_tls import RealTls
 
 STOP_TIMEOUT_S = 20.0
 REASON_MAX = 500  # characters
@@ -70,19 +72,21 @@ class _Milestones:
 class LoopNode(_Milestones):
     """A node on the loop of this thread."""
 
-    def __init__(self, node: Node, log_path: Path, *, peers: int, on_end: OnEnd) -> None:
+    def __init__(
+        self, node: Node, log_path: Path, *, peers: int, tls: RealTls, on_end: OnEnd
+    ) -> None:
         super().__init__(node)
         self._log = log_path.open("a", encoding="utf-8")
         self._on_end = on_end
-        self._task = asyncio.get_running_loop().create_task(self._run(self._log, peers))
+        self._task = asyncio.get_running_loop().create_task(self._run(self._log, peers, tls))
         self._stopping = False
 
     @property
     def pid(self) -> int:
         return os.getpid()
 
-    async def _run(self, log: TextIO, peers: int) -> None:
-        env = make_env(self.node.name)
+    async def _run(self, log: TextIO, peers: int, tls: RealTls) -> None:
+        env = make_env(self.node.name, tls)
         env = replace(env, log=JsonLinesLog(self.node.name, RealClock(), log))
         try:
             await serve(env, self.node.config, self._say, peers=peers)
@@ -110,10 +114,13 @@ class LoopNode(_Milestones):
 class ProcessNode(_Milestones):
     """A node in a process of its own, which ends with this one: it watches its standard input."""
 
-    def __init__(self, node: Node, log_path: Path, *, peers: int, on_end: OnEnd) -> None:
+    def __init__(
+        self, node: Node, log_path: Path, *, peers: int, tls: RealTls, on_end: OnEnd
+    ) -> None:
         super().__init__(node)
         self._log_path = log_path
         self._peers = peers
+        self._tls_mode = tls.mode
         self._on_end = on_end
         self._process: asyncio.subprocess.Process | None = None
         self._stopping = False
@@ -139,7 +146,9 @@ class ProcessNode(_Milestones):
         assert process.stdout is not None
         with contextlib.suppress(ConnectionError):
             process.stdin.write(
-                pickle.dumps(NodeOrder(self.node.name, self.node.config, self._peers))
+                pickle.dumps(
+                    NodeOrder(self.node.name, self.node.config, self._peers, self._tls_mode)
+                )
             )
             await process.stdin.drain()
         reason = ""
@@ -193,10 +202,11 @@ class ProcessNode(_Milestones):
 class NodeOrder:
     """What a process is told to be."""
 
-    def __init__(self, name: str, config: Config, peers: int) -> None:
+    def __init__(self, name: str, config: Config, peers: int, tls_mode: TlsMode) -> None:
         self.name = name
         self.config = config
         self.peers = peers
+        self.tls_mode = tls_mode
 
 
 def _environment() -> dict[str, str]:

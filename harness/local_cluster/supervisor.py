@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from harness.local_cluster.errors import ClusterError
 from harness.local_cluster.layout import Node
 from harness.local_cluster.running import LoopNode, ProcessNode, RunningNode
+from system_under_test.env import TlsError, TlsMode
 from system_under_test.protocol.bodies import ClusterInfo
 from system_under_test.protocol.codes import RequestCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.json_dialect import loads
-from system_under_test.real_env import make_env
+from system_under_test.real_env import JsonLinesLog, RealClock, make_env
+from system_under_test.real_tls import RealTls, TlsOptions
 from system_under_test.remoting import RemotingClient, RemotingError
 
 READY_TIMEOUT_S = 30.0
@@ -30,6 +33,7 @@ class Supervisor:
         log_folder: Path,
         *,
         processes: bool,
+        tls_mode: TlsMode,
         on_end: Callable[[str], None],
     ) -> None:
         self.nodes = {node.name: node for node in nodes}
@@ -37,7 +41,11 @@ class Supervisor:
         self._make = ProcessNode if processes else LoopNode
         self._on_end = on_end
         self._running: dict[str, RunningNode] = {}
-        self._remoting = RemotingClient(make_env("local-cluster"))
+        self._tls = RealTls(TlsOptions(mode=tls_mode))
+        self._log = (log_folder / "local-cluster.jsonl").open("a", encoding="utf-8")
+        env = make_env("local-cluster", self._tls)
+        env = replace(env, log=JsonLinesLog("local-cluster", RealClock(), self._log))
+        self._remoting = RemotingClient(env)
 
     def running(self, name: str) -> RunningNode | None:
         """The node, if it runs."""
@@ -51,6 +59,7 @@ class Supervisor:
             ClusterError: a node failed, or the cluster was not ready in time; everything is ended again.
         """
         try:
+            self._tls.check()
             async with asyncio.timeout(READY_TIMEOUT_S):
                 for group in self._groups():
                     await _all(self._launch(node, self._peers(node)).started for node in group)
@@ -59,6 +68,9 @@ class Supervisor:
         except TimeoutError:
             await self.stop()
             raise ClusterError(f"the cluster was not ready within {READY_TIMEOUT_S:g} s") from None
+        except TlsError as error:
+            await self.stop()
+            raise ClusterError(str(error)) from error
         except BaseException:
             await self.stop()
             raise
@@ -69,6 +81,7 @@ class Supervisor:
         for group in (masters, slaves, name_servers):
             await _all(self.stop_node(node.name) for node in group)
         await self._remoting.close()
+        self._log.close()
 
     async def start_node(self, name: str) -> None:
         """Start a node that does not run, and wait until it is settled. Raises ClusterError."""
@@ -115,7 +128,7 @@ class Supervisor:
 
     def _launch(self, node: Node, peers: int) -> RunningNode:
         log_path = self._log_folder / f"{node.name}.jsonl"
-        running = self._make(node, log_path, peers=peers, on_end=self._node_ended)
+        running = self._make(node, log_path, peers=peers, tls=self._tls, on_end=self._node_ended)
         self._running[node.name] = running
         return running
 

@@ -43,6 +43,7 @@ class AdminClient:
         self.env = env
         self.name_servers = tuple(name_servers)
         self.timeout_s = timeout_s
+        self.credentials = credentials
         self._remoting = RemotingClient(
             env, connect_timeout_s=timeout_s, sign=signer_of(credentials)
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 from system_under_test.env import Env, TlsError
 from system_under_test.protocol.command import RemotingCommand
@@ -11,6 +12,7 @@ from system_under_test.remoting.connection import Connection, Handler, Sign
 from system_under_test.remoting.errors import RemotingClosed, RemotingConnectError, RemotingError
 from system_under_test.remoting.pending_requests import PendingRequest, PendingRequests
 
+GOODBYE_TIMEOUT_S = 1.0  # TLS ends with a word from each side
 CONNECT_TIMEOUT_S = 3.0  # RocketMQ: com.rocketmq.remoting.client.connect.timeout
 
 
@@ -34,6 +36,7 @@ class RemotingClient:
         self._connect_timeout_s = connect_timeout_s
         self._connections: dict[str, Connection] = {}
         self._connects: dict[str, PendingConnect] = {}
+        self._tls_ends: dict[int, asyncio.Future[None]] = {}  # by key of the connection
         self._next_key = 0
         self._closed = False
 
@@ -117,6 +120,10 @@ class RemotingClient:
             connect.task.cancel()
             connect.fail(RemotingClosed, "this client was closed")
         await asyncio.gather(*(connect.task for connect in connects), return_exceptions=True)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GOODBYE_TIMEOUT_S):
+                for end in list(self._tls_ends.values()):
+                    await end
 
     def _pending_connect(self, address: str) -> PendingConnect:
         connect = self._connects.get(address)
@@ -156,6 +163,8 @@ class RemotingClient:
                     await loop.create_connection(lambda: connection, host, port)
                 else:
                     await loop.create_connection(lambda: connection, host, port, ssl=tls)
+                    if not connection.closed:
+                        self._tls_ends[connection.key] = loop.create_future()
         except (asyncio.CancelledError, TimeoutError):
             connection.abort()  # it may have been made in the very turn in which we gave up
             raise
@@ -164,6 +173,9 @@ class RemotingClient:
         return connection
 
     def _lost(self, address: str, connection: Connection) -> None:
+        end = self._tls_ends.pop(connection.key, None)
+        if end is not None and not end.done():
+            end.set_result(None)
         if self._connections.get(address) is connection:
             del self._connections[address]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from harness.cli.admin import (
+    access,
     brokers,
     groups,
     members,
@@ -48,6 +49,7 @@ MODULES = (
     sending,
     brokers,
     name_servers,
+    access,
 )
 for module in MODULES:
     for command in module.COMMANDS:

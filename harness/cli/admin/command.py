@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from harness.cli.admin.answers import Answer, Record, print_answer
+from harness.cli.admin.identity import IDENTITY, take_credentials, take_tls
 from harness.cli.status import BadInput, HarnessError
 from system_under_test.admin import AdminClient, AdminError
 from system_under_test.real_env import JsonLinesLog, RealClock, make_env
@@ -61,11 +62,15 @@ def admin_command(
 def _run(
     work: Work, name_servers: tuple[str, ...], timeout_s: float, values: dict[str, Any]
 ) -> Answer:
+    credentials, tls = take_credentials(values), take_tls(values)
+
     async def run() -> Answer:
         with open(os.devnull, "w", encoding="utf-8") as nowhere:
-            env = make_env("admin")
+            env = make_env("admin", tls)
             env = replace(env, log=JsonLinesLog("admin", RealClock(), nowhere))
-            async with AdminClient(env, name_servers, timeout_s=timeout_s) as admin:
+            async with AdminClient(
+                env, name_servers, timeout_s=timeout_s, credentials=credentials
+            ) as admin:
                 return await work(admin, **values)
 
     try:
@@ -162,6 +167,7 @@ COMMON = (
         metavar="SECONDS",
         help="How long to wait for an answer.",
     ),
+    *IDENTITY,
 )
 
 

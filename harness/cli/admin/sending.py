@@ -80,6 +80,7 @@ async def _producer(admin: AdminClient) -> AsyncIterator[Producer]:
         name_servers=admin.name_servers,
         client_id="127.0.0.1@staticfire-admin",
         send_timeout_s=admin.timeout_s,
+        credentials=admin.credentials,
     )
     producer = Producer(admin.env, config)
     await producer.start()

@@ -66,6 +66,10 @@ ARGUMENTS = {
     "deleteKvConfig": "-s s -k k",
     "wipeWritePerm": "-b broker-a",
     "addWritePerm": "-b broker-a",
+    "updateAclConfig": "-b {b} -a somebody -s 12345678",
+    "deleteAccessConfig": "-b {b} -a somebody",
+    "updateGlobalWhiteAddr": "-b {b} -g 10.0.0.*",
+    "clusterAclConfigVersion": "-b {b}",
 }
 
 
@@ -133,6 +137,10 @@ def test_missing_arguments(command: str, staticfire: Staticfire) -> None:
         ("queryCq -t T -q -1 -i 0", "-1 is not in the range"),
         ("updateBrokerConfig -b a:1 -k a=b -v c", "key is 'a=b'; allowed: the name of a property"),
         ("updateNamesrvConfig -k a -v c\\d", "allowed: text on one line"),
+        ("clusterList --access-key a", "only one of --access-key and --secret-key is given"),
+        ("clusterList --credentials /nowhere", "'/nowhere' cannot be used: No such file"),
+        ("clusterList --credentials /nowhere --access-key a", "allowed: either"),
+        ("clusterList --tls-config /nowhere", "cannot read the TLS settings in /nowhere"),
         ("topicRout -t T", "No such command 'topicRout'"),
     ],
 )
