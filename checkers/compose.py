@@ -20,7 +20,7 @@ from checkers.columns import Columns, Outcome
 from checkers.commit_log import LOG_HOLES
 from checkers.duplication import DUPLICATION
 from checkers.exits import NODE_EXITS
-from checkers.facts import FaultFacts, RunFacts
+from checkers.facts import FaultFacts, Mode, RunFacts
 from checkers.history import Op
 from checkers.kernel import Checker, Context, undrained
 from checkers.look_ups import LOOK_UPS
@@ -57,6 +57,7 @@ class RunVerdict:
     faults_bitten: tuple[str, ...]  # fault ids
     faults_not_bitten: tuple[str, ...]
     counts: Mapping[str, int]  # sends by outcome, deliveries
+    mode: Mode = "hardened"  # what is promised depends on it
 
     def findings(self) -> tuple[Finding, ...]:
         """Return all findings, violations first."""
@@ -72,6 +73,7 @@ class RunVerdict:
             "faults_bitten": list(self.faults_bitten),
             "faults_not_bitten": list(self.faults_not_bitten),
             "counts": dict(self.counts),
+            "mode": self.mode,
         }
 
     @classmethod
@@ -82,6 +84,7 @@ class RunVerdict:
             valid=fields["valid"],
             verdicts=tuple(map(Verdict.from_json, fields["verdicts"])),
             counts=fields["counts"],
+            mode=fields.get("mode", "hardened"),
             **{name: tuple(fields[name]) for name in lists},
         )
 
@@ -116,6 +119,7 @@ def check_run(
         faults_bitten=tuple(fault.fault_id for fault in facts.faults if _bit(fault)),
         faults_not_bitten=tuple(fault.fault_id for fault in facts.faults if not _bit(fault)),
         counts=_counts(columns),
+        mode=facts.mode,
     )
 
 

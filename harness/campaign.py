@@ -18,6 +18,7 @@ from faults.shape import BrokerNode, ClusterShape
 
 FLUSH_MODES = ("sync", "async")
 REPLICATION_MODES = ("sync", "async", "none")
+MODES = ("hardened", "faithful")  # of brokers and name servers: how they keep their promises
 PROPERTY_TABLES = ("broker_properties", "name_server_properties")
 SEED_MAX = 2**63 - 1
 TIME_S_MAX = 86_400
@@ -60,6 +61,7 @@ class Campaign:
     plan: tuple[PlannedFault, ...]
     batch_share: float = 0.0  # of the ops of producers
     one_way_share: float = 0.0
+    mode: str = "hardened"
     defect: str = ""
     broker_properties: Properties = ()  # of every broker, under the names of a `.properties` file
     name_server_properties: Properties = ()

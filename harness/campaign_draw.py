@@ -83,6 +83,7 @@ _DRAWS: dict[str, _Draw] = {
     "faults": _draw_faults,
     "acks_min": lambda random, drawn: 100,
     "gap_max_s": lambda random, drawn: 0.0,
+    "mode": lambda random, drawn: "hardened",  # a swarm looks for bugs, and faithful mode has them
     "defect": lambda random, drawn: "",
     "batch_share": _draw_share,
     "one_way_share": _draw_share,

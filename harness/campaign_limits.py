@@ -5,6 +5,7 @@ from __future__ import annotations
 from faults.catalogue import FAULTS
 from harness.campaign import (
     FLUSH_MODES,
+    MODES,
     REPLICATION_MODES,
     SEED_MAX,
     TIME_S_MAX,
@@ -37,6 +38,7 @@ def check_campaign(campaign: Campaign) -> None:
         c.replication,
         ", ".join(REPLICATION_MODES),
     )
+    _require(c.mode in MODES, "mode", c.mode, ", ".join(MODES))
     _require(1 <= c.name_servers <= 9, "name-servers", c.name_servers, "1 to 9")
     _require(1 <= c.masters <= 9, "masters", c.masters, "1 to 9")
     _require(all(0 <= n <= 5 for n in c.slaves), "slaves", c.slaves, "0 to 5 for each master")

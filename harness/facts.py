@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import cast
 
-from checkers.facts import FaultFacts, Floors, Flush, NodeExit, Replication, RunFacts
+from checkers.facts import FaultFacts, Floors, Flush, Mode, NodeExit, Replication, RunFacts
 from checkers.history import NEMESIS, Op
 from faults.catalogue import fault_named
 from harness.campaign import Campaign
@@ -31,6 +31,7 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
         transient_pool=dict(campaign.broker_properties).get(POOL_PROPERTY) == "true",
         flush=cast(Flush, campaign.flush),
         replication=cast(Replication, campaign.replication),
+        mode=cast(Mode, campaign.mode),
         groups={campaign.group: (campaign.topic,)},
         topics=(campaign.topic,),
         brokers=brokers,

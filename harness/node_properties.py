@@ -26,6 +26,7 @@ RESERVED_PROPERTIES = frozenset(
         "kvConfigPath",
         "listenPort",
         "mappedFileSizeCommitLog",
+        "mode",
         "namesrvAddr",
         "storePathRootDir",
     )

@@ -103,6 +103,13 @@ def _add_node(
         help="hardened (the default) keeps every promise, faithful behaves as RocketMQ 4.9.8 does",
     )
     parser.add_argument(
+        "--faithful",
+        dest="mode",
+        action="store_const",
+        const=Mode.FAITHFUL,
+        help="the same as --mode faithful: known safety bugs included",
+    )
+    parser.add_argument(
         "--tls",
         dest="tls_mode",
         type=option(config.one_of(TLS_MODES)),

@@ -11,6 +11,7 @@ from faults.defects import DefectError, defect_named
 from faults.errors import FaultError
 from harness.campaign import (
     FLUSH_MODES,
+    MODES,
     REPLICATION_MODES,
     Campaign,
     CampaignError,
@@ -28,6 +29,10 @@ _OPTIONS = (
     click.option("--workload", help="Question to ask; see `staticfire workloads`."),
     click.option("--flush", help=f"When a send is on disk: {' or '.join(FLUSH_MODES)}."),
     click.option("--replication", help=f"Master to slave: {', '.join(REPLICATION_MODES)}."),
+    click.option(
+        "--mode",
+        help=f"{' or '.join(MODES)}: keep every promise, or behave as RocketMQ 4.9.8 does.",
+    ),
     click.option("--name-servers", type=int, help="Number of name servers."),
     click.option("--masters", type=int, help="Number of masters."),
     click.option("--slaves", metavar="N[,N...]", help="Slaves of each master, such as 2,1."),

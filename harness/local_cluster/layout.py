@@ -108,6 +108,7 @@ def make_nodes(
                 listen_port=ports[name],
                 kv_config_path=str(folder / name / "kvConfig.json"),
                 config_path=str(folder / name / "namesrv.properties"),
+                mode=_mode(options),
             )
         else:
             config = _broker_config(options, name, ports, name_servers, folder, is_new=is_new)
@@ -146,12 +147,16 @@ def _broker_config(
         ha_reconnect_delay_s=RECONNECT_DELAY_S,
         slave_sync_first_s=SLAVE_SYNC_FIRST_S,
         register_period_s=REGISTER_PERIOD_S,
-        mode=Mode.FAITHFUL if options.faithful else Mode.HARDENED,
+        mode=_mode(options),
     )
     try:
         return with_properties(config, options.broker_properties, BROKER_PROPERTIES)
     except ValueError as error:
         raise ClusterOptionError(str(error)) from error
+
+
+def _mode(options: ClusterOptions) -> Mode:
+    return Mode.FAITHFUL if options.faithful else Mode.HARDENED
 
 
 def _role(options: ClusterOptions, broker_id: int) -> BrokerRole:

@@ -24,6 +24,7 @@ def campaign_lines(campaign: Campaign) -> list[str]:
     low, high = c.payload_bytes
     lines = [
         f"seed {c.seed}  workload {c.workload}  {c.time_s:g} virtual s"
+        + (f"  {c.mode.upper()} mode" if c.mode != "hardened" else "")
         + (f"  DEFECT {c.defect}" if c.defect else ""),
         f"cluster   {c.name_servers} name servers, {c.masters} masters with {list(c.slaves)} slaves, "
         f"{c.flush} flush, {c.replication} replication, log files of {c.log_file_bytes} bytes",

@@ -16,7 +16,8 @@ MOST_SERIOUS = ("lost", "unseen", "log_hole", "phantom", "aborted_read", "corrup
 
 def verdict_lines(verdict: RunVerdict) -> list[str]:
     """The verdict, most important line first: a reader may cut it anywhere."""
-    lines = [f"verdict   {WORDS[verdict.valid]}"]
+    mode = "" if verdict.mode == "hardened" else f", {verdict.mode} mode"
+    lines = [f"verdict   {WORDS[verdict.valid]}{mode}"]
     lines += [f"  {reason}" for reason in verdict.below_floors]
     for finding in first_violations(verdict)[:FINDINGS_MAX]:
         lines += explain(finding).splitlines()

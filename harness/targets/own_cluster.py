@@ -14,6 +14,7 @@ from system_under_test.broker.config import BrokerConfig, BrokerRole
 from system_under_test.client.producer import ProducerConfig
 from system_under_test.client.push_consumer import ConsumerConfig
 from system_under_test.env import Env
+from system_under_test.mode import Mode
 from system_under_test.name_server.config import NameServerConfig
 from system_under_test.name_server.name_server import main as name_server_main
 
@@ -54,6 +55,7 @@ class OwnCluster:
             listen_host=self._addresses[node],
             listen_port=NAME_SERVER_PORT,
             kv_config_path=f"{STORE_ROOT}/kvConfig.json",
+            mode=Mode(self._campaign.mode),
         )
         return _with_properties(
             config, self._campaign.name_server_properties, node_config.NAME_SERVER_PROPERTIES
@@ -75,6 +77,7 @@ class OwnCluster:
             consume_queue_file_size=QUEUE_FILE_BYTES,
             index_slots=INDEX_SLOTS,
             index_numbers=INDEX_NUMBERS,
+            mode=Mode(campaign.mode),
             ha_peers=tuple(f"{self._addresses[o.node]}:{BROKER_PORT + 1}" for o in others),
         )
         return _with_properties(config, campaign.broker_properties, node_config.BROKER_PROPERTIES)

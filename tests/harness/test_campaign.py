@@ -12,7 +12,9 @@ import pytest
 from harness.campaign import Campaign, CampaignError
 from harness.campaign_draw import draw_campaign
 from harness.campaign_file import campaign_names, load_options, read_options
+from harness.facts import run_facts
 from harness.targets.own_cluster import OwnCluster, check_properties
+from system_under_test.mode import Mode
 
 
 def test_a_seed_gives_one_campaign() -> None:
@@ -53,6 +55,21 @@ def test_properties_of_nodes_survive_being_written_down() -> None:
     assert (config.long_polling, config.region_id, config.slave_timeout_s) == (False, "r", 0.5)
 
 
+@pytest.mark.parametrize("mode", list(Mode))
+def test_the_mode_is_that_of_every_server_and_of_the_promises(mode: Mode) -> None:
+    campaign = draw_campaign(1, {"mode": mode.value})
+    options = read_options(campaign.to_toml(), "the file")
+    assert draw_campaign(options.pop("seed"), options) == campaign
+    cluster = OwnCluster(campaign, defaultdict(lambda: "10.0.0.1"))
+    brokers = [cluster.broker_config(node, ["ns-1"]).mode for node in campaign.shape().brokers]
+    assert {cluster.name_server_config("ns-1").mode, *brokers} == {mode}
+    assert run_facts(campaign, [], []).mode == mode.value
+
+
+def test_no_seed_draws_the_faithful_mode() -> None:
+    assert {draw_campaign(seed, {}).mode for seed in range(50)} == {"hardened"}
+
+
 @pytest.mark.parametrize(
     ("given", "named"),
     [
@@ -67,6 +84,7 @@ def test_properties_of_nodes_survive_being_written_down() -> None:
         ({"payload_bytes": (500, 100)}, "payload_bytes"),
         ({"log_file_bytes": 100}, "log_file_bytes"),
         ({"speed": 1}, "speed"),
+        ({"mode": "brave"}, "mode"),
         ({"acks_min": -1}, "acks_min"),
     ],
 )
@@ -80,6 +98,7 @@ def test_what_is_not_allowed_is_named(given: dict[str, Any], named: str) -> None
     [
         ({"broker_properties": (("brokerName", "b"),)}, "brokerName"),
         ({"broker_properties": (("slaveTimeout", "soon"),)}, "slaveTimeout=soon"),
+        ({"broker_properties": (("mode", "faithful"),)}, "mode"),
         ({"name_server_properties": (("speed", "1"),)}, "speed"),
     ],
 )

@@ -158,3 +158,10 @@ def test_hours_of_retention_are_local_time(monkeypatch: pytest.MonkeyPatch, tmp_
         monkeypatch.undo()
         time.tzset()
     assert found[0].utc_offset_s == 5 * 3600 + 1800
+
+
+@pytest.mark.parametrize("node", ["name-server", "broker"])
+def test_faithful_is_short_for_the_mode(node: str) -> None:
+    short = make_parser().parse_args([node, "--faithful"])
+    assert short == make_parser().parse_args([node, "--mode", "faithful"])
+    assert short != make_parser().parse_args([node])

@@ -70,7 +70,8 @@ def test_what_the_options_become() -> None:
     assert slave.ha_master_address == "127.0.0.1:10912"
     assert master.sync_flush
     assert slave.sync_flush
-    assert master.mode is slave.mode is Mode.FAITHFUL
+    nodes = make_nodes(options, fixed_ports(options), Path("/data"), is_new=True)
+    assert [node.config.mode for node in nodes] == [Mode.FAITHFUL] * 3
     assert master.store_path == "/data/broker-a-0"
 
 

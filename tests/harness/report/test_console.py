@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.compose import CLIENT_CHECKERS, check_run
+from checkers.compose import CLIENT_CHECKERS, RunVerdict, check_run
 from checkers.facts import NodeExit
 from checkers.history import Op
 from harness.campaign_draw import draw_campaign
@@ -93,6 +93,13 @@ def test_the_most_important_lines_of_a_verdict_come_first() -> None:
     lines = verdict_lines(check_run(losses(3), [], facts()))
     assert lines[0] == "verdict   INVALID"
     assert any("LOST  key k0" in line for line in lines[:4])
+
+
+def test_campaign_and_verdict_say_that_the_mode_is_faithful() -> None:
+    assert "FAITHFUL" in campaign_lines(replace(CAMPAIGN, mode="faithful"))[0]
+    verdict = check_run(losses(3), [], facts(mode="faithful"))
+    assert verdict_lines(verdict)[0] == "verdict   INVALID, faithful mode"
+    assert RunVerdict.from_json(verdict.to_json()) == verdict
 
 
 def test_a_valid_run_says_what_each_checker_proved() -> None:
