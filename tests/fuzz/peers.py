@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import zlib
 from dataclasses import fields, is_dataclass
 
 from hypothesis import strategies as st
 
-from system_under_test.protocol import headers
+from system_under_test.protocol import headers, headers_admin
 from system_under_test.protocol.codes import RequestCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.header_fields import wire_name
@@ -54,11 +55,12 @@ VALUES = st.one_of(
 
 def _fields() -> list[str]:
     """Every name that any header of the protocol has."""
-    known = [getattr(headers, name) for name in headers.__all__]
+    modules = (headers, headers_admin)
+    known = [getattr(module, name) for module in modules for name in module.__all__]
     named = [one for one in known if is_dataclass(one)]
-    return sorted(
-        {wire_name(field) for one in named for field in fields(one)} | set("abcdefghijklmn")
-    )
+    accounts = {"accessKey", "secretKey", "admin", "topicPerms", "groupPerms", "globalWhiteAddrs"}
+    wire = {wire_name(field) for one in named for field in fields(one)}
+    return sorted(wire | accounts | set("abcdefghijklmn"))
 
 
 def _json(value: object) -> bytes:
@@ -73,7 +75,8 @@ JSON_BODIES = st.recursive(
             st.sampled_from(
                 ["clientID", "clientId", "consumerDataSet", "producerDataSet", "groupName", "subscriptionDataSet",
                  "topic", "subString", "consumerGroup", "mqSet", "brokerName", "queueId", "topicConfigSerializeWrapper",
-                 "topicConfigTable", "dataVersion", "filterServerList", "retryMaxTimes", "group", "subscriptionData"]
+                 "topicConfigTable", "dataVersion", "filterServerList", "retryMaxTimes", "group", "subscriptionData",
+                 "consumeType", "messageModel", "consumeFromWhere", "subVersion", "offsetTable", "counter", "timestamp"]
             ),
             inner,
             max_size=5,
@@ -86,6 +89,13 @@ BODIES = st.one_of(
     st.binary(max_size=60),
     JSON_BODIES.map(_json),
     st.text(max_size=30).map(str.encode),
+    st.binary(max_size=40).map(zlib.compress),
+    JSON_BODIES.map(_json).map(zlib.compress),
+    st.lists(st.tuples(NAMES, VALUES), max_size=3).map(
+        lambda pairs: "\n".join(f"{name}={value}" for name, value in pairs).encode(
+            "utf-8", "replace"
+        )
+    ),
     st.binary(max_size=30).map(lambda body: (len(body) + 20).to_bytes(4, "big") + body),
 )
 CODES = st.one_of(st.sampled_from(sorted(RequestCode)).map(int), st.integers(-1, 400))
