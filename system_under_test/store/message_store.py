@@ -592,6 +592,30 @@ class MessageStore:
             self._failed(error)
             raise
 
+    def begin_again(self, offset: int) -> None:
+        """Forget the whole log, durably: an empty one begins at `offset`, where a file starts.
+
+        For a slave that was away so long that its master has deleted all that it has.
+
+        Raises:
+            RecordInvalid: no file can start at `offset`; nothing has changed.
+            StoreError: the store has stopped.
+            OSError: a file operation failed, and the store has stopped.
+        """
+        if offset % self._commit_log.file_size:
+            raise RecordInvalid(f"no log file starts at {offset}")
+        self.truncate(self.min_offset)
+        try:
+            for queue in self._queues:
+                queue.begin_at(0)
+                queue.files.cut(0)
+            self._commit_log.files.cut(0)
+        except OSError as error:
+            self._failed(error)
+            raise
+        self._commit_log.begin_at(offset)
+        self._dispatcher.begin_at(offset, 0, self._queues)
+
     def _truncate(self, offset: int) -> None:
         self._epoch += 1
         # First, as what is appended next may be older than what is cut: the checkpoint must not vouch for it.

@@ -36,14 +36,17 @@ class LogReceiver:
         self._start = 0  # the offset asked for on this connection
         self._position = 0  # next byte expected
         self._proven_at = 0  # from here on the first record has been compared as a whole
+        self._begins_anywhere = False  # asked for what the sender has, from its start
+        self._from_its_start = False  # ask so: the sender has deleted the place that we asked for
 
     @property
     def is_proven(self) -> bool:
         """At least one whole message of the own log was found equal, or there was nothing before it."""
         return self._position >= self._proven_at
 
-    def _begin(self, start: int) -> bytes:
-        """Begin a connection at `start`; return the first report."""
+    def _begin(self, start: int, *, anywhere: bool = False) -> bytes:
+        """Begin a connection at `start`, or where the sender's log begins; return the first report."""
+        self._begins_anywhere = anywhere or self._log.end_offset == 0
         self._decoder = TransferDecoder()
         self._start = self._position = start
         self._proven_at = start + self._record_size(start) if start > self._log.min_offset else 0
@@ -72,9 +75,10 @@ class LogReceiver:
     def _accept(self, offset: int, body: bytes) -> int | None:
         """Compare and append one body; return the offset of the first different byte, if there is one."""
         if offset != self._position:
-            if self._start != 0 or self._position != 0 or self._log.end_offset != 0:
+            if self._position != 0 or not self._begins_anywhere:
+                self._from_its_start = self._position == self._start == 0
                 raise ReplicationError(f"transfer at {offset}, expected {self._position}")
-            self._position = offset  # an empty log begins where the sender's log begins
+            self._begin_where_sender_begins(offset)
         difference = self._first_difference(offset, body)
         if difference is not None:
             return difference
@@ -83,6 +87,15 @@ class LogReceiver:
             self._log.append_raw(offset + known, body[known:])
         self._position = offset + len(body)
         return None
+
+    def _begin_where_sender_begins(self, offset: int) -> None:
+        """The sender has deleted what is before `offset`; so has everybody who has nothing beyond it."""
+        self._position = offset
+        end = self._log.end_offset
+        if offset > end > 0:
+            self._log.begin_again(offset)
+        elif offset < end:
+            self._proven_at = offset + self._record_size(offset)
 
     def _first_difference(self, offset: int, body: bytes) -> int | None:
         compared = 0
@@ -121,6 +134,9 @@ class ReplicaReceiver(LogReceiver):
         end = self._log.end_offset
         if self._master_end is not None:
             end = min(end, self._master_end)
+        if self._from_its_start:
+            self._from_its_start = False
+            return self._begin(0, anywhere=True)
         return self._begin(self._overlap_start(end, self._overlap_size))
 
     def receive(self, data: bytes) -> None:
@@ -148,6 +164,7 @@ class ReplicaReceiver(LogReceiver):
 
     def _hear_heartbeat(self, master_position: int) -> None:
         if master_position > self._position:
+            self._from_its_start = self._position == self._start > 0
             raise ReplicationError(
                 f"master stands at {master_position} and sent nothing from {self._position}"
             )

@@ -48,8 +48,18 @@ class MemoryLog:
         del self.data[offset:]
         self.flushed_offset = min(self.flushed_offset, offset)
 
+    def begin_again(self, offset: int) -> None:
+        assert offset % FILE_SIZE == 0
+        self.data = bytearray(offset)
+        self.min_offset = self.flushed_offset = offset
+
+    def delete_before(self, offset: int) -> None:
+        """What retention does: `offset` is the start of a file."""
+        self.data[:offset] = bytes(offset)
+        self.min_offset = offset
+
     def record_start_before(self, offset: int) -> int:
-        start = 0
+        start = self.min_offset
         while start + 4 <= len(self.data):
             (size,) = struct.unpack_from(">i", self.data, start)
             if start + size > min(offset, len(self.data)):

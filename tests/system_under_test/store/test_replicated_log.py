@@ -257,3 +257,31 @@ def test_a_slave_survives_crashes_as_a_prefix_of_its_master(seed: int) -> None:
         for queue_id in range(3):
             assert slave.bodies(queue_id=queue_id) == master.bodies(queue_id=queue_id)
         assert slave.files(LOG_FOLDER) == master.files(LOG_FOLDER)
+
+
+@pytest.mark.parametrize("reopened", [False, True])
+def test_a_log_that_begins_again_goes_on_with_another_part_of_the_master(
+    master: StoreOnDisk, slave: StoreOnDisk, reopened: bool
+) -> None:
+    replicate(master, slave, 1024, end=1024)
+    slave.flush()
+    slave.store.dispatch()
+    with pytest.raises(RecordInvalid, match="no log file starts at 2050"):
+        slave.store.begin_again(2050)
+    slave.store.begin_again(2048)
+    if reopened:
+        slave.store.close()
+        slave.open()
+        assert slave.store.end_offset in (0, 2048)
+    position = 2048
+    while position < master.store.end_offset:
+        data = master.store.read_raw(position, 4096)
+        slave.store.append_raw(position, data)
+        position += len(data)
+    slave.flush()
+    slave.store.dispatch()
+    assert (slave.store.min_offset, slave.store.end_offset) == (2048, master.store.end_offset)
+    for queue_id in (0, 1):
+        low, high = slave.store.queue_bounds("TopicTest", queue_id)
+        assert high == master.store.queue_bounds("TopicTest", queue_id)[1]
+        assert 0 < low < high

@@ -73,7 +73,8 @@ class Pair:
     def check_ack(self) -> None:
         """What the master counts as replicated is byte for byte on the slave (with sync flush: on its disk)."""
         acked = self.sender.acked_offset or 0
-        assert self.slave.data[:acked] == self.master.data[:acked]
+        begin = max(self.master.min_offset, self.slave.min_offset)
+        assert self.slave.data[begin:acked] == self.master.data[begin:acked]
         assert len(self.master.data) >= acked
         if self.flushed_only:
             assert self.slave.flushed_offset >= acked
@@ -414,3 +415,37 @@ def test_a_plain_slave_refuses_what_does_not_follow_and_repeats_its_end() -> Non
     receiver.receive(HEADER.pack(108, 0))
     with pytest.raises(ReplicationError, match="transfer at 200, but the own log ends at 108"):
         receiver.receive(HEADER.pack(200, 0))
+
+
+class KeepsTrying(Pair):
+    """Connects again after an error, as a slave does."""
+
+    def step(self, size: int) -> bool:
+        try:
+            return super().step(size)
+        except ReplicationError:
+            self.connect()
+            return True
+
+
+@pytest.mark.parametrize("slave_records", [1, 9, 10, 11, 19, 20, 30])
+def test_a_slave_follows_a_master_that_has_deleted_old_files(slave_records: int) -> None:
+    payloads = [bytes([number]) * 200 for number in range(20)]  # four in a file
+    master, slave = make_log(*payloads), make_log(*payloads[:slave_records])
+    master.delete_before(2 * FILE_SIZE)
+
+    pair = KeepsTrying(master, slave)
+    pair.settle()
+
+    begin = max(master.min_offset, slave.min_offset)
+    assert slave.data[begin:] == master.data[begin:]
+    assert pair.sender.acked_offset == master.end_offset
+
+
+def test_what_differs_is_cut_also_behind_files_that_the_master_has_deleted() -> None:
+    payloads = [bytes([number]) * 200 for number in range(20)]
+    master = make_log(*payloads)
+    slave = make_log(*payloads[:14], b"x" * 200)
+    master.delete_before(2 * FILE_SIZE)
+    KeepsTrying(master, slave).settle()
+    assert slave.data[2 * FILE_SIZE :] == master.data[2 * FILE_SIZE :]
