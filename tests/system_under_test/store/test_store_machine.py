@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from hypothesis import settings
@@ -11,10 +12,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from system_under_test.protocol.message import decode_record
 from system_under_test.store.key_search import KeyQuery
 from system_under_test.store.message_store import PutResult
+from system_under_test.store.transient_pool import PoolConfig
 from tests.system_under_test.store.store_on_disk import START_MS, StoreOnDisk, make_message
 
 QUEUES = (0, 1)
 KEYS = ("a", "b", "Aa", "BB")  # the last two have one hash
+LOG_FOLDERS = ("/store/commitlog", "/b/commitlog", "/c/commitlog")
 FOREVER_MS = (1 << 63) - 1
 
 
@@ -29,10 +32,17 @@ class StoreMachine(RuleBasedStateMachine):
     """`puts` are all messages in the log; those that end at or before `visible` can be seen."""
 
     @initialize(
-        slots=st.sampled_from([1, 4]), numbers=st.sampled_from([3, 8, 100]), seed=st.integers(0, 99)
+        slots=st.sampled_from([1, 4]),
+        numbers=st.sampled_from([3, 8, 100]),
+        seed=st.integers(0, 99),
+        folders=st.integers(1, 3),
+        pool=st.sampled_from([None, PoolConfig(buffers=2, commit_pages=1)]),
     )
-    def begin(self, slots: int, numbers: int, seed: int) -> None:
+    def begin(
+        self, slots: int, numbers: int, seed: int, folders: int, pool: PoolConfig | None
+    ) -> None:
         self.world = StoreOnDisk(seed, log_file_size=2048, index_slots=slots, index_numbers=numbers)
+        self.world.config = replace(self.world.config, pool=pool, log_folders=LOG_FOLDERS[:folders])
         self.world.open()
         self.puts: list[Put] = []
         self.durable = self.visible = 0
@@ -61,6 +71,11 @@ class StoreMachine(RuleBasedStateMachine):
         self.durable = self.world.flush()
 
     @rule()
+    def commit(self) -> None:
+        self.world.store.commit()
+        assert self.world.store.readable_end == self.world.store.end_offset
+
+    @rule()
     def dispatch(self) -> None:
         self.world.store.dispatch()
         self.visible = self.world.store.dispatched_offset
@@ -87,8 +102,12 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def die(self) -> None:
+        pooled = self.world.config.pool is not None
+        kept = self.world.store.readable_end
         self.world.kill()
         self._open()
+        if pooled:
+            assert self.durable >= kept  # what was committed survives the process
 
     @rule()
     def lose_power(self) -> None:
@@ -119,6 +138,9 @@ class StoreMachine(RuleBasedStateMachine):
     def found_by_id(self) -> None:
         for put in self.puts:
             record = self.world.store.look_up(put.result.physical_offset)
+            if put.result.end_offset > self.world.store.readable_end:
+                assert record is None
+                continue
             assert record is not None
             assert decode_record(record, check_crc=True).body == put.body
 
