@@ -12,20 +12,23 @@ from dataclasses import dataclass
 
 from system_under_test.acl.guard import AclPolicy
 from system_under_test.acl.permissions import ADMIN_CODES, ADMIN_CODES_OF_ROCKETMQ
-from system_under_test.broker.admin_policy import (
+from system_under_test.broker.administration.policy import (
     AdminPolicy,
     lowest_offsets,
     lowest_offsets_forgetting,
 )
 from system_under_test.broker.config import BrokerConfig, BrokerRole
-from system_under_test.broker.delayed_delivery import at_once_if_too_far, never_early
-from system_under_test.broker.internal_copies import CopyPolicy
-from system_under_test.broker.message_services import ServicePolicies
-from system_under_test.broker.name_server_calls import KeepsRegistered, RegistrationEvents
 from system_under_test.broker.offsets import ConsumerOffsets, RacingOffsets
-from system_under_test.broker.registration import Registration
-from system_under_test.broker.registration_rounds import RegistrationRounds
-from system_under_test.broker.transaction_policy import AS_ROCKETMQ, CAREFUL
+from system_under_test.broker.registering.name_server_calls import (
+    KeepsRegistered,
+    RegistrationEvents,
+)
+from system_under_test.broker.registering.registration import Registration
+from system_under_test.broker.registering.registration_rounds import RegistrationRounds
+from system_under_test.broker.services.delayed_delivery import at_once_if_too_far, never_early
+from system_under_test.broker.services.internal_copies import CopyPolicy
+from system_under_test.broker.services.message_services import ServicePolicies
+from system_under_test.broker.services.transaction_policy import AS_ROCKETMQ, CAREFUL
 from system_under_test.broker.visibility import Log, Replicas, safe_end, written_end
 from system_under_test.env import Clock, Storage
 from system_under_test.env import Log as EnvLog

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from system_under_test.broker.config import BrokerConfig, BrokerRole
-from system_under_test.broker.ha import HaService
+from system_under_test.broker.replication.ha import HaService
 from system_under_test.broker.waiting import Answer, WaitingSends
 from system_under_test.protocol.codes import ResponseCode
 from system_under_test.store.message_store import MessageStore

@@ -5,35 +5,39 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 
-from system_under_test.broker.acl_requests import WATCH_INTERVAL_S, AccessControl, broker_signer
-from system_under_test.broker.administration import Administration
-from system_under_test.broker.catch_up import CatchUpMark, MasterCatchUp
+from system_under_test.broker.administration.acl_requests import (
+    WATCH_INTERVAL_S,
+    AccessControl,
+    broker_signer,
+)
+from system_under_test.broker.administration.administration import Administration
+from system_under_test.broker.administration.figures import delay_figures, flow_figures
+from system_under_test.broker.administration.retention import Cleaning
 from system_under_test.broker.client_requests import ClientRequests, notify_consumers_changed
 from system_under_test.broker.clients import Clients
 from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.figures import delay_figures, flow_figures
 from system_under_test.broker.flow_control import FlowControl
 from system_under_test.broker.flush import StoreFailed
-from system_under_test.broker.ha import HaService
-from system_under_test.broker.ha_config import HaEvents, make_ha_config
-from system_under_test.broker.ha_requests import HaRequests
 from system_under_test.broker.hold import HeldPulls
-from system_under_test.broker.internal_copies import InternalCopies
 from system_under_test.broker.listeners import Listeners
 from system_under_test.broker.log_progress import LogProgress
 from system_under_test.broker.message_queries import MessageQueries
-from system_under_test.broker.message_services import MessageServices
-from system_under_test.broker.metadata_restore import MetadataRestore
-from system_under_test.broker.name_server_calls import RegistrationEvents
 from system_under_test.broker.offsets import OffsetsFile
 from system_under_test.broker.periodic import Schedule
 from system_under_test.broker.pull import PullProcessor
 from system_under_test.broker.pull_reports import PullReports
 from system_under_test.broker.queue_queries import QueueQueries
+from system_under_test.broker.registering.name_server_calls import RegistrationEvents
+from system_under_test.broker.replication.catch_up import CatchUpMark, MasterCatchUp
+from system_under_test.broker.replication.ha import HaService
+from system_under_test.broker.replication.ha_config import HaEvents, make_ha_config
+from system_under_test.broker.replication.ha_requests import HaRequests
+from system_under_test.broker.replication.metadata_restore import MetadataRestore
+from system_under_test.broker.replication.slave_sync import SlaveSync
 from system_under_test.broker.request_table import make_handlers, refuse_while_restoring
-from system_under_test.broker.retention import Cleaning
 from system_under_test.broker.send import SendProcessor
-from system_under_test.broker.slave_sync import SlaveSync
+from system_under_test.broker.services.internal_copies import InternalCopies
+from system_under_test.broker.services.message_services import MessageServices
 from system_under_test.broker.store_config import make_store_config
 from system_under_test.broker.subscription_groups import SubscriptionGroups
 from system_under_test.broker.topics import TopicChange, Topics, covering, restricted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from system_under_test.broker.admin_statistics import size_text
+from system_under_test.broker.administration.statistics_requests import size_text
 from system_under_test.broker.config import BrokerConfig
 from system_under_test.broker.flow_control import FlowControl
 from system_under_test.broker.periodic import Schedule

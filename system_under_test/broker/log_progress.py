@@ -12,8 +12,8 @@ from system_under_test.broker.acknowledge import Acknowledger, make_waiting_send
 from system_under_test.broker.config import BrokerConfig
 from system_under_test.broker.flow_control import FlowControl
 from system_under_test.broker.flush import Flusher
-from system_under_test.broker.ha import HaService
 from system_under_test.broker.log_commits import LogCommits
+from system_under_test.broker.replication.ha import HaService
 from system_under_test.broker.waiting import Answer
 from system_under_test.policies import BrokerPolicies
 from system_under_test.store.errors import StoreError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from system_under_test.broker.administration.statistics import BrokerStatistics
 from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.internal_copies import InternalCopies
-from system_under_test.broker.statistics import BrokerStatistics
+from system_under_test.broker.services.internal_copies import InternalCopies
 from system_under_test.broker.topics import OFFSET_MOVED_TOPIC
 from system_under_test.protocol.bodies import MessageQueue
 from system_under_test.protocol.bodies_queues import OffsetMovedEvent

@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from random import Random
 
+from system_under_test.broker.administration.statistics import BrokerStatistics
 from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.diversion import (
+from system_under_test.broker.refusal import SendRefused
+from system_under_test.broker.send_answer import SendAnswer, SendAnswers
+from system_under_test.broker.services.diversion import (
     DELAY_PROPERTY,
     TRANSACTION_PROPERTY,
     TRANSACTION_TYPE_MASK,
     Diversion,
     retry_limit,
 )
-from system_under_test.broker.refusal import SendRefused
-from system_under_test.broker.send_answer import SendAnswer, SendAnswers
-from system_under_test.broker.statistics import BrokerStatistics
 from system_under_test.broker.subscription_groups import SubscriptionGroups
 from system_under_test.broker.topics import (
     FORBIDDEN_TOPICS,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from system_under_test.broker.administration.statistics import BrokerStatistics
 from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.statistics import BrokerStatistics
 from system_under_test.broker.subscription_groups import SubscriptionGroups
 from system_under_test.env import Log
 from system_under_test.store.message_store import MessageStore

@@ -8,24 +8,24 @@ from random import Random
 from typing import Any, cast
 
 from harness.simulation.disk import SimDisk
-from system_under_test.broker.administration import Administration
+from system_under_test.broker.administration.administration import Administration
+from system_under_test.broker.administration.figures import queue_figures
 from system_under_test.broker.client_requests import ClientRequests, notify_consumers_changed
 from system_under_test.broker.clients import Clients
 from system_under_test.broker.config import BrokerConfig, BrokerRole
-from system_under_test.broker.figures import queue_figures
-from system_under_test.broker.ha_requests import HaRequests
 from system_under_test.broker.hold import HeldPulls
-from system_under_test.broker.internal_copies import InternalCopies
 from system_under_test.broker.message_queries import MessageQueries
-from system_under_test.broker.message_services import MessageServices
 from system_under_test.broker.offsets import ConsumerOffsets
 from system_under_test.broker.pull import PullProcessor
 from system_under_test.broker.pull_reports import PullReports
 from system_under_test.broker.queue_queries import QueueQueries
+from system_under_test.broker.replication.ha_requests import HaRequests
 from system_under_test.broker.request_classes import make_limits
 from system_under_test.broker.request_queue import RequestQueue
 from system_under_test.broker.request_table import make_handlers
 from system_under_test.broker.send import SendProcessor
+from system_under_test.broker.services.internal_copies import InternalCopies
+from system_under_test.broker.services.message_services import MessageServices
 from system_under_test.broker.subscription_groups import SubscriptionGroups
 from system_under_test.broker.topics import TopicChange, Topics
 from system_under_test.broker.waiting import Answer

@@ -10,7 +10,7 @@ from harness.simulation.world import World
 from system_under_test.broker.acknowledge import Acknowledger, make_waiting_sends
 from system_under_test.broker.broker import main
 from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.ha import HaService
+from system_under_test.broker.replication.ha import HaService
 from system_under_test.env import Env
 from system_under_test.mode import Mode
 from system_under_test.policies import BROKER_POLICIES

@@ -9,9 +9,9 @@ import pytest
 
 from harness.simulation.disk import DiskOptions
 from harness.simulation.world import World
+from system_under_test.broker.administration.figures import flow_figures
 from system_under_test.broker.broker import Broker
 from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.figures import flow_figures
 from system_under_test.broker.flow_control import FlowControl
 from system_under_test.broker.request_classes import RequestClass
 from system_under_test.env import Env

@@ -9,7 +9,7 @@ import pytest
 
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.remoting import RemotingClient
-from tests.system_under_test.broker.test_registration import Cluster
+from tests.system_under_test.broker.registering.test_registration import Cluster
 
 PULL = {
     "consumerGroup": "g",

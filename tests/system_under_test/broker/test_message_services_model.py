@@ -9,8 +9,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from system_under_test.protocol.message import Message, decode_record
-from tests.system_under_test.broker.test_delayed_delivery import DelayBench
-from tests.system_under_test.broker.test_transactions import COMMIT, ROLLBACK, TransactionBench
+from tests.system_under_test.broker.services.test_delayed_delivery import DelayBench
+from tests.system_under_test.broker.services.test_transactions import (
+    COMMIT,
+    ROLLBACK,
+    TransactionBench,
+)
 
 DELAYS_MS = {1: 1_000, 2: 5_000, 3: 10_000}
 SETTINGS = settings(max_examples=40, stateful_step_count=30, deadline=None)

@@ -1,0 +1,87 @@
+"""Composes what administrators see of a broker and may change: counters, locks, options, and their handlers."""
+
+from __future__ import annotations
+
+from system_under_test.broker.administration.handlers import make_admin_handlers
+from system_under_test.broker.administration.live_config import LiveConfig
+from system_under_test.broker.administration.parts import AdminParts, Figures
+from system_under_test.broker.administration.policy import AdminPolicy
+from system_under_test.broker.administration.statistics import SAMPLING_INTERVAL_S, BrokerStatistics
+from system_under_test.broker.administration.store_rates import (
+    SAMPLING_INTERVAL_S as RATE_INTERVAL_S,
+)
+from system_under_test.broker.administration.store_rates import StoreRates
+from system_under_test.broker.clients import Clients
+from system_under_test.broker.config import BrokerConfig
+from system_under_test.broker.offsets import ConsumerOffsets
+from system_under_test.broker.periodic import Schedule
+from system_under_test.broker.queue_locks import QueueLocks
+from system_under_test.broker.slow_consumers import CHECK_INTERVAL_S, SlowConsumers
+from system_under_test.broker.subscription_groups import SubscriptionGroups
+from system_under_test.broker.topics import Topics
+from system_under_test.config import BROKER_PROPERTIES
+from system_under_test.env import Env
+from system_under_test.remoting import Handler
+from system_under_test.store.message_store import MessageStore
+
+LOCK_SCAN_INTERVAL_S = 60.0
+
+
+class Administration:
+    """The counters of a broker, its queue locks and its options; `figures` may add lines to code 28."""
+
+    def __init__(
+        self,
+        env: Env,
+        config: BrokerConfig,
+        policy: AdminPolicy,
+        store: MessageStore,
+        topics: Topics,
+        groups: SubscriptionGroups,
+        offsets: ConsumerOffsets,
+        clients: Clients,
+    ) -> None:
+        self._clock = env.clock
+        self.locks = QueueLocks(now_ns=env.clock.monotonic_ns)
+        self.statistics = BrokerStatistics(config.cluster_name, now_ms=env.clock.wall_ms)
+        self.rates = StoreRates(self.statistics)
+        self.figures: list[Figures] = []
+        self.live_config = LiveConfig(
+            config,
+            BROKER_PROPERTIES,
+            env.storage,
+            now_ms=env.clock.wall_ms,
+            ignores_bad_values=policy.ignores_bad_options,
+            on_permission=topics.mark_changed,
+        )
+        self._slow_consumers = SlowConsumers(config, store, groups, self.statistics, env.log)
+        self._parts = AdminParts(
+            config=config,
+            live_config=self.live_config,
+            policy=policy,
+            store=store,
+            topics=topics,
+            groups=groups,
+            offsets=offsets,
+            clients=clients,
+            locks=self.locks,
+            statistics=self.statistics,
+            rates=self.rates,
+            storage=env.storage,
+            clock=env.clock,
+            figures=self.figures,
+        )
+
+    def handlers(self) -> dict[int, Handler]:
+        """Handlers by request code."""
+        return make_admin_handlers(self._parts)
+
+    def start(self, schedule: Schedule) -> None:
+        """Begin to take samples and to look for what is overdue."""
+        schedule.call("statistics", SAMPLING_INTERVAL_S, self.statistics.sample)
+        schedule.call("rates", RATE_INTERVAL_S, self._sample_rates)
+        schedule.call("queue locks", LOCK_SCAN_INTERVAL_S, self.locks.forget_expired)
+        schedule.call("slow consumers", CHECK_INTERVAL_S, self._slow_consumers.check)
+
+    def _sample_rates(self) -> None:
+        self.rates.sample(self._clock.monotonic_ns())

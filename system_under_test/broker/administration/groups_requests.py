@@ -1,0 +1,51 @@
+"""Subscription groups: codes 200, 201, 207 (RocketMQ, AdminBrokerProcessor, SubscriptionGroupManager)."""
+
+from __future__ import annotations
+
+from system_under_test.broker.administration.parts import AdminParts
+from system_under_test.broker.answers import SLAVE_REFUSAL, answer_error, answer_ok
+from system_under_test.broker.subscription_groups import group_name_error
+from system_under_test.protocol.bodies import SubscriptionGroupConfig
+from system_under_test.protocol.codes import RequestCode
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.headers_admin import DeleteSubscriptionGroupHeader
+from system_under_test.remoting import Connection, Handler
+
+
+class GroupRequests:
+    """What administrators ask of groups."""
+
+    def __init__(self, parts: AdminParts) -> None:
+        self._parts = parts
+
+    def handlers(self) -> dict[int, Handler]:
+        return {
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self.put,
+            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self.all,
+            RequestCode.DELETE_SUBSCRIPTIONGROUP: self.delete,
+        }
+
+    def put(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+        """Create or change the settings of a consumer group."""
+        if self._parts.config.is_slave:
+            return answer_error(request, SLAVE_REFUSAL)
+        group = SubscriptionGroupConfig.from_bytes(request.body)
+        error = group_name_error(group.group_name)
+        if error is not None:
+            return answer_error(request, error)
+        self._parts.groups.put(group)
+        return answer_ok(request)
+
+    def all(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+        return answer_ok(request, self._parts.groups.table())
+
+    def delete(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+        """Forget the settings of a group and, if wanted, its offsets."""
+        header = DeleteSubscriptionGroupHeader.from_ext(request.ext_fields)
+        if self._parts.config.is_slave:
+            return answer_error(request, SLAVE_REFUSAL)
+        self._parts.groups.delete(header.group_name)
+        self._parts.statistics.forget_group(header.group_name)
+        if header.remove_offset:
+            self._parts.offsets.forget_group(header.group_name)
+        return answer_ok(request)

@@ -1,0 +1,26 @@
+"""All handlers of administration (RocketMQ, AdminBrokerProcessor)."""
+
+from __future__ import annotations
+
+from system_under_test.broker.administration.config_requests import ConfigRequests
+from system_under_test.broker.administration.consumers_requests import ConsumerRequests
+from system_under_test.broker.administration.groups_requests import GroupRequests
+from system_under_test.broker.administration.offsets_requests import OffsetRequests
+from system_under_test.broker.administration.parts import AdminParts
+from system_under_test.broker.administration.relays import RelayRequests
+from system_under_test.broker.administration.statistics_requests import StatisticsRequests
+from system_under_test.broker.administration.topics_requests import TopicRequests
+from system_under_test.remoting import Handler
+
+
+def make_admin_handlers(parts: AdminParts) -> dict[int, Handler]:
+    """Handlers by request code."""
+    return {
+        **TopicRequests(parts).handlers(),
+        **GroupRequests(parts).handlers(),
+        **OffsetRequests(parts).handlers(),
+        **ConsumerRequests(parts).handlers(),
+        **ConfigRequests(parts).handlers(),
+        **StatisticsRequests(parts, started_at_ms=parts.clock.wall_ms()).handlers(),
+        **RelayRequests(parts).handlers(),
+    }

@@ -1,0 +1,246 @@
+"""Offsets of groups: codes 43, 208, 303, 308, 314, 317, 321 (RocketMQ, AdminBrokerProcessor)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from system_under_test.broker.administration.parts import AdminParts
+from system_under_test.broker.answers import Refused, answer_error, answer_ok, topic_unknown
+from system_under_test.broker.tag_filter import subscribed_tags
+from system_under_test.protocol import json_dialect
+from system_under_test.protocol.bodies import MessageQueue, SubscriptionData, TopicConfig
+from system_under_test.protocol.bodies_queues import (
+    BrokerConsumeStats,
+    ConsumeQueueEntry,
+    ConsumeQueuePage,
+    ConsumeStats,
+    ConsumeTimeSpans,
+    CorrectionOffsets,
+    OffsetPosition,
+    QueueTimeSpan,
+)
+from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.headers_admin import (
+    CloneGroupOffsetHeader,
+    ConsumeStatsHeader,
+    ConsumeStatsInBrokerHeader,
+    ConsumeTimeSpanHeader,
+    CorrectionOffsetHeader,
+    QueryConsumeQueueHeader,
+)
+from system_under_test.remoting import Connection, Handler
+
+ENTRIES_MAX = 10_000  # of one answer to code 321
+OFFSET_MAX = (1 << 63) - 1  # Java's Long.MAX_VALUE
+
+
+class OffsetRequests:
+    """How far groups are."""
+
+    def __init__(self, parts: AdminParts) -> None:
+        self._parts = parts
+
+    def handlers(self) -> dict[int, Handler]:
+        return {
+            RequestCode.GET_ALL_CONSUMER_OFFSET: self.all_offsets,
+            RequestCode.GET_CONSUME_STATS: self.consume_stats,
+            RequestCode.QUERY_CONSUME_TIME_SPAN: self.time_spans,
+            RequestCode.QUERY_CORRECTION_OFFSET: self.correction_offsets,
+            RequestCode.CLONE_GROUP_OFFSET: self.clone,
+            RequestCode.GET_BROKER_CONSUME_STATS: self.broker_consume_stats,
+            RequestCode.QUERY_CONSUME_QUEUE: self.queue_entries,
+        }
+
+    def all_offsets(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+        """For slaves."""
+        body = json_dialect.dumps(self._parts.offsets.snapshot())
+        return RemotingCommand.response(request, ResponseCode.SUCCESS, body=body)
+
+    def clone(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+        """Give one group the offsets of another."""
+        header = CloneGroupOffsetHeader.from_ext(request.ext_fields)
+        topics = [header.topic or ""]
+        if not header.topic and self._parts.policy.clones_all_topics:
+            topics = self._topics_of(header.src_group)
+        for topic in topics:
+            exists = self._parts.topics.get(topic) is not None
+            if exists and (header.offline or self._is_consumed(header.src_group, topic)):
+                self._parts.offsets.clone(header.src_group, header.dest_group, topic)
+        return answer_ok(request)
+
+    def correction_offsets(
+        self, connection: Connection, request: RemotingCommand
+    ) -> RemotingCommand:
+        """The lowest offset of all groups in each queue; none where the compared group is behind it."""
+        header = CorrectionOffsetHeader.from_ext(request.ext_fields)
+        left_out = [group for group in (header.filter_groups or "").split(",") if group]
+        lowest = self._parts.policy.lowest_offsets(
+            self._parts.offsets, header.topic, left_out, self._min_offset
+        )
+        compared = self._parts.offsets.queues(header.compare_group, header.topic)
+        corrected = {
+            queue_id: OFFSET_MAX if offset > compared.get(queue_id, offset) else offset
+            for queue_id, offset in lowest.items()
+        }
+        return answer_ok(request, CorrectionOffsets(correction_offsets=corrected))
+
+    def _min_offset(self, topic: str, queue_id: int) -> int:
+        return self._parts.store.queue_bounds(topic, queue_id)[0]
+
+    # Progress
+
+    def consume_stats(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+        """Where one group is in each read queue of its topics."""
+        header = ConsumeStatsHeader.from_ext(request.ext_fields)
+        group = header.consumer_group
+        table: dict[MessageQueue, OffsetPosition] = {}
+        tps = 0.0
+        for topic in [header.topic] if header.topic else self._topics_of(group):
+            if self._is_consumed(group, topic):
+                settings = self._parts.topics.get(topic)
+                assert settings is not None, "what is consumed exists"
+                table |= self._positions(group, topic, settings.read_queue_nums)
+                tps += self._parts.statistics.group_get_tps(group, topic)
+        return answer_ok(request, ConsumeStats(offset_table=table, consume_tps=tps))
+
+    def broker_consume_stats(
+        self, connection: Connection, request: RemotingCommand
+    ) -> RemotingCommand:
+        """Where all groups are in the write queues of their topics."""
+        header = ConsumeStatsInBrokerHeader.from_ext(request.ext_fields)
+        groups: list[dict[str, list[ConsumeStats]]] = []
+        lag = 0
+        for group in self._parts.groups.names():
+            stats = list(self._stats_by_topic(group, ordered_only=header.is_order))
+            groups.append({group: stats})
+            lag += sum(one.total_lag for one in stats)
+        body = BrokerConsumeStats(
+            broker_addr=self._parts.config.address, consume_stats_list=groups, total_diff=lag
+        )
+        return answer_ok(request, body)
+
+    def _stats_by_topic(self, group: str, *, ordered_only: bool) -> Iterator[ConsumeStats]:
+        for topic in self._topics_of(group):
+            settings = self._parts.topics.get(topic)
+            if settings is None or not self._is_consumed(group, topic):
+                continue
+            if settings.order or not ordered_only:
+                yield ConsumeStats(
+                    offset_table=self._positions(group, topic, settings.write_queue_nums),
+                    consume_tps=self._parts.statistics.group_get_tps(group, topic),
+                )
+
+    def _topics_of(self, group: str) -> list[str]:
+        return self._parts.offsets.topics_of(group)
+
+    def _is_consumed(self, group: str, topic: str) -> bool:
+        """Whether the topic exists and, if the group is online, is one that it subscribes to."""
+        online = self._parts.clients.consumer_group(group)
+        if online is not None and online.subscriptions and topic not in online.subscriptions:
+            return False
+        return self._parts.topics.get(topic) is not None
+
+    def _positions(
+        self, group: str, topic: str, queue_count: int
+    ) -> dict[MessageQueue, OffsetPosition]:
+        broker_name = self._parts.config.broker_name
+        return {
+            MessageQueue(topic, broker_name, queue_id): self._position(group, topic, queue_id)
+            for queue_id in range(queue_count)
+        }
+
+    def _position(self, group: str, topic: str, queue_id: int) -> OffsetPosition:
+        store = self._parts.store
+        consumed = max(0, self._parts.offsets.query(group, topic, queue_id) or 0)
+        last_ms = store.queue_view.store_time_ms(topic, queue_id, consumed - 1)
+        return OffsetPosition(
+            broker_offset=store.queue_bounds(topic, queue_id)[1],
+            consumer_offset=consumed,
+            last_timestamp=max(0, last_ms),
+        )
+
+    # Times
+
+    def time_spans(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+        """When the messages of each queue were stored, and which of them the group has reached."""
+        header = ConsumeTimeSpanHeader.from_ext(request.ext_fields)
+        settings = self._parts.topics.get(header.topic)
+        if settings is None:
+            return topic_unknown(header.topic).answer(request)
+        spans = [
+            self._span(header.group, settings, queue_id)
+            for queue_id in range(settings.write_queue_nums)
+        ]
+        return answer_ok(request, ConsumeTimeSpans(spans=spans))
+
+    def _span(self, group: str, settings: TopicConfig, queue_id: int) -> QueueTimeSpan:
+        topic, store = settings.topic_name, self._parts.store
+        end = store.queue_bounds(topic, queue_id)[1]
+        consumed = self._parts.offsets.query(group, topic, queue_id) or 0
+        earliest_ms = store.earliest_store_time_ms(topic, queue_id)
+        delay_ms = 0
+        if consumed < end:
+            next_ms = store.queue_view.store_time_ms(topic, queue_id, max(0, consumed))
+            delay_ms = self._parts.clock.wall_ms() - next_ms
+        return QueueTimeSpan(
+            message_queue=MessageQueue(topic, self._parts.config.broker_name, queue_id),
+            min_time_stamp=earliest_ms,
+            max_time_stamp=store.queue_view.store_time_ms(topic, queue_id, end - 1),
+            consume_time_stamp=(
+                store.queue_view.store_time_ms(topic, queue_id, consumed - 1)
+                if consumed > 0
+                else earliest_ms
+            ),
+            delay_time=delay_ms,
+        )
+
+    # Entries
+
+    def queue_entries(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+        """Entries of a consume queue and, for a group, whether its filter would deliver them."""
+        header = QueryConsumeQueueHeader.from_ext(request.ext_fields)
+        topic, queue_id = header.topic, header.queue_id
+        store = self._parts.store
+        if not store.queue_view.exists(topic, queue_id):
+            return answer_error(request, f"{queue_id}@{topic} is not exist!")
+        entries = store.queue_entries(topic, queue_id, header.index, min(header.count, ENTRIES_MAX))
+        low, high = store.queue_bounds(topic, queue_id)
+        if not entries and not low <= header.index <= high:
+            return answer_error(
+                request, f"Index {header.index} of {queue_id}@{topic} is not exist!"
+            )
+        try:
+            subscription, remark, delivers = self._filter_of(header.consumer_group, topic)
+        except Refused as refusal:
+            return refusal.answer(request)
+        data = [
+            ConsumeQueueEntry(
+                physic_offset=entry.physical_offset,
+                physic_size=entry.size,
+                tags_code=entry.tags_code,
+                eval=delivers(entry.tags_code),
+            )
+            for entry in entries
+        ]
+        page = ConsumeQueuePage(
+            queue_data=data,
+            min_queue_index=low,
+            max_queue_index=high,
+            subscription_data=subscription,
+            filter_data=remark,
+        )
+        return answer_ok(request, page)
+
+    def _filter_of(
+        self, group: str | None, topic: str
+    ) -> tuple[SubscriptionData | None, str | None, Callable[[int], bool]]:
+        """Subscription, what to say about it, and which tags codes it lets through."""
+        if not group:
+            return None, None, lambda _: False
+        online = self._parts.clients.consumer_group(group)
+        subscription = None if online is None else online.subscriptions.get(topic)
+        if subscription is None:
+            return None, f"{group}@{topic} is not online!", lambda _: False
+        tags = subscribed_tags(subscription)
+        return subscription, None, lambda code: tags is None or code in tags

@@ -1,0 +1,1 @@
+"""How a broker tells name servers of itself (RocketMQ, BrokerOuterAPI)."""

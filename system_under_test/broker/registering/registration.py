@@ -1,0 +1,115 @@
+"""Registration with each name server on its own, so that a hung one delays nobody and all of them get everything."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from system_under_test.broker.config import BrokerConfig
+from system_under_test.broker.registering.name_server_calls import (
+    NameServerCalls,
+    Refused,
+    Registered,
+    RegistrationEvents,
+)
+from system_under_test.broker.topics import TopicChange
+from system_under_test.env import Log
+from system_under_test.protocol.bodies import TopicConfigTable
+from system_under_test.remoting import RemotingClient, RemotingError
+
+# After a failure, and as long as a slave does not know its master; RocketMQ waits for the next round of 30 s.
+RETRY_DELAY_S = 1.0
+
+
+class Registration:
+    """Keeps one broker registered with every name server, always with all its topics.
+
+    A registration of one topic alone (RocketMQ, registerIncrementBrokerData) carries the new version of all of them: a
+    name server that missed the others would never ask again.
+
+    Args:
+        table: makes the topics to tell.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        client: RemotingClient,
+        table: Callable[[], TopicConfigTable],
+        log: Log,
+        events: RegistrationEvents,
+    ) -> None:
+        self._config = config
+        self._calls = NameServerCalls(config, client, log)
+        self._table = table
+        self._log = log
+        self._events = events
+        self._changed: dict[str, asyncio.Event] = {}
+        self._ordered: dict[str, tuple[str, ...]] = {}  # by name server that answered last time
+        self._tasks: list[asyncio.Task[None]] = []
+        self._lacks_master = config.is_slave and config.ha_master_address is None
+
+    def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        for name_server in self._config.name_servers:
+            self._changed[name_server] = asyncio.Event()
+            self._tasks.append(loop.create_task(self._keep_registered(name_server)))
+
+    def topics_changed(self, _change: TopicChange) -> None:
+        """Register again at once."""
+        for event in self._changed.values():
+            event.set()
+
+    async def stop(self) -> None:
+        """Unregister everywhere, as far as name servers answer."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+        await asyncio.gather(*map(self._calls.unregister, self._config.name_servers))
+
+    async def _keep_registered(self, name_server: str) -> None:
+        changed = self._changed[name_server]
+        while True:
+            changed.clear()
+            registered = await self._register(name_server)
+            settled = registered and not self._lacks_master
+            delay_s = self._config.register_period_s if settled else RETRY_DELAY_S
+            try:
+                async with asyncio.timeout(delay_s):
+                    await changed.wait()
+            except TimeoutError:
+                continue
+
+    async def _register(self, name_server: str) -> bool:
+        table = self._table()
+        if not await self._is_needed(name_server, table):
+            return True
+        try:
+            answer = await self._calls.register(name_server, table)
+        except (RemotingError, Refused, ValueError) as error:
+            self._ordered.pop(name_server, None)
+            self._log.warning("not registered", name_server=name_server, error=str(error))
+            return False
+        self._learn(name_server, answer)
+        return True
+
+    async def _is_needed(self, name_server: str, table: TopicConfigTable) -> bool:
+        if self._config.force_register or self._lacks_master:
+            return True
+        return await self._calls.is_changed(name_server, table.data_version)
+
+    def _learn(self, name_server: str, answer: Registered) -> None:
+        if self._config.is_slave:
+            if answer.master_address and answer.master_ha_address:
+                self._lacks_master = False
+                self._events.on_master(answer.master_address, answer.master_ha_address)
+            return
+        if answer.ordered is None:
+            self._ordered.pop(name_server, None)
+        else:
+            self._ordered[name_server] = answer.ordered
+        if self._ordered:
+            # Name servers do not tell each other: what one of them calls ordered is, until all of them forgot it.
+            topics = dict.fromkeys(topic for known in self._ordered.values() for topic in known)
+            self._events.on_ordered(topics)

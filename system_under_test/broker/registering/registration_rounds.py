@@ -1,0 +1,131 @@
+"""Registration with all name servers in rounds, as Apache RocketMQ 4.9.8 does it (BrokerController).
+
+One round at a time. It ends when every name server has answered or after 6 s, so a hung one delays what the others hear
+next; who was not reached waits for the next round.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from system_under_test.broker.config import BrokerConfig
+from system_under_test.broker.registering.name_server_calls import (
+    NameServerCalls,
+    Refused,
+    Registered,
+    RegistrationEvents,
+)
+from system_under_test.broker.topics import TopicChange
+from system_under_test.env import Log
+from system_under_test.protocol.bodies import TopicConfigTable
+from system_under_test.remoting import RemotingClient, RemotingError
+
+FIRST_PERIOD_S = 10.0
+
+
+class RegistrationRounds:
+    """Keeps one broker registered with every name server, as far as a round reaches it. See `registration`."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        client: RemotingClient,
+        table: Callable[[], TopicConfigTable],
+        log: Log,
+        events: RegistrationEvents,
+    ) -> None:
+        self._config = config
+        self._calls = NameServerCalls(config, client, log)
+        self._table = table
+        self._log = log
+        self._events = events
+        self._turn = asyncio.Lock()  # RocketMQ: the methods are synchronized
+        self._tasks: dict[asyncio.Task[None], None] = {}
+
+    def start(self) -> None:
+        self._spawn(self._run())
+
+    def topics_changed(self, change: TopicChange) -> None:
+        """A topic made by a send is told one-way with all others; one that an administrator changed, alone."""
+        if change.topic is None:
+            self._spawn(self._round(self._table()))
+        elif change.by_send:
+            self._spawn(self._round_oneway(self._table()))
+        else:
+            self._spawn(self._round(only(self._table(), change.topic)))
+
+    async def stop(self) -> None:
+        """Unregister everywhere, as far as name servers answer."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*map(self._calls.unregister, self._config.name_servers))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
+
+    async def _run(self) -> None:
+        await self._round(self._table())
+        await asyncio.sleep(FIRST_PERIOD_S)
+        while True:
+            table = self._table()
+            if self._config.force_register or await self._is_changed_anywhere(table):
+                await self._round(table)
+            await asyncio.sleep(self._config.register_period_s)
+
+    async def _is_changed_anywhere(self, table: TopicConfigTable) -> bool:
+        return any(
+            await asyncio.gather(
+                *(
+                    self._calls.is_changed(name_server, table.data_version)
+                    for name_server in self._config.name_servers
+                )
+            )
+        )
+
+    async def _round(self, table: TopicConfigTable) -> None:
+        answers: list[Registered] = []
+        async with self._turn:
+            await asyncio.gather(
+                *(self._register(server, table, answers) for server in self._config.name_servers)
+            )
+        if answers:
+            self._learn(answers[0])
+
+    async def _round_oneway(self, table: TopicConfigTable) -> None:
+        async with self._turn:
+            await asyncio.gather(
+                *(self._register_oneway(server, table) for server in self._config.name_servers)
+            )
+
+    async def _register(
+        self, name_server: str, table: TopicConfigTable, answers: list[Registered]
+    ) -> None:
+        """Add the answer to `answers`: the first of a round is the one that counts."""
+        try:
+            answers.append(await self._calls.register(name_server, table))
+        except (RemotingError, Refused, ValueError) as error:
+            self._log.warning("not registered", name_server=name_server, error=str(error))
+
+    async def _register_oneway(self, name_server: str, table: TopicConfigTable) -> None:
+        try:
+            await self._calls.register_oneway(name_server, table)
+        except RemotingError as error:
+            self._log.warning("not registered", name_server=name_server, error=str(error))
+
+    def _learn(self, answer: Registered) -> None:
+        if self._config.is_slave and answer.master_address and answer.master_ha_address:
+            self._events.on_master(answer.master_address, answer.master_ha_address)
+        if answer.ordered is not None:
+            self._events.on_ordered(answer.ordered)
+
+
+def only(table: TopicConfigTable, topic: str) -> TopicConfigTable:
+    """The table with one topic, under the version of all."""
+    topics = {name: config for name, config in table.topics.items() if name == topic}
+    return TopicConfigTable(topics=topics, data_version=table.data_version)

@@ -1,0 +1,126 @@
+"""What a restarted master has to fetch from its slaves before it may accept sends, and what of that is still to do."""
+
+from __future__ import annotations
+
+from system_under_test.broker.config import BrokerConfig
+from system_under_test.broker.offsets import OffsetsFile
+from system_under_test.broker.replication.metadata_restore import MetadataRestore
+from system_under_test.broker.topics import Topics
+from system_under_test.env import Log
+from system_under_test.store.errors import StoreError
+from system_under_test.store.message_store import MessageStore
+from system_under_test.store.metadata_file import MetadataFile
+
+
+class CatchUpMark:
+    """Says durably that a catch-up has begun: a master that dies in the middle must not take the part for the whole.
+
+    `is_open`: the log may lack what replicas have. `lacks_metadata`: topics, groups and offsets may be missing, too.
+    """
+
+    def __init__(self, file: MetadataFile) -> None:
+        self._file = file
+        self.is_open = False
+        self.lacks_metadata = False
+
+    def load(self) -> None:
+        """Raises StoreError, or ValueError for a document of another shape."""
+        document = self._file.load() or {}
+        self.is_open = document.get("open") is True
+        self.lacks_metadata = document.get("lacksMetadata") is True
+
+    def begin(self, *, lacks_metadata: bool) -> None:
+        """Raises OSError if the mark cannot be made durable."""
+        self.lacks_metadata = self.lacks_metadata or lacks_metadata
+        self.is_open = True
+        self._save()
+
+    def end(self) -> None:
+        """Everything was fetched, or an admin does without. Raises OSError; then the next start fetches again."""
+        if self.is_open:
+            self.is_open = self.lacks_metadata = False
+            self._save()
+
+    def _save(self) -> None:
+        self._file.save({"open": self.is_open, "lacksMetadata": self.lacks_metadata})
+
+
+def may_lack_acknowledged(
+    config: BrokerConfig, *, clean: bool, end_offset: int, was_interrupted: bool
+) -> bool:
+    """Whether a tail that was acknowledged may be on replicas only.
+
+    With async flush after an unclean exit; with a log that is empty, as after the loss of a disk; and when an earlier
+    catch-up did not come to its end. A log under sync flush lacks nothing else: what is not flushed here was never sent
+    to a replica, and never acknowledged.
+    """
+    if config.is_slave or not config.ha_peers:
+        return False
+    return (not config.sync_flush and not clean) or end_offset == 0 or was_interrupted
+
+
+class MasterCatchUp:
+    """Whether this master has to hear its replicas, whether it needs their metadata, too, and the end of it.
+
+    The log is fetched by HaService.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        mark: CatchUpMark,
+        restore: MetadataRestore,
+        store: MessageStore,
+        topics: Topics,
+        offsets_file: OffsetsFile,
+        log: Log,
+    ) -> None:
+        self._config = config
+        self._mark = mark
+        self._restore = restore
+        self._store = store
+        self._topics = topics
+        self._offsets_file = offsets_file
+        self._log = log
+        self.is_needed = False
+
+    @property
+    def restores_metadata(self) -> bool:
+        return self.is_needed and self._mark.lacks_metadata
+
+    def load(self) -> None:
+        """Raises StoreError, or ValueError for a document of another shape."""
+        self._mark.load()
+
+    def begin(self, *, clean: bool) -> None:
+        """Decide, and write the decision down before anything is fetched. Raises StoreError if that fails."""
+        mark, end_offset = self._mark, self._store.end_offset
+        if not may_lack_acknowledged(
+            self._config, clean=clean, end_offset=end_offset, was_interrupted=mark.is_open
+        ):
+            return
+        try:
+            mark.begin(lacks_metadata=end_offset == 0)
+        except OSError as error:
+            raise StoreError(
+                f"the catch-up of {self._config.store_path} cannot be begun: {error}"
+            ) from error
+        self.is_needed = True
+
+    async def peer_heard(self, peer: str) -> bool:
+        """A replica has given all of its log; if we have a new disk, it shall tell its metadata, too."""
+        return not self.restores_metadata or await self._restore.restore_from(peer)
+
+    async def end(self) -> bool:
+        """The log is complete and dispatched. Returns whether metadata had to be restored."""
+        restored = self.restores_metadata
+        try:
+            if restored:  # topics younger than the slaves' last look are in the log alone
+                self._topics.cover(self._store.queue_keys())
+                await self._offsets_file.save()
+            if self.is_needed:
+                self._mark.end()
+        except OSError as error:  # a full disk: the next start fetches again, which does no harm
+            self._log.warning("end of the catch-up was not written", error=str(error))
+        self.is_needed = False
+        return restored

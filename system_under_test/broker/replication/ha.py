@@ -1,0 +1,189 @@
+"""The asyncio shell of replication: the HA port, and the catch-up of a restarted master (RocketMQ, HAService).
+
+The protocol itself is in `system_under_test.store.replication`, the reading side in `ha_follower`. Everything here is
+woken by events; one timer of 5 s sends heartbeats and ends silent connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from system_under_test.broker.periodic import PeriodicJob
+from system_under_test.broker.replication.ha_config import HaConfig, HaEvents
+from system_under_test.broker.replication.ha_connections import HaSenderConnection
+from system_under_test.broker.replication.ha_follower import NS_PER_S, HaFollower
+from system_under_test.env import Env
+from system_under_test.store.replica_receiver import cut_partial_record
+from system_under_test.store.replication import ReplicaSender, ReplicatedLog
+
+CATCH_UP_RETRY_S = (
+    0.1  # a peer that starts with us is there in a moment; each further attempt waits twice as long
+)
+
+
+class HaService:
+    """Replication of one broker: serves its log in every role, follows the master as a slave.
+
+    `ready` becomes True once the log holds everything that the peers have (or `lift` was called).
+    """
+
+    def __init__(self, env: Env, log: ReplicatedLog, config: HaConfig, events: HaEvents) -> None:
+        self.log = env.log
+        self.ready = False
+        self.replicated_offset = 0  # the log up to here is on at least one replica
+        self.now_ns = env.clock.monotonic_ns
+        self._replicated_log = log
+        self._config = config
+        self._events = events
+        self._senders: list[HaSenderConnection] = []
+        self._follower = HaFollower(
+            env.log, log, config, now_ns=self.now_ns, on_received=events.on_received
+        )
+        self._server: asyncio.Server | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._catch_up_task: asyncio.Task[None] | None = None
+        self._tick = PeriodicJob(
+            env.log, "ha heartbeat", config.heartbeat_interval_s, self._on_tick
+        )
+
+    async def start(self, *, catch_up: bool) -> None:
+        """Listen on the HA port, follow the master as a slave, and become ready, after the catch-up if it is needed."""
+        loop = asyncio.get_running_loop()
+        config = self._config
+        self._server = await loop.create_server(self._accept, config.host, config.port)
+        self._tick.start()
+        if config.follows_master:
+            self._tasks.append(loop.create_task(self._follower.follow_master()))
+        if catch_up:
+            self._catch_up_task = loop.create_task(self._catch_up())
+            self._tasks.append(self._catch_up_task)
+        else:
+            await self._become_ready()
+
+    async def stop(self) -> None:
+        """Close the port and all connections."""
+        self._tick.stop()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._server is not None:
+            self._server.close()
+        self._follower.end_link()
+        for connection in list(self._senders):
+            connection.abort()
+
+    def set_master_address(self, address: str) -> None:
+        """The HA address of the master, learned from a name server. A configured one wins."""
+        self._follower.set_master_address(address)
+
+    @property
+    def is_following(self) -> bool:
+        """Whether this broker is connected to its master."""
+        return self._follower.is_following
+
+    # As a sender
+
+    @property
+    def replicas(self) -> int:
+        """How many replicas have asked for the log and are connected."""
+        return sum(connection.sender.requested_offset is not None for connection in self._senders)
+
+    def slave_available(self, end_offset: int) -> bool:
+        """Whether some replica reported lately and is close enough to be waited for (RocketMQ, isSlaveOK)."""
+        if not self._senders:
+            return False
+        config = self._config
+        if config.policy.counts_from_accept:
+            return end_offset - self.replicated_offset < config.fall_behind_max
+        alive_since_ns = self.now_ns() - int(config.silence_max_s * NS_PER_S)
+        for connection in self._senders:
+            sender = connection.sender
+            if sender.requested_offset is None or connection.reported_at_ns < alive_since_ns:
+                continue
+            known = sender.requested_offset if sender.acked_offset is None else sender.acked_offset
+            if end_offset - config.fall_behind_max < known <= end_offset:
+                return True
+        return False
+
+    def notify_append(self) -> None:
+        """The log has grown (with sync flush: has been flushed further): feed the replicas."""
+        for connection in self._senders:
+            connection.pump()
+
+    def sender_opened(self, connection: HaSenderConnection) -> None:
+        self._senders.append(connection)
+        follows = self._config.follows_master
+        if follows and not self._follower.is_other_slave(connection.peer_host):
+            # A master reads from a slave only when it is a new one that catches up. What the old one left in the
+            # network must not arrive after the new one has heard all that we have.
+            self._follower.end_link()
+
+    def sender_advanced(self, sender: ReplicaSender) -> None:
+        assert sender.acked_offset is not None
+        if sender.acked_offset > self.replicated_offset:
+            self.replicated_offset = sender.acked_offset
+            self._events.on_progress()
+
+    def sender_closed(self, connection: HaSenderConnection) -> None:
+        if connection in self._senders:
+            self._senders.remove(connection)
+            self._events.on_slaves_lost()
+
+    def _accept(self) -> HaSenderConnection:
+        log, config = self._replicated_log, self._config
+        policy = config.policy
+        sender = ReplicaSender(
+            log,
+            flushed_only=config.sync_flush and not policy.sends_unflushed,
+            start_of_new=lambda: policy.start_of_new_replica(log, config.log_file_size),
+            believes_requests=policy.believes_requests,
+        )
+        return HaSenderConnection(self, sender)
+
+    def _on_tick(self) -> None:
+        silent_since_ns = self.now_ns() - int(self._config.silence_max_s * NS_PER_S)
+        for connection in list(self._senders):
+            if connection.reported_at_ns < silent_since_ns:
+                self.log.warning("replica is silent", silence_max_s=self._config.silence_max_s)
+                connection.abort()
+            else:
+                connection.tick()
+        self._follower.tick(silent_since_ns)
+
+    def notify_flushed(self) -> None:
+        """As a slave: the log is flushed further; acknowledge it to the master."""
+        self._follower.acknowledge()
+
+    # Catch-up of a master
+
+    async def _catch_up(self) -> None:
+        """Fetch from every peer what it has beyond our end; then be ready. Waits for as long as it takes."""
+        for peer in self._config.peers:
+            delay_s = CATCH_UP_RETRY_S
+            while not await self._has_given_everything(peer):
+                await asyncio.sleep(delay_s)
+                delay_s = min(2 * delay_s, self._config.reconnect_delay_s)
+        await self._become_ready()
+
+    async def _has_given_everything(self, peer: str) -> bool:
+        return await self._follower.hear(peer) and await self._events.on_peer_heard(peer)
+
+    async def lift(self) -> bool:
+        """Accept sends although not every peer was heard: whatever only they have will be lost.
+
+        Returns whether there was a catch-up to lift.
+        """
+        if self.ready:
+            return False
+        self.log.warning("catch-up was lifted", peers=self._config.peers)
+        if self._catch_up_task is not None:
+            self._catch_up_task.cancel()
+        await self._become_ready()
+        return True
+
+    async def _become_ready(self) -> None:
+        cut = cut_partial_record(self._replicated_log)
+        if cut:
+            self.log.info("half record of the catch-up was cut", size_bytes=cut)
+        await self._events.on_caught_up()
+        self.ready = True

@@ -1,0 +1,198 @@
+"""The reading side of replication: a slave that follows its master, and whoever fetches what other replicas have.
+
+A slave whose master does not answer asks the other slaves: what a synchronous master has acknowledged is on one slave,
+and nobody knows on which. It takes what continues its own log, and never cuts because of a slave.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from system_under_test.broker.replication.ha_config import HaConfig
+from system_under_test.broker.replication.ha_connections import HaLink, Receiver
+from system_under_test.env import Log
+from system_under_test.remoting import parse_address
+from system_under_test.store.replica_receiver import CatchUpReceiver, Diverged, Reconnect
+from system_under_test.store.replication import ReplicatedLog, ReplicationError
+
+NS_PER_S = 1_000_000_000
+CONNECT_TIMEOUT_S = 5.0  # RocketMQ: HAClient.connectMaster
+PEER_SILENCE_MAX_S = 3.0  # the master may be back meanwhile
+ORPHAN_ROUND_S = 3.0  # between two rounds of a slave without a master
+
+
+def host_of(address: str) -> str:
+    return parse_address(address)[0]
+
+
+class HaFollower:
+    """At most one connection at a time to a replica that sends: the master, or a peer that is heard."""
+
+    def __init__(
+        self,
+        log: Log,
+        replicated_log: ReplicatedLog,
+        config: HaConfig,
+        *,
+        now_ns: Callable[[], int],
+        on_received: Callable[[], None],
+    ) -> None:
+        self.log = log
+        self.now_ns = now_ns
+        self._replicated_log = replicated_log
+        self._config = config
+        self._on_received = on_received
+        self._receiver = config.policy.make_receiver(replicated_log, config.sync_flush)
+        self._link: HaLink | None = None
+        self._master_address = config.master_address
+        self._master_known = asyncio.Event()
+        if self._master_address is not None:
+            self._master_known.set()
+        self._heard_peers_at_ns: int | None = None
+
+    # Commands
+
+    def set_master_address(self, address: str) -> None:
+        """The HA address of the master, learned from a name server. A configured one wins."""
+        if self._config.master_address is not None or address == self._master_address:
+            return
+        self._master_address = address
+        self._master_known.set()
+        self.end_link()
+
+    def end_link(self, reason: Exception | None = None) -> None:
+        if self._link is not None:
+            self._link.end(reason)
+
+    @property
+    def is_following(self) -> bool:
+        """Whether there is a connection to the master, and not to a peer that is heard."""
+        return self._link is not None and self._link.receiver is self._receiver
+
+    def is_other_slave(self, host: str) -> bool:
+        """Whether whoever connects from there can only be another slave."""
+        slaves = [peer for peer in self._config.peers if peer != self._master_address]
+        masters = (self._master_address,) if self._master_address is not None else ()
+        return bool(masters) and host in map(host_of, slaves) and host not in map(host_of, masters)
+
+    def acknowledge(self) -> None:
+        """The log is flushed further: tell the master."""
+        if self._link is not None and self.is_following:
+            self._link.write(self._receiver.report())
+
+    def tick(self, silent_since_ns: int) -> None:
+        """Once a heartbeat interval: show that we live, and end a link that is silent."""
+        link = self._link
+        if link is not None and link.received_at_ns < silent_since_ns:
+            link.end(ReplicationError("the sender is silent"))
+        elif link is not None and self.is_following:
+            link.write(self._receiver.repeat_report())
+
+    # As a slave
+
+    async def follow_master(self) -> None:
+        """Copy the master's log until cancelled; while there is no master, what the other slaves have."""
+        while True:
+            reason = await self._follow_once()
+            if isinstance(reason, Reconnect):
+                self.log.info("replication starts from another position", reason=str(reason))
+                continue
+            if isinstance(reason, ReplicationError):
+                self.log.warning("replication was interrupted", reason=str(reason))
+            if self._config.policy.fetches_missing:
+                await self._hear_slaves()
+            await asyncio.sleep(self._config.reconnect_delay_s)
+
+    async def _follow_once(self) -> Exception | None:
+        try:
+            async with asyncio.timeout(self._config.reconnect_delay_s):
+                await self._master_known.wait()
+        except TimeoutError as error:
+            return error
+        assert self._master_address is not None
+        return await self._converse(
+            self._master_address,
+            self._receiver,
+            self._received_from_master,
+            speaks_first=self._config.policy.reports_at_once,
+            connect_s=CONNECT_TIMEOUT_S,
+            silence_max_s=None,
+        )
+
+    def _received_from_master(self, link: HaLink) -> None:
+        link.write(self._receiver.report())
+        self._on_received()
+
+    async def _hear_slaves(self) -> None:
+        """Ask every other slave once, unless that was done a moment ago."""
+        now_ns = self.now_ns()
+        heard_ns = self._heard_peers_at_ns
+        if heard_ns is not None and now_ns - heard_ns < ORPHAN_ROUND_S * NS_PER_S:
+            return
+        self._heard_peers_at_ns = now_ns
+        for peer in self._config.peers:
+            if peer != self._master_address:
+                await self.hear(peer)
+
+    # From any replica
+
+    async def hear(self, peer: str) -> bool:
+        """Fetch what a replica has beyond our end; False if it could not be heard out."""
+        receiver = CatchUpReceiver(self._replicated_log)
+        before = self._replicated_log.end_offset
+
+        def after_receive(link: HaLink) -> None:
+            self._on_received()
+            if receiver.complete:
+                link.end(None)
+
+        reason = await self._converse(
+            peer,
+            receiver,
+            after_receive,
+            speaks_first=True,
+            connect_s=PEER_SILENCE_MAX_S,
+            silence_max_s=PEER_SILENCE_MAX_S,
+        )
+        if isinstance(reason, Diverged):
+            self.log.error("peer is ignored in catch-up", peer=peer, reason=str(reason))
+            return True
+        fetched = self._replicated_log.end_offset - before
+        if receiver.complete:
+            self.log.info("peer was heard in catch-up", peer=peer, fetched_bytes=fetched)
+        return receiver.complete
+
+    async def _converse(
+        self,
+        address: str,
+        receiver: Receiver,
+        after_receive: Callable[[HaLink], None],
+        *,
+        speaks_first: bool,
+        connect_s: float,
+        silence_max_s: float | None,
+    ) -> Exception | None:
+        """Hold one connection until it ends; return why. `silence_max_s` None: the tick ends a silent one."""
+        link = HaLink(self, receiver, after_receive=after_receive, speaks_first=speaks_first)
+        try:
+            host, port = parse_address(address)
+            async with asyncio.timeout(connect_s):
+                await asyncio.get_running_loop().create_connection(lambda: link, host, port)
+            self._link = link
+            return await self._end_of(link, silence_max_s)
+        except (OSError, TimeoutError, ValueError) as error:
+            return error
+        finally:
+            self._link = None
+            link.end(None)
+
+    async def _end_of(self, link: HaLink, silence_max_s: float | None) -> Exception | None:
+        while True:
+            heard_at_ns = link.received_at_ns
+            try:
+                async with asyncio.timeout(silence_max_s):
+                    return await asyncio.shield(link.ended)
+            except TimeoutError:
+                if link.received_at_ns == heard_at_ns:
+                    return ReplicationError(f"the peer said nothing for {silence_max_s} s")

@@ -1,0 +1,91 @@
+"""A master with a new disk gets its metadata back from its slaves.
+
+RocketMQ's master never asks; it starts from nothing, and its slaves then copy the nothing.
+
+Of topics and groups the newest table counts, as all are copies of the same one; of offsets the highest, queue by queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from system_under_test.broker.offsets import ConsumerOffsets, OffsetTable, offset_table_from_json
+from system_under_test.broker.replication.slave_sync import ask_table
+from system_under_test.broker.subscription_groups import SubscriptionGroups
+from system_under_test.broker.topics import Topics
+from system_under_test.env import Log
+from system_under_test.protocol.bodies import TopicConfigTable
+from system_under_test.protocol.bodies_clients import SubscriptionGroupTable
+from system_under_test.protocol.codes import RequestCode
+from system_under_test.remoting import RemotingClient, RemotingError, parse_address
+from system_under_test.store.metadata_file import MetadataFile
+
+
+class MetadataRestore:
+    """Takes over what each peer knows. Asking a peer twice does no harm."""
+
+    def __init__(
+        self,
+        client: RemotingClient,
+        topics: Topics,
+        offsets: ConsumerOffsets,
+        groups: SubscriptionGroups,
+        delay_offsets: MetadataFile,
+        log: Log,
+    ) -> None:
+        self._client = client
+        self._topics = topics
+        self._offsets = offsets
+        self._groups = groups
+        self._delay_offsets = delay_offsets
+        self._log = log
+
+    async def restore_from(self, peer: str) -> bool:
+        """Ask the replica whose HA address this is; False if it did not tell everything."""
+        host, ha_port = parse_address(peer)
+        address = (
+            f"{host}:{ha_port - 1}"  # RocketMQ: the HA port is always the one after the main port
+        )
+        try:
+            topics = TopicConfigTable.from_json(
+                await self._ask(address, RequestCode.GET_ALL_TOPIC_CONFIG)
+            )
+            groups = SubscriptionGroupTable.from_json(
+                await self._ask(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+            )
+            offsets = await self._ask(address, RequestCode.GET_ALL_CONSUMER_OFFSET)
+            delays = await self._ask(address, RequestCode.GET_ALL_DELAY_OFFSET)
+            self._topics.take_newer(topics)
+            self._groups.take_newer(groups)
+            self._advance_offsets(offset_table_from_json(offsets))
+            self._delay_offsets.save(later_delay_offsets(self._delay_offsets.load() or {}, delays))
+        except (RemotingError, ValueError, OSError) as error:
+            self._log.warning("metadata were not restored", peer=peer, error=str(error))
+            return False
+        self._log.info("metadata were restored", peer=peer)
+        return True
+
+    async def _ask(self, address: str, code: RequestCode) -> dict[str, object]:
+        return await ask_table(self._client, address, code)
+
+    def _advance_offsets(self, table: OffsetTable) -> None:
+        for key, queues in table.items():
+            topic, _, group = key.partition("@")
+            for queue_id, offset in queues.items():
+                known = self._offsets.query(group, topic, queue_id)
+                if known is None or offset > known:
+                    self._offsets.commit(group, topic, queue_id, offset)
+
+
+def later_delay_offsets(
+    known: Mapping[str, object], theirs: Mapping[str, object]
+) -> dict[str, object]:
+    """delayOffset.json with the higher offset of each level. Raises ValueError for another shape."""
+    levels: dict[str, int] = {}
+    for document in (known, theirs):
+        table = document.get("offsetTable", {})
+        if not isinstance(table, Mapping):
+            raise ValueError(f"offsetTable of delays is {type(table).__name__}, not an object")  # noqa: TRY004
+        for level, offset in table.items():
+            levels[str(level)] = max(int(offset), levels.get(str(level), 0))
+    return {"offsetTable": levels}

@@ -1,0 +1,1 @@
+"""What a broker writes on its own account: delays, retries, transactions, replies."""

@@ -1,0 +1,196 @@
+"""What a master does with messages on its own account: delays, retries, transactions, replies."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from system_under_test.broker.administration.statistics import BrokerStatistics
+from system_under_test.broker.clients import Clients
+from system_under_test.broker.config import BrokerConfig
+from system_under_test.broker.offsets import ConsumerOffsets
+from system_under_test.broker.periodic import Schedule
+from system_under_test.broker.send import SendProcessor
+from system_under_test.broker.services.delay_offsets import DelayOffsetsFile, delay_offsets_to_json
+from system_under_test.broker.services.delay_timer import DelayTimer
+from system_under_test.broker.services.delayed_delivery import DelayedDelivery, RemainingTime
+from system_under_test.broker.services.diversion import Diversion
+from system_under_test.broker.services.half_messages import HalfMessages
+from system_under_test.broker.services.internal_copies import CopyPolicy, InternalCopies
+from system_under_test.broker.services.reply import ReplyProcessor
+from system_under_test.broker.services.send_back import SendBackProcessor
+from system_under_test.broker.services.transaction_check import TransactionCheck
+from system_under_test.broker.services.transaction_policy import TransactionPolicy
+from system_under_test.broker.services.transactions import TransactionRequests
+from system_under_test.broker.subscription_groups import SubscriptionGroups
+from system_under_test.broker.topics import Topics
+from system_under_test.env import Env
+from system_under_test.protocol import json_dialect
+from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.remoting import Connection, Handler
+from system_under_test.store.message_store import MessageStore
+from system_under_test.store.metadata_file import MetadataFile
+
+CHECKED_AT_ONCE = 64  # half messages between two looks at the rest of the world
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServicePolicies:
+    """Decisions of the services in which the two modes differ."""
+
+    copies: CopyPolicy  # R61: what the broker writes itself is waited for
+    remaining_time: RemainingTime  # a delayed message from the future, after the clock was set back
+    transactions: TransactionPolicy  # R26, R27, and a half message that is ended twice
+
+
+class MessageServices:
+    """Composes the services; a slave has them, too, but never begins."""
+
+    def __init__(
+        self,
+        env: Env,
+        config: BrokerConfig,
+        policies: ServicePolicies,
+        store: MessageStore,
+        topics: Topics,
+        groups: SubscriptionGroups,
+        clients: Clients,
+        offsets: ConsumerOffsets,
+        copies: InternalCopies,
+        statistics: BrokerStatistics,
+        delay_file: MetadataFile,
+        *,
+        is_ready: Callable[[], bool],
+    ) -> None:
+        self._env = env
+        self._config = config
+        self._clients = clients
+        self._copies = copies
+        self._delivery = DelayedDelivery(
+            store,
+            copies,
+            env.clock,
+            env.log,
+            levels_ms=config.delay_levels_ms,
+            remaining_time=policies.remaining_time,
+        )
+        self._delay_timer = DelayTimer(self._delivery, env.log)
+        self._delay_file = DelayOffsetsFile(delay_file)
+        self._has_begun = False
+        self.diversion = Diversion(
+            topics,
+            level_max=len(config.delay_levels_ms),
+            expect_delayed=self._delay_timer.expect,
+        )
+        self._halves = HalfMessages(
+            store,
+            offsets,
+            copies,
+            store_host=(config.listen_host, config.listen_port),
+            now_ms=env.clock.wall_ms,
+        )
+        self._check = TransactionCheck(
+            config,
+            self._halves,
+            copies,
+            topics,
+            clients,
+            env.clock,
+            env.log,
+            policies.transactions,
+        )
+        self._transactions = TransactionRequests(
+            config,
+            self._halves,
+            copies,
+            self.diversion,
+            policies.transactions,
+            is_ready=is_ready,
+        )
+        self._send_back = SendBackProcessor(
+            config,
+            store,
+            topics,
+            groups,
+            copies,
+            self.diversion,
+            env.random,
+            statistics,
+            is_ready=is_ready,
+        )
+
+    def handlers(self, send: SendProcessor) -> dict[int, Handler]:
+        """Handlers by request code."""
+        now_ms = self._env.clock.wall_ms
+        reply = ReplyProcessor(self._config, send, self._clients, self._copies, now_ms=now_ms)
+        return {
+            RequestCode.GET_ALL_DELAY_OFFSET: self.all_delay_offsets,
+            RequestCode.CONSUMER_SEND_MSG_BACK: self._send_back.handle,
+            RequestCode.END_TRANSACTION: self._transactions.end,
+            RequestCode.RESUME_CHECK_HALF_MESSAGE: self._transactions.resume,
+            RequestCode.SEND_REPLY_MESSAGE: reply.handle,
+            RequestCode.SEND_REPLY_MESSAGE_V2: reply.handle,
+        }
+
+    # Life
+
+    def load(self) -> None:
+        """Read delayOffset.json, to find out now if it has another shape. Raises ValueError."""
+        self._delay_file.load()
+
+    def begin(self) -> None:
+        """The log of this master is complete: deliver and check from here on."""
+        if self._has_begun:
+            return
+        for changed in self._delivery.begin(self._delay_file.load()):
+            self._env.log.warning("delay offset was outside its queue", offset=changed)
+        self._halves.begin()
+        self._delay_timer.start()
+        self._has_begun = True
+
+    def start_jobs(self, schedule: Schedule) -> None:
+        """The jobs of a master; to a slave's file its master's progress is copied."""
+        config = self._config
+        if config.is_slave:
+            return
+        interval_s = config.delay_offset_flush_interval_s
+        schedule.await_job("delay offsets", interval_s, self.save, first_s=interval_s)
+        interval_s = config.transaction_check_interval_s
+        schedule.await_job(
+            "transaction check", interval_s, self.check_transactions, first_s=interval_s
+        )
+
+    def stop(self) -> None:
+        """Nothing is delivered any more; `save` may still be called."""
+        self._delay_timer.stop()
+
+    async def save(self) -> None:
+        """Write down how far delayed messages are delivered. Raises OSError."""
+        if self._has_begun:
+            self._halves.save_progress()
+            await self._delay_file.save(self._delivery.offsets())
+
+    async def check_transactions(self) -> None:
+        """One round of the transaction check."""
+        if not self._has_begun:
+            return
+        self._check.begin()
+        steps = 0
+        while self._check.step():
+            steps += 1
+            if steps % CHECKED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        self._halves.save_progress()
+
+    def delay_offsets(self) -> dict[int, int]:
+        """How far delayed messages are delivered, by level."""
+        return dict(self._delivery.offsets() if self._has_begun else self._delay_file.load())
+
+    def all_delay_offsets(
+        self, connection: Connection, request: RemotingCommand
+    ) -> RemotingCommand:
+        """Code 45: progress by delay level, for slaves, and for a master with a new disk."""
+        body = json_dialect.dumps(delay_offsets_to_json(self.delay_offsets()))
+        return RemotingCommand.response(request, ResponseCode.SUCCESS, body=body)

@@ -1,0 +1,120 @@
+"""Answers of the request-reply pattern: codes 324 and 325, pushed on as 326 (RocketMQ, ReplyMessageProcessor)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from system_under_test.broker.clients import Clients
+from system_under_test.broker.config import BrokerConfig
+from system_under_test.broker.refusal import SendRefused
+from system_under_test.broker.send import SendProcessor
+from system_under_test.broker.services.internal_copies import InternalCopies
+from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.headers import ReplyMessageHeader, SendMessageHeader
+from system_under_test.protocol.message import Message, encode_properties
+from system_under_test.remoting import Connection, RemotingError
+from system_under_test.remoting.address import format_address
+from system_under_test.store.message_store import PutStatus
+
+PUSH_TIMEOUT_S = 10.0
+REPLY_TO_PROPERTY = "REPLY_TO_CLIENT"
+PUSH_TIME_PROPERTY = "PUSH_REPLY_TIME"
+
+
+class ReplyProcessor:
+    """Pushes a reply to the client that asked; then stores it, if that is wanted.
+
+    The answer to the replier tells whether the push has worked.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        send: SendProcessor,
+        clients: Clients,
+        copies: InternalCopies,
+        *,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._send = send
+        self._clients = clients
+        self._copies = copies
+        self._now_ms = now_ms
+
+    def handle(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+        """Take a reply; it is answered when the requester has answered. Raises HeaderError."""
+        try:
+            header, message = self._send.read(connection, request)
+        except SendRefused as refusal:
+            return self._send.answer_refusal(request, refusal)
+        finish = partial(self._finish, connection, request, message)
+        requester_id = message.properties.get(REPLY_TO_PROPERTY)
+        if requester_id is None:
+            finish(f"reply message properties[{REPLY_TO_PROPERTY}] is null")
+            return None
+        requester = self._clients.producer_connection(requester_id)
+        if requester is None:
+            finish(f"push reply message fail, channel of <{requester_id}> not found.")
+            return None
+        message.properties[PUSH_TIME_PROPERTY] = str(self._now_ms())
+        pushed = requester.invoke_nowait(self._make_push(header, message), PUSH_TIMEOUT_S)
+        pushed.add_done_callback(partial(self._pushed, requester_id, finish))
+        return None
+
+    def _make_push(self, header: SendMessageHeader, message: Message) -> RemotingCommand:
+        push = ReplyMessageHeader(
+            producer_group=header.producer_group,
+            topic=header.topic,
+            default_topic=header.default_topic,
+            default_topic_queue_nums=header.default_topic_queue_nums,
+            queue_id=header.queue_id,
+            sys_flag=header.sys_flag,
+            born_timestamp=header.born_timestamp,
+            flag=header.flag,
+            born_host=format_address(*message.born_host),
+            store_host=format_address(*message.store_host),
+            store_timestamp=self._now_ms(),
+            properties=encode_properties(message.properties).decode(),
+            reconsume_times=header.reconsume_times,
+            unit_mode=header.unit_mode,
+        )
+        code = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
+        return RemotingCommand.request(code, push.to_ext(), message.body)
+
+    @staticmethod
+    def _pushed(
+        requester_id: str,
+        finish: Callable[[str | None], None],
+        pushed: asyncio.Future[RemotingCommand],
+    ) -> None:
+        if pushed.cancelled():
+            return
+        error = pushed.exception()
+        if error is None and pushed.result().code == ResponseCode.SUCCESS:
+            finish(None)
+        elif error is None or isinstance(error, RemotingError):
+            finish(f"push reply message to {requester_id} fail.")
+        else:
+            raise error
+
+    def _finish(
+        self,
+        connection: Connection,
+        request: RemotingCommand,
+        message: Message,
+        failure: str | None,
+    ) -> None:
+        """Store the reply and answer: 0, or 1 with what went wrong with the push."""
+        message_id, queue_offset = "0", 0
+        code = ResponseCode.SUCCESS if failure is None else ResponseCode.SYSTEM_ERROR
+        if self._config.store_replies:
+            result = self._copies.put(message)
+            if result.status is PutStatus.PUT_OK:
+                message_id, queue_offset = result.message_id, result.queue_offset
+        ext = self._send.answers.ext(message_id, message.queue_id, queue_offset)
+        if not request.is_oneway:
+            connection.send(RemotingCommand.response(request, code, failure, ext))
