@@ -31,7 +31,13 @@ from system_under_test.protocol.bodies import TopicConfig
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.headers import SendMessageHeader
-from system_under_test.protocol.message import Message, RecordError, decode_properties
+from system_under_test.protocol.message import (
+    PROPERTY_END,
+    Message,
+    RecordError,
+    decode_properties,
+    encode_properties,
+)
 from system_under_test.remoting import Connection
 from system_under_test.store.message_store import MessageStore, PutResult, PutStatus
 
@@ -321,6 +327,7 @@ def split_batch(batch: Message) -> Sequence[Message]:
     """
     try:
         entries = list(decode_batch(batch.body))
+        batch_text = encode_properties(batch.properties).decode()
     except RecordError as error:
         raise SendRefused(ResponseCode.MESSAGE_ILLEGAL, str(error)) from error
     if not entries:
@@ -330,6 +337,7 @@ def split_batch(batch: Message) -> Sequence[Message]:
             topic=batch.topic,
             body=entry.body,
             properties={**entry.properties, **batch.properties},
+            property_text=_joined(entry.property_text, batch_text),
             flag=entry.flag,
             sys_flag=batch.sys_flag,
             queue_id=batch.queue_id,
@@ -340,3 +348,10 @@ def split_batch(batch: Message) -> Sequence[Message]:
         )
         for entry in entries
     ]
+
+
+def _joined(own: str, batch: str) -> str:
+    """The properties of a message and of its batch, one text behind the other: WAIT is in both (RocketMQ)."""
+    if not own or not batch:
+        return own or batch
+    return own.removesuffix(PROPERTY_END) + PROPERTY_END + batch

@@ -30,6 +30,7 @@ class BatchEntry(NamedTuple):
     body: bytes
     properties: dict[str, str]
     flag: int = 0
+    property_text: str = ""  # `properties` as they came
 
 
 def encode_batch(entries: Iterable[BatchEntry]) -> bytes:
@@ -77,5 +78,9 @@ def _decode(data: bytes, position: int) -> tuple[BatchEntry, int]:
         raise RecordError(
             f"message at {position} of a batch ends at {properties_at + properties_size}, not {end}"
         )
-    properties = decode_properties(data[properties_at:end])
-    return BatchEntry(data[body_at : body_at + body_size], properties, flag), end
+    try:
+        text = data[properties_at:end].decode()
+    except UnicodeDecodeError as error:
+        raise RecordError(f"properties are not UTF-8: {error}") from error
+    body = data[body_at : body_at + body_size]
+    return BatchEntry(body, decode_properties(text), flag, text), end

@@ -64,6 +64,9 @@ class Message:
     prepared_transaction_offset: int = 0
     body_crc: int = 0
     size_bytes: int = 0  # of the whole record, when decoded
+    property_text: str | None = (
+        None  # the record holds it in place of `properties`: it may name one twice
+    )
 
 
 def body_checksum(body: Buffer) -> int:
@@ -80,7 +83,10 @@ def encode_record(message: Message) -> bytearray:
         RecordError: topic or properties are too long, or a property holds a control character of the format.
     """
     topic = message.topic.encode()
-    properties = encode_properties(message.properties)
+    if message.property_text is None:
+        properties = encode_properties(message.properties)
+    else:
+        properties = _encode_text(message.property_text)
     if not 0 < len(topic) <= TOPIC_SIZE_MAX:
         raise RecordError(f"topic is {len(topic)} bytes; allowed: 1 to {TOPIC_SIZE_MAX}")
     if len(properties) > PROPERTIES_SIZE_MAX:
@@ -281,6 +287,12 @@ def encode_properties(properties: dict[str, str]) -> bytes:
         raise RecordError(
             f"properties {properties!r:.200} hold a control character; not allowed: 0x00, 0x01, 0x02"
         )
+    return text.encode()
+
+
+def _encode_text(text: str) -> bytes:
+    if "\0" in text:
+        raise RecordError(f"properties {text!r:.200} hold a control character; not allowed: 0x00")
     return text.encode()
 
 

@@ -229,6 +229,13 @@ def test_a_batch_is_stored_as_neighbours_with_their_own_properties(bench: Bench)
     assert bench.store.queue_bounds("TopicTest", 2) == (0, 4)
 
 
+def test_properties_of_a_batch_stand_behind_those_of_its_messages(bench: Bench) -> None:
+    """RocketMQ does not look whether a message has one of them already."""
+    send_batch(bench, [BatchEntry(b"one", {"WAIT": "true"})], properties={"WAIT": "true"})
+    (record,) = bench.store.get("TopicTest", 0, 0, 32).records
+    assert record.endswith(b"WAIT\x01true\x02WAIT\x01true\x02CLUSTER\x01DefaultCluster")
+
+
 def test_a_batch_is_stored_as_a_whole_or_not_at_all(bench: Bench) -> None:
     entries = [BatchEntry(b"fine", {}), BatchEntry(b"x", {"k": "v" * 32_700})]
     answer = send_batch(bench, entries, properties={"more": "v" * 100})

@@ -17,8 +17,8 @@ GOLDEN = bytes.fromhex(
     "00000024 00000000 00000000 00000000 00000001 77         000d 6b017602574149540174727565"
 )
 ENTRIES = [
-    BatchEntry(b"hello", {"TAGS": "TagA"}, 3),
-    BatchEntry(b"w", {"k": "v", "WAIT": "true"}),
+    BatchEntry(b"hello", {"TAGS": "TagA"}, 3, "TAGS\x01TagA"),
+    BatchEntry(b"w", {"k": "v", "WAIT": "true"}, 0, "k\x01v\x02WAIT\x01true"),
 ]
 
 texts = st.text(st.characters(min_codepoint=32, max_codepoint=0x2FF), min_size=1, max_size=8)
@@ -27,6 +27,7 @@ entries = st.builds(
     st.binary(max_size=40),
     st.dictionaries(texts, texts, max_size=3),
     st.integers(-5, 5),
+    st.just(""),
 )
 
 
@@ -37,7 +38,8 @@ def test_the_bytes_are_those_of_rocketmq() -> None:
 
 @given(st.lists(entries, max_size=4))
 def test_what_is_encoded_is_decoded(batch: list[BatchEntry]) -> None:
-    assert list(decode_batch(encode_batch(batch))) == batch
+    decoded = list(decode_batch(encode_batch(batch)))
+    assert [entry._replace(property_text="") for entry in decoded] == batch
 
 
 @given(st.integers(0, len(GOLDEN) - 1), st.integers(0, 255))

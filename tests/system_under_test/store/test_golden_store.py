@@ -224,23 +224,15 @@ def golden_messages(golden: Path) -> Iterator[Message]:
         ):
             message = decode_record(data, position)
             raw = data[position : position + message.size_bytes]
-            if (
-                raw.count(b"WAIT\x01true") == 2
-            ):  # RocketMQ 4.9.8 writes it behind each message of a batch
-                message.properties[_Again("WAIT")] = "true"
+            if raw.count(b"WAIT\x01true") == 2:  # of a message and of its batch
+                message.property_text = property_text(raw)
             position += message.size_bytes
             yield message
 
 
-class _Again(str):
-    """A second property of the same name."""
-
-    __slots__ = ()
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    __hash__ = object.__hash__
+def property_text(record: bytes) -> str:
+    """What stands behind the two bytes of the length, at the end of the record."""
+    return record[record.rindex(b"Golden") + len(b"Golden") + 2 :].decode()
 
 
 def contents(folder: Path) -> dict[str, bytes]:
