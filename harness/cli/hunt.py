@@ -258,12 +258,14 @@ def judge_seed(seed: int, given: dict[str, Any], client_only: bool) -> SeedResul
 
 def _as_given(options: dict[str, Any]) -> str:
     """The options that describe the campaign, as one writes them."""
-    words = [
-        f" --{name.removesuffix('_s').replace('_', '-')} {shlex.quote(str(value))}"
-        for name, value in options.items()
-        if value is not None
-    ]
-    return "".join(words)
+    words = []
+    for name, given in options.items():
+        if name == "broker_properties":
+            words += [f"--broker-property {shlex.quote(value)}" for value in given]
+        elif given is not None:
+            option = name.removesuffix("_s").replace("_", "-")
+            words.append(f"--{option} {shlex.quote(str(given))}")
+    return "".join(f" {word}" for word in words)
 
 
 def _print_summary(results: list[SeedResult], repeated: str) -> None:

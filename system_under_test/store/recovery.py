@@ -155,6 +155,8 @@ class Recovery:
         self._index.finish(walk.end)
         if not is_intact:
             self._repair_log(walk)
+        if not files.files and (orphans := sum(bool(queue.files.files) for queue in self._queues)):
+            self._log.warning("the commit log is gone: what queues held is lost", queues=orphans)
         for queue in self._all_queues(walk):
             self._recover_queue(queue, walk, clean=clean)
         return RecoveryReport(

@@ -159,11 +159,12 @@ def print_row(name: str, result: LoadResult, per_answer: int, pid: int, cpu: flo
     messages = result.answers * per_answer
     row, _, in_flight = name.rpartition(" ")
     java = JAVA[row].get(int(in_flight))
+    of_java = f"{messages / result.seconds / java:.2f}" if java else "-"
     odd = {code.decode(): n for code, n in result.codes.items() if code != b"0"}
     print(
         f"{name:22}{messages / result.seconds:9.0f}{result.percentile_ms(50):9.2f}"
         f"{result.percentile_ms(99):9.2f}{cpu / messages * 1e6:8.1f}{resident_mb(pid):8.0f}"
-        f"{messages / result.seconds / java if java else 0:9.2f}{f'  codes {odd}' if odd else ''}",
+        f"{of_java:>9}{f'  codes {odd}' if odd else ''}",
         flush=True,
     )
 

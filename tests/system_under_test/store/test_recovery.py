@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from system_under_test.store.consume_queue import ENTRY, ENTRY_SIZE
-from system_under_test.store.message_store import StoreError
+from system_under_test.store.message_store import MessageStore, StoreError
 from tests.system_under_test.store.store_on_disk import (
     LOG_FOLDER,
     QUEUE_FOLDER,
+    SilentLog,
     StoreOnDisk,
     make_message,
 )
@@ -192,3 +193,26 @@ def test_a_stale_checkpoint_never_outruns_a_shorter_log(world: StoreOnDisk) -> N
     world.cut_power()
     world.open()
     assert world.bodies() == numbered(kept + 60)
+
+
+class ToldLog(SilentLog):
+    def __init__(self) -> None:
+        self.warnings: list[tuple[str, dict[str, object]]] = []
+
+    def warning(self, event: str, /, **fields: object) -> None:
+        self.warnings.append((event, fields))
+
+
+def test_a_log_that_somebody_has_removed_is_told() -> None:
+    """The queues begin anew, as RocketMQ's do; but what they held was acknowledged once."""
+    world = StoreOnDisk()
+    world.open()
+    world.put_visible(make_message(), make_message(queue_id=1))
+    world.store.close()
+    for name in world.disk.listdir("/store/commitlog"):
+        world.disk.unlink(f"/store/commitlog/{name}")
+    log = ToldLog()
+    world.store = MessageStore(world.disk, world.clock, log, world.config)
+    assert world.store.open().end_offset == 0
+    assert ("the commit log is gone: what queues held is lost", {"queues": 2}) in log.warnings
+    assert world.store.queue_bounds("TopicTest", 0) == (0, 0)
