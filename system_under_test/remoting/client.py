@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from typing import NamedTuple
 
 from system_under_test.env import Env, TlsError
 from system_under_test.protocol.command import RemotingCommand
@@ -12,7 +13,9 @@ from system_under_test.remoting.connection import Connection, Handler, Sign
 from system_under_test.remoting.errors import RemotingClosed, RemotingConnectError, RemotingError
 from system_under_test.remoting.pending_requests import PendingRequest, PendingRequests
 
-GOODBYE_TIMEOUT_S = 1.0  # TLS ends with a word from each side
+GOODBYE_TIMEOUT_S = (
+    1.0  # for what is written to be delivered, and for TLS to end with a word from each side
+)
 CONNECT_TIMEOUT_S = 3.0  # RocketMQ: com.rocketmq.remoting.client.connect.timeout
 
 
@@ -36,7 +39,7 @@ class RemotingClient:
         self._connect_timeout_s = connect_timeout_s
         self._connections: dict[str, Connection] = {}
         self._connects: dict[str, PendingConnect] = {}
-        self._tls_ends: dict[int, asyncio.Future[None]] = {}  # by key of the connection
+        self._open_ones: dict[int, OpenOne] = {}  # by key: connections that are not gone
         self._next_key = 0
         self._closed = False
 
@@ -111,7 +114,7 @@ class RemotingClient:
             connection.close()
 
     async def close(self) -> None:
-        """End everything; outstanding requests fail with RemotingClosed."""
+        """End everything; outstanding requests fail with RemotingClosed. No connection is left afterwards."""
         self._closed = True
         for address in list(self._connections):
             self.close_connection(address)
@@ -122,8 +125,10 @@ class RemotingClient:
         await asyncio.gather(*(connect.task for connect in connects), return_exceptions=True)
         with suppress(TimeoutError):
             async with asyncio.timeout(GOODBYE_TIMEOUT_S):
-                for end in list(self._tls_ends.values()):
-                    await end
+                for one in list(self._open_ones.values()):
+                    await one.gone
+        for one in list(self._open_ones.values()):
+            one.connection.abort()
 
     def _pending_connect(self, address: str) -> PendingConnect:
         connect = self._connects.get(address)
@@ -163,21 +168,27 @@ class RemotingClient:
                     await loop.create_connection(lambda: connection, host, port)
                 else:
                     await loop.create_connection(lambda: connection, host, port, ssl=tls)
-                    if not connection.closed:
-                        self._tls_ends[connection.key] = loop.create_future()
         except (asyncio.CancelledError, TimeoutError):
             connection.abort()  # it may have been made in the very turn in which we gave up
             raise
         if connection.closed:
             raise ConnectionResetError("the peer closed the connection at once")
+        self._open_ones[connection.key] = OpenOne(connection, loop.create_future())
         return connection
 
     def _lost(self, address: str, connection: Connection) -> None:
-        end = self._tls_ends.pop(connection.key, None)
-        if end is not None and not end.done():
-            end.set_result(None)
+        one = self._open_ones.pop(connection.key, None)
+        if one is not None and not one.gone.done():
+            one.gone.set_result(None)
         if self._connections.get(address) is connection:
             del self._connections[address]
+
+
+class OpenOne(NamedTuple):
+    """A connection, and what tells that it has gone."""
+
+    connection: Connection
+    gone: asyncio.Future[None]
 
 
 class PendingConnect:

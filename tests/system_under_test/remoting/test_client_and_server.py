@@ -366,3 +366,26 @@ def test_a_taken_port_is_an_error(env: Env) -> None:
             await second.stop()
 
     run(scenario)
+
+
+def test_a_closed_client_leaves_no_connection_to_a_peer_that_does_not_read(
+    env: Env, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("system_under_test.remoting.client.GOODBYE_TIMEOUT_S", 0.01)
+
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as deaf:  # the kernel accepts, nobody reads
+            host, port = deaf.getsockname()
+            client = RemotingClient(env)
+            command = RemotingCommand.request(105, {"topic": "T"}, b"x" * 12_000_000)
+            asking = asyncio.ensure_future(client.invoke(f"{host}:{port}", command, 5.0))
+            while not client._open_ones:
+                await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            await client.close()
+            await asyncio.sleep(0)
+            assert client._open_ones == {}
+            with pytest.raises(RemotingClosed):
+                await asking
+
+    asyncio.run(main())
