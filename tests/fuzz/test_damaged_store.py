@@ -47,6 +47,14 @@ def damage(world: StoreOnDisk, name: str, at: int, value: bytes, *, cut: bool) -
     file.close()
 
 
+def open_error(world: StoreOnDisk) -> str | None:
+    try:
+        world.open()
+    except StoreError as error:
+        return str(error)
+    return None
+
+
 damages = st.tuples(
     st.sampled_from(FILES),
     st.integers(0, 5000),
@@ -61,11 +69,10 @@ def test_a_damaged_store_is_refused_or_recovered(done: list[tuple[str, int, byte
     world = killed_store()
     for name, at, value, cut in done:
         damage(world, name, at, value, cut=cut)
-    try:
-        world.open()
-    except StoreError as error:
-        assert str(error)
-        assert "\n" not in str(error)
+    refusal = open_error(world)
+    if refusal is not None:
+        assert refusal
+        assert "\n" not in refusal
         return
     for topic, queue_id in world.store.queue_keys():
         low, high = world.store.queue_bounds(topic, queue_id)
