@@ -29,13 +29,16 @@ def rocketmq_cluster_options():
 """
 
 
+# The plugin itself, whether or not this Python has it installed as an entry point.
+PLUGIN = ("-p", "no:rocketmq", "-p", "harness.pytest_plugin")
+
+
 def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [
         sys.executable,
         "-m",
         "pytest",
-        "-p",
-        "harness.pytest_plugin",
+        *PLUGIN,
         *arguments,
         str(folder),
     ]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.admin import admin
+from tests.harness.test_pytest_plugin import PLUGIN
 
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -41,7 +42,7 @@ def test_the_context_manager(tmp_path: Path) -> None:
 def test_the_fixture(tmp_path: Path) -> None:
     [example] = [block for block in BLOCKS if "rocketmq_cluster" in block]
     (tmp_path / "test_example.py").write_text(example)
-    done = run(tmp_path, "-m", "pytest", "-q", "-p", "harness.pytest_plugin", tmp_path)
+    done = run(tmp_path, "-m", "pytest", "-q", *PLUGIN, tmp_path)
     assert done.returncode == 0, done.stdout
 
 
