@@ -28,6 +28,7 @@ from system_under_test.broker.registering.registration_rounds import Registratio
 from system_under_test.broker.services.delayed_delivery import at_once_if_too_far, never_early
 from system_under_test.broker.services.internal_copies import CopyPolicy
 from system_under_test.broker.services.message_services import ServicePolicies
+from system_under_test.broker.services.send_back import queues_of_group, queues_of_topic
 from system_under_test.broker.services.transaction_policy import AS_ROCKETMQ, CAREFUL
 from system_under_test.broker.visibility import Log, Replicas, safe_end, written_end
 from system_under_test.env import Clock, Storage
@@ -129,11 +130,13 @@ FAITHFUL_ADMIN = AdminPolicy(
 HARDENED_SERVICES = ServicePolicies(
     copies=CopyPolicy(waits=True, safe_end=safe_end),
     remaining_time=never_early,
+    retry_queues=queues_of_topic,
     transactions=CAREFUL,
 )
 FAITHFUL_SERVICES = ServicePolicies(
     copies=CopyPolicy(waits=False, safe_end=written_end),
     remaining_time=at_once_if_too_far,
+    retry_queues=queues_of_group,
     transactions=AS_ROCKETMQ,
 )
 

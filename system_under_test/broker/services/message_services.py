@@ -19,7 +19,7 @@ from system_under_test.broker.services.diversion import Diversion
 from system_under_test.broker.services.half_messages import HalfMessages
 from system_under_test.broker.services.internal_copies import CopyPolicy, InternalCopies
 from system_under_test.broker.services.reply import ReplyProcessor
-from system_under_test.broker.services.send_back import SendBackProcessor
+from system_under_test.broker.services.send_back import RetryQueues, SendBackProcessor
 from system_under_test.broker.services.transaction_check import TransactionCheck
 from system_under_test.broker.services.transaction_policy import TransactionPolicy
 from system_under_test.broker.services.transactions import TransactionRequests
@@ -42,6 +42,7 @@ class ServicePolicies:
 
     copies: CopyPolicy  # R61: what the broker writes itself is waited for
     remaining_time: RemainingTime  # a delayed message from the future, after the clock was set back
+    retry_queues: RetryQueues  # R48: retries in queues that nobody reads
     transactions: TransactionPolicy  # R26, R27, and a half message that is ended twice
 
 
@@ -119,6 +120,7 @@ class MessageServices:
             env.random,
             statistics,
             is_ready=is_ready,
+            retry_queues=policies.retry_queues,
         )
 
     def handlers(self, send: SendProcessor) -> dict[int, Handler]:

@@ -14,6 +14,7 @@ from system_under_test.broker.services.diversion import DEAD_LETTER_PREFIX, Dive
 from system_under_test.broker.services.internal_copies import InternalCopies
 from system_under_test.broker.subscription_groups import SubscriptionGroups
 from system_under_test.broker.topics import PERM_WRITE, Topics
+from system_under_test.protocol.bodies import SubscriptionGroupConfig, TopicConfig
 from system_under_test.protocol.codes import ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.headers import ConsumerSendMsgBackHeader
@@ -36,6 +37,20 @@ FIRST_RETRY_LEVEL = 3  # 10 s
 GOOD_ENOUGH = (ResponseCode.SUCCESS, ResponseCode.SLAVE_NOT_AVAILABLE)
 
 
+# Of how many queues one is drawn for a retry, by the retry topic and the settings of the group.
+RetryQueues = Callable[[TopicConfig, SubscriptionGroupConfig], int]
+
+
+def queues_of_topic(topic: TopicConfig, _group: SubscriptionGroupConfig) -> int:
+    """The queues that there are."""
+    return topic.write_queue_nums
+
+
+def queues_of_group(_topic: TopicConfig, group: SubscriptionGroupConfig) -> int:
+    """As RocketMQ: the topic may have fewer, and nobody reads the others (issue 3953, bug R48)."""
+    return group.retry_queue_nums
+
+
 class SendBackProcessor:
     """Stores a message once more, for its group alone: later, or as a dead letter.
 
@@ -55,7 +70,9 @@ class SendBackProcessor:
         statistics: BrokerStatistics,
         *,
         is_ready: Callable[[], bool],
+        retry_queues: RetryQueues,
     ) -> None:
+        self._retry_queues = retry_queues
         self._config = config
         self._store = store
         self._topics = topics
@@ -111,8 +128,7 @@ class SendBackProcessor:
                 ResponseCode.NO_PERMISSION,
                 f"the topic[{topic.topic_name}] sending message is forbidden",
             )
-        # Not of the group's number of retry queues: the topic may have fewer (RocketMQ issue 3953).
-        queue_id = int(self._random.random() * max(topic.write_queue_nums, 1))
+        queue_id = int(self._random.random() * max(self._retry_queues(topic, group), 1))
         copy = self._retry_copy(self._find(header.offset), topic.topic_name, queue_id)
         limit = retry_limit(group, header.max_reconsume_times, version)
         if copy.reconsume_times > limit or header.delay_level < 0:

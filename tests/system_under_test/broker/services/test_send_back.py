@@ -169,3 +169,17 @@ def test_4_9_8_does_not_wait() -> None:
     ext = {"offset": "0", "group": "g", "delayLevel": "0"}
     handler(Peer().connection, RemotingCommand.request(SEND_BACK, ext))
     assert [waits for _, _, waits in bench.waiting] == [False]
+
+
+@pytest.mark.parametrize(("mode", "queues"), [(Mode.HARDENED, {0}), (Mode.FAITHFUL, {0, 1, 2, 3})])
+def test_a_retry_goes_to_a_queue_that_there_is_in_hardened_mode_alone(
+    mode: Mode, queues: set[int]
+) -> None:
+    """R48: the group's number has grown since the retry topic was made."""
+    bench = Bench(mode=mode)
+    bench.send()
+    bench.topics.create_retry_topic("g", 1)
+    bench.groups.put(SubscriptionGroupConfig(group_name="g", retry_queue_nums=4))
+    for _ in range(40):
+        send_back(bench, 0)
+    assert {int(copy.properties["REAL_QID"]) for copy in waiting(bench)} == queues
