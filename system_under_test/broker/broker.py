@@ -295,7 +295,7 @@ class Broker:
             self._config,
             self.store,
             fail=self._progress.failed,
-            is_topic=lambda topic: self.topics.get(topic) is not None,
+            is_topic=self.topics.is_used,
         )
 
     def _make_handlers(self) -> dict[int, Handler]:
@@ -400,6 +400,8 @@ class Broker:
 
     def _topics_changed(self, change: TopicChange) -> None:
         self._registration.topics_changed(change)
+        if change.deleted:
+            self.cleaning.clean_now()
 
     def _learn_ordered(self, topics: Collection[str]) -> None:
         try:

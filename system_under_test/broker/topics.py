@@ -64,6 +64,7 @@ class TopicChange:
 
     topic: str | None
     by_send: bool = False
+    deleted: bool = False  # somebody deleted a topic
 
 
 class Topics:
@@ -124,6 +125,10 @@ class Topics:
         """Everything that is registered with name servers and copied by slaves."""
         return TopicConfigTable(topics=dict(self._topics), data_version=self._version)
 
+    def is_used(self, topic: str) -> bool:
+        """Whether queues of this name are read: the broker's own have no configuration before they are needed."""
+        return topic in self._topics or topic in FORBIDDEN_TOPICS
+
     def is_system(self, topic: str) -> bool:
         return topic in self.system_topics or topic.startswith(SYSTEM_TOPIC_PREFIX)
 
@@ -161,7 +166,7 @@ class Topics:
         if topic not in self._topics:
             return False
         kept = {name: config for name, config in self._topics.items() if name != topic}
-        self._replace(kept, TopicChange(topic=None))
+        self._replace(kept, TopicChange(topic=None, deleted=True))
         return True
 
     def set_order(self, ordered: Collection[str]) -> bool:

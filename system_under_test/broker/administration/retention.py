@@ -86,14 +86,19 @@ class Cleaning:
         self, connection: Connection, request: RemotingCommand
     ) -> RemotingCommand:
         """Code 306: queue files whose messages are gone. The answer does not wait for it."""
-        return self._begin(request, self._store.retention.clean_queues())
+        self._begin(self._store.retention.clean_queues())
+        return RemotingCommand.response(request, ResponseCode.SUCCESS)
 
     def clean_unused_topics(
         self, connection: Connection, request: RemotingCommand
     ) -> RemotingCommand:
         """Code 316: queue files of topics that are no longer configured. The answer does not wait for it."""
-        return self._begin(request, self._store.retention.clean_unused(self._is_topic))
-
-    def _begin(self, request: RemotingCommand, removals: Iterator[Removal]) -> RemotingCommand:
-        self._asked = asyncio.get_running_loop().create_task(self._carry_out(removals))
+        self.clean_now()
         return RemotingCommand.response(request, ResponseCode.SUCCESS)
+
+    def clean_now(self) -> None:
+        """A topic was deleted: nobody may read its messages any more, even if it is made again (RocketMQ, code 215)."""
+        self._begin(self._store.retention.clean_unused(self._is_topic))
+
+    def _begin(self, removals: Iterator[Removal]) -> None:
+        self._asked = asyncio.get_running_loop().create_task(self._carry_out(removals))

@@ -74,3 +74,12 @@ def test_a_slave_tells_of_every_queue_that_it_holds() -> None:
     queues = {name: topic.read_queue_nums for name, topic in told.topics.items()}
     assert (queues, told.topics["T"].write_queue_nums) == ({"T": 7, "U": 3}, 4)
     assert covering(known, [("T", 3)]) == known
+
+
+def test_queues_of_deleted_topics_are_not_used_but_those_of_transactions_are(bench: Bench) -> None:
+    bench.topics.put(make_topic("TopicTest", 4))
+    assert bench.topics.is_used("TopicTest")
+    bench.topics.delete("TopicTest")
+    assert not bench.topics.is_used("TopicTest")
+    assert bench.topics.get("RMQ_SYS_TRANS_OP_HALF_TOPIC") is None
+    assert bench.topics.is_used("RMQ_SYS_TRANS_OP_HALF_TOPIC")

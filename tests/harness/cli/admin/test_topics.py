@@ -32,6 +32,19 @@ def test_a_topic_is_deleted(admin: Admin, topic: str) -> None:
     assert "17 TOPIC_NOT_EXIST" in admin.refusal("topicRoute", "-t", topic)
 
 
+def test_a_topic_that_is_made_again_does_not_show_its_old_messages(
+    admin: Admin, topic: str
+) -> None:
+    admin.text("sendMessage", "-t", topic, "-p", "x", "-b", "broker-a", "-i", "1")
+    admin.text("deleteTopic", "-c", CLUSTER, "-t", topic)
+    admin.text("updateTopic", "-c", CLUSTER, "-t", topic, "-r", "2", "-w", "2")
+    rows = admin.json("topicStatus", "-t", topic)
+    bounds = {
+        (row["brokerName"], row["queueId"]): (row["minOffset"], row["maxOffset"]) for row in rows
+    }
+    assert bounds["broker-a", 1] == (1, 1)
+
+
 def test_permissions_change_and_nothing_else(admin: Admin, topic: str) -> None:
     rows = admin.json("updateTopicPerm", "-c", CLUSTER, "-t", topic, "-p", "4")
     assert [(row["before"], row["perm"]) for row in rows] == [(6, 4), (6, 4)]
