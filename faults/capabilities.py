@@ -1,16 +1,18 @@
 """What a fault may ask of the place where the nodes run.
 
-An environment implements these, the simulator all of them. One that lacks a capability says so before the run starts
-if a fault of the plan needs it (`Controls.require`).
+An environment implements these, the simulator all of them. What a fault needs is a capability (`process`) or one thing
+that a capability does (`disk.fill`); an environment that lacks it says so, and why, before the run starts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 from faults.errors import CapabilityMissing
 
+Control = TypeVar("Control")
 Evidence = dict[str, Any]  # plain data: what was seen of a fault, e.g. {"lost_bytes": 4096}
 
 
@@ -49,7 +51,7 @@ class NetworkControl(Protocol):
         """Restore every pair."""
         ...
 
-    def dropped(self, *, source: str, target: str) -> int:
+    async def dropped(self, *, source: str, target: str) -> int:
         """Packets dropped so far from `source` to `target`."""
         ...
 
@@ -60,7 +62,7 @@ class DiskControl(Protocol):
     async def power_cut(self, nodes: Sequence[str]) -> Evidence:
         """Cut the power of all these nodes in one instant; unsynced data is lost.
 
-        Evidence: `alive` nodes that were running, `lost_bytes` of unsynced data.
+        Evidence: `alive` nodes that were running. How much was lost (`counters`) a real disk tells only after power_on.
         """
         ...
 
@@ -100,7 +102,7 @@ class DiskControl(Protocol):
         """End fill, fail, slow and a power cut that has not struck."""
         ...
 
-    def counters(self, node: str) -> dict[str, int]:
+    async def counters(self, node: str) -> dict[str, int]:
         """Running totals: `enospc`, `eio`, `slow_ns` (time that `slow` added), `lost_bytes`, `power_cuts`."""
         ...
 
@@ -129,7 +131,7 @@ class ClientControl(Protocol):
         """The listener fails for this share of the deliveries; 0 ends it."""
         ...
 
-    def listener_counters(self, node: str) -> dict[str, int]:
+    async def listener_counters(self, node: str) -> dict[str, int]:
         """Running totals: `delayed`, `failed`."""
         ...
 
@@ -154,17 +156,8 @@ class ClusterControl(Protocol):
         ...
 
 
-Control = TypeVar("Control")
-
-
-def _given(name: str, control: Control | None) -> Control:
-    if control is None:
-        raise CapabilityMissing(f"this environment has no {name} control")
-    return control
-
-
 class Controls:
-    """The capabilities of one environment. One that it lacks raises CapabilityMissing when it is asked for."""
+    """The capabilities of one environment, and what else it lacks: a need (`disk.power_cut_at`) and the reason."""
 
     def __init__(
         self,
@@ -175,6 +168,7 @@ class Controls:
         clock: ClockControl | None = None,
         client: ClientControl | None = None,
         cluster: ClusterControl | None = None,
+        lacks: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._process = process
         self._network = network
@@ -182,32 +176,41 @@ class Controls:
         self._clock = clock
         self._client = client
         self._cluster = cluster
+        self._lacks = lacks
 
     @property
     def process(self) -> ProcessControl:
-        return _given("process", self._process)
+        return self._given("process", self._process)
 
     @property
     def network(self) -> NetworkControl:
-        return _given("network", self._network)
+        return self._given("network", self._network)
 
     @property
     def disk(self) -> DiskControl:
-        return _given("disk", self._disk)
+        return self._given("disk", self._disk)
 
     @property
     def clock(self) -> ClockControl:
-        return _given("clock", self._clock)
+        return self._given("clock", self._clock)
 
     @property
     def client(self) -> ClientControl:
-        return _given("client", self._client)
+        return self._given("client", self._client)
 
     @property
     def cluster(self) -> ClusterControl:
-        return _given("cluster", self._cluster)
+        return self._given("cluster", self._cluster)
+
+    def _given(self, name: str, control: Control | None) -> Control:
+        if control is None:
+            reason = self._lacks.get(name, f"this environment has no {name} control")
+            raise CapabilityMissing(reason)
+        return control
 
     def require(self, needs: Iterable[str]) -> None:
-        """Raises CapabilityMissing for the first of these capabilities that is not there."""
-        for name in needs:
-            getattr(self, name)
+        """Raises CapabilityMissing, with the reason, for the first of these needs that is not met."""
+        for need in needs:
+            getattr(self, need.partition(".")[0])
+            if need in self._lacks:
+                raise CapabilityMissing(self._lacks[need])

@@ -33,14 +33,14 @@ class ListenerFault(Fault):
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         node = planned.targets[0]
-        before = controls.client.listener_counters(node)[self.counter]
+        before = (await controls.client.listener_counters(node))[self.counter]
         await self.set_strength(controls.client, node, planned.params[self.strength])
         return {"before": before}
 
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
         node = planned.targets[0]
         await self.set_strength(controls.client, node, 0.0)
-        seen = controls.client.listener_counters(node)[self.counter] - fired["before"]
+        seen = (await controls.client.listener_counters(node))[self.counter] - fired["before"]
         return {"bitten": seen > 0, f"{self.counter}_batches": seen}
 
 

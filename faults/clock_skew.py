@@ -12,7 +12,7 @@ from faults.fault import Fault, PlannedFault, Situation, Strike
 class ClockSkew(Fault):
     name = "clock-skew"
     summary = "the wall clock of a node steps by up to an hour, and back when healed"
-    needs = ("process", "clock")
+    needs = ("process", "clock.step")
 
     def draw(self, random: Random, situation: Situation) -> Strike | None:
         step_s = between(random, 1.0, 3600.0) * (1 if random.random() < 0.5 else -1)

@@ -14,14 +14,13 @@ from faults.fault import Fault, PlannedFault, Situation, Strike, a_broker
 ALONE_S_MAX = 2.0  # how long a master whose disk is about to be lost may be cut off from its slaves
 
 
-def counted(controls: Controls, planned: PlannedFault, counter: str) -> int:
-    return controls.disk.counters(planned.targets[0])[counter]
+async def counted(controls: Controls, planned: PlannedFault, counter: str) -> int:
+    return (await controls.disk.counters(planned.targets[0]))[counter]
 
 
 class DiskFault(Fault):
     """A disk that `DiskControl.mend` puts right. It bit if its counter moved meanwhile."""
 
-    needs = ("disk",)
     counter: ClassVar[str]  # of DiskControl.counters
 
     @abstractmethod
@@ -29,19 +28,20 @@ class DiskFault(Fault):
         """Break the disk of the target."""
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
-        before = counted(controls, planned, self.counter)
+        before = await counted(controls, planned, self.counter)
         await self.damage(controls.disk, planned)
         return {"before": before}
 
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
         await controls.disk.mend(planned.targets[0])
-        seen = counted(controls, planned, self.counter) - fired["before"]
+        seen = await counted(controls, planned, self.counter) - fired["before"]
         return {"bitten": seen > 0, self.counter: seen}
 
 
 class DiskFull(DiskFault):
     name = "disk-full"
     summary = "a broker's disk has no space left (ENOSPC, short writes), then space comes back"
+    needs = ("disk.fill",)
     counter = "enospc"
     duration_s = (5.5, 10.0)  # offsets are written every 5 s: something will want space
 
@@ -56,6 +56,7 @@ class DiskFull(DiskFault):
 class FailingDisk(DiskFault):
     name = "failing-disk"
     summary = "writes or fsyncs of a broker fail with EIO; a failed fsync drops the dirty pages"
+    needs = ("disk.fail",)
     destructive = True
     counter = "eio"
 
@@ -71,6 +72,7 @@ class FailingDisk(DiskFault):
 class SlowDisk(DiskFault):
     name = "slow-disk"
     summary = "everything that must reach a broker's disk takes many times as long"
+    needs = ("disk.slow",)
     counter = "slow_ns"
 
     def draw(self, random: Random, situation: Situation) -> Strike | None:
@@ -86,7 +88,7 @@ class DiskLost(Fault):
 
     name = "disk-lost"
     summary = "a master's disk and machine are gone for good; its slave must have everything"
-    needs = ("network", "disk")
+    needs = ("network.drop", "disk.destroy")
     destructive = True
     permanent = True
     max_per_run = 1
@@ -104,12 +106,12 @@ class DiskLost(Fault):
         return Strike(targets=(master.node,), params={"alone_s": alone_s, "slaves": slaves})
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
-        before = counted(controls, planned, "power_cuts")
+        before = await counted(controls, planned, "power_cuts")
         if planned.params["alone_s"] > 0:
             await self._destroy_cut_off(controls, planned)
         else:
             await controls.disk.destroy(planned.targets[0])
-        return {"bitten": counted(controls, planned, "power_cuts") > before, "for_good": True}
+        return {"bitten": await counted(controls, planned, "power_cuts") > before, "for_good": True}
 
     async def _destroy_cut_off(self, controls: Controls, planned: PlannedFault) -> None:
         """For a while before the end nothing that the master sends reaches its slaves."""

@@ -15,7 +15,7 @@ from faults.fault import Fault, PlannedFault, Situation, Strike
 class Partition(Fault):
     """Drops packets between pairs of nodes. The pairs are in the plan, so it can be read and shrunk."""
 
-    needs = ("network",)
+    needs = ("network.drop",)
     duration_s = (2.0, 12.0)
 
     @abstractmethod
@@ -34,7 +34,7 @@ class Partition(Fault):
         return Strike(targets=(brokers[0],), params={"drop": [list(pair) for pair in pairs]})
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
-        before = self._dropped(controls, planned)
+        before = await self._dropped(controls, planned)
         for source, target in planned.params["drop"]:
             await controls.network.drop(source=source, target=target)
         return {"dropped_before": before}
@@ -42,12 +42,14 @@ class Partition(Fault):
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
         for source, target in planned.params["drop"]:
             await controls.network.restore(source=source, target=target)
-        dropped = self._dropped(controls, planned) - fired["dropped_before"]
+        dropped = await self._dropped(controls, planned) - fired["dropped_before"]
         return {"bitten": dropped > 0, "dropped_packets": dropped}
 
-    def _dropped(self, controls: Controls, planned: PlannedFault) -> int:
-        network = controls.network
-        return sum(network.dropped(source=s, target=t) for s, t in planned.params["drop"])
+    async def _dropped(self, controls: Controls, planned: PlannedFault) -> int:
+        total = 0
+        for source, target in planned.params["drop"]:
+            total += await controls.network.dropped(source=source, target=target)
+        return total
 
 
 class PartitionHalves(Partition):

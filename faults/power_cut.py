@@ -11,20 +11,20 @@ OPERATIONS_AHEAD_MAX = 200  # how far ahead a cut inside a disk operation may li
 SYNCS_AHEAD_MAX = 60  # the same for a cut inside an fsync
 
 
-def lost_since(controls: Controls, planned: PlannedFault, before: dict[str, int]) -> Evidence:
+async def lost_since(controls: Controls, planned: PlannedFault, before: dict[str, int]) -> Evidence:
     lost = 0
     cuts = 0
     for node in planned.targets:
-        counters = controls.disk.counters(node)
+        counters = await controls.disk.counters(node)
         lost += counters["lost_bytes"] - before[f"{node} lost_bytes"]
         cuts += counters["power_cuts"] - before[f"{node} power_cuts"]
     return {"bitten": cuts > 0, "lost_bytes": lost, "power_cuts": cuts}
 
 
-def counters_now(controls: Controls, planned: PlannedFault) -> dict[str, int]:
+async def counters_now(controls: Controls, planned: PlannedFault) -> dict[str, int]:
     now: dict[str, int] = {}
     for node in planned.targets:
-        counters = controls.disk.counters(node)
+        counters = await controls.disk.counters(node)
         now[f"{node} lost_bytes"] = counters["lost_bytes"]
         now[f"{node} power_cuts"] = counters["power_cuts"]
     return now
@@ -33,21 +33,21 @@ def counters_now(controls: Controls, planned: PlannedFault) -> dict[str, int]:
 class PowerCut(Fault):
     name = "power-cut"
     summary = "cut the power of a broker's machine; unsynced writes are lost, torn or reordered"
-    needs = ("disk",)
+    needs = ("disk.power_cut",)
     destructive = True
 
     def draw(self, random: Random, situation: Situation) -> Strike | None:
         return Strike(targets=a_broker(random, situation))
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
-        before = counters_now(controls, planned)
+        before = await counters_now(controls, planned)
         await controls.disk.power_cut(planned.targets)
-        return lost_since(controls, planned, before)
+        return dict(before)
 
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
         for node in planned.targets:
             await controls.disk.power_on(node)
-        return fired
+        return await lost_since(controls, planned, fired)
 
 
 class PowerCutInOperation(Fault):
@@ -55,7 +55,7 @@ class PowerCutInOperation(Fault):
 
     name = "power-cut-in-operation"
     summary = "cut the power of a broker's machine in the middle of a disk operation"
-    needs = ("disk",)
+    needs = ("disk.power_cut_at",)
     destructive = True
 
     def draw(self, random: Random, situation: Situation) -> Strike | None:
@@ -66,7 +66,7 @@ class PowerCutInOperation(Fault):
         return Strike(targets=targets, params={"sync" if in_sync else "operation": number})
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
-        before = counters_now(controls, planned)
+        before = await counters_now(controls, planned)
         node, params = planned.targets[0], planned.params
         if "sync" in params:
             await controls.disk.power_cut_at_sync(node, params["sync"])
@@ -75,7 +75,7 @@ class PowerCutInOperation(Fault):
         return dict(before)
 
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
-        evidence = lost_since(controls, planned, fired)
+        evidence = await lost_since(controls, planned, fired)
         await controls.disk.cancel_power_cut(planned.targets[0])
         await controls.disk.power_on(planned.targets[0])
         return evidence

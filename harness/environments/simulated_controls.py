@@ -76,7 +76,7 @@ class SimulatedNetwork:
         self._grudges.clear()
         self._network.heal()
 
-    def dropped(self, *, source: str, target: str) -> int:
+    async def dropped(self, *, source: str, target: str) -> int:
         return self._network.dropped(source, target)
 
 
@@ -132,7 +132,7 @@ class SimulatedDisks:
     async def mend(self, node: str) -> None:
         self._nodes[node].host.disk.heal()
 
-    def counters(self, node: str) -> dict[str, int]:
+    async def counters(self, node: str) -> dict[str, int]:
         counters = self._nodes[node].host.disk.counters
         return {
             "enospc": counters.no_space_errors,
@@ -169,7 +169,7 @@ class SimulatedClients:
     async def failing_listener(self, node: str, share: float) -> None:
         self._nodes[node].listener.failing_share = share
 
-    def listener_counters(self, node: str) -> dict[str, int]:
+    async def listener_counters(self, node: str) -> dict[str, int]:
         listener = self._nodes[node].listener
         return {"delayed": listener.delayed, "failed": listener.failed}
 

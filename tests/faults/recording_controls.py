@@ -23,7 +23,7 @@ class RecordingControl:
 
         return call
 
-    def counters(self, node: str) -> dict[str, int]:
+    async def counters(self, node: str) -> dict[str, int]:
         return {"lost_bytes": 0, "power_cuts": 0, **self.counted}
 
 

@@ -21,18 +21,18 @@ CAPABILITIES = ("process", "network", "disk", "clock", "client", "cluster")
 SITUATION = Situation(
     shape=cluster_shape(2, (1, 1), 2, 2), topic="T", sync_flush=True, replication="sync"
 )
-SYNCHRONOUS = ("is_alive", "dropped", "counters", "listener_counters")
+SYNCHRONOUS = ("is_alive",)
 
 
 class Obliging:
-    """Stands for any capability: does nothing, counts nothing, and notes under its name that it was asked."""
+    """Stands for any capability: does nothing, counts nothing, and notes its name and what it was asked."""
 
     def __init__(self, name: str, asked: set[str]) -> None:
         self._name = name
         self._asked = asked
 
     def __getattr__(self, method: str) -> Any:
-        self._asked.add(self._name)
+        self._asked.update((self._name, f"{self._name}.{method}"))
         nothing: Any = defaultdict(int) if method.endswith("counters") else 0
 
         async def later(*_: Any, **__: Any) -> Any:
@@ -54,7 +54,8 @@ def asked_by(fault: Fault, seed: int) -> set[str]:
         params=strike.params,
     )
     asked: set[str] = set()
-    controls = Controls(**{name: Obliging(name, asked) for name in CAPABILITIES})
+    given: dict[str, Any] = {name: Obliging(name, asked) for name in CAPABILITIES}
+    controls = Controls(**given)
 
     async def main() -> None:
         await fault.heal(controls, planned, await fault.fire(controls, planned))
@@ -67,7 +68,10 @@ def asked_by(fault: Fault, seed: int) -> set[str]:
 def test_a_fault_asks_for_what_it_declares(name: str) -> None:
     fault = fault_named(name)
     asked = set().union(*(asked_by(fault, seed) for seed in range(8)))
-    assert asked == set(fault.needs)
+    assert {need.partition(".")[0] for need in asked} == {
+        need.partition(".")[0] for need in fault.needs
+    }
+    assert {need for need in fault.needs if "." in need} <= asked
 
 
 def test_a_plan_is_refused_before_the_run_where_a_capability_is_missing() -> None:
@@ -77,3 +81,17 @@ def test_a_plan_is_refused_before_the_run_where_a_capability_is_missing() -> Non
     process: Any = object()
     with pytest.raises(CapabilityMissing, match="no clock control"):
         Nemesis([clock_skew], Controls(process=process), Recorder(lambda: 0), lambda: 0)
+
+
+def test_what_an_environment_lacks_is_told_with_its_reason() -> None:
+    disk: Any = object()
+    lacks = {
+        "disk.power_cut_at": "only the simulation can cut inside an operation",
+        "network": "no root",
+    }
+    controls = Controls(disk=disk, lacks=lacks)
+    controls.require(["disk", "disk.power_cut"])
+    with pytest.raises(CapabilityMissing, match="only the simulation"):
+        controls.require(["disk.power_cut_at"])
+    with pytest.raises(CapabilityMissing, match="no root"):
+        controls.require(["network.drop"])
