@@ -62,6 +62,7 @@ class Campaign:
     batch_share: float = 0.0  # of the ops of producers
     one_way_share: float = 0.0
     mode: str = "hardened"
+    policies: tuple[str, ...] = ()  # in faithful mode only these lines of the policy table; (): all
     defect: str = ""
     broker_properties: Properties = ()  # of every broker, under the names of a `.properties` file
     name_server_properties: Properties = ()

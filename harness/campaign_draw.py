@@ -84,6 +84,7 @@ _DRAWS: dict[str, _Draw] = {
     "acks_min": lambda random, drawn: 100,
     "gap_max_s": lambda random, drawn: 0.0,
     "mode": lambda random, drawn: "hardened",  # a swarm looks for bugs, and faithful mode has them
+    "policies": lambda random, drawn: (),
     "defect": lambda random, drawn: "",
     "batch_share": _draw_share,
     "one_way_share": _draw_share,

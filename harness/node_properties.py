@@ -20,6 +20,7 @@ RESERVED_PROPERTIES = frozenset(
         "brokerId",
         "brokerName",
         "brokerRole",
+        "faithfulPolicies",
         "flushDiskType",
         "haMasterAddress",
         "haPeers",

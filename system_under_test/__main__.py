@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from system_under_test import config
+from system_under_test import config, policies
 from system_under_test.broker.config import BrokerConfig, BrokerRole
 from system_under_test.env import Env, TlsError
 from system_under_test.mode import Mode
@@ -231,6 +231,7 @@ def name_server_main(options: dict[str, Any]) -> Main:
         paths |= {name: fields[name] for name in paths if name in fields}
     fields |= {name: absolute(path) for name, path in paths.items()}
     settings = NameServerConfig(**{"listen_host": "127.0.0.1", **fields})
+    policies.name_server_policies(settings)  # it refuses what there is not
 
     async def main(env: Env) -> None:
         report_unknown(env, unknown)
@@ -269,6 +270,7 @@ def broker_main(options: dict[str, Any]) -> Main:
         }
     )
     store_config.make_store_config(settings)  # it refuses what does not go together
+    policies.broker_policies(settings)  # so does this
 
     async def main(env: Env) -> None:
         report_unknown(env, unknown)

@@ -272,6 +272,7 @@ NAME_SERVER_PROPERTIES: dict[str, Property] = {
     "configBlackList": Property(field="black_list", parse=names),
     "orderMessageEnable": Property(field="order_message_enable", parse=yes_or_no),
     "mode": Property(field="mode", parse=mode),
+    "faithfulPolicies": Property(field="faithful_policies", parse=names),
 }
 
 BROKER_PROPERTIES: dict[str, Property] = {
@@ -286,6 +287,7 @@ BROKER_PROPERTIES: dict[str, Property] = {
         ),
     ),
     "mode": Property(field="mode", parse=mode),
+    "faithfulPolicies": Property(field="faithful_policies", parse=names),
     "brokerIP1": Property(field="listen_host", parse=reachable_host),
     "listenPort": Property(field="listen_port", parse=broker_port),
     "fastPortEnable": Property(field="fast_port", parse=yes_or_no),

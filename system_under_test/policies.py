@@ -34,6 +34,7 @@ from system_under_test.broker.visibility import Log, Replicas, safe_end, written
 from system_under_test.env import Clock, Storage
 from system_under_test.env import Log as EnvLog
 from system_under_test.mode import Mode
+from system_under_test.name_server.config import NameServerConfig
 from system_under_test.name_server.pause_guard import NoGuard, PauseGuard
 from system_under_test.name_server.rules import (
     Leaves,
@@ -47,6 +48,7 @@ from system_under_test.name_server.rules import (
     running_time_ns,
     wall_time_ns,
 )
+from system_under_test.policy_choice import with_chosen
 from system_under_test.protocol.bodies import TopicConfigTable
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.remoting import RemotingClient
@@ -170,6 +172,17 @@ BROKER_POLICIES = {
 }
 
 
+def broker_policies(config: BrokerConfig) -> BrokerPolicies:
+    """Those of the config's mode, or of the hardened one but for the faithful policies that it names.
+
+    Raises ValueError for a name that there is not.
+    """
+    if config.faithful_policies and config.mode is Mode.FAITHFUL:
+        table = BROKER_POLICIES
+        return with_chosen(table[Mode.HARDENED], table[Mode.FAITHFUL], config.faithful_policies)
+    return BROKER_POLICIES[config.mode]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameServerPolicies:
     """Decisions of a name server."""
@@ -201,3 +214,11 @@ NAME_SERVER_POLICIES = {
         metadata_file=UnsafeMetadataFile,
     ),
 }
+
+
+def name_server_policies(config: NameServerConfig) -> NameServerPolicies:
+    """Like `broker_policies`. Raises ValueError for a name that there is not."""
+    if config.faithful_policies and config.mode is Mode.FAITHFUL:
+        table = NAME_SERVER_POLICIES
+        return with_chosen(table[Mode.HARDENED], table[Mode.FAITHFUL], config.faithful_policies)
+    return NAME_SERVER_POLICIES[config.mode]

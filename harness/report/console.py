@@ -24,7 +24,7 @@ def campaign_lines(campaign: Campaign) -> list[str]:
     low, high = c.payload_bytes
     lines = [
         f"seed {c.seed}  workload {c.workload}  {c.time_s:g} virtual s"
-        + (f"  {c.mode.upper()} mode" if c.mode != "hardened" else "")
+        + _mode_text(c)
         + (f"  DEFECT {c.defect}" if c.defect else ""),
         f"cluster   {c.name_servers} name servers, {c.masters} masters with {list(c.slaves)} slaves, "
         f"{c.flush} flush, {c.replication} replication, log files of {c.log_file_bytes} bytes",
@@ -34,6 +34,13 @@ def campaign_lines(campaign: Campaign) -> list[str]:
         f"plan      {len(c.plan)} faults",
     ]
     return lines + [_planned_line(planned) for planned in c.plan]
+
+
+def _mode_text(campaign: Campaign) -> str:
+    if campaign.mode == "hardened":
+        return ""
+    only = f" ({', '.join(campaign.policies)})" if campaign.policies else ""
+    return f"  {campaign.mode.upper()} mode{only}"
 
 
 def _property_lines(campaign: Campaign) -> list[str]:

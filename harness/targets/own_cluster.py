@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from faults.shape import BrokerNode, ClusterShape
 from harness.campaign import Campaign, CampaignError, Properties
 from harness.node_properties import with_properties
+from harness.shown import shown
 from system_under_test import config as node_config
 from system_under_test.broker.broker import main as broker_main
 from system_under_test.broker.config import BrokerConfig, BrokerRole
@@ -17,11 +18,14 @@ from system_under_test.env import Env
 from system_under_test.mode import Mode
 from system_under_test.name_server.config import NameServerConfig
 from system_under_test.name_server.name_server import main as name_server_main
+from system_under_test.policies import BROKER_POLICIES, NAME_SERVER_POLICIES
+from system_under_test.policy_choice import policy_names
 
 NAME_SERVER_PORT = 9876
 BROKER_PORT = 10911
 STORE_ROOT = "/store"
 QUEUE_FILE_BYTES = 4000  # 200 entries: queues roll within a short run
+NAME_SERVER_POLICY = "name_server."  # what the names of its policies begin with in a campaign
 INDEX_SLOTS, INDEX_NUMBERS = 500, 2000  # so do index files
 
 Config = TypeVar("Config", BrokerConfig, NameServerConfig)
@@ -55,7 +59,7 @@ class OwnCluster:
             listen_host=self._addresses[node],
             listen_port=NAME_SERVER_PORT,
             kv_config_path=f"{STORE_ROOT}/kvConfig.json",
-            mode=Mode(self._campaign.mode),
+            **self._mode(is_broker=False),
         )
         return _with_properties(
             config, self._campaign.name_server_properties, node_config.NAME_SERVER_PROPERTIES
@@ -77,10 +81,21 @@ class OwnCluster:
             consume_queue_file_size=QUEUE_FILE_BYTES,
             index_slots=INDEX_SLOTS,
             index_numbers=INDEX_NUMBERS,
-            mode=Mode(campaign.mode),
+            **self._mode(is_broker=True),
             ha_peers=tuple(f"{self._addresses[o.node]}:{BROKER_PORT + 1}" for o in others),
         )
         return _with_properties(config, campaign.broker_properties, node_config.BROKER_PROPERTIES)
+
+    def _mode(self, *, is_broker: bool) -> dict[str, Any]:
+        """Whoever has none of the faithful policies that the campaign names is hardened."""
+        policies = self._campaign.policies
+        mine = tuple(
+            name.removeprefix(NAME_SERVER_POLICY)
+            for name in policies
+            if name.startswith(NAME_SERVER_POLICY) is not is_broker
+        )
+        mode = Mode(self._campaign.mode) if mine or not policies else Mode.HARDENED
+        return {"mode": mode, "faithful_policies": mine}
 
     def _role(self, broker: BrokerNode) -> BrokerRole:
         if not broker.is_master:
@@ -118,10 +133,23 @@ def _with_properties(
 
 
 def check_properties(campaign: Campaign) -> None:
-    """Raises CampaignError if a node of the campaign cannot have the properties that the campaign gives it."""
+    """Raises CampaignError if a node of the campaign cannot have the properties or policies that the campaign gives."""
+    known = known_policies()
+    for name in campaign.policies:
+        if name not in known:
+            raise CampaignError(f"policies hold {shown(name)}; there are: {', '.join(known)}")
     shape = campaign.shape()
     names = [*shape.name_servers, *(broker.node for broker in shape.brokers)]
     cluster = OwnCluster(campaign, dict.fromkeys(names, "127.0.0.1"))
     cluster.name_server_config(shape.name_servers[0])
     for broker in shape.brokers:
         cluster.broker_config(broker, shape.name_servers)
+
+
+def known_policies() -> tuple[str, ...]:
+    """What `policies` of a campaign may name."""
+    servers = policy_names(NAME_SERVER_POLICIES[Mode.FAITHFUL])
+    return (
+        *policy_names(BROKER_POLICIES[Mode.FAITHFUL]),
+        *(f"{NAME_SERVER_POLICY}{name}" for name in servers),
+    )

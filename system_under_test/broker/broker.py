@@ -42,7 +42,7 @@ from system_under_test.broker.store_config import make_store_config
 from system_under_test.broker.subscription_groups import SubscriptionGroups
 from system_under_test.broker.topics import TopicChange, Topics, covering, restricted
 from system_under_test.env import Env
-from system_under_test.policies import BROKER_POLICIES
+from system_under_test.policies import broker_policies
 from system_under_test.protocol.bodies import TopicConfigTable
 from system_under_test.remoting import Handler, RemotingClient
 from system_under_test.store.errors import StoreError
@@ -59,7 +59,7 @@ class Broker:
     def __init__(self, env: Env, config: BrokerConfig) -> None:
         self._env = env
         self._config = config
-        self._policies = BROKER_POLICIES[config.mode]
+        self._policies = broker_policies(config)
         clock = env.clock
         self.store = MessageStore(
             env.storage,

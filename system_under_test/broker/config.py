@@ -35,6 +35,7 @@ class BrokerConfig:
     broker_id: int = MASTER_ID  # brokerId
     role: BrokerRole = BrokerRole.ASYNC_MASTER  # brokerRole
     mode: Mode = Mode.HARDENED  # ours alone; what differs is in system_under_test/policies.py
+    faithful_policies: tuple[str, ...] = ()  # ours alone: with that mode, only these; (): all
     store_path: str = "/store"  # storePathRootDir
     # storePathCommitLog: one folder, or several with the splitter between; None: `commitlog` below store_path
     commit_log_path: str | None = None

@@ -17,6 +17,7 @@ class NameServerConfig:
     listen_host: str  # bindAddress
     listen_port: int = 9876  # listenPort; 0: the system chooses
     mode: Mode = Mode.HARDENED  # ours alone; what differs is in system_under_test/policies.py
+    faithful_policies: tuple[str, ...] = ()  # ours alone: with that mode, only these; (): all
     kv_config_path: str = "/namesrv/kvConfig.json"  # kvConfigPath
     config_path: str = "/namesrv/namesrv.properties"  # configStorePath: where code 318 writes
     black_list: tuple[str, ...] = BLACK_LIST  # configBlackList: what code 318 may not change

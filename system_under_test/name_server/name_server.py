@@ -14,7 +14,7 @@ from system_under_test.name_server.kv_config import KvConfig
 from system_under_test.name_server.live_config import LiveConfig
 from system_under_test.name_server.requests import RequestTable
 from system_under_test.name_server.route_table import RouteTable
-from system_under_test.policies import NAME_SERVER_POLICIES
+from system_under_test.policies import name_server_policies
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.remoting import Connection, RemotingServer
 from system_under_test.remoting.address import format_address
@@ -31,7 +31,7 @@ class NameServer:
 
     def __init__(self, env: Env, config: NameServerConfig) -> None:
         self._env = env
-        policies = NAME_SERVER_POLICIES[config.mode]
+        policies = name_server_policies(config)
         self.routes = RouteTable(slave_topics=policies.slave_topics, leaves=policies.leaves)
         self._kv = KvConfig(policies.metadata_file(env.storage, config.kv_config_path))
         self._requests = RequestTable(self.routes, self._kv, LiveConfig(config, env.storage))

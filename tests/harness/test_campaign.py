@@ -66,6 +66,26 @@ def test_the_mode_is_that_of_every_server_and_of_the_promises(mode: Mode) -> Non
     assert run_facts(campaign, [], []).mode == mode.value
 
 
+def test_faithful_policies_that_are_chosen_reach_the_nodes_that_have_them() -> None:
+    options = read_options('[campaign]\nmode = "faithful"\npolicies = ["visible_end"]', "the file")
+    campaign = draw_campaign(1, options)
+    written = read_options(campaign.to_toml(), "the file")
+    assert draw_campaign(written.pop("seed"), written) == campaign
+    cluster = OwnCluster(campaign, defaultdict(lambda: "10.0.0.1"))
+    broker = cluster.broker_config(campaign.shape().brokers[0], ["ns-1"])
+    assert (broker.mode, broker.faithful_policies) == (Mode.FAITHFUL, ("visible_end",))
+    assert cluster.name_server_config("ns-1").mode is Mode.HARDENED
+
+
+def test_policies_of_name_servers_have_a_name_in_front() -> None:
+    given = {"mode": "faithful", "policies": ("name_server.leaves",)}
+    campaign = draw_campaign(1, given)
+    check_properties(campaign)
+    cluster = OwnCluster(campaign, defaultdict(lambda: "10.0.0.1"))
+    assert cluster.name_server_config("ns-1").faithful_policies == ("leaves",)
+    assert cluster.broker_config(campaign.shape().brokers[0], ["ns-1"]).mode is Mode.HARDENED
+
+
 def test_no_seed_draws_the_faithful_mode() -> None:
     assert {draw_campaign(seed, {}).mode for seed in range(50)} == {"hardened"}
 
@@ -100,6 +120,7 @@ def test_what_is_not_allowed_is_named(given: dict[str, Any], named: str) -> None
         ({"broker_properties": (("slaveTimeout", "soon"),)}, "slaveTimeout=soon"),
         ({"broker_properties": (("mode", "faithful"),)}, "mode"),
         ({"name_server_properties": (("speed", "1"),)}, "speed"),
+        ({"policies": ("leaves",)}, r"policies hold 'leaves'; there are: visible_end, .*leaves"),
     ],
 )
 def test_a_property_that_no_node_can_have_is_named(given: dict[str, Any], named: str) -> None:

@@ -38,6 +38,7 @@ NEXT_START_FIELDS = frozenset(
         "commit_pages",
         "consume_queue_file_size",
         "fail_fast_without_buffer",
+        "faithful_policies",
         "ha_master_address",
         "ha_peers",
         "listen_host",
