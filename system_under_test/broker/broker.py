@@ -258,7 +258,7 @@ class Broker:
         """What name servers are told. The master may be gone before a slave has copied its latest topics."""
         table = self.topics.table()
         if self._config.is_slave:
-            table = covering(table, self.store.queue_keys())
+            table = covering(table, self.store.queue_view.list_keys())
         return restricted(table, self._config.broker_permission)
 
     async def start(self) -> None:

@@ -52,7 +52,7 @@ class QueueQueries:
     def _is_young(self, topic: str, queue_id: int) -> bool:
         if self._store.queue_bounds(topic, queue_id)[0] > 0:
             return False
-        entries = self._store.queue_entries(topic, queue_id, 0, 1)
+        entries = self._store.queue_view.entries(topic, queue_id, 0, 1)
         if not entries:
             return True
         behind_bytes = self._store.end_offset - entries[0].physical_offset
@@ -80,7 +80,7 @@ class QueueQueries:
         header = SearchOffsetHeader.from_ext(request.ext_fields)
         return answer_offset(
             request,
-            self._store.search_by_time(header.topic, header.queue_id, header.timestamp),
+            self._store.queue_view.search_by_time(header.topic, header.queue_id, header.timestamp),
         )
 
     def earliest_store_time(
@@ -88,7 +88,7 @@ class QueueQueries:
     ) -> RemotingCommand:
         """When the first message of a queue was stored, -1 if there is none."""
         header = GetEarliestMessageStoreTimeHeader.from_ext(request.ext_fields)
-        time_ms = self._store.earliest_store_time_ms(header.topic, header.queue_id)
+        time_ms = self._store.queue_view.earliest_store_time_ms(header.topic, header.queue_id)
         return RemotingCommand.response(
             request, ResponseCode.SUCCESS, None, {"timestamp": str(time_ms)}
         )

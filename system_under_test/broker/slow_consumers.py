@@ -38,7 +38,7 @@ class SlowConsumers:
                 self._disable(group, topic, behind_bytes)
 
     def _behind(self, topic: str, queue_id: int, next_offset: int) -> int:
-        entries = self._store.queue_entries(topic, queue_id, next_offset, 1)
+        entries = self._store.queue_view.entries(topic, queue_id, next_offset, 1)
         return self._store.end_offset - entries[0].physical_offset if entries else 0
 
     def _disable(self, group: str, topic: str, behind_bytes: int) -> None:

@@ -22,21 +22,21 @@ def is_topic_name(topic: str) -> bool:
 class QueueTable:
     """Finds, makes and loads consume queues. Iterates in the order in which they were made or loaded."""
 
-    __slots__ = ("_file_size", "_queues", "_root", "_storage")
+    __slots__ = ("_file_size", "_queues", "_storage", "folder")
 
     def __init__(self, storage: Storage, root: str, file_size: int) -> None:
         self._storage = storage
-        self._root = root
+        self.folder = root
         self._file_size = file_size
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
 
     def load(self, *, clean: bool = False) -> None:
         """Find the queues on disk and check their files; `clean`: the store was closed properly. Raises StoreError."""
-        for topic in sorted(self._storage.listdir(self._root)):
-            for queue_id in sorted(self._storage.listdir(f"{self._root}/{topic}")):
+        for topic in sorted(self._storage.listdir(self.folder)):
+            for queue_id in sorted(self._storage.listdir(f"{self.folder}/{topic}")):
                 if not (is_topic_name(topic) and queue_id.isdecimal()):
                     raise StoreError(
-                        f"{self._root}/{topic}/{queue_id} is not the folder of a consume queue"
+                        f"{self.folder}/{topic}/{queue_id} is not the folder of a consume queue"
                     )
                 self.get_or_create(topic, int(queue_id)).files.load(clean=clean)
 
@@ -48,7 +48,7 @@ class QueueTable:
         queue = self._queues.get((topic, queue_id))
         if queue is None:
             assert is_topic_name(topic), topic
-            queue = ConsumeQueue(self._storage, self._root, topic, queue_id, self._file_size)
+            queue = ConsumeQueue(self._storage, self.folder, topic, queue_id, self._file_size)
             self._queues[topic, queue_id] = queue
         return queue
 

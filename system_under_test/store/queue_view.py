@@ -1,7 +1,8 @@
-"""What administrators look at in consume queues (RocketMQ, DefaultMessageStore.getConsumeQueue and others)."""
+"""Looks at consume queues (RocketMQ, DefaultMessageStore.getConsumeQueue and others)."""
 
 from __future__ import annotations
 
+from system_under_test.store.consume_queue import Entry
 from system_under_test.store.queue_table import QueueTable
 from system_under_test.store.reading import QueueReader
 
@@ -20,7 +21,31 @@ class QueueView:
     def exists(self, topic: str, queue_id: int) -> bool:
         return self._queues.get(topic, queue_id) is not None
 
+    def list_keys(self) -> list[tuple[str, int]]:
+        """(topic, queue id) of every queue, sorted."""
+        return sorted((queue.topic, queue.queue_id) for queue in self._queues)
+
+    def next_offset(self, topic: str, queue_id: int) -> int:
+        """Which queue offset the next put gets; what lies below may still wait to become visible."""
+        queue = self._queues.get(topic, queue_id)
+        return 0 if queue is None else queue.next_offset
+
+    def entries(self, topic: str, queue_id: int, offset: int, count: int) -> list[Entry]:
+        """Up to `count` visible entries of a queue from `offset`; [] where there are none."""
+        queue = self._queues.get(topic, queue_id)
+        return [] if queue is None else queue.read(offset, count)
+
+    def search_by_time(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
+        """The queue offset of the message stored closest to `timestamp_ms`; 0 if there is none."""
+        queue = self._queues.get(topic, queue_id)
+        return 0 if queue is None else self._reader.search_by_time(queue, timestamp_ms)
+
     def store_time_ms(self, topic: str, queue_id: int, offset: int) -> int:
         """When message `offset` was stored, in milliseconds; -1 if there is none."""
         queue = self._queues.get(topic, queue_id)
         return -1 if queue is None else self._reader.store_time_ms(queue, offset)
+
+    def earliest_store_time_ms(self, topic: str, queue_id: int) -> int:
+        """When the first message of the queue was stored, in milliseconds; -1 if there is none."""
+        queue = self._queues.get(topic, queue_id)
+        return -1 if queue is None else self._reader.store_time_ms(queue, queue.min_offset)

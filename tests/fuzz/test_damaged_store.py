@@ -74,7 +74,7 @@ def test_a_damaged_store_is_refused_or_recovered(done: list[tuple[str, int, byte
         assert refusal
         assert "\n" not in refusal
         return
-    for topic, queue_id in world.store.queue_keys():
+    for topic, queue_id in world.store.queue_view.list_keys():
         low, high = world.store.queue_bounds(topic, queue_id)
         found = world.store.get(topic, queue_id, low, MESSAGES)
         assert (

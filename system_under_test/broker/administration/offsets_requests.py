@@ -178,7 +178,7 @@ class OffsetRequests:
         topic, store = settings.topic_name, self._parts.store
         end = store.queue_bounds(topic, queue_id)[1]
         consumed = self._parts.offsets.query(group, topic, queue_id) or 0
-        earliest_ms = store.earliest_store_time_ms(topic, queue_id)
+        earliest_ms = store.queue_view.earliest_store_time_ms(topic, queue_id)
         delay_ms = 0
         if consumed < end:
             next_ms = store.queue_view.store_time_ms(topic, queue_id, max(0, consumed))
@@ -204,7 +204,9 @@ class OffsetRequests:
         store = self._parts.store
         if not store.queue_view.exists(topic, queue_id):
             return answer_error(request, f"{queue_id}@{topic} is not exist!")
-        entries = store.queue_entries(topic, queue_id, header.index, min(header.count, ENTRIES_MAX))
+        entries = store.queue_view.entries(
+            topic, queue_id, header.index, min(header.count, ENTRIES_MAX)
+        )
         low, high = store.queue_bounds(topic, queue_id)
         if not entries and not low <= header.index <= high:
             return answer_error(

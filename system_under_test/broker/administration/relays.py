@@ -96,7 +96,7 @@ class RelayRequests:
         store = self._parts.store
         if header.timestamp == END_OF_QUEUE:
             return store.queue_bounds(header.topic, queue_id)[1]
-        return max(0, store.search_by_time(header.topic, queue_id, header.timestamp))
+        return max(0, store.queue_view.search_by_time(header.topic, queue_id, header.timestamp))
 
     def _members_to_reset(self, header: ResetOffsetHeader) -> list[Member]:
         group = self._parts.clients.consumer_group(header.group)

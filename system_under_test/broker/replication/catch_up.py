@@ -116,7 +116,7 @@ class MasterCatchUp:
         restored = self.restores_metadata
         try:
             if restored:  # topics younger than the slaves' last look are in the log alone
-                self._topics.cover(self._store.queue_keys())
+                self._topics.cover(self._store.queue_view.list_keys())
                 await self._offsets_file.save()
             if self.is_needed:
                 self._mark.end()

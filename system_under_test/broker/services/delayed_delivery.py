@@ -123,7 +123,7 @@ class DelayedDelivery:
         if not step_ms:
             return
         for level in self._levels:
-            end_offset = self._store.next_queue_offset(SCHEDULE_TOPIC, level.queue_id)
+            end_offset = self._store.queue_view.next_offset(SCHEDULE_TOPIC, level.queue_id)
             level.shifts.append(_Shift(end_offset=end_offset, step_ms=step_ms))
 
     def _look_at(self, level: _Level) -> int | None:
@@ -132,9 +132,9 @@ class DelayedDelivery:
         if progress.position < low:
             progress.jump(low)
         if progress.position >= visible_end:
-            stored_end = self._store.next_queue_offset(SCHEDULE_TOPIC, level.queue_id)
+            stored_end = self._store.queue_view.next_offset(SCHEDULE_TOPIC, level.queue_id)
             return RETRY_MS if stored_end > visible_end else None
-        entries = self._store.queue_entries(
+        entries = self._store.queue_view.entries(
             SCHEDULE_TOPIC, level.queue_id, progress.position, DELIVERED_AT_ONCE_MAX
         )
         for entry in entries:

@@ -61,7 +61,9 @@ class HalfMessages:
         stored = self._offsets.query(TRANSACTION_GROUP, OP_HALF_TOPIC, QUEUE_ID) or 0
         op_offset = max(stored, low)
         while op_offset < high:
-            entries = self._store.queue_entries(OP_HALF_TOPIC, QUEUE_ID, op_offset, READ_AT_ONCE)
+            entries = self._store.queue_view.entries(
+                OP_HALF_TOPIC, QUEUE_ID, op_offset, READ_AT_ONCE
+            )
             if not entries:
                 return
             for entry in entries:
@@ -96,7 +98,7 @@ class HalfMessages:
 
     def read(self, half_offset: int) -> Message | None:
         """The half message at this offset of the half queue; None if it cannot be read."""
-        entries = self._store.queue_entries(HALF_TOPIC, QUEUE_ID, half_offset, 1)
+        entries = self._store.queue_view.entries(HALF_TOPIC, QUEUE_ID, half_offset, 1)
         return self.read_at(entries[0].physical_offset) if entries else None
 
     def read_at(self, physical_offset: int) -> Message | None:

@@ -302,7 +302,7 @@ class Bench:
     def stored(self, topic: str, queue_id: int = 0) -> list[Message]:
         """Every visible message of a queue."""
         found = []
-        for entry in self.store.queue_entries(topic, queue_id, 0, 1000):
+        for entry in self.store.queue_view.entries(topic, queue_id, 0, 1000):
             record = self.store.look_up(entry.physical_offset)
             assert record is not None
             found.append(decode_record(record, check_crc=True))

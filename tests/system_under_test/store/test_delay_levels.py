@@ -51,9 +51,9 @@ def test_entry_holds_the_due_time_when_appended_and_when_rebuilt() -> None:
     disk.store.put(make_message(topic=SCHEDULE_TOPIC, queue_id=2, DELAY="3"))
     disk.flush()
     disk.store.dispatch()
-    (entry,) = disk.store.queue_entries(SCHEDULE_TOPIC, 2, 0, 10)
+    (entry,) = disk.store.queue_view.entries(SCHEDULE_TOPIC, 2, 0, 10)
     assert entry.tags_code == START_MS + 10_000
     disk.kill()
     disk.open()
-    assert disk.store.queue_entries(SCHEDULE_TOPIC, 2, 0, 10) == [entry]
-    assert disk.store.next_queue_offset(SCHEDULE_TOPIC, 2) == 1
+    assert disk.store.queue_view.entries(SCHEDULE_TOPIC, 2, 0, 10) == [entry]
+    assert disk.store.queue_view.next_offset(SCHEDULE_TOPIC, 2) == 1

@@ -135,11 +135,9 @@ def test_a_full_disk_refuses_and_recovers(world: StoreOnDisk) -> None:
     while (result := world.store.put(make_message())).status is PutStatus.PUT_OK:
         accepted += 1
     assert result.status is PutStatus.SERVICE_NOT_AVAILABLE
-    assert not world.store.writable
     assert "the broker's disk is full" in result.reason
     assert world.store.failure is None
     world.disk.free()
-    assert world.store.writable
     assert world.put().queue_offset == accepted
     world.flush()
     world.store.dispatch()
@@ -175,7 +173,6 @@ def test_a_failed_disk_stops_the_store_for_good(world: StoreOnDisk, fault: str) 
     world.store.fail_flush(task, caught.value)
     world.disk.heal()
     assert world.store.flushed_offset == kept.end_offset
-    assert not world.store.writable
     assert world.store.put(make_message()).status is PutStatus.SERVICE_NOT_AVAILABLE
     second = world.store.begin_flush()
     assert second is not None

@@ -102,13 +102,13 @@ def test_transfer_caps(body_size: int, memory_bytes: int, expected: int) -> None
     [(-100, 0), (0, 0), (5, 0), (6, 1), (10, 1), (14, 1), (16, 2), (60, 6), (1000, 6)],
 )
 def test_search_by_time(seven: StoreOnDisk, after_ms: int, offset: int) -> None:
-    assert seven.store.search_by_time("TopicTest", 0, START_MS + after_ms) == offset
+    assert seven.store.queue_view.search_by_time("TopicTest", 0, START_MS + after_ms) == offset
 
 
 def test_search_by_time_in_nothing(seven: StoreOnDisk) -> None:
-    assert seven.store.search_by_time("Missing", 0, START_MS) == 0
+    assert seven.store.queue_view.search_by_time("Missing", 0, START_MS) == 0
 
 
 def test_earliest_store_time(seven: StoreOnDisk) -> None:
-    assert seven.store.earliest_store_time_ms("TopicTest", 0) == START_MS
-    assert seven.store.earliest_store_time_ms("Missing", 0) == -1
+    assert seven.store.queue_view.earliest_store_time_ms("TopicTest", 0) == START_MS
+    assert seven.store.queue_view.earliest_store_time_ms("Missing", 0) == -1

@@ -136,7 +136,6 @@ def test_above_90_percent_writes_are_refused_until_there_is_space() -> None:
         "service not available now. It may be caused by one of the following reasons: the broker's disk is full"
         " [CL:  0.91 CQ:  0.91 INDEX:  0.91], messages are put to the slave, message store has been shut down, etc."
     )
-    assert not store.writable
     use(on_disk, 88)
     clean(on_disk)  # between the levels the cleaner leaves the flag as it is ...
     assert store.put(make_message()).status is PutStatus.SERVICE_NOT_AVAILABLE
@@ -212,7 +211,7 @@ def test_a_log_cut_back_to_its_beginning_still_knows_how_far_it_was() -> None:
         on_disk.cut_power()
         on_disk.open()
         assert on_disk.store.min_offset == on_disk.store.end_offset == begin
-        assert on_disk.store.next_queue_offset("TopicTest", 0) == first
+        assert on_disk.store.queue_view.next_offset("TopicTest", 0) == first
 
 
 def test_an_index_file_that_cannot_be_removed_is_tried_again(

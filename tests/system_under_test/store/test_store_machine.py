@@ -166,7 +166,7 @@ class StoreMachine(RuleBasedStateMachine):
     def found_by_time(self) -> None:
         puts = [put for put in self._visible() if put.queue_id == 0]
         for time_ms in (START_MS - 1, *(put.result.store_timestamp_ms for put in puts[-3:])):
-            offset = self.world.store.search_by_time("TopicTest", 0, time_ms)
+            offset = self.world.store.queue_view.search_by_time("TopicTest", 0, time_ms)
             nearest = min((abs(put.result.store_timestamp_ms - time_ms) for put in puts), default=0)
             if puts:
                 found_ms = puts[offset].result.store_timestamp_ms

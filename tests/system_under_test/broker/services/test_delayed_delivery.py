@@ -83,7 +83,7 @@ def test_never_early_and_in_time() -> None:
 def test_delivered_message_is_as_sent() -> None:
     bench = DelayBench()
     bench.delay(b"x", DELAY="1", TAGS="TagA", KEYS="k")
-    (hidden,) = bench.store.queue_entries("SCHEDULE_TOPIC_XXXX", 0, 0, 9)
+    (hidden,) = bench.store.queue_view.entries("SCHEDULE_TOPIC_XXXX", 0, 0, 9)
     assert hidden.tags_code == bench.clock.now_ms + 1000
     bench.clock.move(1)
     bench.look()
@@ -96,7 +96,7 @@ def test_delivered_message_is_as_sent() -> None:
     assert message.properties["TAGS"] == "TagA"
     assert message.properties["DELAY"] == "1"
     assert message.store_timestamp_ms == bench.clock.now_ms
-    (entry,) = bench.store.queue_entries("TopicTest", 0, 0, 9)
+    (entry,) = bench.store.queue_view.entries("TopicTest", 0, 0, 9)
     assert entry.tags_code == 2598919
 
 

@@ -1,0 +1,57 @@
+"""Whether a store still does its work, and what it answers once it does not.
+
+After a failed write or fsync nobody knows what is on the platter: the store has failed for good. A full disk is no
+failure: it refuses writes for as long as it is full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from system_under_test.env import Log
+from system_under_test.store.disk_watch import DiskWatch
+from system_under_test.store.errors import NoSpace, StoreError
+from system_under_test.store.results import PutResult, PutStatus
+
+__all__ = ["StoreHealth"]
+
+
+class StoreHealth:
+    """Remembers the first failure."""
+
+    __slots__ = ("_disks", "_log", "dispatch_is_dead", "failure")
+
+    def __init__(self, disks: DiskWatch, log: Log) -> None:
+        self._disks = disks
+        self._log = log
+        self.failure: OSError | None = None  # the failed write or fsync that stopped the store
+        self.dispatch_is_dead = False  # nothing that is appended becomes visible any more
+
+    def failed(self, error: OSError) -> None:
+        """Stop the store for good."""
+        if self.failure is None:
+            self.failure = error
+            self._log.error("store stopped", reason=str(error))
+
+    def check(self) -> None:
+        """Raises StoreError if the store has failed."""
+        if self.failure is not None:
+            raise StoreError(self._reason(self.failure))
+
+    def attempt(self, write: Callable[[], None]) -> None:
+        """Call `write` unless the store has failed; if that raises an OSError it has."""
+        if self.failure is not None:
+            return
+        try:
+            write()
+        except OSError as error:
+            self.failed(error)
+
+    def refusal(self, error: OSError | NoSpace | None) -> PutResult:
+        """The answer to a put that `error`, or None for a disk known to be full, keeps from being appended."""
+        reason = self._reason(error) if isinstance(error, OSError) else self._disks.refusal()
+        return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason=reason)
+
+    @staticmethod
+    def _reason(error: OSError) -> str:
+        return f"the store is not writable: {error}"

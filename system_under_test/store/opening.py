@@ -1,0 +1,100 @@
+"""Opens a store, with recovery, and closes it, so that the next start needs none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from system_under_test.store.errors import StoreError
+from system_under_test.store.flushing import Flushing
+from system_under_test.store.folders import make_durable_folder
+from system_under_test.store.parts import StoreParts
+from system_under_test.store.recovery import Recovery, RecoveryReport
+
+__all__ = ["close_store", "open_store"]
+
+
+def open_store(parts: StoreParts) -> RecoveryReport:
+    """Lock the folder, load and recover.
+
+    Raises:
+        StoreLocked: another process has the store open.
+        StoreError: the files cannot be what this store has written, or a file operation failed.
+    """
+    try:
+        return _open(parts)
+    except OSError as error:
+        _close_files(parts)
+        raise StoreError(f"store {parts.config.root} cannot be opened: {error}") from error
+    except StoreError:
+        _close_files(parts)
+        raise
+
+
+def _open(parts: StoreParts) -> RecoveryReport:
+    storage, running = parts.storage, parts.running
+    make_durable_folder(storage, parts.config.root)
+    running.lock()
+    clean = not running.is_set
+    for folder in parts.log_folders.writable:
+        make_durable_folder(storage, folder)
+    for folder in (parts.queues.folder, parts.index.folder):
+        storage.makedirs(folder)
+    parts.commit_log.files.load(clean=clean)
+    parts.commit_log.files.sync_names()
+    parts.queues.load(clean=clean)
+    if parts.config.index_enabled:
+        parts.index.load()
+    parts.checkpoint.open()
+    running.set()  # before anything changes: the next start must look closely
+    recovery = Recovery(
+        storage=storage,
+        commit_log=parts.commit_log,
+        queues=parts.queues,
+        checkpoint=parts.checkpoint,
+        scanner=parts.scanner,
+        log=parts.log,
+        index=parts.index,
+        hasher=parts.hasher,
+    )
+    report = recovery.run(clean=clean)
+    parts.appender.last_timestamp_ms = recovery.last_timestamp_ms
+    parts.dispatcher.begin_at(report.end_offset, recovery.last_timestamp_ms, parts.queues)
+    return report
+
+
+def close_store(parts: StoreParts, flushing: Flushing, dispatch: Callable[[], object]) -> None:
+    """Make everything durable and, by `dispatch`, visible; then remove `abort` and unlock.
+
+    After a failure `abort` stays. Raises OSError; the files are closed nevertheless.
+    """
+    try:
+        if parts.health.failure is None:
+            _flush_everything(parts, flushing, dispatch)
+            # A record without its queue entry would be out of reach after a normal start.
+            if parts.dispatcher.dispatched_offset == parts.commit_log.end_offset:
+                parts.running.remove()
+    finally:
+        _close_files(parts)
+
+
+def _flush_everything(
+    parts: StoreParts, flushing: Flushing, dispatch: Callable[[], object]
+) -> None:
+    log_files = parts.commit_log.files
+    parts.health.attempt(parts.commit_log.commit)
+    flushing.flush()
+    log_files.sync_new_files()  # also of what was made for a message that was refused
+    dispatch()
+    parts.index.drop_spares()
+    flushing.flush_queues()
+    for queue in parts.queues:
+        queue.files.sync_new_files()
+    parts.checkpoint.sync()
+
+
+def _close_files(parts: StoreParts) -> None:
+    parts.commit_log.files.close()
+    parts.queues.close()
+    parts.index.close()
+    parts.checkpoint.close()
+    parts.running.unlock()

@@ -1,0 +1,137 @@
+"""The parts of one store, put together. What they do with each other is said in `message_store`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from system_under_test.env import Clock, Log, Storage
+from system_under_test.store.appending import Appender
+from system_under_test.store.checkpoint import Checkpoint
+from system_under_test.store.commit_log import CommitLog
+from system_under_test.store.config import StoreConfig
+from system_under_test.store.disk_watch import DiskWatch
+from system_under_test.store.dispatcher import Dispatcher
+from system_under_test.store.health import StoreHealth
+from system_under_test.store.index_keys import KeyHasher
+from system_under_test.store.index_layout import IndexLayout
+from system_under_test.store.log_folders import LogFolders
+from system_under_test.store.message_index import MessageIndex
+from system_under_test.store.queue_table import QueueTable
+from system_under_test.store.raw_append import RawAppender
+from system_under_test.store.reading import QueueReader
+from system_under_test.store.record_reader import RecordReader
+from system_under_test.store.record_scan import RecordScanner
+from system_under_test.store.retention import Retention
+from system_under_test.store.running_mark import RunningMark
+from system_under_test.store.store_policy import StorePolicy
+
+__all__ = ["StoreParts", "make_parts"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreParts:
+    """What one store is made of."""
+
+    storage: Storage
+    log: Log
+    config: StoreConfig
+    policy: StorePolicy
+    running: RunningMark
+    log_folders: LogFolders
+    commit_log: CommitLog
+    queues: QueueTable
+    checkpoint: Checkpoint
+    index: MessageIndex
+    hasher: KeyHasher
+    scanner: RecordScanner
+    records: RecordReader
+    dispatcher: Dispatcher
+    appender: Appender
+    raw_appender: RawAppender
+    reader: QueueReader
+    disks: DiskWatch
+    health: StoreHealth
+    retention: Retention
+
+
+def make_parts(
+    storage: Storage, clock: Clock, log: Log, config: StoreConfig, policy: StorePolicy
+) -> StoreParts:
+    """The parts of a store that is not open yet; touches no file."""
+    root = config.root
+    log_folders = LogFolders(
+        config.log_folders or (f"{root}/commitlog",),
+        read_only=config.read_only_log_folders,
+        is_full=lambda folder: disks.used_ratio(folder) > config.retention.force_ratio,
+    )
+    queues = QueueTable(storage, f"{root}/consumequeue", config.consume_queue_file_size)
+    disks = DiskWatch(
+        storage,
+        clock,
+        log,
+        log_folders=log_folders.writable,
+        queue_folder=queues.folder,
+        warning_ratio=config.retention.warning_ratio,
+    )
+    commit_log = CommitLog(
+        storage,
+        log_folders,
+        config.commit_log_file_size,
+        cut_files=policy.cut_log,
+        pool=config.pool,
+    )
+    layout = IndexLayout(slots=config.index_slots, numbers=config.index_numbers)
+    index = MessageIndex(storage, clock, f"{root}/index", layout)
+    hasher = KeyHasher(is_on=config.index_enabled)
+    scanner = RecordScanner(config.commit_log_file_size, config.delay_levels_ms)
+    dispatcher = Dispatcher(index)
+    appender = Appender(
+        config,
+        clock,
+        commit_log,
+        queues,
+        dispatcher,
+        index,
+        hasher,
+        keeps_room_for_entries=policy.keeps_room_for_entries,
+    )
+    retention = Retention(
+        storage,
+        clock,
+        log,
+        config.retention,
+        commit_log=commit_log,
+        queues=queues,
+        disks=disks,
+        durable_offset=lambda: min(commit_log.flushed_offset, dispatcher.durable_offset),
+    )
+    retention.on_min_offset.append(index.delete_before)
+    return StoreParts(
+        storage=storage,
+        log=log,
+        config=config,
+        policy=policy,
+        running=RunningMark(storage, root),
+        log_folders=log_folders,
+        commit_log=commit_log,
+        queues=queues,
+        checkpoint=Checkpoint(storage, f"{root}/checkpoint"),
+        index=index,
+        hasher=hasher,
+        scanner=scanner,
+        records=RecordReader(commit_log, scanner),
+        dispatcher=dispatcher,
+        appender=appender,
+        raw_appender=RawAppender(
+            commit_log=commit_log,
+            queues=queues,
+            dispatcher=dispatcher,
+            appender=appender,
+            scanner=scanner,
+            hasher=hasher,
+        ),
+        reader=QueueReader(commit_log, config.memory_bytes),
+        disks=disks,
+        health=StoreHealth(disks, log),
+        retention=retention,
+    )
