@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from harness.environments.simulation import ADMIN, SimulationEnvironment
+from harness.environments.environment import ADMIN, Environment
 from harness.probing import PROBE_PROCESS
 
 # For what was acknowledged to show in its queue. A slave believes for 20 s that a master whose power is gone is only
@@ -19,7 +19,7 @@ QueueRow = list[Any]  # broker, queue, min, max and committed offset
 class Drain:
     """Asks the brokers how far the group is behind, and writes the answer down as `drain`."""
 
-    def __init__(self, environment: SimulationEnvironment) -> None:
+    def __init__(self, environment: Environment) -> None:
         self._environment = environment
         self._recorder = environment.recorder
 
@@ -67,12 +67,12 @@ class Drain:
         living = [
             replica.node
             for replica in environment.shape.replicas(broker_name)
-            if not environment.nodes[replica.node].lost
+            if not environment.is_lost(replica.node)
         ]
         return {
             "f": "queue_state",
             "topic": environment.campaign.topic,
             "group": environment.campaign.group,
             "queues": environment.queues_max,
-            "address": environment.target.broker_address(living[0]),
+            "address": environment.server_address(living[0]),
         }

@@ -1,70 +1,31 @@
-"""What the harness sees inside nodes: whether an acknowledged record is on a disk, and whether replicas agree."""
+"""What the harness sees inside nodes after the load: replicas that agree, what each start found, what was deleted."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from checkers.history import Op
-from harness.environments.simulation import SimulatedNode, SimulationEnvironment
+from harness.environments.environment import Environment
 from system_under_test.protocol.message import RecordError, scan_header
-from system_under_test.store.record_scan import RECORD_HEADER_SIZE
 
 
 class Inspector:
-    """Writes observations into the run's recorder, in order with the acknowledgements."""
+    """Writes observations into the run's recorder."""
 
-    def __init__(self, environment: SimulationEnvironment) -> None:
+    def __init__(self, environment: Environment) -> None:
         self._environment = environment
         self._recorder = environment.recorder
         self._replicas = {
             name: environment.shape.replicas(name) for name in environment.shape.broker_names
         }
 
-    def acknowledged(self, op: Op) -> None:
-        """Called for each SEND_OK, at the instant the client has it: who holds the record, and how safely?"""
-        value = op.value
-        durable: list[str] = []
-        cached: list[str] = []
-        unobserved: list[str] = []
-        for replica in self._replicas[value["broker"]]:
-            node = self._environment.nodes[replica.node]
-            if node.lost:
-                unobserved.append(replica.node)
-            else:
-                self._look(node, value, durable, cached)
-        self._recorder.observe(
-            "ack_durability",
-            key=value["key"],
-            durable_on=durable,
-            cached_on=cached,
-            unobserved=unobserved,
-        )
-
-    def _look(
-        self, node: SimulatedNode, value: dict[str, Any], durable: list[str], cached: list[str]
-    ) -> None:
-        paths, position = self._environment.log_paths(value["physical_offset"])
-        size = RECORD_HEADER_SIZE + value["size"]
-        disk = node.host.disk
-        path = next((path for path in paths[1:] if disk.has(path)), paths[0])
-        try:
-            record = disk.read_cached(path, position, size)
-        except OSError:
-            return
-        if value["key"].encode() + b" " not in record:
-            return
-        cached.append(node.name)
-        if disk.is_durable(path, position, size):
-            durable.append(node.name)
-
-    def compare_replicas(self) -> None:
+    async def compare_replicas(self) -> None:
         """Compare the commit logs of living replicas byte by byte, as processes would read them.
 
         The master's log is what the others are held against; without it the longest one is.
         """
         for name, replicas in self._replicas.items():
-            living = [r.node for r in replicas if not self._environment.nodes[r.node].lost]
-            logs = {node: self.commit_log(node) for node in living}
+            living = [r.node for r in replicas if not self._environment.is_lost(r.node)]
+            logs = {node: await self.commit_log(node) for node in living}
             if replicas[0].node not in logs:
                 living.sort(key=lambda node: -len(logs[node]))
             for node in living[1:]:
@@ -84,30 +45,27 @@ class Inspector:
     def report_recoveries(self) -> None:
         """Write down what every start of a broker found in its store."""
         for broker in self._environment.shape.brokers:
-            for process in self._environment.nodes[broker.node].incarnations:
-                for line in process.log.lines:
-                    if line.event == "store opened":
-                        fields = {"node": broker.node, **line.fields}
-                        self._recorder.observe("recovery", at_ns=line.time_ns, **fields)
+            for line in self._environment.log_lines(broker.node):
+                if line.event == "store opened":
+                    fields = {"node": broker.node, **line.fields}
+                    self._recorder.observe("recovery", at_ns=line.time_ns, **fields)
 
     def report_deletions(self) -> None:
         """Write down how many log files the retention of each broker has deleted."""
         for broker in self._environment.shape.brokers:
-            incarnations = self._environment.nodes[broker.node].incarnations
-            lines = [line for process in incarnations for line in process.log.lines]
+            lines = self._environment.log_lines(broker.node)
             count = sum(
                 line.event == "store file deleted" and is_log_file(str(line.fields["path"]))
                 for line in lines
             )
             self._recorder.observe("deletions", node=broker.node, log_files=count)
 
-    def commit_log(self, node: str) -> LogBytes:
+    async def commit_log(self, node: str) -> LogBytes:
         """Every record of the node's commit log, without what lies behind the last one."""
-        disk = self._environment.nodes[node].host.disk
         # By name: several folders may hold the files of one log.
         files = {
             path.rpartition("/")[2]: data
-            for path, data in disk.snapshot().items()
+            for path, data in (await self._environment.store_files(node)).items()
             if is_log_file(path)
         }
         data = b"".join(whole_records(files[name]) for name in sorted(files))

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from harness.clients.port import Outcome
-from harness.environments.simulation import ADMIN, SimulationEnvironment
+from harness.environments.environment import ADMIN, Environment
 from harness.probing import PROBE_PROCESS
 
 TRIES = 5
@@ -16,7 +16,7 @@ POLL_S = 2.0
 class LookUps:
     """Asks the master of each broker name, or the first slave that is left."""
 
-    def __init__(self, environment: SimulationEnvironment) -> None:
+    def __init__(self, environment: Environment) -> None:
         self._environment = environment
         self._recorder = environment.recorder
 
@@ -24,7 +24,7 @@ class LookUps:
         for name in self._environment.shape.broker_names:
             await self._look_up(name)
         for broker in self._environment.shape.brokers:
-            if not broker.is_master and not self._environment.nodes[broker.node].lost:
+            if not broker.is_master and not self._environment.is_lost(broker.node):
                 outcome = await self._ask("messages_served", broker.node)
                 served = outcome.value.get("served", 0)
                 self._recorder.observe("slave_reads", node=broker.node, messages=served)
@@ -44,7 +44,7 @@ class LookUps:
         living = [
             replica.node
             for replica in environment.shape.replicas(broker_name)
-            if not environment.nodes[replica.node].lost
+            if not environment.is_lost(replica.node)
         ]
         properties = dict(environment.campaign.broker_properties)
         value: dict[str, Any] = {
@@ -59,7 +59,7 @@ class LookUps:
         self._recorder.record(PROBE_PROCESS, outcome.type, "look_up", value, outcome.error)
 
     async def _ask(self, f: str, node: str, value: dict[str, Any] | None = None) -> Outcome:
-        address = self._environment.target.broker_address(node)
+        address = self._environment.server_address(node)
         for tried in range(TRIES):
             if tried:
                 await asyncio.sleep(POLL_S)

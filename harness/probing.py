@@ -8,7 +8,7 @@ from typing import Any
 
 from checkers.history import OpType
 from harness.clients.port import Outcome
-from harness.environments.simulation import PROBE, SimulationEnvironment
+from harness.environments.environment import PROBE, Environment
 
 POLL_S = 1.0
 PROBE_PROCESS = 99_999
@@ -18,14 +18,14 @@ PROBE_BYTES = 64
 class Prober:
     """Sends through the producer that no fault touches, and writes them down like any other send."""
 
-    def __init__(self, environment: SimulationEnvironment) -> None:
+    def __init__(self, environment: Environment) -> None:
         self._environment = environment
         self._recorder = environment.recorder
 
     async def probe_all(self, bound_s: float) -> None:
         """Probe every broker whose master is left, and record the answers as `probe`."""
         for master in self._environment.shape.masters:
-            if self._environment.nodes[master.node].lost:
+            if self._environment.is_lost(master.node):
                 continue
             name = master.broker_name
             outcome = await self.send_until_served(name, "probe", bound_s)
@@ -70,4 +70,4 @@ class Prober:
     def _has_lost_slaves(self, broker_name: str) -> bool:
         replicas = self._environment.shape.replicas(broker_name)
         slaves = [replica for replica in replicas if not replica.is_master]
-        return bool(slaves) and all(self._environment.nodes[slave.node].lost for slave in slaves)
+        return bool(slaves) and all(self._environment.is_lost(slave.node) for slave in slaves)

@@ -1,19 +1,19 @@
-"""One run in the simulation: set up, load under faults, heal, probe, drain, inspect, judge."""
+"""One run, wherever its nodes are: set up, load under faults, heal, probe, drain, inspect, judge."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import asdict
-from random import Random
 from typing import Any, BinaryIO
 
-from checkers.compose import RunVerdict, check_run
+from checkers.compose import check_run
+from faults.capabilities import Controls
 from harness.campaign import Campaign
 from harness.clients.port import Outcome, Request
 from harness.draining import Drain
+from harness.environments.environment import ADMIN, PROBE, Environment
 from harness.environments.simulated_controls import simulated_controls
-from harness.environments.simulation import ADMIN, PROBE, SimulationEnvironment
+from harness.environments.simulation import SimulationEnvironment
 from harness.facts import run_facts
 from harness.generators.think_times import ThinkTimes
 from harness.inspector import Inspector
@@ -22,7 +22,7 @@ from harness.looking_up import LookUps
 from harness.nemesis import Nemesis
 from harness.probing import Prober
 from harness.recorder import Recorder
-from harness.run_result import NodeRecord, RunResult
+from harness.run_result import RunResult
 from harness.simulation.world import World
 from harness.workloads.catalogue import WORKLOADS
 
@@ -32,6 +32,10 @@ DRAIN_BOUND_S = 180.0  # after that, for the group to have consumed and committe
 POLL_S = 1.0
 
 Progress = Callable[[str, float], None]  # phase, seconds of the run's clock
+
+
+def no_progress(_phase: str, _at_s: float) -> None:
+    """For whoever does not want to know."""
 
 
 class RunError(Exception):
@@ -58,19 +62,19 @@ def run_simulated(
         digest=world.trace.record_bytes,
     )
     environment = SimulationEnvironment(campaign, world, recorder)
-    run = SimulatedRun(environment, progress or (lambda phase, at_s: None))
+    run = Run(environment, simulated_controls(environment), progress or no_progress)
     world.run(run.main)
     return run.result()
 
 
-class SimulatedRun:
+class Run:
     """The phases of one run."""
 
-    def __init__(self, environment: SimulationEnvironment, progress: Progress) -> None:
+    def __init__(self, environment: Environment, controls: Controls, progress: Progress) -> None:
         self._environment = environment
         self._campaign = environment.campaign
         self._recorder = environment.recorder
-        self._controls = simulated_controls(environment)
+        self._controls = controls
         self._inspector = Inspector(environment)
         self._prober = Prober(environment)
         self._progress = progress
@@ -80,14 +84,13 @@ class SimulatedRun:
         self._load_start_ns = 0
 
     async def main(self) -> None:
-        self._recorder.on_ok_send = self._inspector.acknowledged
         await self._phase("set up", self._set_up())
         await self._phase("load", self._load())
         await self._phase("heal", self._heal())
         await self._phase("probe", self._prober.probe_all(PROBE_BOUND_S))
         await self._phase("drain", Drain(self._environment).run(DRAIN_BOUND_S))
         await self._phase("look up", LookUps(self._environment).run())
-        self._inspector.compare_replicas()
+        await self._inspector.compare_replicas()
         self._inspector.report_recoveries()
         self._inspector.report_deletions()
 
@@ -108,14 +111,14 @@ class SimulatedRun:
     async def _set_up(self) -> None:
         environment = self._environment
         for node in (*environment.shape.servers, ADMIN):
-            environment.start(node)
+            await environment.start(node)
         for master in environment.shape.masters:
             await self._create_topic(master.node)
-        environment.start(PROBE)
+        await environment.start(PROBE)
         for name in environment.shape.broker_names:
             await self._wait_until_serving(name)
         for node in environment.shape.clients:
-            environment.start(node)
+            await environment.start(node)
         self._load_start_ns = environment.now_ns()
 
     async def _create_topic(self, node: str) -> None:
@@ -123,7 +126,7 @@ class SimulatedRun:
             "f": "create_topic",
             "topic": self._campaign.topic,
             "queues": self._campaign.queues,
-            "address": self._environment.target.broker_address(node),
+            "address": self._environment.server_address(node),
         }
         outcome = await self._ask_until_ok(request, SETUP_BOUND_S)
         if outcome.type != "ok":
@@ -148,16 +151,13 @@ class SimulatedRun:
         interpreter = Interpreter(
             self._recorder,
             self._environment,
-            WORKLOADS[campaign.workload].generator(self._stream("sizes"), campaign),
-            ThinkTimes(self._stream("think"), campaign.think_ms),
+            WORKLOADS[campaign.workload].generator(self._environment.stream("sizes"), campaign),
+            ThinkTimes(self._environment.stream("think"), campaign.think_ms),
             self._environment.now_ns,
         )
         until_ns = self._load_start_ns + int(campaign.time_s * 1e9)
         producers = self._environment.shape.producers
         await asyncio.gather(interpreter.run(producers, until_ns), self._nemesis.run())
-
-    def _stream(self, purpose: str) -> Random:
-        return self._environment.world.stream(purpose)
 
     async def _heal(self) -> None:
         """End every fault that did not end itself (one whose heal failed) and start whatever is down."""
@@ -181,15 +181,10 @@ class SimulatedRun:
             ops=recorder.ops,
             observations=recorder.observations,
             faults=self._nemesis.records,
-            digest=environment.world.trace.digest(),
-            nodes=[self._node_record(name, verdict) for name in environment.shape.servers],
+            digest=environment.digest(),
+            nodes=[
+                environment.node_record(name, keeps_store=verdict.valid is not True)
+                for name in environment.shape.servers
+            ],
             virtual_s=environment.now_ns() / 1e9,
-        )
-
-    def _node_record(self, name: str, verdict: RunVerdict) -> NodeRecord:
-        node = self._environment.nodes[name]
-        log = [asdict(line) for process in node.incarnations for line in process.log.lines]
-        keeps_store = verdict.valid is not True and not node.lost
-        return NodeRecord(
-            name=name, log=log, store=node.host.disk.snapshot() if keeps_store else {}
         )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from faults.capabilities import Controls, Evidence
-from harness.environments.simulation import ADMIN, SimulationEnvironment
+from harness.environments.cluster_through_admin import ClusterThroughAdmin
+from harness.environments.simulation import SimulationEnvironment
 from harness.simulation.process import SimProcess
 
 
@@ -38,7 +39,7 @@ class SimulatedProcesses:
         return self._nodes[node].running
 
     async def start(self, node: str) -> None:
-        self._environment.start(node)
+        self._environment.start_now(node)
 
     async def pause(self, node: str) -> bool:
         process = self._nodes[node].running
@@ -108,7 +109,7 @@ class SimulatedDisks:
             return
         if not host.powered:
             host.power_on()
-        self._environment.start(node)
+        self._environment.start_now(node)
 
     async def fill(self, node: str, free_bytes: int) -> None:
         self._nodes[node].host.disk.fill(free_bytes)
@@ -174,49 +175,6 @@ class SimulatedClients:
         return {"delayed": listener.delayed, "failed": listener.failed}
 
 
-class SimulatedCluster:
-    def __init__(self, environment: SimulationEnvironment, processes: SimulatedProcesses) -> None:
-        self._environment = environment
-        self._processes = processes
-
-    async def routes_known(self, name_server: str) -> int:
-        address = self._environment.target.name_server_address(name_server)
-        request = {"f": "topics_known", "address": address}
-        outcome = await self._environment.request(ADMIN, request)
-        return int(outcome.value.get("topics", 0))
-
-    async def answers(self, node: str) -> bool:
-        target = self._environment.target
-        is_name_server = node in self._environment.shape.name_servers
-        address = (
-            target.name_server_address(node) if is_name_server else target.broker_address(node)
-        )
-        outcome = await self._environment.request(ADMIN, {"f": "ping", "address": address})
-        return outcome.type == "ok"
-
-    async def set_name_servers(self, node: str, name_servers: Sequence[str]) -> bool:
-        environment = self._environment
-        environment.nodes[node].name_servers = tuple(name_servers) or environment.shape.name_servers
-        stopped = await self._processes.stop(node)
-        if stopped:
-            environment.start(node)
-        return stopped
-
-    async def set_queue_count(self, topic: str, count: int) -> int:
-        accepted = 0
-        for master in self._environment.shape.masters:
-            request = {
-                "f": "create_topic",
-                "topic": topic,
-                "queues": count,
-                "address": self._environment.target.broker_address(master.node),
-            }
-            outcome = await self._environment.request(ADMIN, request)
-            accepted += outcome.type == "ok"
-        self._environment.queues_max = max(self._environment.queues_max, count if accepted else 0)
-        return accepted
-
-
 def simulated_controls(environment: SimulationEnvironment) -> Controls:
     processes = SimulatedProcesses(environment)
     return Controls(
@@ -225,5 +183,5 @@ def simulated_controls(environment: SimulationEnvironment) -> Controls:
         disk=SimulatedDisks(environment),
         clock=SimulatedClocks(environment),
         client=SimulatedClients(environment),
-        cluster=SimulatedCluster(environment, processes),
+        cluster=ClusterThroughAdmin(environment, processes),
     )

@@ -6,7 +6,9 @@ The nodes run the very code that runs on real machines; what they get instead is
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from random import Random
 from typing import Any
 
 from checkers.history import NEMESIS, OpType
@@ -15,18 +17,18 @@ from harness.clients.admin import serve_admin
 from harness.clients.consumer import ListenerControl, serve_consumer
 from harness.clients.port import ClientPort, Outcome, Request
 from harness.clients.producer import serve_producer
+from harness.environments.ack_observer import AckObserver
+from harness.environments.environment import ADMIN, FIRST_CONSUMER_PROCESS, PROBE, RESTART_DELAY_S
+from harness.log_line import LogLine
 from harness.recorder import Recorder
+from harness.run_result import NodeRecord
 from harness.simulation.disk import DiskOptions
 from harness.simulation.host import Host
 from harness.simulation.process import SimProcess
 from harness.simulation.world import World
 from harness.targets.own_cluster import Main, OwnCluster
 
-ADMIN = "admin"  # the harness's own client: no fault touches it
-PROBE = "probe"  # the producer that asks after the faults whether sends work again
 DISK_BYTES = 256 << 20
-RESTART_DELAY_S = 2.0  # before a node that ended by itself is started again, as a supervisor would
-FIRST_CONSUMER_PROCESS = 100_000
 
 
 class SimulatedNode:
@@ -74,14 +76,31 @@ class SimulationEnvironment:
         self.target = OwnCluster(campaign, addresses)
         for node in self.nodes.values():
             node.name_servers = self.shape.name_servers
+        recorder.on_ok_send = AckObserver(self).acknowledged
 
     def now_ns(self) -> int:
         return self.world.now_ns
 
+    def stream(self, purpose: str) -> Random:
+        return self.world.stream(purpose)
+
+    def server_address(self, node: str) -> str:
+        return self.target.server_address(node)
+
+    def is_lost(self, node: str) -> bool:
+        return self.nodes[node].lost
+
     # --- nodes --------------------------------------------------------------------------------------
 
-    def start(self, name: str) -> None:
+    def set_name_servers(self, node: str, name_servers: Sequence[str]) -> None:
+        self.nodes[node].name_servers = tuple(name_servers) or self.shape.name_servers
+
+    async def start(self, node: str) -> None:
         """Start the node unless it runs, has no power or is lost."""
+        self.start_now(node)
+
+    def start_now(self, name: str) -> None:
+        """The same, for who cannot wait."""
         node = self.nodes[name]
         node.wanted = True
         if node.is_alive or node.lost or not node.host.powered:
@@ -127,7 +146,7 @@ class SimulationEnvironment:
 
     def _start_again(self, node: SimulatedNode) -> None:
         if node.wanted:
-            self.start(node.name)
+            self.start_now(node.name)
 
     # --- clients ------------------------------------------------------------------------------------
 
@@ -141,6 +160,24 @@ class SimulationEnvironment:
         return await port.request(request)
 
     # --- for checkers -------------------------------------------------------------------------------
+
+    def log_lines(self, node: str) -> Iterator[LogLine]:
+        for process in self.nodes[node].incarnations:
+            yield from process.log.lines
+
+    async def store_files(self, node: str) -> Mapping[str, bytes]:
+        return self.nodes[node].host.disk.snapshot()
+
+    def digest(self) -> str:
+        return self.world.trace.digest()
+
+    def node_record(self, name: str, *, keeps_store: bool) -> NodeRecord:
+        """What is kept of a server after the run."""
+        log = [asdict(line) for line in self.log_lines(name)]
+        store = (
+            self.nodes[name].host.disk.snapshot() if keeps_store and not self.is_lost(name) else {}
+        )
+        return NodeRecord(name=name, log=log, store=store)
 
     def log_paths(self, physical_offset: int) -> tuple[list[str], int]:
         """Where the commit-log file that holds a physical offset may be, and the position in it."""

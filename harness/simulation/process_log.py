@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from harness.log_line import LogLine
 from harness.simulation.trace import Trace
 
 LINES_MAX = 2_000
-
-
-@dataclass(frozen=True, slots=True)
-class LogLine:
-    """`fields` are plain data."""
-
-    time_ns: int
-    level: str
-    event: str
-    fields: dict[str, object]
 
 
 class ProcessLog:

@@ -43,6 +43,12 @@ class OwnCluster:
     def name_server_address(self, node: str) -> str:
         return f"{self._addresses[node]}:{NAME_SERVER_PORT}"
 
+    def server_address(self, node: str) -> str:
+        """Of a name server or broker."""
+        if node in self.shape.name_servers:
+            return self.name_server_address(node)
+        return self.broker_address(node)
+
     def broker_address(self, node: str) -> str:
         return f"{self._addresses[node]}:{BROKER_PORT}"
 

@@ -1,0 +1,56 @@
+"""Looks into simulated disks when a producer has its SEND_OK: who holds the record, and how safely?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from checkers.history import Op
+from system_under_test.store.record_scan import RECORD_HEADER_SIZE
+
+if TYPE_CHECKING:
+    from harness.environments.simulation import SimulatedNode, SimulationEnvironment
+
+
+class AckObserver:
+    """Writes one observation for each acknowledged send, in order with the acknowledgements."""
+
+    def __init__(self, environment: SimulationEnvironment) -> None:
+        self._environment = environment
+        self._replicas = {
+            name: environment.shape.replicas(name) for name in environment.shape.broker_names
+        }
+
+    def acknowledged(self, op: Op) -> None:
+        """Called for each SEND_OK, at the instant the client has it."""
+        value = op.value
+        durable: list[str] = []
+        cached: list[str] = []
+        unobserved: list[str] = []
+        for replica in self._replicas[value["broker"]]:
+            node = self._environment.nodes[replica.node]
+            if node.lost:
+                unobserved.append(replica.node)
+            else:
+                self._look(node, op, durable, cached)
+        self._environment.recorder.observe(
+            "ack_durability",
+            key=value["key"],
+            durable_on=durable,
+            cached_on=cached,
+            unobserved=unobserved,
+        )
+
+    def _look(self, node: SimulatedNode, op: Op, durable: list[str], cached: list[str]) -> None:
+        paths, position = self._environment.log_paths(op.value["physical_offset"])
+        size = RECORD_HEADER_SIZE + op.value["size"]
+        disk = node.host.disk
+        path = next((path for path in paths[1:] if disk.has(path)), paths[0])
+        try:
+            record = disk.read_cached(path, position, size)
+        except OSError:
+            return
+        if op.value["key"].encode() + b" " not in record:
+            return
+        cached.append(node.name)
+        if disk.is_durable(path, position, size):
+            durable.append(node.name)

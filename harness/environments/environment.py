@@ -1,0 +1,81 @@
+"""What a run needs of the place where its nodes are: start them, ask them, and look at what they left.
+
+The simulation and real machines implement this; generators, clients, nemesis and checkers do not know which it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from random import Random
+from typing import Protocol
+
+from faults.shape import ClusterShape
+from harness.campaign import Campaign
+from harness.clients.port import Outcome, Request
+from harness.log_line import LogLine
+from harness.recorder import Recorder
+from harness.run_result import NodeRecord
+
+ADMIN = "admin"  # the harness's own client: no fault touches it
+PROBE = "probe"  # the producer that asks after the faults whether sends work again
+FIRST_CONSUMER_PROCESS = (
+    100_000  # the number under which the first client process emits ops of its own
+)
+RESTART_DELAY_S = 2.0  # before a node that ended by itself is started again, as a supervisor would
+
+
+class Environment(Protocol):
+    """The nodes of one run."""
+
+    campaign: Campaign
+    recorder: Recorder
+    shape: ClusterShape
+    queues_max: int  # of the topic on each broker; grows with the fault topic-change
+
+    def now_ns(self) -> int:
+        """The run's clock: nanoseconds from its beginning."""
+        ...
+
+    def stream(self, purpose: str) -> Random:
+        """Seeded randomness for one purpose."""
+        ...
+
+    def server_address(self, node: str) -> str:
+        """`host:port` of a name server or broker."""
+        ...
+
+    def is_lost(self, node: str) -> bool:
+        """Whether the node's disk is gone for good."""
+        ...
+
+    def set_name_servers(self, node: str, name_servers: Sequence[str]) -> None:
+        """The name servers that the node is given at its next start; none of them means all."""
+        ...
+
+    async def start(self, node: str) -> None:
+        """Start the node unless it runs, has no power or is lost."""
+        ...
+
+    async def ready(self, node: str) -> None:
+        """Wait until the client process of this node runs."""
+        ...
+
+    async def request(self, node: str, request: Request) -> Outcome:
+        """Let a client carry out a request."""
+        ...
+
+    def log_lines(self, node: str) -> Iterable[LogLine]:
+        """What all lives of a server have logged."""
+        ...
+
+    async def store_files(self, node: str) -> Mapping[str, bytes]:
+        """The files of a server by path, as a process there would read them."""
+        ...
+
+    def node_record(self, name: str, *, keeps_store: bool) -> NodeRecord:
+        """What is kept of a server after the run."""
+        ...
+
+    def digest(self) -> str:
+        """Of everything that happened."""
+        ...

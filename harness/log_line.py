@@ -1,0 +1,15 @@
+"""One line of a node's structured log, as the harness keeps it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """`fields` are plain data; the time is the run's."""
+
+    time_ns: int
+    level: str
+    event: str
+    fields: dict[str, object]
