@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from system_under_test.broker.config import BrokerConfig, BrokerRole
+from system_under_test.broker.put_times import PutTimes
 from system_under_test.broker.replication.ha import HaService
 from system_under_test.broker.waiting import Answer, WaitingSends
 from system_under_test.protocol.codes import ResponseCode
@@ -24,20 +25,25 @@ class Acknowledger:
         ha: HaService,
         waiting: WaitingSends,
         policy: ReplicationPolicy,
+        times: PutTimes,
         *,
         now_ns: Callable[[], int],
     ) -> None:
         self._policy = policy
+        self._times = times
         self._store = store
         self._ha = ha
         self._waiting = waiting
         self._now_ns = now_ns
         self._timer: asyncio.TimerHandle | None = None
         self._unwritten: list[Answer] = []
+        self._unwritten_since_ns = 0  # when the first of them was stored
 
     def acknowledge(self, end_offset: int, answer: Answer, waits: bool) -> None:
         """Answer a stored message: once it is written if that is enough, else when it is safe or out of time."""
         if not waits or not self._waiting.needed:
+            if not self._unwritten:
+                self._unwritten_since_ns = self._now_ns()
             self._unwritten.append(answer)
             return
         now_ns = self._now_ns()
@@ -54,6 +60,8 @@ class Acknowledger:
     def written(self) -> None:
         """What was stored is in the page cache now and survives this process: that is all that some wait for."""
         answers, self._unwritten = self._unwritten, []
+        if answers:  # one reading of the clock a turn; each counts with the time of the first one
+            self._times.took(self._now_ns() - self._unwritten_since_ns, len(answers))
         for answer in answers:
             answer(ResponseCode.SUCCESS)
 
@@ -100,10 +108,11 @@ class Acknowledger:
         self._arm(self._now_ns())
 
 
-def make_waiting_sends(config: BrokerConfig) -> WaitingSends:
+def make_waiting_sends(config: BrokerConfig, times: PutTimes) -> WaitingSends:
     return WaitingSends(
         sync_flush=config.sync_flush,
         sync_replication=config.role is BrokerRole.SYNC_MASTER,
         flush_timeout_ns=int(config.sync_flush_timeout_s * NS_PER_S),
         slave_timeout_ns=int(config.slave_timeout_s * NS_PER_S),
+        times=times,
     )

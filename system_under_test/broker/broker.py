@@ -121,6 +121,7 @@ class Broker:
             self.store,
             self.ha,
             self.flow,
+            self.administration.rates.put_times,
             on_failure=self._failed,
             now_ns=clock.monotonic_ns,
         )
@@ -180,9 +181,11 @@ class Broker:
         reports = PullReports(
             self._config,
             self.administration.statistics,
+            self.administration.rates,
             self._copies,
             is_ready=self.accepts_sends,
             now_ms=self._env.clock.wall_ms,
+            now_ns=self._env.clock.monotonic_ns,
         )
         return PullProcessor(
             self._config,
@@ -200,6 +203,7 @@ class Broker:
         return InternalCopies(
             self.store,
             self._policies.services.copies,
+            self.administration.statistics,
             acknowledge=self._progress.acknowledge,
             safe_end=self._progress.copies_safe_end,
             on_refusal=self._progress.wake,

@@ -13,6 +13,7 @@ from system_under_test.broker.config import BrokerConfig
 from system_under_test.broker.flow_control import FlowControl
 from system_under_test.broker.flush import Flusher
 from system_under_test.broker.log_commits import LogCommits
+from system_under_test.broker.put_times import PutTimes
 from system_under_test.broker.replication.ha import HaService
 from system_under_test.broker.waiting import Answer
 from system_under_test.policies import BrokerPolicies
@@ -38,6 +39,7 @@ class LogProgress:
         store: MessageStore,
         ha: HaService,
         flow: FlowControl,
+        put_times: PutTimes,
         *,
         on_failure: Callable[[Exception], None],
         now_ns: Callable[[], int],
@@ -53,7 +55,12 @@ class LogProgress:
             store.begin_queue_flush, finish=self._on_queues_flushed, fail=self.failed
         )
         self._acknowledger = Acknowledger(
-            store, ha, make_waiting_sends(config), policies.replication, now_ns=now_ns
+            store,
+            ha,
+            make_waiting_sends(config, put_times),
+            policies.replication,
+            put_times,
+            now_ns=now_ns,
         )
         self.commits = LogCommits(config, store, flow, on_commit=self._after_puts, now_ns=now_ns)
         self._is_scheduled = False

@@ -82,6 +82,7 @@ class PullProcessor:
         Raises:
             HeaderError: a header field is missing or malformed.
         """
+        began_ns = self._now_ns()
         header = PullMessageHeader.from_ext(request.ext_fields)
         try:
             tags = self._check(header)
@@ -99,13 +100,14 @@ class PullProcessor:
             and self._hold(connection, request, header, tags)
         ):
             return None
-        return self._answer(request, header, result, code)
+        return self._answer(request, header, result, code, began_ns)
 
     def rerun(self, pull: HeldPull) -> None:
         """Answer a pull that was held; it is never held again and commits no offset."""
+        began_ns = self._now_ns()
         result = self._read(pull.header, pull.tags)
         code = self._code_of(pull.header, result)
-        pull.connection.send(self._answer(pull.request, pull.header, result, code))
+        pull.connection.send(self._answer(pull.request, pull.header, result, code, began_ns))
 
     def message_arrived(self, topic: str, queue_id: int, queue_offset: int, tags_code: int) -> None:
         """Wake the pulls that wait for a message just dispatched."""
@@ -246,9 +248,10 @@ class PullProcessor:
         header: PullMessageHeader,
         result: GetResult,
         code: ResponseCode,
+        began_ns: int,
     ) -> RemotingCommand:
         body = b"".join(result.records)
-        self._reports.answered(header, result, code, len(body))
+        self._reports.answered(header, result, code, len(body), began_ns)
         next_offset = result.next_offset
         if self._config.is_slave and result.status not in FOLLOWED_ON_SLAVES:
             next_offset = header.queue_offset  # what a slave lacks says nothing about the queue

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from system_under_test.broker.administration.statistics import BrokerStatistics
+from system_under_test.broker.administration.store_rates import StoreRates
 from system_under_test.broker.config import BrokerConfig
 from system_under_test.broker.services.internal_copies import InternalCopies
 from system_under_test.broker.topics import OFFSET_MOVED_TOPIC
@@ -22,27 +23,39 @@ class PullReports:
     Args:
         is_ready: whether messages can be stored now.
         now_ms: wall clock.
+        now_ns: monotonic clock.
     """
 
     def __init__(
         self,
         config: BrokerConfig,
         statistics: BrokerStatistics,
+        rates: StoreRates,
         copies: InternalCopies,
         *,
         is_ready: Callable[[], bool],
         now_ms: Callable[[], int],
+        now_ns: Callable[[], int],
     ) -> None:
         self._config = config
         self._statistics = statistics
+        self._rates = rates
         self._copies = copies
         self._is_ready = is_ready
         self._now_ms = now_ms
+        self._now_ns = now_ns
 
     def answered(
-        self, header: PullMessageHeader, result: GetResult, code: ResponseCode, size_bytes: int
+        self,
+        header: PullMessageHeader,
+        result: GetResult,
+        code: ResponseCode,
+        size_bytes: int,
+        began_ns: int,
     ) -> None:
-        """A pull was answered with `size_bytes` of records."""
+        """A pull was answered with `size_bytes` of records; its last look at the queue was begun at `began_ns`."""
+        elapsed_ns = self._now_ns() - began_ns
+        self._rates.get_took(elapsed_ns)
         if code == ResponseCode.SUCCESS:
             self._statistics.get(
                 header.consumer_group,
@@ -51,6 +64,7 @@ class PullReports:
                 len(result.records),
                 size_bytes,
                 result.next_offset,
+                elapsed_ns,
             )
             return
         self._statistics.get_misses += 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+from system_under_test.broker.put_times import PutTimes
 from system_under_test.protocol.codes import ResponseCode
 
 Answer = Callable[[ResponseCode], None]
@@ -42,6 +43,7 @@ class WaitingSends:
     Args:
         sync_flush: an answer waits for the local flush.
         sync_replication: an answer waits for one slave, if one is usable.
+        times: is told how long each of them waited.
     """
 
     def __init__(
@@ -51,7 +53,9 @@ class WaitingSends:
         sync_replication: bool,
         flush_timeout_ns: int,
         slave_timeout_ns: int,
+        times: PutTimes,
     ) -> None:
+        self._times = times
         self._sync_flush = sync_flush
         self._sync_replication = sync_replication
         self._flush_timeout_ns = flush_timeout_ns
@@ -80,12 +84,16 @@ class WaitingSends:
 
     def settle(self, *, now_ns: int, flushed_offset: int, replicated_offset: int) -> None:
         """Answer from the head whatever is safe or out of time."""
-        queue = self._queue
+        queue, took = self._queue, self._times.took
+        now_and_timeout_ns = now_ns + self._flush_timeout_ns
         while queue:
-            code = self._verdict(queue[0], now_ns, flushed_offset, replicated_offset)
+            send = queue[0]
+            code = self._verdict(send, now_ns, flushed_offset, replicated_offset)
             if code is None:
                 return
-            queue.popleft().answer(code)
+            queue.popleft()
+            took(now_and_timeout_ns - send.flush_by_ns)
+            send.answer(code)
 
     def _verdict(
         self, send: WaitingSend, now_ns: int, flushed_offset: int, replicated_offset: int

@@ -62,9 +62,14 @@ class DiskWatch:
         return -(-used * 100 // usage.total_bytes) / 100
 
     @property
+    def log_ratios(self) -> dict[str, float]:
+        """Of the file system of each folder that holds a part of the log."""
+        return {folder: self.used_ratio(folder) for folder in self._log_folders}
+
+    @property
     def log_ratio(self) -> float:
-        """Of the emptiest file system that holds a part of the log."""
-        return min(self.used_ratio(folder) for folder in self._log_folders)
+        """Of the emptiest of them."""
+        return min(self.log_ratios.values())
 
     @property
     def queue_ratio(self) -> float:

@@ -15,6 +15,7 @@ from system_under_test.broker.clients import Clients
 from system_under_test.broker.config import BrokerConfig
 from system_under_test.broker.offsets import ConsumerOffsets
 from system_under_test.broker.periodic import Schedule
+from system_under_test.broker.put_times import ROUND_S
 from system_under_test.broker.queue_locks import QueueLocks
 from system_under_test.broker.slow_consumers import CHECK_INTERVAL_S, SlowConsumers
 from system_under_test.broker.subscription_groups import SubscriptionGroups
@@ -80,6 +81,7 @@ class Administration:
         """Begin to take samples and to look for what is overdue."""
         schedule.call("statistics", SAMPLING_INTERVAL_S, self.statistics.sample)
         schedule.call("rates", RATE_INTERVAL_S, self._sample_rates)
+        schedule.call("put times", ROUND_S, self.rates.put_times.begin_round)
         schedule.call("queue locks", LOCK_SCAN_INTERVAL_S, self.locks.forget_expired)
         schedule.call("slow consumers", CHECK_INTERVAL_S, self._slow_consumers.check)
 

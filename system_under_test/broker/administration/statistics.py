@@ -10,9 +10,14 @@ from collections.abc import Callable, Iterator
 
 from system_under_test.broker.administration.statistics_windows import Windows
 from system_under_test.protocol.bodies_clients import BrokerStats
+from system_under_test.store.delay_levels import SCHEDULE_TOPIC
 
 SAMPLING_INTERVAL_S = 10.0
 DAY_MS = 86_400_000
+NS_PER_MS = 1_000_000
+SCHEDULE_CONSUMER = (
+    "SCHEDULE_CONSUMER"  # RocketMQ, MixAll: the group that delivers delayed messages
+)
 
 StatsKey = tuple[str, str]  # name and key, as in code 315
 
@@ -20,13 +25,14 @@ StatsKey = tuple[str, str]  # name and key, as in code 315
 class Counter:
     """Messages, their bytes, and the calls that brought them; of one queue, or of one group in it."""
 
-    __slots__ = ("bytes", "calls", "messages", "next_offset")
+    __slots__ = ("bytes", "calls", "elapsed_ns", "messages", "next_offset")
 
     def __init__(self) -> None:
         self.messages = 0
         self.bytes = 0
         self.calls = 0
         self.next_offset = 0  # of gets: where the last one ended
+        self.elapsed_ns = 0  # of gets: what all of them took
 
 
 class BrokerStatistics:
@@ -42,6 +48,7 @@ class BrokerStatistics:
         self._now_ms = now_ms
         self._puts: dict[tuple[str, int], Counter] = {}  # by topic and queue id
         self._gets: dict[tuple[str, str, int], Counter] = {}  # by group, topic and queue id
+        self._delivered: dict[int, Counter] = {}  # delayed messages, by the queue id of their level
         self._events: dict[StatsKey, Counter] = {}  # what is rare
         self._windows: dict[StatsKey, Windows] = {}
         self.failed_puts = 0
@@ -73,6 +80,7 @@ class BrokerStatistics:
         messages: int,
         size_bytes: int,
         next_offset: int,
+        elapsed_ns: int,
     ) -> None:
         """Count delivered messages. `next_offset` is where the group will go on."""
         counter = self._gets.get((group, topic, queue_id))
@@ -82,6 +90,16 @@ class BrokerStatistics:
         counter.bytes += size_bytes
         counter.calls += 1
         counter.next_offset = next_offset
+        counter.elapsed_ns += elapsed_ns
+
+    def delivered(self, queue_id: int, size_bytes: int) -> None:
+        """Count a delayed message that was due."""
+        counter = self._delivered.get(queue_id)
+        if counter is None:
+            counter = self._delivered[queue_id] = Counter()
+        counter.messages += 1
+        counter.bytes += size_bytes
+        counter.calls += 1
 
     def send_back(self, group: str, topic: str) -> None:
         """Count a message that a consumer sent back."""
@@ -183,6 +201,14 @@ class BrokerStatistics:
                 add(f"{prefix}_GET_NUMS", key, got.messages, got.calls)
                 add(f"{prefix}_GET_SIZE", key, got.bytes, got.calls)
             add("BROKER_GET_NUMS", self._cluster, got.messages, got.calls)
+            elapsed_ms = got.elapsed_ns // NS_PER_MS
+            add("GROUP_GET_LATENCY", f"{queue_id}@{topic}@{group}", elapsed_ms, got.calls)
+        pair = f"{SCHEDULE_TOPIC}@{SCHEDULE_CONSUMER}"
+        for queue_id, due in self._delivered.items():
+            of_queue = f"{SCHEDULE_TOPIC}@{queue_id}@{SCHEDULE_CONSUMER}"
+            for prefix, key in (("GROUP", pair), ("QUEUE", of_queue)):
+                add(f"{prefix}_GET_NUMS", key, due.messages, due.calls)
+                add(f"{prefix}_GET_SIZE", key, due.bytes, due.calls)
         for (name, key), event in self._events.items():
             add(name, key, event.messages, event.calls)
         return totals

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from system_under_test.broker.administration.parts import AdminParts
+from system_under_test.broker.administration.statistics import NS_PER_MS
 from system_under_test.broker.answers import answer_error, answer_ok
 from system_under_test.protocol.bodies_clients import KVTable
 from system_under_test.protocol.codes import VERSION, RequestCode
@@ -64,16 +65,15 @@ class StatisticsRequests:
             **self._parts.rates.texts(),
             "putMessageEntireTimeMax": times.longest_ms,
             "putMessageDistributeTime": times.text(),
-            "getMessageEntireTimeMax": 0,  # reads are not timed
-            "putLatency99": times.quantile_ms(0.99),
-            "putLatency999": times.quantile_ms(0.999),
+            "getMessageEntireTimeMax": self._parts.rates.longest_get_ns // NS_PER_MS,
+            "putLatency99": f"{times.quantile_ms(0.99):.2f}",
+            "putLatency999": f"{times.quantile_ms(0.999):.2f}",
             "dispatchMaxBuffer": 0,
         }
 
     def _store(self) -> dict[str, object]:
         store, root = self._parts.store, self._parts.config.store_path
         usage = self._parts.storage.disk_usage(root)
-        used = 1 - usage.free_bytes / usage.total_bytes if usage.total_bytes else 0.0
         running_ms = self._parts.clock.wall_ms() - self._started_at_ms
         return {
             "bootTimestamp": self._started_at_ms,
@@ -82,9 +82,9 @@ class StatisticsRequests:
             "brokerVersion": VERSION,
             "commitLogMinOffset": store.min_offset,
             "commitLogMaxOffset": store.end_offset,
-            "commitLogDiskRatio": used,
-            f"commitLogDiskRatio_{root}/commitlog": used,
-            "consumeQueueDiskRatio": used,
+            "commitLogDiskRatio": store.disks.log_ratio,
+            **{f"commitLogDiskRatio_{path}": used for path, used in store.disks.log_ratios.items()},
+            "consumeQueueDiskRatio": store.disks.queue_ratio,
             "commitLogDirCapacity": (
                 f"Total : {size_text(usage.total_bytes)}, Free : {size_text(usage.free_bytes)}."
             ),

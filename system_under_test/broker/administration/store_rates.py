@@ -1,36 +1,17 @@
-"""Rates and times of puts and gets (RocketMQ, StoreStatsService)."""
+"""Rates of puts and gets, and how long they take (RocketMQ, StoreStatsService)."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
 from system_under_test.broker.administration.statistics import BrokerStatistics
+from system_under_test.broker.put_times import PutTimes
 
 SAMPLING_INTERVAL_S = 1.0
 SAMPLES_MAX = 601  # ten minutes
 RATE_SPANS_S = (10, 60, 600)
-
-# Upper bounds in ms, inclusive, and how RocketMQ names what lies below them.
-TIME_BOUNDS_MS = (0, 10, 50, 100, 200, 500, 1000, 2000, 3000, 4000, 5000, 10_000)
-TIME_NAMES = (
-    "[<=0ms]",
-    "[0~10ms]",
-    "[10~50ms]",
-    "[50~100ms]",
-    "[100~200ms]",
-    "[200~500ms]",
-    "[500ms~1s]",
-    "[1~2s]",
-    "[2~3s]",
-    "[3~4s]",
-    "[4~5s]",
-    "[5~10s]",
-    "[10s~]",
-)
-LATENCY_BOUNDS_MS: tuple[int, ...] = (*range(100), *range(100, 1000, 10), *range(1000, 10_001, 100))
 
 
 class RateSample(NamedTuple):
@@ -41,38 +22,6 @@ class RateSample(NamedTuple):
     transferred: int
 
 
-class PutTimes:
-    """How long puts took."""
-
-    __slots__ = ("_latencies", "_ranges", "longest_ms")
-
-    def __init__(self) -> None:
-        self.longest_ms = 0
-        self._ranges = [0] * len(TIME_NAMES)
-        self._latencies = [0] * (len(LATENCY_BOUNDS_MS) + 1)
-
-    def took(self, elapsed_ms: int) -> None:
-        """Count one put."""
-        self.longest_ms = max(self.longest_ms, elapsed_ms)
-        self._ranges[bisect_left(TIME_BOUNDS_MS, elapsed_ms)] += 1
-        self._latencies[bisect_left(LATENCY_BOUNDS_MS, elapsed_ms)] += 1
-
-    def text(self) -> str:
-        """As RocketMQ prints it: `[<=0ms]:5 [0~10ms]:0 ...`."""
-        pairs = zip(TIME_NAMES, self._ranges, strict=True)
-        return "".join(f"{name}:{count} " for name, count in pairs)
-
-    def quantile_ms(self, share: float) -> int:
-        """The time that this share of the puts did not exceed; 0 without puts."""
-        wanted = share * sum(self._latencies)
-        seen = 0
-        for number, bound_ms in enumerate(LATENCY_BOUNDS_MS):
-            seen += self._latencies[number]
-            if seen and seen >= wanted:
-                return bound_ms
-        return self.longest_ms
-
-
 class StoreRates:
     """Ten minutes of samples, one a second."""
 
@@ -80,6 +29,12 @@ class StoreRates:
         self._statistics = statistics
         self._samples: deque[RateSample] = deque(maxlen=SAMPLES_MAX)
         self.put_times = PutTimes()
+        self.longest_get_ns = 0
+
+    def get_took(self, elapsed_ns: int) -> None:
+        """A pull was answered."""
+        if elapsed_ns > self.longest_get_ns:
+            self.longest_get_ns = elapsed_ns
 
     def sample(self, now_ns: int) -> None:
         """To be called every SAMPLING_INTERVAL_S."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from system_under_test.broker.administration.statistics import BrokerStatistics
 from system_under_test.broker.services.clock_steps import NS_PER_MS, ClockSteps
 from system_under_test.broker.services.diversion import real_destination
 from system_under_test.broker.services.internal_copies import InternalCopies
@@ -72,6 +73,7 @@ class DelayedDelivery:
         self,
         store: MessageStore,
         copies: InternalCopies,
+        statistics: BrokerStatistics,
         clock: Clock,
         log: Log,
         *,
@@ -80,6 +82,7 @@ class DelayedDelivery:
     ) -> None:
         self._store = store
         self._copies = copies
+        self._statistics = statistics
         self._clock = clock
         self._log = log
         self._remaining_time = remaining_time
@@ -163,6 +166,7 @@ class DelayedDelivery:
         result = self._copies.put(message)
         if result.status is not PutStatus.PUT_OK:
             return False
+        self._statistics.delivered(level.queue_id, result.size_bytes)
         level.progress.advance(result.end_offset)
         return True
 

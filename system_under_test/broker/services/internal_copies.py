@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from system_under_test.broker.administration.statistics import BrokerStatistics
 from system_under_test.broker.config import BrokerRole
 from system_under_test.broker.visibility import Log, Replicas
 from system_under_test.broker.waiting import Answer
@@ -33,6 +34,7 @@ class InternalCopies:
     """Puts messages and lets the flush and whoever waits for it know.
 
     Args:
+        statistics: counts them like what was sent.
         acknowledge: gets every stored copy like a send: end offset, answer, whether to wait.
         on_refusal: called when the store refused: its disk may have failed.
     """
@@ -41,6 +43,7 @@ class InternalCopies:
         self,
         store: MessageStore,
         policy: CopyPolicy,
+        statistics: BrokerStatistics,
         *,
         acknowledge: Callable[[int, Answer, bool], None],
         safe_end: Callable[[], int],
@@ -48,6 +51,7 @@ class InternalCopies:
     ) -> None:
         self._store = store
         self._policy = policy
+        self._statistics = statistics
         self._acknowledge = acknowledge
         self._on_refusal = on_refusal
         self.safe_end = safe_end  # physical offset below which copies count
@@ -70,7 +74,10 @@ class InternalCopies:
 
     def _append(self, message: Message) -> PutResult:
         result = self._store.put(message)
-        if result.status is not PutStatus.PUT_OK:
+        if result.status is PutStatus.PUT_OK:
+            self._statistics.put(message.topic, message.queue_id, 1, result.size_bytes)
+        else:
+            self._statistics.failed_puts += 1
             self._on_refusal()
         return result
 

@@ -72,6 +72,7 @@ class MessageServices:
         self._delivery = DelayedDelivery(
             store,
             copies,
+            statistics,
             env.clock,
             env.log,
             levels_ms=config.delay_levels_ms,

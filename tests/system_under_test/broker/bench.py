@@ -202,9 +202,11 @@ class Bench:
             reports=PullReports(
                 self.config,
                 self.statistics,
+                self.administration.rates,
                 self.copies,
                 is_ready=lambda: self.is_ready,
                 now_ms=self.clock.wall_ms,
+                now_ns=self.clock.monotonic_ns,
             ),
         )
         self.queries = QueueQueries(self.config, self.store, self.offsets)
@@ -227,6 +229,7 @@ class Bench:
         self.copies = InternalCopies(
             self.store,
             policies.copies,
+            self.statistics,
             acknowledge=self._acknowledge,
             safe_end=lambda: self.store.flushed_offset,
             on_refusal=self._count_refusal,

@@ -14,7 +14,8 @@ from system_under_test.broker.replication.ha import HaService
 from system_under_test.env import Env
 from system_under_test.mode import Mode
 from system_under_test.policies import BROKER_POLICIES
-from system_under_test.protocol.codes import ResponseCode
+from system_under_test.protocol.bodies_clients import KVTable
+from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.remoting import RemotingClient
 from tests.system_under_test.broker.bench import Bench, send_ext
@@ -23,11 +24,13 @@ MASTER, CLIENT = "10.0.0.1", "10.0.0.2"
 
 
 def make_acknowledger(bench: Bench) -> Acknowledger:
+    times = bench.administration.rates.put_times
     return Acknowledger(
         bench.store,
         cast(HaService, None),  # nobody waits for a replica here
-        make_waiting_sends(bench.config),
+        make_waiting_sends(bench.config, times),
         BROKER_POLICIES[Mode.HARDENED].replication,
+        times,
         now_ns=bench.clock.monotonic_ns,
     )
 
@@ -43,6 +46,24 @@ def test_an_answer_waits_for_the_write() -> None:
     acknowledger.written()
     assert codes == [ResponseCode.SUCCESS]
     assert not acknowledger.awaits_write
+
+
+def test_what_waits_for_the_page_cache_alone_is_timed_by_turns() -> None:
+    bench = Bench()
+    acknowledger = make_acknowledger(bench)
+    acknowledger.acknowledge(100, _ignore, True)
+    bench.clock.move(0.020)
+    acknowledger.acknowledge(200, _ignore, True)
+    bench.clock.move(0.010)
+    acknowledger.written()
+    acknowledger.written()
+    times = bench.administration.rates.put_times
+    assert times.longest_ms == 30
+    assert times.text().startswith("[<=0ms]:0 [0~10ms]:0 [10~50ms]:2 ")
+
+
+def _ignore(_code: ResponseCode) -> None:
+    """Nobody waits for the answer."""
 
 
 def test_a_failed_write_is_no_success() -> None:
@@ -82,3 +103,35 @@ def test_a_process_that_is_killed_after_an_answer_has_written_the_message() -> N
         await client.start("client", tell).exit
 
     world.run(run)
+
+
+def test_a_broker_tells_how_long_its_puts_took() -> None:
+    world = World(4)
+    host = world.add_host("master", MASTER, disk=DiskOptions(fsync_ns=50_000_000))
+    client = world.add_host("client", CLIENT)
+    config = BrokerConfig(
+        broker_name="a",
+        listen_host=MASTER,
+        sync_flush=True,
+        commit_log_file_size=1 << 20,
+        consume_queue_file_size=20_000,
+    )
+    told: dict[str, str] = {}
+
+    async def ask(env: Env) -> None:
+        remoting = RemotingClient(env)
+        send = RemotingCommand.request(310, send_ext("TopicTest"), b"message")
+        await remoting.invoke(f"{MASTER}:10911", send, 5.0)
+        info = RemotingCommand.request(RequestCode.GET_BROKER_RUNTIME_INFO)
+        answer = await remoting.invoke(f"{MASTER}:10911", info, 5.0)
+        told.update(KVTable.from_bytes(answer.body).table)
+        await remoting.close()
+
+    async def run() -> None:
+        host.start("master", lambda env: main(env, config))
+        await asyncio.sleep(0.5)
+        await client.start("client", ask).exit
+
+    world.run(run)
+    assert 50 <= int(told["putMessageEntireTimeMax"]) < 500
+    assert float(told["putLatency99"]) > 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from system_under_test.broker.put_times import PutTimes
 from system_under_test.broker.waiting import WaitingSends
 from system_under_test.protocol.codes import ResponseCode
 
@@ -19,11 +20,13 @@ class Waiting:
         self.flushed = 0
         self.replicated = 0
         self.answers: list[tuple[int, int]] = []
+        self.times = PutTimes()
         self.sends = WaitingSends(
             sync_flush=sync_flush,
             sync_replication=sync_replication,
             flush_timeout_ns=FLUSH_TIMEOUT_NS,
             slave_timeout_ns=SLAVE_TIMEOUT_NS,
+            times=self.times,
         )
 
     def add(self, end_offset: int, *, slave_usable: bool = True) -> None:
@@ -130,3 +133,15 @@ def test_next_deadline_is_the_next_one_of_the_head() -> None:
     waiting.add(200)
     assert waiting.sends.next_deadline_ns(20) == 10 + SLAVE_TIMEOUT_NS
     assert waiting.sends.next_deadline_ns(10 + SLAVE_TIMEOUT_NS) == 10 + FLUSH_TIMEOUT_NS
+
+
+def test_how_long_each_waited() -> None:
+    waiting = Waiting(sync_flush=True, sync_replication=False)
+    for now_ns, end in ((1_000_000, 100), (2_500_000, 200), (9_000_000, 300)):
+        waiting.now_ns = now_ns
+        waiting.add(end)
+    assert waiting.settle(flushed=200, now_ns=9_000_000) == [(100, 0), (200, 0)]
+    assert waiting.times.text().startswith("[<=0ms]:0 [0~10ms]:2 [10~50ms]:0 ")
+    assert waiting.times.longest_ms == 8
+    waiting.settle(flushed=300, now_ns=9_500_000)
+    assert waiting.times.text().startswith("[<=0ms]:1 [0~10ms]:2 ")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from system_under_test.broker.administration.statistics import BrokerStatistics
 from system_under_test.broker.administration.statistics_requests import duration_text, size_text
 from system_under_test.broker.administration.statistics_windows import Window
-from system_under_test.broker.administration.store_rates import PutTimes, StoreRates
+from system_under_test.broker.administration.store_rates import StoreRates
 from system_under_test.protocol.bodies_clients import BrokerStats, KVTable, StatsSummary
 from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.message import Message
+from system_under_test.store.message_store import GetResult
 from tests.system_under_test.broker.bench import Bench
 
 DAY_MS = 86_400_000
@@ -66,6 +70,10 @@ RUNTIME_KEYS = (
 )
 
 
+def message(topic: str) -> Message:
+    return Message(topic=topic, body=b"x", store_host=("10.0.0.1", 10911))
+
+
 class Counted:
     """Statistics on a clock moved by hand."""
 
@@ -102,14 +110,18 @@ def test_a_put_counts_for_its_queue_its_topic_and_the_broker() -> None:
 
 def test_a_get_counts_for_its_group() -> None:
     counted = Counted()
-    counted.statistics.get("g", "t", 0, 2, 50, 7)
-    counted.statistics.get("h", "t", 0, 1, 50, 3)
+    counted.statistics.get("g", "t", 0, 2, 50, 7, 2_600_000)
+    counted.statistics.get("g", "t", 0, 0, 0, 7, 3_600_000)
+    counted.statistics.get("h", "t", 0, 1, 50, 3, 0)
     counted.after(10)
     assert counted.sums("GROUP_GET_NUMS", "t@g")[0] == 2
     assert counted.sums("GROUP_GET_SIZE", "t@g")[0] == 50
     assert counted.sums("QUEUE_GET_NUMS", "t@0@g")[0] == 2
     assert counted.sums("BROKER_GET_NUMS", "cluster")[0] == 3
     assert counted.statistics.group_get_tps("g", "t") == 0.2
+    latency = counted.statistics.view("GROUP_GET_LATENCY", "0@t@g")
+    assert latency is not None
+    assert (latency.stats_minute.sum, latency.stats_minute.avgpt) == (6, 3.0)
     assert list(counted.statistics.positions()) == [("g", "t", 0, 7), ("h", "t", 0, 3)]
 
 
@@ -149,8 +161,8 @@ def test_what_was_counted_but_not_yet_sampled_exists() -> None:
 def test_deleted_topics_and_groups_are_forgotten() -> None:
     counted = Counted()
     counted.statistics.put("t", 0, 1, 1)
-    counted.statistics.get("g", "t", 0, 1, 1, 1)
-    counted.statistics.get("g", "u", 0, 1, 1, 1)
+    counted.statistics.get("g", "t", 0, 1, 1, 1, 0)
+    counted.statistics.get("g", "u", 0, 1, 1, 1, 0)
     counted.statistics.send_back("g", "u")
     counted.after(10)
     counted.statistics.forget_topic("t")
@@ -189,17 +201,6 @@ def test_rates_over_ten_seconds_and_more() -> None:
         rates.sample(second * 1_000_000_000)
         counted.statistics.put("t", 0, 10 if second >= 10 else 0, 1)
     assert rates.texts()["putTps"] == "10.0 5.0 5.0"
-
-
-def test_times_of_puts() -> None:
-    times = PutTimes()
-    assert times.quantile_ms(0.99) == 0
-    for elapsed_ms in [0] * 98 + [7, 20_000]:
-        times.took(elapsed_ms)
-    assert times.text().startswith("[<=0ms]:98 [0~10ms]:1 [10~50ms]:0 ")
-    assert times.text().endswith("[10s~]:1 ")
-    assert (times.quantile_ms(0.5), times.quantile_ms(0.99), times.longest_ms) == (0, 7, 20_000)
-    assert times.quantile_ms(0.999) == 20_000
 
 
 @pytest.mark.parametrize(
@@ -271,3 +272,58 @@ def test_one_counter_over_the_wire(bench: Bench) -> None:
     answer = bench.request(RequestCode.VIEW_BROKER_STATS_DATA, {**ext, "statsKey": "u"})
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert answer.remark == "The stats <TOPIC_PUT_NUMS> <u> not exist"
+
+
+def test_what_the_broker_stores_itself_counts_too(bench: Bench) -> None:
+    bench.copies.put(message("%RETRY%g"))
+    bench.statistics.delivered(2, 70)
+    bench.clock.move(10)
+    bench.statistics.sample()
+
+    def count(name: str, key: str) -> int:
+        found = bench.statistics.view(name, key)
+        assert found is not None
+        return found.stats_minute.sum
+
+    assert count("TOPIC_PUT_NUMS", "%RETRY%g") == 1
+    assert count("GROUP_GET_SIZE", "SCHEDULE_TOPIC_XXXX@SCHEDULE_CONSUMER") == 70
+    assert count("QUEUE_GET_NUMS", "SCHEDULE_TOPIC_XXXX@2@SCHEDULE_CONSUMER") == 1
+    assert runtime_info(bench)["putMessageTimesTotal"] == "1"
+    assert runtime_info(bench)["getFoundTps"] == "0.0 0.0 0.0"
+
+
+def test_refused_copies_are_counted(bench: Bench) -> None:
+    bench.copies.put(message("no:topic"))
+    assert bench.statistics.failed_puts == 1
+
+
+def test_a_pull_is_timed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.send("t")
+    read = bench.store.get
+
+    def slow_read(*arguments: Any) -> GetResult:
+        bench.clock.move(0.045)
+        return read(*arguments)
+
+    monkeypatch.setattr(bench.store, "get", slow_read)
+    bench.pull("t", group="g")
+    bench.pull("t", group="g", offset=1)
+    bench.statistics.sample()
+    latency = bench.statistics.view("GROUP_GET_LATENCY", "0@t@g")
+    assert latency is not None
+    assert latency.stats_minute.sum == 45  # of what was delivered
+    assert runtime_info(bench)["getMessageEntireTimeMax"] == "45"
+
+
+def test_put_times_are_told(bench: Bench) -> None:
+    assert runtime_info(bench)["putLatency99"] == "0.00"
+    bench.administration.rates.put_times.took(1_500_000)
+    table = runtime_info(bench)
+    assert table["putMessageEntireTimeMax"] == "1"
+    assert "[0~10ms]:1 " in table["putMessageDistributeTime"]
+    assert (table["putLatency99"], table["putLatency999"]) == ("1.00", "1.00")
+
+
+def test_the_disk_of_each_folder_of_the_log(bench: Bench) -> None:
+    table = runtime_info(bench)
+    assert table["commitLogDiskRatio_/store/commitlog"] == table["commitLogDiskRatio"]

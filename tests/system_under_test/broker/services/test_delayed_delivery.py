@@ -30,6 +30,7 @@ class DelayBench(Bench):
         delivery = DelayedDelivery(
             self.store,
             self.copies,
+            self.statistics,
             self.clock,
             SilentLog(),
             levels_ms=self.config.delay_levels_ms,
