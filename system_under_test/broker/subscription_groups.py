@@ -65,6 +65,12 @@ class SubscriptionGroups:
         """The settings of a group, if it has any."""
         return self._groups.get(group)
 
+    def hears_of_changes(self, group: str) -> bool:
+        """Whether members of the group are told when others come or go."""
+        settings = self._groups.get(group)
+        wanted = settings is None or settings.notify_consumer_ids_changed_enable
+        return wanted and self._config.notify_consumer_ids_changed
+
     def find(self, group: str) -> SubscriptionGroupConfig | None:
         """The settings of a group, created if that is allowed; None if it is unknown and may not be created."""
         found = self._groups.get(group)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.offsets import OffsetsFile
+from system_under_test.broker.metadata_tables import MetadataTables
 from system_under_test.broker.replication.metadata_restore import MetadataRestore
-from system_under_test.broker.topics import Topics
 from system_under_test.env import Log
 from system_under_test.store.errors import StoreError
 from system_under_test.store.message_store import MessageStore
@@ -71,16 +70,14 @@ class MasterCatchUp:
         mark: CatchUpMark,
         restore: MetadataRestore,
         store: MessageStore,
-        topics: Topics,
-        offsets_file: OffsetsFile,
+        tables: MetadataTables,
         log: Log,
     ) -> None:
         self._config = config
         self._mark = mark
         self._restore = restore
         self._store = store
-        self._topics = topics
-        self._offsets_file = offsets_file
+        self._tables = tables
         self._log = log
         self.is_needed = False
 
@@ -116,8 +113,8 @@ class MasterCatchUp:
         restored = self.restores_metadata
         try:
             if restored:  # topics younger than the slaves' last look are in the log alone
-                self._topics.cover(self._store.queue_view.list_keys())
-                await self._offsets_file.save()
+                self._tables.topics.cover(self._store.queue_view.list_keys())
+                await self._tables.offsets_file.save()
             if self.is_needed:
                 self._mark.end()
         except OSError as error:  # a full disk: the next start fetches again, which does no harm

@@ -9,35 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from system_under_test.broker.offsets import ConsumerOffsets, OffsetTable, offset_table_from_json
+from system_under_test.broker.metadata_tables import MetadataTables
+from system_under_test.broker.offsets import OffsetTable, offset_table_from_json
 from system_under_test.broker.replication.slave_sync import ask_table
-from system_under_test.broker.subscription_groups import SubscriptionGroups
-from system_under_test.broker.topics import Topics
 from system_under_test.env import Log
 from system_under_test.protocol.bodies import TopicConfigTable
 from system_under_test.protocol.bodies_clients import SubscriptionGroupTable
 from system_under_test.protocol.codes import RequestCode
 from system_under_test.remoting import RemotingClient, RemotingError, parse_address
-from system_under_test.store.metadata_file import MetadataFile
 
 
 class MetadataRestore:
     """Takes over what each peer knows. Asking a peer twice does no harm."""
 
-    def __init__(
-        self,
-        client: RemotingClient,
-        topics: Topics,
-        offsets: ConsumerOffsets,
-        groups: SubscriptionGroups,
-        delay_offsets: MetadataFile,
-        log: Log,
-    ) -> None:
+    def __init__(self, client: RemotingClient, tables: MetadataTables, log: Log) -> None:
         self._client = client
-        self._topics = topics
-        self._offsets = offsets
-        self._groups = groups
-        self._delay_offsets = delay_offsets
+        self._tables = tables
         self._log = log
 
     async def restore_from(self, peer: str) -> bool:
@@ -55,10 +42,11 @@ class MetadataRestore:
             )
             offsets = await self._ask(address, RequestCode.GET_ALL_CONSUMER_OFFSET)
             delays = await self._ask(address, RequestCode.GET_ALL_DELAY_OFFSET)
-            self._topics.take_newer(topics)
-            self._groups.take_newer(groups)
+            self._tables.topics.take_newer(topics)
+            self._tables.groups.take_newer(groups)
             self._advance_offsets(offset_table_from_json(offsets))
-            self._delay_offsets.save(later_delay_offsets(self._delay_offsets.load() or {}, delays))
+            delay_file = self._tables.delay_offsets
+            delay_file.save(later_delay_offsets(delay_file.load() or {}, delays))
         except (RemotingError, ValueError, OSError) as error:
             self._log.warning("metadata were not restored", peer=peer, error=str(error))
             return False
@@ -72,9 +60,9 @@ class MetadataRestore:
         for key, queues in table.items():
             topic, _, group = key.partition("@")
             for queue_id, offset in queues.items():
-                known = self._offsets.query(group, topic, queue_id)
+                known = self._tables.offsets.query(group, topic, queue_id)
                 if known is None or offset > known:
-                    self._offsets.commit(group, topic, queue_id, offset)
+                    self._tables.offsets.commit(group, topic, queue_id, offset)
 
 
 def later_delay_offsets(

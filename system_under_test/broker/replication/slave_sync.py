@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from system_under_test.broker.offsets import ConsumerOffsets, offset_table_from_json
-from system_under_test.broker.subscription_groups import SubscriptionGroups
-from system_under_test.broker.topics import Topics
+from system_under_test.broker.metadata_tables import MetadataTables
+from system_under_test.broker.offsets import offset_table_from_json
 from system_under_test.env import Log
 from system_under_test.protocol import json_dialect
 from system_under_test.protocol.bodies import TopicConfigTable
@@ -14,7 +13,6 @@ from system_under_test.protocol.bodies_clients import SubscriptionGroupTable
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.remoting import RemotingClient, RemotingError
-from system_under_test.store.metadata_file import MetadataFile
 
 SYNC_TIMEOUT_S = 3.0
 
@@ -25,20 +23,9 @@ class SlaveSync:
     Each step stands alone; a failed one is logged. Topics and groups are replaced if their version differs.
     """
 
-    def __init__(
-        self,
-        client: RemotingClient,
-        topics: Topics,
-        offsets: ConsumerOffsets,
-        groups: SubscriptionGroups,
-        delay_offsets: MetadataFile,
-        log: Log,
-    ) -> None:
+    def __init__(self, client: RemotingClient, tables: MetadataTables, log: Log) -> None:
         self._client = client
-        self._topics = topics
-        self._offsets = offsets
-        self._groups = groups
-        self._delay_offsets = delay_offsets
+        self._tables = tables
         self._log = log
         self.master_address: str | None = None
 
@@ -64,19 +51,20 @@ class SlaveSync:
 
     async def _copy_topics(self, master_address: str) -> None:
         document = await self._ask(master_address, RequestCode.GET_ALL_TOPIC_CONFIG)
-        self._topics.adopt(TopicConfigTable.from_json(document))
+        self._tables.topics.adopt(TopicConfigTable.from_json(document))
 
     async def _copy_offsets(self, master_address: str) -> None:
         document = await self._ask(master_address, RequestCode.GET_ALL_CONSUMER_OFFSET)
-        self._offsets.merge(offset_table_from_json(document))
+        self._tables.offsets.merge(offset_table_from_json(document))
 
     async def _copy_delay_offsets(self, master_address: str) -> None:
         """To the file only: a slave delivers nothing that was delayed (RocketMQ, syncDelayOffset)."""
-        self._delay_offsets.save(await self._ask(master_address, RequestCode.GET_ALL_DELAY_OFFSET))
+        document = await self._ask(master_address, RequestCode.GET_ALL_DELAY_OFFSET)
+        self._tables.delay_offsets.save(document)
 
     async def _copy_groups(self, master_address: str) -> None:
         document = await self._ask(master_address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
-        self._groups.adopt(SubscriptionGroupTable.from_json(document))
+        self._tables.groups.adopt(SubscriptionGroupTable.from_json(document))
 
     async def _ask(self, master_address: str, code: RequestCode) -> dict[str, object]:
         return await ask_table(self._client, master_address, code)

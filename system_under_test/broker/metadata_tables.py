@@ -1,0 +1,56 @@
+"""What a broker knows besides its messages, and the files in `config` that keep it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from system_under_test.broker.config import BrokerConfig
+from system_under_test.broker.offsets import ConsumerOffsets, OffsetsFile
+from system_under_test.broker.subscription_groups import SubscriptionGroups
+from system_under_test.broker.topics import TopicChange, Topics
+from system_under_test.env import Clock
+from system_under_test.store.errors import StoreError
+from system_under_test.store.metadata_file import MetadataFile
+
+__all__ = ["MetadataTables", "load_files", "make_tables"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataTables:
+    """The tables that slaves copy from their master, and that a master with a new disk gets back from its slaves."""
+
+    topics: Topics
+    groups: SubscriptionGroups
+    offsets: ConsumerOffsets
+    offsets_file: OffsetsFile
+    delay_offsets: (
+        MetadataFile  # how far delayed messages are delivered; only a master has it in memory
+    )
+
+
+def make_tables(
+    config: BrokerConfig,
+    clock: Clock,
+    offsets: ConsumerOffsets,
+    file: Callable[[str], MetadataFile],
+    *,
+    on_topic_change: Callable[[TopicChange], None],
+) -> MetadataTables:
+    """Empty tables; `file` gives the file of a name."""
+    return MetadataTables(
+        topics=Topics(config, file("topics.json"), now_ms=clock.wall_ms, on_change=on_topic_change),
+        groups=SubscriptionGroups(config, file("subscriptionGroup.json"), now_ms=clock.wall_ms),
+        offsets=offsets,
+        offsets_file=OffsetsFile(offsets, file("consumerOffset.json")),
+        delay_offsets=file("delayOffset.json"),
+    )
+
+
+def load_files(folder: str, loads: Mapping[str, Callable[[], object]]) -> None:
+    """Call each of `loads`, named after what it reads in `folder`. Raises StoreError, in one sentence."""
+    for name, load in loads.items():
+        try:
+            load()
+        except ValueError as error:
+            raise StoreError(f"the {name} in {folder} cannot be used: {error}") from error

@@ -1,0 +1,125 @@
+"""Composes what answers the requests of clients, and knows which request goes where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from system_under_test.broker.administration.administration import Administration
+from system_under_test.broker.client_requests import ClientRequests
+from system_under_test.broker.clients import Clients
+from system_under_test.broker.config import BrokerConfig
+from system_under_test.broker.hold import HeldPulls
+from system_under_test.broker.log_progress import LogProgress
+from system_under_test.broker.message_queries import MessageQueries
+from system_under_test.broker.metadata_tables import MetadataTables
+from system_under_test.broker.pull import PullProcessor
+from system_under_test.broker.pull_reports import PullReports
+from system_under_test.broker.queue_queries import QueueQueries
+from system_under_test.broker.replication.ha import HaService
+from system_under_test.broker.replication.ha_requests import HaRequests
+from system_under_test.broker.request_table import make_handlers
+from system_under_test.broker.send import SendProcessor
+from system_under_test.broker.services.internal_copies import InternalCopies
+from system_under_test.broker.services.message_services import MessageServices, ServicePolicies
+from system_under_test.env import Env
+from system_under_test.remoting import Handler
+from system_under_test.store.message_store import MessageStore
+
+__all__ = ["Processors"]
+
+
+class Processors:
+    """The processors of one broker and the services behind them; `is_ready`: whether sends are accepted."""
+
+    def __init__(
+        self,
+        env: Env,
+        config: BrokerConfig,
+        policies: ServicePolicies,
+        *,
+        store: MessageStore,
+        tables: MetadataTables,
+        clients: Clients,
+        administration: Administration,
+        progress: LogProgress,
+        is_ready: Callable[[], bool],
+    ) -> None:
+        self._env = env
+        self._config = config
+        self._store = store
+        self._tables = tables
+        self._clients = clients
+        self._administration = administration
+        self._progress = progress
+        self._is_ready = is_ready
+        copies = InternalCopies(
+            store,
+            policies.copies,
+            administration.statistics,
+            acknowledge=progress.acknowledge,
+            safe_end=progress.copies_safe_end,
+            on_refusal=progress.wake,
+        )
+        self.pull = PullProcessor(
+            config,
+            store,
+            tables.topics,
+            tables.groups,
+            clients,
+            tables.offsets,
+            HeldPulls(),
+            now_ns=env.clock.monotonic_ns,
+            reports=PullReports(
+                config,
+                administration.statistics,
+                administration.rates,
+                copies,
+                is_ready=is_ready,
+                now_ms=env.clock.wall_ms,
+                now_ns=env.clock.monotonic_ns,
+            ),
+        )
+        self.services = MessageServices(
+            env,
+            config,
+            policies,
+            store,
+            tables.topics,
+            tables.groups,
+            clients,
+            tables.offsets,
+            copies,
+            administration.statistics,
+            tables.delay_offsets,
+            is_ready=is_ready,
+        )
+
+    def handlers(self, ha: HaService) -> dict[int, Handler]:
+        """Handlers by request code."""
+        config, store, tables = self._config, self._store, self._tables
+        is_slave = config.is_slave
+        send = self._make_send()
+        return make_handlers(
+            send,
+            self.pull,
+            QueueQueries(config, store, tables.offsets),
+            MessageQueries(config, store),
+            ClientRequests(self._clients, tables.topics, tables.groups, is_slave=is_slave),
+            self._administration.handlers(),
+            HaRequests(ha.lift, is_slave=is_slave),
+        ) | self.services.handlers(send)
+
+    def _make_send(self) -> SendProcessor:
+        return SendProcessor(
+            self._config,
+            self._store,
+            self._tables.topics,
+            self._tables.groups,
+            self._env.random,
+            is_ready=self._is_ready,
+            acknowledge=self._progress.acknowledge,
+            on_refusal=self._progress.wake,
+            diversion=self.services.diversion,
+            statistics=self._administration.statistics,
+            now_ms=self._env.clock.wall_ms,
+        )
