@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from harness.clients.port import ClientPort, Outcome, Reply, Request
+from harness.clients.port import ClientSide, Outcome, PortClosed, Reply, Request
 from system_under_test.client.pulling import pull_command
 from system_under_test.client.subscription import Subscription
 from system_under_test.env import Env
@@ -28,15 +28,24 @@ class AdminError(Exception):
 Action = Callable[[RemotingClient, Request], Coroutine[Any, Any, dict[str, Any]]]
 
 
-async def serve_admin(env: Env, port: ClientPort) -> None:
-    """Carry out requests until the process ends, each as it comes: one that waits for an answer delays no other."""
+async def serve_admin(env: Env, port: ClientSide) -> None:
+    """Carry out requests until the process ends, each as it comes: one that waits for an answer delays no other.
+
+    Raises PortClosed when there are no more, and all have been answered.
+    """
     remoting = RemotingClient(env)
     running: dict[asyncio.Task[None], None] = {}
-    while True:
-        request, reply = await port.next()
-        task = asyncio.get_running_loop().create_task(carry_out(remoting, request, reply))
-        running[task] = None
-        task.add_done_callback(running.pop)
+    try:
+        while True:
+            request, reply = await port.next()
+            task = asyncio.get_running_loop().create_task(carry_out(remoting, request, reply))
+            running[task] = None
+            task.add_done_callback(running.pop)
+    except PortClosed:
+        await asyncio.gather(*running)
+        raise
+    finally:
+        await remoting.close()
 
 
 async def carry_out(remoting: RemotingClient, request: Request, reply: Reply) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.clients.payload import is_intact, key_of
-from harness.clients.port import ClientPort, Outcome
+from harness.clients.port import ClientSide, Outcome, Request
 from system_under_test.client.push_consumer import ConsumerConfig, PushConsumer
 from system_under_test.env import Env
 from system_under_test.protocol.bodies import MessageQueue
@@ -27,11 +27,22 @@ class ListenerControl:
     delayed: int = 0
     failed: int = 0
 
+    def apply(self, request: Request) -> Outcome:
+        """Do one of the requests of faults.capabilities.ClientControl."""
+        match request["f"]:
+            case "slow_listener":
+                self.delay_s = request["delay_s"]
+            case "failing_listener":
+                self.failing_share = request["share"]
+            case "listener_counters":
+                return Outcome("ok", {"delayed": self.delayed, "failed": self.failed})
+        return Outcome("ok", {})
+
 
 class RecordingListener:
     """The group's listener: records each batch, then succeeds, is slow or fails as told."""
 
-    def __init__(self, env: Env, group: str, port: ClientPort, control: ListenerControl) -> None:
+    def __init__(self, env: Env, group: str, port: ClientSide, control: ListenerControl) -> None:
         self._random = env.random
         self._group = group
         self._port = port
@@ -70,9 +81,9 @@ class RecordingListener:
 
 
 async def serve_consumer(
-    env: Env, config: ConsumerConfig, port: ClientPort, control: ListenerControl
+    env: Env, config: ConsumerConfig, port: ClientSide, control: ListenerControl
 ) -> None:
-    """Consume until the process ends."""
+    """Consume until the process ends. Raises PortClosed when there are no more requests."""
     scope = {"group": config.group, "topic": config.topic}
 
     def on_assignment(queues: list[MessageQueue]) -> None:
@@ -89,7 +100,7 @@ async def serve_consumer(
     port.emit("ok", "open", {}, None)
     try:
         while True:
-            _, reply = await port.next()
-            reply(Outcome("ok", {}))
+            request, reply = await port.next()
+            reply(control.apply(request))
     finally:
         await consumer.stop()

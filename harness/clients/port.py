@@ -1,15 +1,17 @@
 """What a client process and the harness say to each other: requests in, outcomes and emitted ops out.
 
-In the simulation the two share memory; elsewhere the same messages are JSON lines on stdin and stdout.
+In the simulation the two share memory (`ClientPort`); elsewhere the same messages are JSON lines on stdin and stdout
+(`LinePort` in the client, `ProcessPort` in the harness).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from checkers.history import OpType
+if TYPE_CHECKING:  # a client process starts sooner without
+    from checkers.history import OpType
 
 
 class Outcome(NamedTuple):
@@ -24,7 +26,24 @@ ONE_WAY = "one way: nobody answers"  # the error of an op that went out as it sh
 
 Request = dict[str, Any]  # {"f": "send", ...}
 Reply = Callable[[Outcome], None]
-Emit = Callable[[OpType, str, dict[str, Any], str | None], None]  # type, f, value, error
+Emit = Callable[["OpType", str, dict[str, Any], str | None], None]  # type, f, value, error
+
+
+class PortClosed(Exception):
+    """There will be no more requests: finish what has begun, and end."""
+
+
+class ClientSide(Protocol):
+    """What a client has of its port."""
+
+    @property
+    def emit(self) -> Emit:
+        """Have an op that nobody asked for written down; it is, once this returns."""
+        ...
+
+    async def next(self) -> tuple[Request, Reply]:
+        """Wait for a request. Raises PortClosed."""
+        ...
 
 
 class ClientPort:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.clients.payload import make_body
-from harness.clients.port import ONE_WAY, ClientPort, Outcome, Request
+from harness.clients.port import ONE_WAY, ClientSide, Outcome, Request
 from system_under_test.client.producer import Producer, ProducerConfig, SendFailed, SendResult
 from system_under_test.env import Env
 from system_under_test.protocol.bodies import MessageQueue
@@ -13,20 +13,26 @@ from system_under_test.protocol.codes import SendStatus
 from system_under_test.protocol.message import Message, parse_offset_message_id
 
 
-async def serve_producer(env: Env, config: ProducerConfig, port: ClientPort) -> None:
-    """Apply requests one at a time until the process ends. `open` starts a new producer."""
+async def serve_producer(env: Env, config: ProducerConfig, port: ClientSide) -> None:
+    """Apply requests one at a time until the process ends. `open` starts a new producer.
+
+    Raises PortClosed when there are no more.
+    """
     producer = Producer(env, config)
     await producer.start()
     port.emit("ok", "open", {}, None)
-    while True:
-        request, reply = await port.next()
-        if request["f"] == "open":
-            await producer.stop()
-            producer = Producer(env, config)
-            await producer.start()
-            reply(Outcome("ok", {}))
-        else:
-            reply(await INVOKE[request["f"]](producer, request))
+    try:
+        while True:
+            request, reply = await port.next()
+            if request["f"] == "open":
+                await producer.stop()
+                producer = Producer(env, config)
+                await producer.start()
+                reply(Outcome("ok", {}))
+            else:
+                reply(await INVOKE[request["f"]](producer, request))
+    finally:
+        await producer.stop()
 
 
 async def invoke_send(producer: Producer, request: Request) -> Outcome:

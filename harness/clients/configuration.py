@@ -1,0 +1,143 @@
+"""The first line of a client process: who it is and whom it talks to."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from harness.clients.lines import LIST, NUMBER, OBJECT, TEXT, WHOLE, Kind, LineError, check_fields
+
+if TYPE_CHECKING:
+    from system_under_test.client.producer import ProducerConfig
+    from system_under_test.client.push_consumer import ConsumerConfig
+
+Configuration = dict[str, Any]
+
+NEEDED: Mapping[str, Kind] = {"group": TEXT, "client_id": TEXT, "name_servers": LIST}
+COMMON: Mapping[str, Kind] = {"node": TEXT, "topic": TEXT, "credentials": OBJECT}
+PRODUCER: Mapping[str, Kind] = {
+    "send_timeout_s": NUMBER,
+    "retries": WHOLE,
+    "try_timeout_s": NUMBER,
+}
+CONSUMER: Mapping[str, Kind] = {
+    "expression": TEXT,
+    "consume_from": TEXT,
+    "pull_batch": WHOLE,
+    "consume_batch": WHOLE,
+    "limits": OBJECT,
+    "delay_s": NUMBER,
+    "failing_share": NUMBER,
+}
+CREDENTIALS: Mapping[str, Kind] = {"access_key": TEXT, "secret_key": TEXT, "security_token": TEXT}
+LIMITS: Mapping[str, Kind] = {"count_max": WHOLE, "size_bytes_max": WHOLE, "span_max": WHOLE}
+
+
+def configuration_of(
+    config: ProducerConfig | ConsumerConfig, *, topic: str | None = None, **more: Any
+) -> Configuration:
+    """The first line for a client with this configuration.
+
+    `topic` is what a producer will send to; `more` are other fields, such as `node`, `delay_s` and `failing_share`.
+    """
+    fields: Configuration = dataclasses.asdict(config)
+    if topic is not None:
+        fields["topic"] = topic
+    if fields["credentials"] is None:
+        del fields["credentials"]
+    elif fields["credentials"]["security_token"] is None:
+        del fields["credentials"]["security_token"]
+    return {**fields, **more}
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """How badly the listener of a consumer behaves from its first message on."""
+
+    delay_s: float
+    failing_share: float
+
+
+def producer_config(fields: Configuration) -> ProducerConfig:
+    """Raises LineError."""
+    from system_under_test.client.producer import ProducerConfig
+
+    _check(fields, NEEDED, {**COMMON, **PRODUCER})
+    return ProducerConfig(**_client_fields(fields), **_given(fields, PRODUCER))
+
+
+def consumer_config(fields: Configuration) -> tuple[ConsumerConfig, Listening]:
+    """Raises LineError."""
+    from system_under_test.client.offset_store import ConsumeFrom
+    from system_under_test.client.push_consumer import ConsumerConfig
+    from system_under_test.client.queue_consumer import FlowLimits
+
+    _check(fields, {**NEEDED, "topic": TEXT}, {**COMMON, **CONSUMER})
+    given = _given(fields, CONSUMER)
+    listening = Listening(given.pop("delay_s", 0.0), given.pop("failing_share", 0.0))
+    if "consume_from" in given:
+        given["consume_from"] = _one_of("consume_from", given["consume_from"], ConsumeFrom)
+    if "limits" in given:
+        _check(given["limits"], {}, LIMITS, "the limits")
+        given["limits"] = FlowLimits(**given["limits"])
+    config = ConsumerConfig(topic=fields["topic"], **_client_fields(fields), **given)
+    return config, listening
+
+
+def check_admin(fields: Configuration) -> None:
+    """An administrator is told whom to ask with each request. Raises LineError."""
+    _check(fields, {}, {**NEEDED, **COMMON})
+
+
+def _check(
+    fields: Configuration,
+    needed: Mapping[str, Kind],
+    optional: Mapping[str, Kind],
+    what: str = "the configuration",
+) -> None:
+    known = {**needed, **optional}
+    for name in fields:
+        if name not in known:
+            raise LineError(f"{what} has {name!r:.80}; known are {', '.join(sorted(known))}")
+    check_fields(what, fields, needed, optional)
+    if "name_servers" in fields:
+        _check_name_servers(fields["name_servers"])
+
+
+def _check_name_servers(addresses: list[Any]) -> None:
+    if not addresses:
+        raise LineError("'name_servers' of the configuration is empty; expected host:port, or more")
+    for address in addresses:
+        host, _, port = address.rpartition(":") if isinstance(address, str) else ("", "", "")
+        if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 1 << 16):
+            raise LineError(f"the name server {address!r:.80} is not of the form host:port")
+
+
+def _given(fields: Configuration, known: Iterable[str]) -> dict[str, Any]:
+    return {name: fields[name] for name in known if name in fields}
+
+
+def _client_fields(fields: Configuration) -> dict[str, Any]:
+    """What the clients of both kinds have. Raises LineError."""
+    from system_under_test.acl.signature import Credentials
+
+    found = {
+        "group": fields["group"],
+        "client_id": fields["client_id"],
+        "name_servers": tuple(fields["name_servers"]),
+    }
+    if "credentials" in fields:
+        secret = {name: CREDENTIALS[name] for name in ("access_key", "secret_key")}
+        _check(fields["credentials"], secret, CREDENTIALS, "the credentials")
+        found["credentials"] = Credentials(**fields["credentials"])
+    return found
+
+
+def _one_of(name: str, value: str, allowed: Any) -> Any:
+    try:
+        return allowed(value)
+    except ValueError:
+        names = ", ".join(one.value for one in allowed)
+        raise LineError(f"{name!r} is {value!r:.80}; allowed are {names}") from None

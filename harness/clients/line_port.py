@@ -1,0 +1,147 @@
+"""The client's end of the line protocol: requests from standard input, outcomes and emitted ops to standard output.
+
+A line is written completely before `emit` returns: a listener that says afterwards that it succeeded has been recorded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from harness.clients.lines import (
+    LINE_BYTES_MAX,
+    TEXT,
+    WHOLE,
+    LineError,
+    LineSplitter,
+    check_fields,
+    decode_line,
+    encode_line,
+)
+from harness.clients.port import Outcome, PortClosed, Reply, Request
+
+if TYPE_CHECKING:
+    from checkers.history import OpType
+
+READ_BYTES = 1 << 16
+
+Check = Callable[
+    [Request], None
+]  # raises LineError for a request that this client cannot carry out
+
+
+class LinePort:
+    """What a client has of its port; see `port.ClientSide`.
+
+    Args:
+        write: returns only when all of it is written; raises OSError if nobody reads.
+        check: looks at each request before the client gets it.
+    """
+
+    def __init__(self, write: Callable[[bytes], None], check: Check) -> None:
+        self._write = write
+        self._check = check
+        self._splitter = LineSplitter()
+        self._requests: asyncio.Queue[tuple[Request, Reply] | Exception] = asyncio.Queue()
+        self._closed = False
+
+    def emit(self, type: OpType, f: str, value: dict[str, Any], error: str | None) -> None:
+        """Raises OSError if nobody reads."""
+        self._say({"emit": f, "type": type, "value": value, "error": error})
+
+    async def next(self) -> tuple[Request, Reply]:
+        """Raises PortClosed after the last request, LineError at a bad line, OSError if nobody reads."""
+        found = await self._requests.get()
+        if isinstance(found, Exception):
+            self._requests.put_nowait(found)  # for whoever asks again
+            raise found
+        return found
+
+    def feed(self, data: bytes) -> None:
+        """Take in what was read."""
+        if self._closed:
+            return
+        try:
+            for line in self._splitter.feed(data):
+                self._requests.put_nowait(self._request(line))
+        except LineError as error:
+            self._close(error)
+
+    def end(self) -> None:
+        """There is no more to read. Half a line is no request: whoever wrote it died meanwhile."""
+        if not self._closed:
+            self._close(PortClosed("standard input has ended"))
+
+    def _close(self, reason: Exception) -> None:
+        self._closed = True
+        self._requests.put_nowait(reason)
+
+    def _request(self, line: bytes) -> tuple[Request, Reply]:
+        request = decode_line(line)
+        check_fields("a request", request, {"id": WHOLE, "f": TEXT})
+        number = request.pop("id")
+        self._check(request)
+        return request, partial(self._reply, number)
+
+    def _reply(self, number: int, outcome: Outcome) -> None:
+        self._say({"id": number, **outcome._asdict()})
+
+    def _say(self, fields: dict[str, Any]) -> None:
+        try:
+            self._write(encode_line(fields))
+        except OSError as error:
+            self._close(error)
+            raise
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Return when everything is written, however long the reader takes. Raises OSError."""
+    left = memoryview(data)
+    while left:
+        try:
+            left = left[os.write(descriptor, left) :]
+        except BlockingIOError:  # whoever gave it to us does not want to wait; we do
+            poll = select.poll()
+            poll.register(descriptor, select.POLLOUT)
+            poll.poll()
+
+
+def read_first_line(descriptor: int) -> tuple[bytes, bytes]:
+    """Wait for a line; returns it and what was read beyond. Raises LineError if there is none."""
+    data = b""
+    while b"\n" not in data:
+        piece = os.read(descriptor, READ_BYTES)
+        data += piece
+        if not piece or len(data) > LINE_BYTES_MAX:
+            raise LineError("the first line of standard input must be the configuration")
+    line, _, rest = data.partition(b"\n")
+    return line, rest
+
+
+def feed_from(descriptor: int, port: LinePort) -> None:
+    """Feed what can be read from the descriptor to the port, from now on and until its end."""
+    loop = asyncio.get_running_loop()
+
+    def readable() -> None:
+        try:
+            data = os.read(descriptor, READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if data:
+            port.feed(data)
+        else:
+            loop.remove_reader(descriptor)
+            port.end()
+
+    try:
+        loop.add_reader(descriptor, readable)
+    except PermissionError:  # a file: it can always be read
+        while data := os.read(descriptor, READ_BYTES):
+            port.feed(data)
+        port.end()

@@ -1,0 +1,76 @@
+"""What the lines of a client must hold for the checkers to make sense of them.
+
+A client of any language writes these lines, so what it got wrong is told at once and in its words.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.clients.lines import (
+    FLAG,
+    LIST,
+    TEXT,
+    WHOLE,
+    Kind,
+    LineError,
+    check_fields,
+    check_value,
+)
+from harness.clients.port import Outcome, Request
+
+SCOPE = {"group": TEXT, "topic": TEXT}
+EMITTED: dict[str, dict[str, Kind]] = {
+    "open": {},
+    "assign": {**SCOPE, "queues": LIST},
+    "commit": {**SCOPE, "offsets": LIST},
+    "consume": {**SCOPE, "broker": TEXT, "queue": WHOLE, "messages": LIST},
+}
+# The columns of the lists: broker, queue; broker, queue, offset; key, queue offset, physical offset, whether the body
+# is intact, how often it was tried before.
+ROWS: dict[str, tuple[str, tuple[Kind, ...]]] = {
+    "assign": ("queues", (TEXT, WHOLE)),
+    "commit": ("offsets", (TEXT, WHOLE, WHOLE)),
+    "consume": ("messages", (TEXT, WHOLE, WHOLE, FLAG, WHOLE)),
+}
+PLACE: dict[str, Kind] = {"broker": TEXT, "queue": WHOLE, "queue_offset": WHOLE}
+PLACE_OPTIONAL: dict[str, Kind] = {"physical_offset": WHOLE, "status": TEXT, "attempts": WHOLE}
+
+
+def check_emitted(f: str, value: dict[str, Any]) -> None:
+    """Raises LineError for an op that no client reports by itself, or whose value lacks something."""
+    if f not in EMITTED:
+        raise LineError(f"'emit' is {f!r:.80}; allowed are {', '.join(EMITTED)}")
+    what = f"the value of {f}"
+    check_fields(what, value, EMITTED[f])
+    if f in ROWS:
+        name, kinds = ROWS[f]
+        for row in value[name]:
+            _check_row(f"a row of {name!r} in {what}", row, kinds)
+
+
+def _check_row(what: str, row: Any, kinds: tuple[Kind, ...]) -> None:
+    if type(row) is not list or len(row) != len(kinds):
+        raise LineError(f"{what} is {row!r:.80}; expected a list of {len(kinds)}")
+    for number, (item, kind) in enumerate(zip(row, kinds, strict=True)):
+        check_value(f"item {number} of {what}", item, kind)
+
+
+def check_result(request: Request, outcome: Outcome) -> None:
+    """Raises LineError if the answer does not say what an answer to this request must say."""
+    f, value = request["f"], outcome.value
+    if outcome.type == "invoke":
+        raise LineError(f"the answer to {f} has the type 'invoke'; allowed are ok, fail, info")
+    if f == "send" and outcome.type == "ok":
+        check_fields("the value of a send", value, PLACE, PLACE_OPTIONAL)
+    elif f == "send_batch" and (outcome.type == "ok" or "messages" in value):
+        _check_batch(len(request["messages"]), value)
+
+
+def _check_batch(sent: int, value: dict[str, Any]) -> None:
+    check_fields("the value of a send_batch", value, {"messages": LIST})
+    if len(value["messages"]) != sent:
+        raise LineError(f"{len(value['messages'])} places came back for {sent} messages")
+    for place in value["messages"]:
+        check_value("a place of send_batch", place, (dict,))
+        check_fields("a place of send_batch", place, PLACE, PLACE_OPTIONAL)

@@ -1,0 +1,106 @@
+"""The lines between the harness and a client process: one JSON object each, ended by a newline.
+
+Both sides use this, and `docs/client-protocol.md` says what the objects hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+LINE_BYTES_MAX = 16 << 20
+SHOWN_MAX = 120  # characters of a line in a complaint about it
+
+Kind = tuple[type, ...]
+TEXT: Kind = (str,)
+WHOLE: Kind = (int,)
+NUMBER: Kind = (int, float)
+FLAG: Kind = (bool,)
+LIST: Kind = (list,)
+OBJECT: Kind = (dict,)
+TEXT_OR_NULL: Kind = (str, type(None))
+_NAMES = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list: "a list",
+    dict: "an object",
+    type(None): "null",
+}
+
+
+class LineError(ValueError):
+    """A line that the other side must not send; the text is one sentence without an end."""
+
+
+class LineSplitter:
+    """Bytes as they come to lines without their newline."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The lines that `data` completes. Raises LineError for one that is too long."""
+        head, newline, rest = data.partition(b"\n")
+        if not newline:
+            self._keep(data)
+            return []
+        self._keep(head)
+        lines = [b"".join(self._pieces), *rest.split(b"\n")]
+        self._pieces, self._size = [], 0
+        self._keep(lines.pop())
+        return lines
+
+    def _keep(self, piece: bytes) -> None:
+        self._size += len(piece)
+        if self._size > LINE_BYTES_MAX:
+            raise LineError(f"a line is longer than {LINE_BYTES_MAX} bytes")
+        self._pieces.append(piece)
+
+
+def encode_line(fields: Mapping[str, Any]) -> bytes:
+    return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def decode_line(line: bytes) -> dict[str, Any]:
+    """The object of a line. Raises LineError."""
+    try:
+        fields = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise LineError(f"{show(line)} is no JSON ({error.msg})") from None
+    if not isinstance(fields, dict):
+        raise LineError(f"{show(line)} is no JSON object")
+    return fields
+
+
+def show(line: bytes) -> str:
+    """The line for a complaint: quoted, and cut if it is long."""
+    text = line[:SHOWN_MAX].decode("utf-8", errors="replace")
+    return repr(text if len(line) <= SHOWN_MAX else f"{text}...")
+
+
+def check_fields(
+    what: str,
+    fields: Mapping[str, Any],
+    needed: Mapping[str, Kind],
+    optional: Mapping[str, Kind] | None = None,
+) -> None:
+    """Raises LineError if a field that is needed is not there, or one has the wrong type; others may be there."""
+    for name, kind in needed.items():
+        if name not in fields:
+            raise LineError(f"{what} lacks {name!r}")
+        check_value(f"{name!r} of {what}", fields[name], kind)
+    for name, kind in (optional or {}).items():
+        if name in fields:
+            check_value(f"{name!r} of {what}", fields[name], kind)
+
+
+def check_value(what: str, value: Any, kind: Kind) -> None:
+    """Raises LineError. Types are exact: true is no number."""
+    if type(value) not in kind:
+        allowed = " or ".join(_NAMES[one] for one in kind)
+        raise LineError(f"{what} is {value!r:.{SHOWN_MAX}}; expected {allowed}")

@@ -1,0 +1,164 @@
+"""The harness's end of the line protocol: requests into a client process, outcomes and emitted ops out of it.
+
+Where the process runs, and what carries the bytes, is the environment's business. docs/client-protocol.md says what
+the lines hold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, get_args
+
+from checkers.history import OpType
+from harness.clients.line_values import check_emitted, check_result
+from harness.clients.lines import (
+    OBJECT,
+    TEXT,
+    TEXT_OR_NULL,
+    WHOLE,
+    LineError,
+    LineSplitter,
+    check_fields,
+    decode_line,
+    encode_line,
+    show,
+)
+from harness.clients.port import Emit, Outcome, Request
+
+READ_BYTES = 1 << 16
+OUTCOME = {"type": TEXT, "value": OBJECT}
+OUTCOME_OPTIONAL = {"error": TEXT_OR_NULL}
+
+
+class ClientBroken(Exception):
+    """A client process does not keep to the line protocol; the text is one sentence. Whoever started it ends it."""
+
+
+class Waiting(NamedTuple):
+    """A request that has not been answered; who asked may have given up."""
+
+    request: Request
+    future: asyncio.Future[Outcome]
+
+
+class ProcessPort:
+    """One client process, seen from the harness. A new process gets a new port.
+
+        port = ProcessPort("producer-1", emit, process.stdout, process.stdin.write, configuration)
+        reading = asyncio.create_task(port.run())  # until the process ends
+        outcome = await port.request({"f": "send", ...})
+
+    Args:
+        name: of the node, for what is said about it.
+        emit: called with type, f, value and error of each op that the client reports by itself, in order.
+        reader: the standard output of the process. Any limit of the reader will do.
+        write: queues bytes for the standard input of the process and does not wait; may raise OSError.
+        configuration: the first line (see `configuration.configuration_of`), written here and now.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        emit: Emit,
+        reader: asyncio.StreamReader,
+        write: Callable[[bytes], object],
+        configuration: Mapping[str, Any],
+    ) -> None:
+        self.name = name
+        self._emit = emit
+        self._reader = reader
+        self._write_bytes = write
+        self._unanswered: dict[int, Waiting] = {}
+        self._last_id = 0
+        self._abandoned = ""
+        self._write(configuration)
+
+    async def request(self, request: Request) -> Outcome:
+        """Hand over a request and wait for its outcome; `info` if the process dies first."""
+        if not self._abandoned:
+            self._last_id += 1
+            self._write({"id": self._last_id, **request})
+        if self._abandoned:
+            return Outcome("info", {}, self._abandoned)
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._unanswered[self._last_id] = Waiting(request, future)
+        return await future
+
+    def abandon(self, reason: str) -> None:
+        """The process is gone: whatever it had not answered is unknown. What it has said still counts.
+
+        So after a kill let `run` read to the end, which calls this; only where no end comes (a host that is gone)
+        call it yourself.
+        """
+        self._abandoned = self._abandoned or reason
+        for waiting in self._unanswered.values():
+            if not waiting.future.done():
+                waiting.future.set_result(Outcome("info", {}, self._abandoned))
+
+    async def run(self) -> None:
+        """Read what the process says until its output ends, then abandon what it has not answered.
+
+        Raises:
+            ClientBroken: it said what no client may say. It is abandoned, and not listened to any more.
+        """
+        reason = f"{self.name} ended"
+        splitter = LineSplitter()
+        try:
+            # Half a line at the end is what a killed process had no time to finish.
+            while data := await self._read():
+                for line in splitter.feed(data):
+                    self._take(line)
+        except LineError as error:
+            reason = f"{self.name} does not keep to the line protocol: {error}"
+            raise ClientBroken(reason) from None
+        finally:
+            self.abandon(reason)
+
+    async def _read(self) -> bytes:
+        try:
+            return await self._reader.read(READ_BYTES)
+        except OSError:  # a connection to where it runs broke: nothing more will come
+            return b""
+
+    def _write(self, fields: Mapping[str, Any]) -> None:
+        try:
+            self._write_bytes(encode_line(fields))
+        except OSError as error:
+            self.abandon(f"{self.name} cannot be told anything: {error}")
+
+    def _take(self, line: bytes) -> None:
+        """Raises LineError."""
+        fields = decode_line(line)
+        if "emit" in fields:
+            self._take_emitted(fields)
+        elif "id" in fields:
+            self._take_answer(fields)
+        else:
+            raise LineError(f"{show(line)} has neither 'id' nor 'emit'")
+
+    def _take_emitted(self, fields: dict[str, Any]) -> None:
+        check_fields("an op", fields, {"emit": TEXT, **OUTCOME}, OUTCOME_OPTIONAL)
+        f = fields["emit"]
+        outcome = _outcome(f"an op {f!r:.40}", fields)
+        check_emitted(f, outcome.value)
+        self._emit(outcome.type, f, outcome.value, outcome.error)
+
+    def _take_answer(self, fields: dict[str, Any]) -> None:
+        check_fields("an answer", fields, {"id": WHOLE, **OUTCOME}, OUTCOME_OPTIONAL)
+        waiting = self._unanswered.get(fields["id"])
+        if waiting is None:
+            raise LineError(f"{fields['id']} is not the id of a request that waits for its answer")
+        outcome = _outcome("an answer", fields)
+        check_result(waiting.request, outcome)
+        del self._unanswered[fields["id"]]
+        if not waiting.future.done():
+            waiting.future.set_result(outcome)
+
+
+def _outcome(what: str, fields: dict[str, Any]) -> Outcome:
+    """Raises LineError for a type that there is not."""
+    if fields["type"] not in get_args(OpType):
+        allowed = ", ".join(get_args(OpType))
+        raise LineError(f"'type' of {what} is {fields['type']!r:.80}; allowed are {allowed}")
+    return Outcome(fields["type"], fields["value"], fields.get("error"))

@@ -1,0 +1,187 @@
+"""Clients as processes against a real cluster: killed for real, ended gracefully, and honest about what they know."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from harness.clients.port import Outcome
+from harness.local_cluster import LocalCluster
+from tests.support.client_processes import ROOT, client_process
+
+pytestmark = pytest.mark.real
+OURS = "harness.clients"
+QUEUES = 2
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with LocalCluster() as cluster:
+        yield cluster
+
+
+class World:
+    """The configurations of clients of one topic, and what the broker knows of it."""
+
+    def __init__(self, cluster: LocalCluster, topic: str) -> None:
+        self._cluster = cluster
+        self.topic = topic
+        self.group = f"group-of-{topic}"
+
+    def producer(self) -> dict[str, Any]:
+        return self._configuration("producers", "producer-1")
+
+    def consumer(self, name: str = "consumer-1", **more: Any) -> dict[str, Any]:
+        return {**self._configuration(self.group, name), **more}
+
+    def _configuration(self, group: str, name: str) -> dict[str, Any]:
+        return {
+            "group": group,
+            "client_id": f"127.0.0.1@{name}-{self.topic}",
+            "name_servers": list(self._cluster.name_servers),
+            "topic": self.topic,
+            "node": name,
+        }
+
+    async def ask_broker(self, f: str, **fields: Any) -> Outcome:
+        address = self._cluster.brokers[0].address
+        async with client_process(OURS, "admin", {}) as admin:
+            return await admin.ask(f, address=address, topic=self.topic, queues=QUEUES, **fields)
+
+    async def lag(self) -> int:
+        """What the group has not committed."""
+        outcome = await self.ask_broker("queue_state", group=self.group)
+        assert outcome.type == "ok", outcome
+        return sum(high - done for _, _, high, done in outcome.value["queues"])
+
+    async def send(self, module: str, keys: list[str]) -> list[dict[str, Any]]:
+        """Send with a process of its own; returns where the messages are."""
+        async with client_process(module, "producer", self.producer()) as producer:
+            ends = [await producer.ask("send", topic=self.topic, key=key, size=200) for key in keys]
+            assert {end.type for end in ends} == {"ok"}, ends
+            producer.close_input()
+            assert await producer.ended() == 0
+            return [end.value for end in ends]
+
+
+def delivered(values: list[dict[str, Any]]) -> dict[str, tuple[Any, ...]]:
+    """Where each key came from, for keys whose body was intact."""
+    return {
+        key: (value["broker"], value["queue"], offset, physical)
+        for value in values
+        for key, offset, physical, intact, _ in value["messages"]
+        if intact
+    }
+
+
+def play(story: Any) -> None:
+    asyncio.run(asyncio.wait_for(story, 30))
+
+
+@pytest.mark.parametrize("end", ["input", "signal"])
+def test_what_is_sent_is_consumed_and_committed_at_a_graceful_end(
+    cluster: LocalCluster, end: str
+) -> None:
+    async def story() -> None:
+        world = World(cluster, f"Graceful{end}")
+        await world.ask_broker("create_topic")
+        keys = [f"key-{number}" for number in range(10)]
+        places = await world.send(OURS, keys)
+        async with client_process(OURS, "consumer", world.consumer()) as consumer:
+            while len(delivered(consumer.values("ok", "consume"))) < len(keys):
+                await consumer.until(len(consumer.values("ok", "consume")) + 1, "ok", "consume")
+            found = delivered(consumer.values("ok", "consume"))
+            assert found == {
+                key: (p["broker"], p["queue"], p["queue_offset"], p["physical_offset"])
+                for key, p in zip(keys, places, strict=True)
+            }
+            assert await world.lag() == len(keys)  # the next commit is seconds away
+            consumer.close_input() if end == "input" else consumer.send_signal(signal.SIGTERM)
+            assert await consumer.ended() == 0
+            assert await world.lag() == 0
+
+    play(story())
+
+
+def test_a_send_that_a_killed_process_did_not_answer_is_unknown(cluster: LocalCluster) -> None:
+    async def story() -> None:
+        world = World(cluster, "Killed")
+        await world.ask_broker("create_topic")
+        async with client_process(OURS, "producer", world.producer()) as producer:
+            await producer.until(1, "ok", "open")
+            producer.send_signal(signal.SIGSTOP)
+            send = asyncio.create_task(producer.ask("send", topic=world.topic, key="k", size=10))
+            await asyncio.sleep(0)
+            producer.send_signal(signal.SIGKILL)
+            assert await producer.ended() == -signal.SIGKILL
+            assert await send == Outcome("info", {}, "producer ended")
+
+    play(story())
+
+
+def test_what_a_killed_consumer_had_not_finished_comes_again(cluster: LocalCluster) -> None:
+    async def story() -> None:
+        world = World(cluster, "Redelivered")
+        await world.ask_broker("create_topic")
+        await world.send(OURS, ["k"])
+        async with client_process(OURS, "consumer", world.consumer(delay_s=60.0)) as first:
+            await first.until(1, "invoke", "consume")
+            counters = await first.ask("listener_counters")
+            assert counters.value == {"delayed": 1, "failed": 0}
+            await first.kill()
+            assert first.values("ok", "consume") == []
+        async with client_process(OURS, "consumer", world.consumer("consumer-2")) as second:
+            await second.until(1, "ok", "consume")
+            assert list(delivered(second.values("ok", "consume"))) == ["k"]
+
+    play(story())
+
+
+def test_a_listener_misbehaves_when_told(cluster: LocalCluster) -> None:
+    async def story() -> None:
+        world = World(cluster, "Misbehaving")
+        await world.ask_broker("create_topic")
+        async with client_process(OURS, "consumer", world.consumer()) as consumer:
+            await consumer.until(1, "ok", "assign")
+            assert (await consumer.ask("failing_listener", share=1.0)).type == "ok"
+            await world.send(OURS, ["k"])
+            await consumer.until(1, "info", "consume")
+            assert (await consumer.ask("listener_counters")).value["failed"] == 1
+
+    play(story())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lines", "complaint"),
+    [
+        (["broker"], "", "broker is no role; usage: "),
+        ([], "", "nothing is no role; usage: "),
+        (["admin"], "", "the first line of standard input must be the configuration."),
+        (["consumer"], '{"group":"g"}\n', "the configuration lacks 'client_id'."),
+        (
+            ["admin"],
+            '{}\n{"id":1,"f":"dance"}\n',
+            "'dance' is no request; the admin knows create_topic, ",
+        ),
+    ],
+)
+def test_bad_input_is_one_sentence(arguments: list[str], lines: str, complaint: str) -> None:
+    process = subprocess.run(
+        [sys.executable, "-m", OURS, *arguments],
+        input=lines,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        timeout=20,
+    )
+    assert process.returncode == 254
+    assert process.stderr.startswith(f"python -m harness.clients: {complaint}")
+    assert process.stderr.count("\n") == 1
+    assert process.stdout == ""

@@ -1,0 +1,99 @@
+"""The first line of a client process: what is written is what is read, and bad ones are one sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.clients.configuration import (
+    Listening,
+    check_admin,
+    configuration_of,
+    consumer_config,
+    producer_config,
+)
+from harness.clients.lines import LineError, decode_line, encode_line
+from system_under_test.acl.signature import Credentials
+from system_under_test.client.offset_store import ConsumeFrom
+from system_under_test.client.producer import ProducerConfig
+from system_under_test.client.push_consumer import ConsumerConfig
+from system_under_test.client.queue_consumer import FlowLimits
+
+WHO: dict[str, Any] = {"group": "g", "client_id": "127.0.0.1@p", "name_servers": ["10.0.0.1:9876"]}
+
+
+def through_a_line(fields: dict[str, Any]) -> dict[str, Any]:
+    return decode_line(encode_line(fields).removesuffix(b"\n"))
+
+
+def test_a_producer_gets_what_it_was_to_get() -> None:
+    for config in (
+        ProducerConfig(group="g", client_id="c", name_servers=("a:1", "b:2"), send_timeout_s=1.5),
+        ProducerConfig(
+            group="g",
+            client_id="c",
+            name_servers=("a:1",),
+            credentials=Credentials(access_key="rocketmq", secret_key="12345678"),
+        ),
+    ):
+        fields = configuration_of(config, topic="T", node="producer-1")
+        assert producer_config(through_a_line(fields)) == config
+
+
+def test_a_consumer_gets_what_it_was_to_get() -> None:
+    config = ConsumerConfig(
+        group="g",
+        client_id="c",
+        name_servers=("a:1",),
+        topic="T",
+        consume_from=ConsumeFrom.LAST_OFFSET,
+        consume_batch=3,
+        limits=FlowLimits(count_max=5),
+    )
+    fields = configuration_of(config, delay_s=0.5, failing_share=0.25)
+    assert consumer_config(through_a_line(fields)) == (config, Listening(0.5, 0.25))
+
+
+def test_little_is_needed() -> None:
+    assert producer_config(WHO).retries == 2
+    assert consumer_config({**WHO, "topic": "T"})[1] == Listening(0.0, 0.0)
+    check_admin({})
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"group": 5}, "'group' of the configuration is 5; expected text"),
+        ({"name_servers": []}, "is empty; expected host:port"),
+        (
+            {"name_servers": ["localhost"]},
+            "the name server 'localhost' is not of the form host:port",
+        ),
+        ({"name_servers": ["a:70000"]}, "the name server 'a:70000' is not"),
+        ({"name_servers": [5]}, "the name server 5 is not"),
+        ({"speed": 5}, "the configuration has 'speed'; known are .*client_id"),
+        ({"credentials": {"access_key": "a"}}, "the credentials lacks? 'secret_key'"),
+        ({"retries": 1.5}, "'retries' of the configuration is 1.5; expected a whole number"),
+    ],
+)
+def test_a_bad_producer_is_refused(change: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(LineError, match=complaint):
+        producer_config({**WHO, **change})
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({}, "the configuration lacks 'topic'"),
+        (
+            {"topic": "T", "consume_from": "now"},
+            "allowed are CONSUME_FROM_LAST_OFFSET, CONSUME_FROM",
+        ),
+        ({"topic": "T", "limits": {"bytes": 5}}, "the limits has 'bytes'; known are count_max"),
+        ({"topic": "T", "delay_s": "1"}, "'delay_s' of the configuration is '1'"),
+    ],
+)
+def test_a_bad_consumer_is_refused(change: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(LineError, match=complaint):
+        consumer_config({**WHO, **change})

@@ -1,0 +1,155 @@
+"""The client's end of the line protocol: requests in order, an end that is told, and nothing said twice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import pytest
+
+from harness.clients.line_port import LinePort, feed_from, read_first_line, write_all
+from harness.clients.line_requests import CONSUMER, PRODUCER, checker
+from harness.clients.lines import LineError
+from harness.clients.port import Outcome, PortClosed
+from harness.simulation.world import World
+
+T = TypeVar("T")
+SEND = b'{"id":7,"f":"send","topic":"T","key":"k","size":10}\n'
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    return World(1).run(lambda: main)
+
+
+def test_a_request_comes_without_its_id_and_goes_back_with_it() -> None:
+    written: list[bytes] = []
+
+    async def story() -> None:
+        port = LinePort(written.append, checker("producer", PRODUCER))
+        port.feed(SEND)
+        request, reply = await port.next()
+        assert request == {"f": "send", "topic": "T", "key": "k", "size": 10}
+        reply(Outcome("fail", {"attempts": 2}, "refused"))
+
+    run(story())
+    [line] = written
+    assert line.endswith(b"}\n")
+    assert json.loads(line) == {
+        "id": 7,
+        "type": "fail",
+        "value": {"attempts": 2},
+        "error": "refused",
+    }
+
+
+def test_an_op_is_written_when_emit_returns() -> None:
+    written: list[bytes] = []
+    port = LinePort(written.append, checker("consumer", CONSUMER))
+    port.emit("invoke", "consume", {"queue": 1}, None)
+    fields = {"emit": "consume", "type": "invoke", "value": {"queue": 1}, "error": None}
+    assert [json.loads(line) for line in written] == [fields]
+
+
+def test_requests_before_the_end_are_still_given() -> None:
+    async def story() -> None:
+        port = LinePort(lambda data: None, checker("producer", PRODUCER))
+        port.feed(SEND + b'{"id":8,"f":"op')
+        port.end()
+        assert (await port.next())[0]["f"] == "send"
+        for _ in range(2):
+            with pytest.raises(PortClosed):
+                await port.next()
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        (b"hello\n", "'hello' is no JSON"),
+        (b'{"f":"open"}\n', "a request lacks 'id'"),
+        (
+            b'{"id":1,"f":"commit"}\n',
+            "'commit' is no request; the producer knows open, send",
+        ),
+        (b'{"id":1,"f":"send","topic":"T","key":"k"}\n', "send lacks 'size'"),
+        (b'{"id":1,"f":"send","topic":"T","key":"k","size":1,"queue":0}\n', "only one of"),
+        (b'{"id":1,"f":"send_batch","topic":"T","messages":[1]}\n', "is 1; expected an object"),
+        (b'{"id":1,"f":"send_batch","topic":"T","messages":[{"key":"k"}]}\n', "lacks 'size'"),
+    ],
+)
+def test_a_bad_line_ends_it_after_what_came_before(line: bytes, complaint: str) -> None:
+    async def story() -> None:
+        port = LinePort(lambda data: None, checker("producer", PRODUCER))
+        port.feed(SEND + line + SEND)
+        assert (await port.next())[0]["f"] == "send"
+        with pytest.raises(LineError, match=complaint):
+            await port.next()
+
+    run(story())
+
+
+def test_nobody_who_reads_is_an_end_even_if_a_listener_swallows_the_error() -> None:
+    def nobody(data: bytes) -> None:
+        raise BrokenPipeError("nobody reads")
+
+    async def story() -> None:
+        port = LinePort(nobody, checker("consumer", CONSUMER))
+        with pytest.raises(BrokenPipeError):
+            port.emit("invoke", "consume", {}, None)
+        with pytest.raises(BrokenPipeError):
+            await port.next()
+
+    run(story())
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+def test_a_line_that_no_pipe_holds_is_written_completely(*, blocking: bool) -> None:
+    source, target = os.pipe()
+    os.set_blocking(target, blocking)
+    data = bytes(range(256)) * 4096  # a pipe holds 64 KiB
+
+    def write() -> None:
+        write_all(target, data)
+        os.close(target)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    with open(source, "rb") as file:
+        assert file.read() == data
+    writer.join()
+
+
+def test_the_first_line_is_apart_from_the_rest() -> None:
+    source, target = os.pipe()
+    os.write(target, b'{"group":"g"}\n' + SEND)
+    os.close(target)
+    assert read_first_line(source) == (b'{"group":"g"}', SEND)
+    with pytest.raises(LineError, match="must be the configuration"):
+        read_first_line(source)
+    os.close(source)
+
+
+def test_requests_are_read_from_a_pipe_as_they_come_and_from_a_file_at_once(tmp_path: Any) -> None:
+    async def requests(descriptor: int) -> int:
+        port = LinePort(lambda data: None, checker("producer", PRODUCER))
+        feed_from(descriptor, port)
+        for count in range(3):
+            try:
+                await port.next()
+            except PortClosed:
+                return count
+        raise AssertionError("more requests than were written")
+
+    (tmp_path / "requests").write_bytes(SEND * 2)
+    with open(tmp_path / "requests", "rb") as file:
+        assert asyncio.run(requests(file.fileno())) == 2
+    source, target = os.pipe()
+    os.write(target, SEND * 2)
+    os.close(target)
+    assert asyncio.run(requests(source)) == 2
+    os.close(source)

@@ -1,0 +1,218 @@
+"""The harness's end of the line protocol: every request ends exactly once, and garbage is an error, never a wait."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from harness.clients import lines
+from harness.clients.port import Outcome, Request
+from harness.clients.process_port import ClientBroken, ProcessPort
+from harness.simulation.world import World
+
+SEND: Request = {"f": "send", "topic": "T", "key": "k", "size": 10}
+BATCH: Request = {"f": "send_batch", "topic": "T", "messages": [{"key": "k", "size": 1}]}
+PLACE: dict[str, Any] = {"broker": "a", "queue": 0, "queue_offset": 5}
+DELIVERY: dict[str, Any] = {"group": "g", "topic": "T", "broker": "a", "queue": 0}
+
+
+class Client:
+    """A process whose pipes are in memory."""
+
+    def __init__(self) -> None:
+        self.reader = asyncio.StreamReader()
+        self.heard: list[dict[str, Any]] = []
+        self.emitted: list[tuple[Any, ...]] = []
+        self.port = ProcessPort(
+            "producer-1",
+            lambda *op: self.emitted.append(op),
+            self.reader,
+            self._hear,
+            {"group": "g"},
+        )
+        self.reading = asyncio.ensure_future(self.port.run())
+
+    def _hear(self, data: bytes) -> None:
+        self.heard += map(json.loads, data.splitlines())
+
+    def say(self, **fields: Any) -> None:
+        self.reader.feed_data(json.dumps(fields).encode() + b"\n")
+
+    def answer(self, number: int, type: str = "ok", **value: Any) -> None:
+        self.say(id=number, type=type, value=value, error=None)
+
+    def emit(self, f: str, type: str = "ok", **value: Any) -> None:
+        self.say(emit=f, type=type, value=value, error=None)
+
+    async def asked(self, *requests: Request) -> list[asyncio.Task[Outcome]]:
+        tasks = [asyncio.ensure_future(self.port.request(request)) for request in requests]
+        await asyncio.sleep(0)
+        return tasks
+
+
+Story = Callable[[Client], Awaitable[None]]
+
+
+def play(story: Story) -> Client:
+    async def main() -> Client:
+        client = Client()
+        await story(client)
+        return client
+
+    return World(1).run(main)
+
+
+def test_the_first_line_is_the_configuration_and_requests_are_numbered() -> None:
+    async def story(client: Client) -> None:
+        await client.asked({"f": "open"}, SEND)
+
+    assert play(story).heard == [{"group": "g"}, {"id": 1, "f": "open"}, {"id": 2, **SEND}]
+
+
+def test_answers_find_their_requests_in_any_order() -> None:
+    async def story(client: Client) -> None:
+        first, second = await client.asked(SEND, SEND)
+        client.say(id=2, type="fail", value={}, error="refused")
+        client.answer(1, **PLACE)
+        assert await first == Outcome("ok", PLACE)
+        assert await second == Outcome("fail", {}, "refused")
+
+    play(story)
+
+
+def test_what_a_client_reports_by_itself_comes_in_order() -> None:
+    delivery = {**DELIVERY, "messages": [["k", 5, 100, True, 0]]}
+
+    async def story(client: Client) -> None:
+        client.emit("open")
+        client.emit("consume", "invoke", **delivery)
+        client.say(emit="consume", type="info", value=delivery, error="the listener failed")
+        client.reader.feed_eof()
+        await client.reading
+
+    assert play(story).emitted == [
+        ("ok", "open", {}, None),
+        ("invoke", "consume", delivery, None),
+        ("info", "consume", delivery, "the listener failed"),
+    ]
+
+
+def test_what_a_dead_process_did_not_answer_is_unknown() -> None:
+    async def story(client: Client) -> None:
+        asked = await client.asked(SEND, SEND)
+        client.answer(1, **PLACE)  # still in the pipe when it died
+        client.reader.feed_data(b'{"id":2,"type":"ok"')
+        client.reader.feed_eof()
+        await client.reading
+        assert [await one for one in asked] == [
+            Outcome("ok", PLACE),
+            Outcome("info", {}, "producer-1 ended"),
+        ]
+        assert await client.port.request(SEND) == Outcome("info", {}, "producer-1 ended")
+
+    assert len(play(story).heard) == 3  # nothing is written to the dead
+
+
+def test_after_it_was_given_up_its_ops_still_count_and_its_answers_do_not() -> None:
+    async def story(client: Client) -> None:
+        [send] = await client.asked(SEND)
+        client.port.abandon("the host is gone")
+        client.emit("open")
+        client.answer(1, **PLACE)
+        client.reader.feed_eof()
+        await client.reading
+        assert await send == Outcome("info", {}, "the host is gone")
+
+    assert play(story).emitted == [("ok", "open", {}, None)]
+
+
+def test_an_answer_that_nobody_waits_for_any_more_is_no_garbage() -> None:
+    async def story(client: Client) -> None:
+        [send] = await client.asked(SEND)
+        send.cancel()
+        await asyncio.sleep(0)
+        client.answer(1, **PLACE)
+        client.reader.feed_eof()
+        await client.reading
+
+    play(story)
+
+
+def test_a_process_that_cannot_be_told_anything_is_gone() -> None:
+    def broken(data: bytes) -> None:
+        raise BrokenPipeError("Broken pipe")
+
+    async def story(_: Client) -> None:
+        port = ProcessPort("producer-2", lambda *op: None, asyncio.StreamReader(), broken, {})
+        outcome = await port.request(SEND)
+        assert outcome == Outcome("info", {}, "producer-2 cannot be told anything: Broken pipe")
+
+    play(story)
+
+
+def test_a_connection_that_breaks_is_an_end() -> None:
+    async def story(client: Client) -> None:
+        [send] = await client.asked(SEND)
+        client.reader.set_exception(ConnectionResetError())
+        await client.reading
+        assert (await send).type == "info"
+
+    play(story)
+
+
+GARBAGE: list[tuple[bytes, str]] = [
+    (b"terminate called after throwing", "is no JSON"),
+    (b"{}", "'{}' has neither 'id' nor 'emit'"),
+    (b'{"id":9,"type":"ok","value":{}}', "9 is not the id of a request that waits"),
+    (b'{"id":"1","type":"ok","value":{}}', "'id' of an answer is '1'"),
+    (b'{"id":1,"type":"ok"}', "an answer lacks 'value'"),
+    (b'{"id":1,"type":"yes","value":{}}', "is 'yes'; allowed are invoke, ok, fail, info"),
+    (b'{"id":1,"type":"invoke","value":{}}', "allowed are ok, fail, info"),
+    (
+        b'{"id":1,"type":"fail","value":{},"error":5}',
+        "'error' of an answer is 5; expected text or null",
+    ),
+    (b'{"id":1,"type":"ok","value":{"broker":"a","queue":0}}', "send lacks 'queue_offset'"),
+    (b'{"id":2,"type":"ok","value":{"messages":[]}}', "0 places came back for 1 messages"),
+    (b'{"id":2,"type":"ok","value":{"messages":[7]}}', "is 7; expected an object"),
+    (b'{"emit":"send","type":"ok","value":{}}', "allowed are open, assign, commit, consume"),
+    (b'{"emit":"assign","type":"ok","value":{"group":"g"}}', "the value of assign lacks 'topic'"),
+    (
+        b'{"emit":"commit","type":"ok","value":{"group":"g","topic":"T","offsets":[["a",0]]}}',
+        "expected a list of 3",
+    ),
+    (
+        b'{"emit":"assign","type":"ok","value":{"group":"g","topic":"T","queues":[["a","0"]]}}',
+        "item 1 of a row of 'queues' in the value of assign is '0'; expected a whole number",
+    ),
+]
+
+
+@pytest.mark.parametrize(("line", "complaint"), GARBAGE)
+def test_garbage_ends_it(line: bytes, complaint: str) -> None:
+    async def story(client: Client) -> None:
+        asked = await client.asked(SEND, BATCH, SEND)
+        client.reader.feed_data(line + b"\n")
+        client.answer(3, **PLACE)
+        with pytest.raises(ClientBroken, match=complaint) as caught:
+            await client.reading
+        assert str(caught.value).startswith("producer-1 does not keep to the line protocol: ")
+        assert [(await one).type for one in asked][2] == "info"
+        assert {(await one).error for one in asked} == {str(caught.value)}
+
+    play(story)
+
+
+def test_a_line_without_end_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "LINE_BYTES_MAX", 100)
+
+    async def story(client: Client) -> None:
+        client.reader.feed_data(b"x" * 101)
+        with pytest.raises(ClientBroken, match="longer than 100 bytes"):
+            await client.reading
+
+    play(story)
