@@ -51,6 +51,8 @@ PUT_CODES = {
     PutStatus.CREATE_MAPPED_FILE_FAILED: ResponseCode.SYSTEM_ERROR,
 }
 
+LONG_NAMED = frozenset((RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE))
+
 # Called with the end offset of a stored message, whoever waits for it, and its WAIT property.
 Acknowledge = Callable[[int, Answer, bool], None]
 
@@ -308,7 +310,7 @@ class SendProcessor:
 
 def parse_header(request: RemotingCommand) -> SendMessageHeader:
     """The header of a send or a reply. Only 10 and 324 have the long names. Raises HeaderError."""
-    if request.code in (RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE):
+    if request.code in LONG_NAMED:
         return SendMessageHeader.from_ext(request.ext_fields)
     return SendMessageHeader.from_ext_v2(request.ext_fields)
 

@@ -18,11 +18,13 @@ ONEWAY_FLAG = 2
 
 _HEADER_SIZE_MAX = (1 << 24) - 1
 _INT_MAX = (1 << 31) - 1
+_INT_MIN = -_INT_MAX - 1
 _LANGUAGE_NAMES = {language.value: language.name for language in LanguageCode}
 _LANGUAGE_CODES = {language.name: language.value for language in LanguageCode}
 _NO_LANGUAGE = LanguageCode.OTHER.value
 
 _PREFIX = struct.Struct(">ii")  # length of the rest; serialize type and header length
+_unpack_word = struct.Struct(">I").unpack_from  # serialize type and header length
 _FIXED = struct.Struct(">hBhiii")  # code, language, version, opaque, flag, remark length
 _INT = struct.Struct(">i")
 _KEY = struct.Struct(">h")
@@ -153,21 +155,18 @@ def decode_command(frame: bytes) -> RemotingCommand:
     """
     if len(frame) < 4:
         raise RemoteProtocolError(f"frame is {len(frame)} bytes; at least 4 are needed")
-    serialize_type = frame[0]
-    end = 4 + int.from_bytes(frame[1:4], "big")
+    (word,) = _unpack_word(frame)
+    serialize_type, end = word >> 24, 4 + (word & _HEADER_SIZE_MAX)
     if end > len(frame):
         raise RemoteProtocolError(f"header ends at {end}, the frame at {len(frame)}")
     if serialize_type == JSON:
-        command = _decode_json(frame[4:end])
-    elif serialize_type == ROCKETMQ:
-        command = _decode_binary(frame[4:end])
-    else:
-        raise RemoteProtocolError(f"serialize type is {serialize_type}; allowed: 0 or 1")
-    command.body = frame[end:]
-    return command
+        return _decode_json(frame[4:end], frame[end:])
+    if serialize_type == ROCKETMQ:
+        return _decode_binary(frame[4:end], frame[end:])
+    raise RemoteProtocolError(f"serialize type is {serialize_type}; allowed: 0 or 1")
 
 
-def _decode_json(header: bytes) -> RemotingCommand:
+def _decode_json(header: bytes, body: bytes) -> RemotingCommand:
     try:
         fields = orjson.loads(header)
     except orjson.JSONDecodeError as error:
@@ -175,26 +174,41 @@ def _decode_json(header: bytes) -> RemotingCommand:
     if not isinstance(fields, dict):
         raise RemoteProtocolError(f"header is a JSON {type(fields).__name__}; expected an object")
     get = fields.get
-    ext = get("extFields")
-    remark = get("remark")
+    code, opaque, flag, version = (
+        get("code", 0),
+        get("opaque", 0),
+        get("flag", 0),
+        get("version", 0),
+    )
+    # One look at all four: a call for each costs a send half a microsecond.
+    if not (
+        type(code) is type(opaque) is type(flag) is type(version) is int
+        and _INT_MIN <= code <= _INT_MAX
+        and _INT_MIN <= opaque <= _INT_MAX
+        and _INT_MIN <= flag <= _INT_MAX
+        and _INT_MIN <= version <= _INT_MAX
+    ):
+        raise RemoteProtocolError(_not_whole(fields))
+    ext, remark, language = get("extFields"), get("remark"), get("language")
     return RemotingCommand(
-        _whole(fields, "code"),
+        code,
         _texts(ext) if ext else {},
-        opaque=_whole(fields, "opaque"),
-        flag=_whole(fields, "flag"),
+        body,
+        opaque=opaque,
+        flag=flag,
         remark=None if remark is None else str(remark),
-        language=_language(get("language")),
-        version=_whole(fields, "version"),
+        language=_language(language),
+        version=version,
     )
 
 
-def _whole(fields: dict[str, Any], name: str) -> int:
-    value = fields.get(name, 0)
-    if type(value) is not int or not -_INT_MAX - 1 <= value <= _INT_MAX:
-        raise RemoteProtocolError(
-            f"header field {name} is {value!r:.80}; expected a 32-bit integer"
-        )
-    return value
+def _not_whole(fields: dict[str, Any]) -> str:
+    """Which of the numbers is none."""
+    for name in ("code", "opaque", "flag", "version"):
+        value = fields.get(name, 0)
+        if type(value) is not int or not _INT_MIN <= value <= _INT_MAX:
+            break
+    return f"header field {name} is {value!r:.80}; expected a 32-bit integer"
 
 
 def _language(name: object) -> int:
@@ -207,6 +221,13 @@ def _texts(ext: object) -> dict[str, str]:
     """Text to text; the C++ client sends numbers. Nulls are dropped."""
     if not isinstance(ext, dict):
         raise RemoteProtocolError(f"extFields is a {type(ext).__name__}; expected an object")
+    for value in ext.values():
+        if type(value) is not str:
+            return _made_texts(ext)
+    return ext
+
+
+def _made_texts(ext: dict[str, object]) -> dict[str, str]:
     return {
         key: value if type(value) is str else _text(value)
         for key, value in ext.items()
@@ -222,7 +243,7 @@ def _text(value: object) -> str:
     return str(value)
 
 
-def _decode_binary(header: bytes) -> RemotingCommand:
+def _decode_binary(header: bytes, body: bytes) -> RemotingCommand:
     try:
         code, language, version, opaque, flag, remark_size = _FIXED.unpack_from(header)
         position = _FIXED.size + _checked(remark_size, len(header) - _FIXED.size, "remark")
@@ -236,6 +257,7 @@ def _decode_binary(header: bytes) -> RemotingCommand:
     return RemotingCommand(
         code,
         ext,
+        body,
         opaque=opaque,
         flag=flag,
         remark=remark,

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import struct
+
 LENGTH_SIZE = 4
 FRAME_SIZE_MAX = 16_777_216  # com.rocketmq.remoting.frameMaxLength; counts the length field, too
 FRAME_SIZE_MIN = 4  # the word that holds serialize type and header length
+
+_unpack_length = struct.Struct(">i").unpack_from
 
 
 class RemoteProtocolError(ValueError):
@@ -43,7 +47,7 @@ class FrameDecoder:
         available = len(buffer)
         while available - position >= LENGTH_SIZE:
             start = position + LENGTH_SIZE
-            size = int.from_bytes(buffer[position:start], "big", signed=True)
+            (size,) = _unpack_length(buffer, position)
             if not FRAME_SIZE_MIN <= size <= self._size_max:
                 raise RemoteProtocolError(
                     f"frame length {size} is outside {FRAME_SIZE_MIN}..{self._size_max}"

@@ -11,7 +11,17 @@ from dataclasses import MISSING, Field, fields
 from functools import cache
 from typing import Annotated, Any, NamedTuple, Self, TypeAlias, get_args, get_origin, get_type_hints
 
-__all__ = ["Header", "HeaderError", "Int32", "Int64", "ShortHeader", "wire_name"]
+__all__ = [
+    "BOOLEANS",
+    "INT32S",
+    "INT64S",
+    "Header",
+    "HeaderError",
+    "Int32",
+    "Int64",
+    "ShortHeader",
+    "wire_name",
+]
 
 Int32: TypeAlias = Annotated[int, 32]  # Java's int
 Int64: TypeAlias = Annotated[int, 64]  # Java's long
@@ -58,6 +68,10 @@ class ShortHeader(Header):
     @classmethod
     def from_ext_v2(cls, ext: Mapping[str, str]) -> Self:
         """Like from_ext. Raises HeaderError."""
+        return cls._from_letters(ext)
+
+    @classmethod
+    def _from_letters(cls, ext: Mapping[str, str]) -> Self:
         header: Any = cls
         return cls(**_read(cls, _header_fields(header).by_letter, ext))
 
@@ -100,9 +114,9 @@ def _parser(hint: Any) -> Parse | None:
         options = [option for option in get_args(hint) if option is not type(None)]
         if options:
             return _parser(options[0])
-        return {str: None, bool: _PARSE_BOOL}[hint]
+        return {str: None, bool: BOOLEANS.__getitem__}[hint]
     (bits,) = hint.__metadata__
-    return _Integers(bits).__getitem__
+    return _PARSE_INT[bits]
 
 
 class _Integers(dict[str, int]):
@@ -129,7 +143,10 @@ class _Booleans(dict[str, bool]):
         return text.lower() == "true"
 
 
-_PARSE_BOOL = _Booleans().__getitem__
+INT32S = _Integers(32)
+INT64S = _Integers(64)
+BOOLEANS = _Booleans()
+_PARSE_INT: dict[int, Parse] = {32: INT32S.__getitem__, 64: INT64S.__getitem__}
 
 
 def _read(

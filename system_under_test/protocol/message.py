@@ -37,6 +37,16 @@ _SHORT = struct.Struct(">h")
 _HEAD_SIZE = _HEAD.size
 _OFFSETS = struct.Struct(">qq")
 _OFFSETS_AT = 20
+_LAST_SYS_FLAG_AT = 39
+# Everything before the body, and the flags that tell its form: by whether born host and store host are IPv6.
+_FRONTS = {
+    (born_is_v6, store_is_v6): (
+        struct.Struct(f">iiIiiqqiq{20 if born_is_v6 else 8}sq{20 if store_is_v6 else 8}siqi"),
+        BORN_HOST_V6 * born_is_v6 | STORE_HOST_V6 * store_is_v6,
+    )
+    for born_is_v6 in (False, True)
+    for store_is_v6 in (False, True)
+}
 RECORD_SIZE_MIN = 91
 
 
@@ -82,50 +92,47 @@ def encode_record(message: Message) -> bytearray:
     Raises:
         RecordError: topic or properties are too long, or a property holds a control character of the format.
     """
-    topic = message.topic.encode()
+    topic = _topic_field(message.topic)
     if message.property_text is None:
         properties = encode_properties(message.properties)
     else:
         properties = _encode_text(message.property_text)
-    if not 0 < len(topic) <= TOPIC_SIZE_MAX:
-        raise RecordError(f"topic is {len(topic)} bytes; allowed: 1 to {TOPIC_SIZE_MAX}")
     if len(properties) > PROPERTIES_SIZE_MAX:
         raise RecordError(
             f"properties are {len(properties)} bytes; allowed: up to {PROPERTIES_SIZE_MAX}"
         )
     born, born_is_v6 = encode_host(message.born_host)
     store, store_is_v6 = encode_host(message.store_host)
+    front, host_flags = _FRONTS[born_is_v6, store_is_v6]
     body = message.body
-    size = RECORD_SIZE_MIN - 16 + len(born) + len(store) + len(body) + len(topic) + len(properties)
-    sys_flag = message.sys_flag & ~_HOST_FLAGS
-    if born_is_v6:
-        sys_flag |= BORN_HOST_V6
-    if store_is_v6:
-        sys_flag |= STORE_HOST_V6
-    return bytearray().join(
-        (
-            _HEAD.pack(
-                size,
-                MAGIC_MESSAGE,
-                crc32(body) & 0x7FFFFFFF,
-                message.queue_id,
-                message.flag,
-                message.queue_offset,
-                message.physical_offset,
-                sys_flag,
-                message.born_timestamp_ms,
-            ),
-            born,
-            _LONG.pack(message.store_timestamp_ms),
-            store,
-            _TAIL.pack(message.reconsume_times, message.prepared_transaction_offset, len(body)),
-            body,
-            bytes((len(topic),)),
-            topic,
-            _SHORT.pack(len(properties)),
-            properties,
-        )
+    size = front.size + len(body) + len(topic) + 2 + len(properties)
+    head = front.pack(
+        size,
+        MAGIC_MESSAGE,
+        crc32(body) & 0x7FFFFFFF,
+        message.queue_id,
+        message.flag,
+        message.queue_offset,
+        message.physical_offset,
+        message.sys_flag & ~_HOST_FLAGS | host_flags,
+        message.born_timestamp_ms,
+        born,
+        message.store_timestamp_ms,
+        store,
+        message.reconsume_times,
+        message.prepared_transaction_offset,
+        len(body),
     )
+    return bytearray().join((head, body, topic, _SHORT.pack(len(properties)), properties))
+
+
+@lru_cache(maxsize=4096)  # there are only so many topics, and one comes with every message
+def _topic_field(topic: str) -> bytes:
+    """Length and name."""
+    name = topic.encode()
+    if not 0 < len(name) <= TOPIC_SIZE_MAX:
+        raise RecordError(f"topic is {len(name)} bytes; allowed: 1 to {TOPIC_SIZE_MAX}")
+    return bytes((len(name),)) + name
 
 
 def patch_record(
@@ -133,8 +140,7 @@ def patch_record(
 ) -> None:
     """Set what is known only when the record gets its place in the log."""
     _OFFSETS.pack_into(record, _OFFSETS_AT, queue_offset, physical_offset)
-    sys_flag = int.from_bytes(record[36:40], "big")
-    at = _HEAD_SIZE + (20 if sys_flag & BORN_HOST_V6 else 8)
+    at = _HEAD_SIZE + (20 if record[_LAST_SYS_FLAG_AT] & BORN_HOST_V6 else 8)
     _LONG.pack_into(record, at, store_timestamp_ms)
 
 
@@ -281,9 +287,12 @@ def encode_properties(properties: dict[str, str]) -> bytes:
         RecordError: a name or value holds a separator, which would make other properties of it, or a NUL, which
             recovery takes for a lost sector.
     """
-    text = PROPERTY_END.join([f"{k}{NAME_END}{v}" for k, v in properties.items()])
-    separators = text.count(NAME_END), text.count(PROPERTY_END)
-    if separators != (len(properties), max(len(properties) - 1, 0)) or "\0" in text:
+    text = PROPERTY_END.join(map(NAME_END.join, properties.items()))
+    if (
+        text.count(NAME_END) != len(properties)
+        or text.count(PROPERTY_END) != (len(properties) or 1) - 1
+        or "\0" in text
+    ):
         raise RecordError(
             f"properties {properties!r:.200} hold a control character; not allowed: 0x00, 0x01, 0x02"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -177,6 +178,30 @@ def test_a_master_is_told_nothing() -> None:
 
 
 # What real clients and brokers sent
+
+NAMES_OF_LETTERS = dict(zip("abcdefghijklmn", SEND_V1, strict=True))
+ODD_TEXTS = st.sampled_from(("", "0", "-1", "007", " 5 ", "x", "True", "1", str(2**31), str(2**63)))
+
+
+@given(changes=st.dictionaries(st.sampled_from("abcdefghijklmn"), st.none() | ODD_TEXTS))
+def test_both_forms_of_a_send_are_read_alike(changes: dict[str, str | None]) -> None:
+    """The short one is read without the loop over the fields."""
+    short = {letter: text for letter, text in (SEND_V2 | changes).items() if text is not None}
+    long = {NAMES_OF_LETTERS[letter]: text for letter, text in short.items()}
+    assert outcome(SendMessageHeader.from_ext_v2, short) == outcome(
+        SendMessageHeader.from_ext, long
+    )
+
+
+def outcome(read: Callable[[dict[str, str]], Header], ext: dict[str, str]) -> Header | str:
+    """The header, or which field is wrong, by its long name, and how."""
+    try:
+        return read(ext)
+    except HeaderError as error:
+        words = str(error).split(" ")
+        words[2] = NAMES_OF_LETTERS.get(words[2], words[2])
+        return " ".join(words)
+
 
 REQUESTS: dict[int, type[Header]] = {
     11: PullMessageHeader,
