@@ -115,6 +115,7 @@ class Broker:
         self._progress.on_visible = self._processors.pull.message_arrived
         self.cleaning = self._engine.make_cleaning(
             is_topic=self.tables.topics.is_used,
+            is_ready=self.accepts_sends,
             least_committed=self.tables.offsets.least_committed,
         )
         self._handlers = (

@@ -69,14 +69,24 @@ class LogEngine:
         return self.store.end_offset - self.store.flushed_offset
 
     def make_cleaning(
-        self, *, is_topic: Callable[[str], bool], least_committed: Callable[[str, int], int | None]
+        self,
+        *,
+        is_topic: Callable[[str], bool],
+        is_ready: Callable[[], bool],
+        least_committed: Callable[[str, int], int | None],
     ) -> Cleaning:
         """What runs the store's retention; the arguments are those of Cleaning and Retention."""
         retention = self.store.retention
         retention.may_force = self._policies.may_force
         retention.least_committed = least_committed
         self.store.disks.look_interval_s = self._policies.full_disk_look_s
-        return Cleaning(self._config, self.store, fail=self.progress.failed, is_topic=is_topic)
+        return Cleaning(
+            self._config,
+            self.store,
+            fail=self.progress.failed,
+            is_topic=is_topic,
+            is_ready=is_ready,
+        )
 
     def open(self) -> RecoveryReport:
         """Recover the store. Raises StoreError."""

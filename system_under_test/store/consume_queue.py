@@ -93,6 +93,10 @@ class ConsumeQueue:
         if log_min_offset:
             self.min_offset = self.first_at_or_beyond(log_min_offset)
 
+    def hide(self) -> None:
+        """Let nobody read the entries that there are; `min_offset` never goes back behind them."""
+        self.min_offset = self.max_offset
+
     def first_at_or_beyond(self, physical_offset: int) -> int:
         """The queue offset of the first entry whose record lies at or beyond `physical_offset`."""
         low, high = self.min_offset, self.max_offset
@@ -105,11 +109,14 @@ class ConsumeQueue:
         return low
 
     def is_first_file_below(self, physical_offset: int) -> bool:
-        """Whether the first file, if it is not the last one, has only entries of records below `physical_offset`."""
+        """Whether the first file is not the last one and has only entries that are hidden or of records below that."""
         files = self.files
         if len(files.files) < 2:
             return False
-        last = self.probe(files.files[1].base // ENTRY_SIZE - 1)
+        end = files.files[1].base // ENTRY_SIZE
+        if end <= self.min_offset:
+            return True
+        last = self.probe(end - 1)
         return last is not None and last.physical_offset < physical_offset
 
     def drop_first_file(self) -> MappedFile:

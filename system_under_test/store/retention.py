@@ -133,7 +133,7 @@ class Retention:
         self.manual_rounds = MANUAL_ROUNDS
 
     def clean_queues(self) -> Iterator[Removal]:
-        """Drop queue files without an entry that leads to a record (RocketMQ, CleanConsumeQueueService).
+        """Drop queue files without a readable entry that leads to a record (RocketMQ, CleanConsumeQueueService).
 
         The last file of a queue stays, unlike in RocketMQ under code 306: a queue that began again at 0 would give its
         numbers out twice.
@@ -153,17 +153,15 @@ class Retention:
             self._log.warning("index file cannot be deleted", error=str(error))
 
     def clean_unused(self, is_topic: Callable[[str], bool]) -> Iterator[Removal]:
-        """Hide the messages of topics that are not configured, and drop their queue files but the last.
+        """Hide the messages of topics that are not configured, at once; the removals are of the files of that.
 
-        The last one knows the numbers that were given out (see `clean_queues`).
+        What is put into such a topic later, as it was made again, is not hidden. The last file of a queue stays (see
+        `clean_queues`). Files that are not removed now, a later cycle removes.
         """
-        for queue in list(self.queues):
-            if is_topic(queue.topic) or queue.topic == SCHEDULE_TOPIC:
-                continue
-            queue.min_offset = queue.max_offset
-            while self._hanging is None and len(queue.files.files) > 1:
-                dropped = queue.drop_first_file()
-                yield from self._remove(Removal(self._storage, dropped.path))
+        for queue in self.queues:
+            if not is_topic(queue.topic) and queue.topic != SCHEDULE_TOPIC:
+                queue.hide()
+        return self.clean_queues()
 
     def _remove(self, removal: Removal) -> Iterator[Removal]:
         yield removal

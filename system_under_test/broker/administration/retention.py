@@ -25,6 +25,8 @@ class Cleaning:
     Args:
         fail: called when the disk failed, with the removal of which nobody knows whether it is durable.
         is_topic: whether a topic is configured.
+        is_ready: whether this is a master that has everything its replicas have. The topics of others may be older
+            than their log.
     """
 
     def __init__(
@@ -34,11 +36,13 @@ class Cleaning:
         *,
         fail: Callable[[Removal | None, OSError], None],
         is_topic: Callable[[str], bool],
+        is_ready: Callable[[], bool],
     ) -> None:
         self._config = config
         self._store = store
         self._fail = fail
         self._is_topic = is_topic
+        self._is_ready = is_ready
         self._is_running = False
         self._asked: asyncio.Task[None] | None = None  # by an admin
 
@@ -53,7 +57,9 @@ class Cleaning:
         await self._carry_out(self._store.retention.clean())
 
     async def _carry_out(self, removals: Iterator[Removal]) -> None:
-        if self._is_running:  # two at once could remove files in the wrong order
+        if (
+            self._is_running
+        ):  # two at once could remove files in the wrong order; the next cycle does it all
             return
         self._is_running = True
         removal: Removal | None = None
@@ -98,7 +104,8 @@ class Cleaning:
 
     def clean_now(self) -> None:
         """A topic was deleted: nobody may read its messages any more, even if it is made again (RocketMQ, code 215)."""
-        self._begin(self._store.retention.clean_unused(self._is_topic))
+        if self._is_ready():
+            self._begin(self._store.retention.clean_unused(self._is_topic))
 
     def _begin(self, removals: Iterator[Removal]) -> None:
         self._asked = asyncio.get_running_loop().create_task(self._carry_out(removals))

@@ -198,6 +198,26 @@ def test_unused_topics_are_hidden_and_keep_their_numbers() -> None:
     assert on_disk.put().queue_offset == 40
 
 
+def test_a_topic_made_again_while_its_old_files_go_loses_nothing() -> None:
+    on_disk = filled(NEVER_OLD)
+    removals = on_disk.store.retention.clean_unused(lambda _topic: False)
+    assert on_disk.bodies() == []  # before anything is removed
+    new = [b"new %d" % number for number in range(12)]
+    on_disk.put_visible(*(make_message(body) for body in new))
+    files = len(on_disk.files("/store/consumequeue"))
+    for removal in removals:
+        removal.run()
+    assert on_disk.bodies() == new
+    assert len(on_disk.files("/store/consumequeue")) < files
+
+
+def test_what_a_hidden_topic_leaves_the_next_cycle_removes() -> None:
+    on_disk = filled(NEVER_OLD)
+    on_disk.store.retention.clean_unused(lambda _topic: False)
+    assert clean(on_disk) != []
+    assert len(on_disk.files("/store/consumequeue")) == 1
+
+
 def test_a_log_cut_back_to_its_beginning_still_knows_how_far_it_was() -> None:
     on_disk = filled(RetentionConfig(delete_hours=ALWAYS))
     for _ in range(3):
