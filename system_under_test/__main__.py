@@ -1,7 +1,8 @@
 """`python -m system_under_test broker|name-server`: one node of the real world, with asyncio and the real Env.
 
-Prints `ready host:port` on stdout once the node accepts connections; the log goes to stderr. SIGTERM and SIGINT stop
-the node gracefully. Exit status: 0 stopped, 1 the node failed, 254 bad arguments.
+Prints `ready host:port` on stdout once clients can find the node, or 1 s after it accepts connections; the log goes to
+stderr. SIGTERM and SIGINT stop the node gracefully. Exit status: 0 stopped, 1 the node failed, 254 bad arguments, or a
+store or an address that cannot be used.
 """
 
 from __future__ import annotations
@@ -17,16 +18,19 @@ from typing import Any, NoReturn
 
 from system_under_test import config, policies
 from system_under_test.broker.config import BrokerConfig, BrokerRole
+from system_under_test.broker.flush import StoreFailed
 from system_under_test.env import Env, TlsError
 from system_under_test.mode import Mode
 from system_under_test.name_server import name_server
 from system_under_test.name_server.config import NameServerConfig
 from system_under_test.real_env import make_env
 from system_under_test.real_tls import CONFIG_PATH, TLS_MODES, RealTls, read_tls_options
+from system_under_test.remoting import CannotListen
+from system_under_test.store.errors import StoreError
 
 EXIT_FAILED = 1
 EXIT_BAD_ARGUMENTS = 254
-PROBE_INTERVAL_S = 0.02
+CANNOT_START = (StoreError, CannotListen)  # what was asked for is not to be had
 SHOWN_MAX = 100  # characters of a value in a refusal
 
 Main = Callable[[Env], Coroutine[Any, Any, None]]
@@ -274,29 +278,9 @@ def broker_main(options: dict[str, Any]) -> Main:
 
     async def main(env: Env) -> None:
         report_unknown(env, unknown)
-        probe = asyncio.ensure_future(print_ready_once_reachable(settings))
-        try:
-            await broker.main(env, settings)
-        finally:
-            probe.cancel()
+        await broker.main(env, settings, on_ready=print_ready)
 
     return main
-
-
-async def print_ready_once_reachable(settings: BrokerConfig) -> None:
-    """A broker is ready when it accepts connections: that is after recovery, which may take a while."""
-    loop = asyncio.get_running_loop()
-    while True:
-        try:
-            transport, _ = await loop.create_connection(
-                asyncio.Protocol, settings.listen_host, settings.listen_port
-            )
-        except OSError:
-            await asyncio.sleep(PROBE_INTERVAL_S)
-        else:
-            transport.close()
-            print_ready(settings.address)
-            return
 
 
 def make_tls(options: dict[str, Any]) -> RealTls:
@@ -350,12 +334,16 @@ def run(arguments: list[str]) -> int:
     env = make_env(node, tls)
     try:
         asyncio.run(run_until_signalled(main(env)))
+    except CANNOT_START as error:
+        status, failure = EXIT_BAD_ARGUMENTS, str(error)
+    except StoreFailed as error:
+        status, failure = EXIT_FAILED, str(error)
     except Exception as error:
-        failure = f"{type(error).__name__}: {error}"
+        status, failure = EXIT_FAILED, f"{type(error).__name__}: {error}"
     else:
         return 0
     env.log.error("node failed", error=failure)
-    return EXIT_FAILED
+    return status
 
 
 if __name__ == "__main__":

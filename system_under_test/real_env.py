@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -172,9 +173,11 @@ class JsonLinesLog:
             "event": event,
             **fields,
         }
-        # One write a line: lines of several processes on one pipe must not mix.
-        self._output.write(json.dumps(line, default=str) + "\n")
-        self._output.flush()
+        # A full disk below the log, or nobody at the other end of the pipe, must not end what is logged about.
+        with contextlib.suppress(OSError):
+            # One write a line: lines of several processes on one pipe must not mix.
+            self._output.write(json.dumps(line, default=str) + "\n")
+            self._output.flush()
 
 
 def make_env(name: str, tls: Tls | None = None) -> Env:

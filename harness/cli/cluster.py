@@ -15,7 +15,13 @@ from typing import Any, NoReturn
 import click
 
 from harness.cli.status import BadInput, HarnessError, one_sentence
-from harness.local_cluster import ClusterError, ClusterOptionError, LocalCluster
+from harness.local_cluster import (
+    ClusterError,
+    ClusterOptionError,
+    LocalCluster,
+    NodeRefused,
+    PortInUse,
+)
 
 DEFAULT_PORT = 9876
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -78,7 +84,7 @@ def up(slaves: str, store: str | None, properties: tuple[str, ...], **options: A
       staticfire cluster up --masters 2 --slaves 2,1 --replication sync --store /tmp/rocketmq
       staticfire admin clusterList -n 127.0.0.1:9876
 
-    Exit status: 0 stopped, 254 bad arguments, 255 a port is in use or every node has ended.
+    Exit status: 0 stopped, 254 bad arguments, a port in use or a store that cannot be used, 255 every node has ended.
     """
     begun_s = _process_started_s()
     woken = threading.Event()
@@ -93,7 +99,7 @@ def up(slaves: str, store: str | None, properties: tuple[str, ...], **options: A
         with _stopped_by_signals(), found:
             _describe(found, time.time() - begun_s, is_kept=store is not None)
             _serve(found, woken)
-    except ClusterOptionError as error:
+    except (ClusterOptionError, PortInUse, NodeRefused) as error:
         raise BadInput(str(error)) from error
     except ClusterError as error:
         raise HarnessError(str(error)) from error

@@ -5,7 +5,7 @@ costs one interpreter. With `processes=True` each node is a process of its own, 
 """
 
 from harness.local_cluster.cluster import LocalCluster
-from harness.local_cluster.errors import ClusterError, ClusterOptionError
+from harness.local_cluster.errors import ClusterError, ClusterOptionError, NodeRefused, PortInUse
 from harness.local_cluster.layout import Node
 
-__all__ = ["ClusterError", "ClusterOptionError", "LocalCluster", "Node"]
+__all__ = ["ClusterError", "ClusterOptionError", "LocalCluster", "Node", "NodeRefused", "PortInUse"]

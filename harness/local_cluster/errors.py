@@ -11,5 +11,9 @@ class ClusterError(Exception):
     """The cluster, or one of its nodes, could not do what it was asked."""
 
 
+class NodeRefused(ClusterError):
+    """A node cannot use what it was given: its store is locked, damaged or of another configuration, or its address."""
+
+
 class PortInUse(ClusterError):
     """Somebody else listens where a node was to listen."""

@@ -1,6 +1,6 @@
 """`python -m harness.local_cluster.node_process`: one node, described by a pickle on standard input, until that ends.
 
-Says `started` and `settled` on standard output, or `failed <reason>` or `port-in-use <reason>`.
+Says `started` and `settled` on standard output, or `failed <reason>`, `refused <reason>` or `port-in-use <reason>`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import signal
 import sys
 import threading
 
-from harness.local_cluster.errors import PortInUse
+from harness.local_cluster.errors import NodeRefused, PortInUse
 from harness.local_cluster.running import NodeOrder
 from harness.local_cluster.serving import serve
 from system_under_test.__main__ import run_until_signalled
+from system_under_test.broker.flush import StoreFailed
 from system_under_test.real_env import make_env
 from system_under_test.real_tls import RealTls, TlsOptions
 
@@ -42,6 +43,12 @@ def main() -> int:
         asyncio.run(run_until_signalled(node))
     except PortInUse as error:
         _say(f"port-in-use {error}")
+        return 1
+    except NodeRefused as error:
+        _say(f"refused {error}")
+        return 1
+    except StoreFailed as error:
+        _say(f"failed {error}")
         return 1
     except Exception as error:
         _say(f"failed {type(error).__name__}: {error}")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol, TextIO
 
 import harness
-from harness.local_cluster.errors import ClusterError, PortInUse
+from harness.local_cluster.errors import ClusterError, NodeRefused, PortInUse
 from harness.local_cluster.layout import Config, Node
 from harness.local_cluster.serving import SETTLED, STARTED, serve
 from system_under_test.env import TlsMode
@@ -92,12 +92,13 @@ class LoopNode(_Milestones):
             await serve(env, self.node.config, self._say, peers=peers)
         except Exception as error:  # whatever it is, it has ended this node, and only this one
             env.log.error("node failed", error=str(error))  # noqa: TRY400
-            reason = PortInUse if isinstance(error, PortInUse) else ClusterError
-            self._break_promises(reason(f"{self.node.name} failed: {error}"))
+            kind = type(error) if isinstance(error, ClusterError) else ClusterError
+            self._break_promises(kind(f"{self.node.name} failed: {error}"))
             if not self._stopping:
                 self._on_end(self, f"{self.node.name} failed: {error}")
         finally:
-            log.close()
+            with contextlib.suppress(OSError):  # the disk is full
+                log.close()
 
     async def stop(self) -> None:
         self._stopping = True
@@ -162,16 +163,15 @@ class ProcessNode(_Milestones):
 
     def _ended(self, status: int, reason: str) -> None:
         name = self.node.name
-        if reason.startswith("port-in-use "):
-            self._break_promises(PortInUse(f"{name} failed: {reason.partition(' ')[2]}"))
-            return
-        if reason.startswith("failed "):
-            text = f"{name} failed: {reason.partition(' ')[2][:REASON_MAX]}"
+        word, _, reason = reason.partition(" ")
+        kind = {"port-in-use": PortInUse, "refused": NodeRefused}.get(word, ClusterError)
+        if reason:
+            text = f"{name} failed: {reason[:REASON_MAX]}"
         elif status < 0:
             text = f"{name} was killed by {signal.Signals(-status).name}"
         else:
             text = f"{name} ended with status {status}"
-        self._break_promises(ClusterError(text))
+        self._break_promises(kind(text))
         if not self._stopping:
             self._on_end(self, text)
 

@@ -9,14 +9,17 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Callable
+from contextlib import suppress
 
-from harness.local_cluster.errors import PortInUse
+from harness.local_cluster.errors import NodeRefused, PortInUse
 from harness.local_cluster.layout import Config
 from system_under_test.broker.broker import Broker
 from system_under_test.broker.config import BrokerConfig
 from system_under_test.broker.flush import StoreFailed
 from system_under_test.env import Env
 from system_under_test.name_server.name_server import NameServer, NameServerConfig
+from system_under_test.remoting import CannotListen
+from system_under_test.store.errors import StoreError
 
 STARTED = "started"
 SETTLED = "settled"
@@ -32,19 +35,22 @@ async def serve(env: Env, config: Config, say: Say, *, peers: int) -> None:
 
     Raises:
         PortInUse: somebody else listens there.
-        OSError, StoreError, StoreFailed: in one sentence, what ended the node.
+        NodeRefused: its store or its address cannot be used.
+        StoreFailed: in one sentence, what ended the node.
     """
     try:
         if isinstance(config, BrokerConfig):
             await _serve_broker(env, config, say, peers=peers)
         else:
             await _serve_name_server(env, config, say)
-    except OSError as error:
+    except CannotListen as error:
         if error.errno == errno.EADDRINUSE:
             raise PortInUse(
                 f"port {config.listen_port} or one beside it is in use; choose another port"
             ) from error
-        raise
+        raise NodeRefused(str(error)) from error
+    except StoreError as error:
+        raise NodeRefused(str(error)) from error
 
 
 async def _serve_name_server(env: Env, config: NameServerConfig, say: Say) -> None:
@@ -67,9 +73,12 @@ async def _serve_broker(env: Env, config: BrokerConfig, say: Say, *, peers: int)
         await _settle(broker, config, peers)
         say(SETTLED)
         error = await broker.failure
-        raise StoreFailed(f"store {config.store_path} failed: {error}") from error
-    finally:
+    except BaseException:
         await broker.stop()
+        raise
+    with suppress(StoreFailed):  # of course it cannot be saved
+        await broker.stop()
+    raise StoreFailed(f"store {config.store_path} failed: {error}") from error
 
 
 async def _settle(broker: Broker, config: BrokerConfig, peers: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -81,7 +82,8 @@ class Supervisor:
         for group in (masters, slaves, name_servers):
             await _all(self.stop_node(node.name) for node in group)
         await self._remoting.close()
-        self._log.close()
+        with contextlib.suppress(OSError):  # the disk is full
+            self._log.close()
 
     async def start_node(self, name: str) -> None:
         """Start a node that does not run, and wait until it is settled. Raises ClusterError."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from system_under_test.broker.administration.acl_requests import (
     WATCH_INTERVAL_S,
@@ -26,10 +28,13 @@ from system_under_test.broker.store_config import make_store_config
 from system_under_test.broker.topics import TopicChange
 from system_under_test.env import Env
 from system_under_test.policies import broker_policies
+from system_under_test.remoting import CannotListen
+from system_under_test.store.errors import StoreError
 from system_under_test.store.message_store import MessageStore
 from system_under_test.store.metadata_file import MetadataFile
 
 HOLD_CHECK_INTERVAL_S = 5.0  # RocketMQ: PullRequestHoldService
+REGISTERED_TIMEOUT_S = 1.0  # who starts a broker shall not wait for a dead name server
 CLIENT_SCAN_INTERVAL_S = 10.0  # RocketMQ: ClientHousekeepingService
 
 
@@ -145,11 +150,22 @@ class Broker:
         """Recover the store and load the metadata.
 
         Raises:
-            StoreError: they cannot be opened, in one sentence.
+            StoreError: they cannot be opened, in one sentence; then nothing of them stays open.
         """
         self._access.load()
         report = self._engine.open()
+        try:
+            self._load_metadata()
+        except StoreError:
+            with suppress(OSError):
+                self.store.close()
+            raise
+        if self._policies.replication.fetches_missing:
+            self._catch_up.begin(clean=report.clean)
+
+    def _load_metadata(self) -> None:
         load_files(
+            self._env.storage,
             f"{self._config.store_path}/config",
             {
                 "open catch-up": self._catch_up.load,
@@ -159,11 +175,9 @@ class Broker:
                 "delay offsets": self._services.load,
             },
         )
-        if self._policies.replication.fetches_missing:
-            self._catch_up.begin(clean=report.clean)
 
     async def start(self) -> None:
-        """Serve, replicate and register. Raises OSError if a port cannot be bound.
+        """Serve, replicate and register. Raises CannotListen; then `stop` is still needed.
 
         A master that has nothing yet but may get it back from its slaves registers once it has it: until then clients
         shall read from the slaves, and hear from nobody that there is no such topic, group or offset.
@@ -177,6 +191,12 @@ class Broker:
             self._neighbours.registration.start()
         self._start_jobs()
         self._env.log.info("broker started", address=self._config.address, ready=self.ha.ready)
+
+    async def until_registered(self) -> None:
+        """Return when name servers have been told for the first time, or are too slow to be waited for."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(REGISTERED_TIMEOUT_S):
+                await self._neighbours.registration.tried.wait()
 
     def _start_jobs(self) -> None:
         config, schedule = self._config, self._schedule
@@ -195,7 +215,10 @@ class Broker:
         self._neighbours.schedule(schedule)
 
     async def stop(self) -> None:
-        """Stop gracefully: nothing that was stored is lost, and the next start needs no recovery."""
+        """Stop gracefully: nothing that was stored is lost, and the next start needs no recovery.
+
+        Raises StoreFailed once everything has ended if something could not be written, such as on a full disk.
+        """
         self._accepts_sends = False
         self.flow.stop()
         await self._schedule.stop()
@@ -205,12 +228,22 @@ class Broker:
         await self._listeners.stop()
         await self.ha.stop()
         await self._progress.drain_queues()
-        await self._services.save()
         self.tables.offsets.changed = True
-        await self.tables.offsets_file.save()
+        unsaved = [
+            await _unsaved("delay offsets", self._services.save),
+            await _unsaved("consumer offsets", self.tables.offsets_file.save),
+        ]
         await self._neighbours.stop()
-        self.store.close()
+        unsaved.append(await _unsaved("store", self._close_store))
         self._env.log.info("broker stopped", address=self._config.address)
+        problems = "; ".join(filter(None, unsaved))
+        if problems:
+            raise StoreFailed(
+                f"store {self._config.store_path} was not saved completely: {problems}"
+            )
+
+    async def _close_store(self) -> None:
+        self.store.close()
 
     async def _caught_up(self) -> None:
         """The log holds everything that replicas have: from here on sends are accepted."""
@@ -246,19 +279,34 @@ class Broker:
             self.cleaning.clean_now()
 
 
-async def main(env: Env, config: BrokerConfig) -> None:
-    """Run a broker until cancelled, then stop it gracefully.
+async def _unsaved(name: str, save: Callable[[], Awaitable[None]]) -> str:
+    """Save at the end: why that failed, or nothing."""
+    try:
+        await save()
+    except OSError as error:
+        return f"{name}: {error}"
+    return ""
+
+
+async def main(
+    env: Env, config: BrokerConfig, *, on_ready: Callable[[str], None] | None = None
+) -> None:
+    """Run a broker until cancelled, then stop it gracefully. `on_ready` gets the address once clients can find it.
 
     Raises:
         StoreError: the store cannot be opened.
+        CannotListen: a port cannot be bound.
         StoreFailed: a write or an fsync failed; the store was left as it is, for recovery at the next start.
     """
     broker = Broker(env, config)
     broker.open()
     try:
         await broker.start()
+        if on_ready is not None:
+            await broker.until_registered()
+            on_ready(config.address)
         error = await broker.failure
-    except asyncio.CancelledError:
+    except (asyncio.CancelledError, CannotListen):
         await broker.stop()
         raise
     raise StoreFailed(f"store {config.store_path} failed: {error}") from error

@@ -35,7 +35,7 @@ class Listeners:
             )
 
     async def start(self) -> None:
-        """Listen. Raises OSError if the main port cannot be bound; without the fast port a broker is whole, too."""
+        """Listen. Raises CannotListen for the main port; without the fast port a broker is whole, too."""
         await self._main.start()
         if self._fast is None:
             return

@@ -9,7 +9,7 @@ from system_under_test.broker.config import BrokerConfig
 from system_under_test.broker.offsets import ConsumerOffsets, OffsetsFile
 from system_under_test.broker.subscription_groups import SubscriptionGroups
 from system_under_test.broker.topics import TopicChange, Topics
-from system_under_test.env import Clock
+from system_under_test.env import Clock, Storage
 from system_under_test.store.errors import StoreError
 from system_under_test.store.metadata_file import MetadataFile
 
@@ -47,8 +47,13 @@ def make_tables(
     )
 
 
-def load_files(folder: str, loads: Mapping[str, Callable[[], object]]) -> None:
+def load_files(storage: Storage, folder: str, loads: Mapping[str, Callable[[], object]]) -> None:
     """Call each of `loads`, named after what it reads in `folder`. Raises StoreError, in one sentence."""
+    try:
+        if storage.exists(folder):
+            storage.listdir(folder)
+    except OSError as error:
+        raise StoreError(f"folder {folder} cannot be used: {error}") from error
     for name, load in loads.items():
         try:
             load()

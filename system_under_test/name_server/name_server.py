@@ -53,11 +53,11 @@ class NameServer:
         return format_address(self._server.host, self._server.port)
 
     def load(self) -> None:
-        """Read what is saved. Raises StoreError or OSError."""
+        """Read what is saved. Raises StoreError."""
         self._kv.load()
 
     async def start(self) -> None:
-        """Read what is saved and listen. Raises StoreError or OSError."""
+        """Read what is saved and listen. Raises StoreError or CannotListen."""
         self.load()
         await self._server.start()
         self._env.log.info("name server started", address=self.address)

@@ -8,14 +8,16 @@ from system_under_test.remoting.address import parse_address
 from system_under_test.remoting.client import RemotingClient
 from system_under_test.remoting.connection import Connection, Handler
 from system_under_test.remoting.errors import (
+    CannotListen,
     RemotingClosed,
     RemotingConnectError,
     RemotingError,
     RemotingTimeout,
 )
-from system_under_test.remoting.server import RemotingServer
+from system_under_test.remoting.server import RemotingServer, listen
 
 __all__ = [
+    "CannotListen",
     "Connection",
     "Handler",
     "RemotingClient",
@@ -24,5 +26,6 @@ __all__ = [
     "RemotingError",
     "RemotingServer",
     "RemotingTimeout",
+    "listen",
     "parse_address",
 ]

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from system_under_test.env import Env, TlsMode
 from system_under_test.remoting.connection import Connection, Handler, OnClose
+from system_under_test.remoting.errors import CannotListen
 from system_under_test.remoting.held_memory import HeldMemory
 from system_under_test.remoting.tls import FirstByte
 
 BACKLOG = 1024  # RocketMQ: serverSocketBacklog
 STOP_TIMEOUT_S = 1.0  # connections that are not gone by then are aborted
+
+
+async def listen(
+    accept: Callable[[], asyncio.Protocol], host: str, port: int, *, backlog: int = 100
+) -> asyncio.Server:
+    """asyncio's server on one address. Raises CannotListen."""
+    try:
+        return await asyncio.get_running_loop().create_server(accept, host, port, backlog=backlog)
+    except OSError as error:
+        raise CannotListen(host, port, error) from error
 
 
 class RemotingServer:
@@ -47,11 +59,8 @@ class RemotingServer:
         return [connection for connection in self._connections.values() if not connection.closed]
 
     async def start(self) -> None:
-        """Listen. Raises OSError if the address cannot be bound."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            self._accepted, self.host, self.port, backlog=BACKLOG
-        )
+        """Listen. Raises CannotListen."""
+        self._server = await listen(self._accepted, self.host, self.port, backlog=BACKLOG)
         if self.port == 0:
             self.port = self._server.sockets[0].getsockname()[1]
 

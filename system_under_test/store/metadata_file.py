@@ -35,10 +35,9 @@ class MetadataFile:
         """
         problems = []
         for path in (self.path, f"{self.path}.bak"):
-            if not self._storage.exists(path):
-                continue
             try:
-                return self._parse(path)
+                if self._storage.exists(path):
+                    return self._parse(path)
             except (ValueError, OSError) as error:
                 problems.append(f"{path}: {error}")
         if problems:

@@ -6,6 +6,7 @@ import io
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,13 @@ def test_log_writes_one_json_object_a_line() -> None:
     assert lines[0]["path"] == "/store"
     assert lines[1]["body"] == "b'raw'"
     assert lines[3]["text"] == "two\nlines"
+
+
+def test_a_log_that_cannot_be_written_is_given_up_not_its_node() -> None:
+    with Path("/dev/full").open("w") as full:
+        JsonLinesLog("broker-a", RealClock(), full).error("disk full")
+        with suppress(OSError):
+            full.close()
 
 
 def test_make_env_logs_to_stderr_under_its_name(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import zlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -67,7 +68,9 @@ class RegistrationEvents:
 
 
 class KeepsRegistered(Protocol):
-    """Keeps a broker known to its name servers."""
+    """Keeps a broker known to its name servers. `tried` is set while none of them waits for its first call."""
+
+    tried: asyncio.Event
 
     def start(self) -> None: ...
 

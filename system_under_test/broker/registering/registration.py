@@ -47,12 +47,17 @@ class Registration:
         self._changed: dict[str, asyncio.Event] = {}
         self._ordered: dict[str, tuple[str, ...]] = {}  # by name server that answered last time
         self._tasks: list[asyncio.Task[None]] = []
+        self._untried: dict[str, None] = {}
+        self.tried = asyncio.Event()
+        self.tried.set()
         self._lacks_master = config.is_slave and config.ha_master_address is None
 
     def start(self) -> None:
         loop = asyncio.get_running_loop()
         for name_server in self._config.name_servers:
             self._changed[name_server] = asyncio.Event()
+            self._untried[name_server] = None
+            self.tried.clear()
             self._tasks.append(loop.create_task(self._keep_registered(name_server)))
 
     def topics_changed(self, _change: TopicChange) -> None:
@@ -61,7 +66,9 @@ class Registration:
             event.set()
 
     async def stop(self) -> None:
-        """Unregister everywhere, as far as name servers answer."""
+        """Unregister everywhere, as far as name servers answer; not if this never began: the place is another's."""
+        if not self._tasks:
+            return
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -73,6 +80,9 @@ class Registration:
         while True:
             changed.clear()
             registered = await self._register(name_server)
+            self._untried.pop(name_server, None)
+            if not self._untried:
+                self.tried.set()
             settled = registered and not self._lacks_master
             delay_s = self._config.register_period_s if settled else RETRY_DELAY_S
             try:

@@ -43,8 +43,11 @@ class RegistrationRounds:
         self._events = events
         self._turn = asyncio.Lock()  # RocketMQ: the methods are synchronized
         self._tasks: dict[asyncio.Task[None], None] = {}
+        self.tried = asyncio.Event()
+        self.tried.set()
 
     def start(self) -> None:
+        self.tried.clear()
         self._spawn(self._run())
 
     def topics_changed(self, change: TopicChange) -> None:
@@ -71,6 +74,7 @@ class RegistrationRounds:
 
     async def _run(self) -> None:
         await self._round(self._table())
+        self.tried.set()
         await asyncio.sleep(FIRST_PERIOD_S)
         while True:
             table = self._table()

@@ -13,6 +13,7 @@ from system_under_test.broker.replication.ha_config import HaConfig, HaEvents
 from system_under_test.broker.replication.ha_connections import HaSenderConnection
 from system_under_test.broker.replication.ha_follower import NS_PER_S, HaFollower
 from system_under_test.env import Env
+from system_under_test.remoting import listen
 from system_under_test.store.replica_receiver import cut_partial_record
 from system_under_test.store.replication import ReplicaSender, ReplicatedLog
 
@@ -50,7 +51,7 @@ class HaService:
         """Listen on the HA port, follow the master as a slave, and become ready, after the catch-up if it is needed."""
         loop = asyncio.get_running_loop()
         config = self._config
-        self._server = await loop.create_server(self._accept, config.host, config.port)
+        self._server = await listen(self._accept, config.host, config.port)
         self._tick.start()
         if config.follows_master:
             self._tasks.append(loop.create_task(self._follower.follow_master()))

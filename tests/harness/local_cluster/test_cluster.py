@@ -13,7 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.local_cluster import ClusterError, ClusterOptionError, LocalCluster
+from harness.local_cluster import (
+    ClusterError,
+    ClusterOptionError,
+    LocalCluster,
+    NodeRefused,
+    PortInUse,
+)
 from harness.local_cluster.ports import free_ports
 from system_under_test.protocol.codes import SendStatus
 from tests.support.sending import send
@@ -75,11 +81,21 @@ def test_a_damaged_cluster_file_is_refused(text: str, tmp_path: Path) -> None:
 def test_a_store_in_use_is_refused(tmp_path: Path) -> None:
     with LocalCluster(store=tmp_path):
         other = LocalCluster(store=tmp_path)
-        with pytest.raises(ClusterError, match="is in use"):
+        with pytest.raises(PortInUse, match=r"port \d+ .* is in use"):
             other.start()
         (tmp_path / "cluster.json").unlink()
-        with pytest.raises(ClusterError, match=r"broker-a-0 failed: .*"):
+        with pytest.raises(NodeRefused, match=r"broker-a-0 failed: store .* is in use by another"):
             other.start()
+
+
+def test_a_node_whose_log_cannot_be_written_says_why_it_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As on a disk that is full when the cluster starts."""
+    monkeypatch.setattr(Path, "open", lambda *_args, **_keywords: open("/dev/full", "a"))  # noqa: SIM115
+    cluster = LocalCluster(broker_properties={"storePathCommitLog": "/dev/null/x"})
+    with pytest.raises(NodeRefused, match=r"broker-a-0 failed: store .* cannot be opened: "):
+        cluster.start()
 
 
 def test_a_busy_port_is_one_sentence() -> None:
@@ -201,5 +217,5 @@ def test_a_process_that_cannot_start_says_why(tmp_path: Path) -> None:
     (tmp_path / "broker-a-0" / "config").mkdir(parents=True)
     (tmp_path / "broker-a-0" / "config" / "topics.json").write_text("no json")
     cluster = LocalCluster(processes=True, store=tmp_path)
-    with pytest.raises(ClusterError, match=r"broker-a-0 failed: StoreError: .*topics\.json"):
+    with pytest.raises(NodeRefused, match=r"broker-a-0 failed: no usable metadata: .*topics\.json"):
         cluster.start()

@@ -39,8 +39,8 @@ class Cluster:
         config = NameServerConfig(listen_host=host.address, kv_config_path="/kvConfig.json")
         host.start(host.name, lambda env: name_server_main(env, config))
 
-    def start_broker(self, **options: Any) -> None:
-        config = BrokerConfig(
+    def broker_config(self, **options: Any) -> BrokerConfig:
+        return BrokerConfig(
             broker_name="broker-a",
             listen_host=self.broker.address,
             name_servers=tuple(f"{host.address}:9876" for host in self.name_servers),
@@ -48,6 +48,9 @@ class Cluster:
             consume_queue_file_size=20_000,
             **options,
         )
+
+    def start_broker(self, **options: Any) -> None:
+        config = self.broker_config(**options)
         self.broker.start("broker", lambda env: main(env, config))
 
     def run(self, story: Callable[[Cluster, RemotingClient], Coroutine[Any, Any, None]]) -> None:
@@ -144,6 +147,24 @@ def test_name_server_that_starts_later_is_found_within_seconds() -> None:
         cluster.start_name_server(late)
         await asyncio.sleep(2)
         assert await route_code(remoting, late, "TBW102") == 0
+
+    Cluster().run(story)
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_a_broker_that_cannot_listen_does_not_unregister_the_one_that_does(mode: Mode) -> None:
+    """4.9.8 does: its process ends through the shutdown hook."""
+
+    async def story(cluster: Cluster, remoting: RemotingClient) -> None:
+        cluster.start_name_server(cluster.name_servers[0])
+        cluster.start_broker()
+        await asyncio.sleep(2.0)
+        second = cluster.world.add_host("second", "10.0.0.5")
+        config = cluster.broker_config(mode=mode)  # of the first one's address
+        status = await second.start("second", lambda env: main(env, config)).exit
+        assert "10.0.0.3:10911 cannot be listened on" in str(status.error)
+        unregistered = await route_code(remoting, cluster.name_servers[0], "TBW102")
+        assert unregistered == (TOPIC_NOT_EXIST if mode is Mode.FAITHFUL else 0)
 
     Cluster().run(story)
 
