@@ -18,7 +18,7 @@ from system_under_test.broker.administration.policy import (
     lowest_offsets_forgetting,
 )
 from system_under_test.broker.config import BrokerConfig, BrokerRole
-from system_under_test.broker.offsets import ConsumerOffsets, RacingOffsets
+from system_under_test.broker.offsets import ConsumerOffsets, RacingOffsets, keep_beyond
 from system_under_test.broker.registering.name_server_calls import (
     KeepsRegistered,
     RegistrationEvents,
@@ -26,7 +26,7 @@ from system_under_test.broker.registering.name_server_calls import (
 from system_under_test.broker.registering.registration import Registration
 from system_under_test.broker.registering.registration_rounds import RegistrationRounds
 from system_under_test.broker.services.delayed_delivery import at_once_if_too_far, never_early
-from system_under_test.broker.services.internal_copies import CopyPolicy
+from system_under_test.broker.services.internal_copies import CopyPolicy, the_truth, weak_is_success
 from system_under_test.broker.services.message_services import ServicePolicies
 from system_under_test.broker.services.send_back import queues_of_group, queues_of_topic
 from system_under_test.broker.services.transaction_policy import AS_ROCKETMQ, CAREFUL
@@ -52,6 +52,8 @@ from system_under_test.policy_choice import with_chosen
 from system_under_test.protocol.bodies import TopicConfigTable
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.remoting import RemotingClient
+from system_under_test.store.health import HeedlessHealth
+from system_under_test.store.java_index_recovery import JavaIndexRecovery
 from system_under_test.store.key_search import JAVA_SEARCH
 from system_under_test.store.mapped_file import MappedFileQueue
 from system_under_test.store.metadata_file import MetadataFile, UnsafeMetadataFile
@@ -63,7 +65,13 @@ from system_under_test.store.replication_policy import (
     from_last_file,
 )
 from system_under_test.store.retention import ForceRule, only_consumed, regardless
-from system_under_test.store.store_policy import CAREFUL_STORE, StorePolicy, try_to_sync
+from system_under_test.store.store_policy import (
+    CAREFUL_STORE,
+    StorePolicy,
+    make_rereading_dispatcher,
+    only_full_files,
+    whatever_comes,
+)
 
 RegistrationKind = Callable[
     [BrokerConfig, RemotingClient, Callable[[], TopicConfigTable], EnvLog, RegistrationEvents],
@@ -79,12 +87,14 @@ class BrokerPolicies:
     may_force: ForceRule  # R45: a disk that is 85 % full makes fresh, unconsumed messages go
     full_disk_look_s: float  # a full disk that is no longer full refuses sends for 10 s more
     replication: ReplicationPolicy  # R02, R12, R37, and the 5 s hole
-    store: StorePolicy  # R01, R04, and a full disk that ends dispatch for good
+    store: StorePolicy  # R01, R04, R14, R60, failed writes, a full disk that ends dispatch for good
     metadata_file: Callable[
         [Storage, str], MetadataFile
     ]  # R15: a power cut empties offsets or topics
-    services: ServicePolicies  # R26, R27, R61: delays, retries, transactions
+    services: ServicePolicies  # R26, R27, R36, R48, R61: delays, retries, transactions
     offsets: type[ConsumerOffsets]  # R16: two first commits of a group
+    # R03: what a power cut took had been consumed, and its offset committed
+    clamp_offsets: Callable[[ConsumerOffsets, Callable[[str, int], int]], list[str]]
     registration: RegistrationKind  # a hung name server delays what the others hear
     admin: AdminPolicy  # what administrators and silent members meet
     acl: AclPolicy  # an account may make itself an administrator
@@ -111,10 +121,15 @@ FAITHFUL_REPLICATION = ReplicationPolicy(
     fetches_missing=False,
 )
 FAITHFUL_STORE = StorePolicy(
-    sync_log=try_to_sync,
+    sync=whatever_comes,
+    health=HeedlessHealth,
     cut_log=MappedFileQueue.remove_from,
     keeps_room_for_entries=False,
+    dispatcher=make_rereading_dispatcher,
     key_search=JAVA_SEARCH,
+    synced_index=only_full_files,
+    index_recovery=JavaIndexRecovery,
+    wants_whole_files=True,
 )
 HARDENED_ADMIN = AdminPolicy(
     lowest_offsets=lowest_offsets,
@@ -130,13 +145,13 @@ FAITHFUL_ADMIN = AdminPolicy(
 )
 
 HARDENED_SERVICES = ServicePolicies(
-    copies=CopyPolicy(waits=True, safe_end=safe_end),
+    copies=CopyPolicy(waits=True, hears=the_truth, safe_end=safe_end),
     remaining_time=never_early,
     retry_queues=queues_of_topic,
     transactions=CAREFUL,
 )
 FAITHFUL_SERVICES = ServicePolicies(
-    copies=CopyPolicy(waits=False, safe_end=written_end),
+    copies=CopyPolicy(waits=False, hears=weak_is_success, safe_end=written_end),
     remaining_time=at_once_if_too_far,
     retry_queues=queues_of_group,
     transactions=AS_ROCKETMQ,
@@ -154,6 +169,7 @@ BROKER_POLICIES = {
         registration=Registration,
         acl=AclPolicy(admin_codes=ADMIN_CODES, forgives_unique_key=True),
         offsets=ConsumerOffsets,
+        clamp_offsets=ConsumerOffsets.clamp,
         admin=HARDENED_ADMIN,
     ),
     Mode.FAITHFUL: BrokerPolicies(
@@ -165,6 +181,7 @@ BROKER_POLICIES = {
         registration=RegistrationRounds,
         acl=AclPolicy(admin_codes=ADMIN_CODES_OF_ROCKETMQ, forgives_unique_key=False),
         offsets=RacingOffsets,
+        clamp_offsets=keep_beyond,
         admin=FAITHFUL_ADMIN,
         may_force=regardless,
         full_disk_look_s=10.0,

@@ -13,7 +13,7 @@ Table = TypeVar("Table")
 
 
 def policy_names(table: Any) -> tuple[str, ...]:
-    """Every line of a table, such as `visible_end`; with a point those of the tables in it: `store.sync_log`."""
+    """Every line of a table, such as `visible_end`; with a point those of the tables in it: `store.sync`."""
     return tuple(_names(table, ""))
 
 

@@ -254,7 +254,7 @@ class Broker:
         if await self._catch_up.end():
             self.flow.set_handlers(self._handlers)
             self._neighbours.registration.start()
-        for clamped in self.tables.offsets.clamp(self._engine.queue_end):
+        for clamped in self._policies.clamp_offsets(self.tables.offsets, self._engine.queue_end):
             self._env.log.warning("consumer offset was beyond its queue", offset=clamped)
         self._services.begin()
         self._accepts_sends = True

@@ -135,7 +135,8 @@ class LogProgress:
     def failed(self, task: FlushTask | QueueFlushTask | Removal | None, error: OSError) -> None:
         """Nobody knows what of `task` (None: what a cleaning did itself) is on the disk."""
         self._store.fail_flush(task, error)
-        self._fail(error)
+        if self._store.failure is not None:
+            self._fail(error)
 
     def _fail(self, error: Exception) -> None:
         self._on_failure(error)

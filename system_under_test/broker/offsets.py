@@ -128,6 +128,11 @@ class RacingOffsets(ConsumerOffsets):
         self.changed = True
 
 
+def keep_beyond(_offsets: ConsumerOffsets, _queue_end: Callable[[str, int], int]) -> list[str]:
+    """RocketMQ leaves offsets beyond the end of their queue as they are: what comes next there is skipped."""
+    return []
+
+
 class OffsetsFile:
     """Keeps consumer offsets in a file, written beside the loop."""
 

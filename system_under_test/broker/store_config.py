@@ -32,6 +32,7 @@ def make_store_config(config: BrokerConfig) -> StoreConfig:
         index_slots=config.index_slots,
         index_numbers=config.index_numbers,
         memory_bytes=config.memory_bytes,
+        is_slave=config.is_slave,
         delay_levels_ms=config.delay_levels_ms,
     )
 

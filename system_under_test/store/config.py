@@ -35,6 +35,7 @@ class StoreConfig:
     index_enabled: bool = True  # messageIndexEnable
     index_slots: int = 5_000_000  # maxHashSlotNum
     index_numbers: int = 20_000_000  # maxIndexNum: one more than the entries of a file
+    is_slave: bool = False  # brokerRole
     delay_levels_ms: tuple[int, ...] = DELAY_LEVELS_MS  # messageDelayLevel
     retention: RetentionConfig = field(default_factory=RetentionConfig)
 

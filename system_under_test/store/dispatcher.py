@@ -16,10 +16,12 @@ from system_under_test.store.errors import StoreError
 from system_under_test.store.message_index import MessageIndex
 from system_under_test.store.results import Dispatched
 
-__all__ = ["Dispatcher"]
+__all__ = ["Dispatcher", "WaitingRecord"]
 
 
-class _Waiting(NamedTuple):
+class WaitingRecord(NamedTuple):
+    """A record that is appended and not yet visible."""
+
     end_offset: int
     queue: ConsumeQueue | None  # None: a record without an entry
     entry: bytes
@@ -55,7 +57,7 @@ class Dispatcher:
 
     def __init__(self, index: MessageIndex) -> None:
         self._index = index
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[WaitingRecord] = deque()
         self.dispatched_offset = 0
         self.durable_offset = 0  # below it every queue entry survives a power cut
         self.last_timestamp_ms = 0  # store time of the last record dispatched
@@ -89,7 +91,7 @@ class Dispatcher:
             queue.next_offset = max(queue.next_offset, message.queue_offset + 1)
         self._index.reserved += len(hashes)
         self._waiting.append(
-            _Waiting(physical_offset + size, queue, entry, message, physical_offset, hashes)
+            WaitingRecord(physical_offset + size, queue, entry, message, physical_offset, hashes)
         )
 
     def dispatch(self, durable_offset: int) -> list[Dispatched]:
@@ -128,8 +130,7 @@ class Dispatcher:
         self.last_timestamp_ms = record.message.store_timestamp_ms
         return visible
 
-    @staticmethod
-    def _collect(record: _Waiting, batches: dict[tuple[str, int], _Batch]) -> bool:
+    def _collect(self, record: WaitingRecord, batches: dict[tuple[str, int], _Batch]) -> bool:
         """Add the entry to the batch of its queue; False if it is none or the queue has it already."""
         queue = record.queue
         if queue is None:
@@ -142,13 +143,18 @@ class Dispatcher:
         if missing < 0:  # RocketMQ, ConsumeQueue: "maybe try to build consume queue repeatedly"
             return False
         if missing > 0:
-            raise StoreError(
-                f"queue {queue.topic}/{queue.queue_id} has no message {batch.next_offset};"
-                f" the next record is number {record.message.queue_offset}"
-            )
+            self._meet_hole(record, batch.next_offset)
         batch.entries += record.entry
         batch.next_offset += 1
         return True
+
+    def _meet_hole(self, record: WaitingRecord, next_offset: int) -> None:
+        """The queue of `record` lacks message `next_offset`. Raises StoreError."""
+        message = record.message
+        raise StoreError(
+            f"queue {message.topic}/{message.queue_id} has no message {next_offset};"
+            f" the next record is number {message.queue_offset}"
+        )
 
     def drop_from(self, offset: int, time_ms: int) -> None:
         """Forget the records that end beyond `offset`: the log is cut there, in or after a record of `time_ms`."""

@@ -13,7 +13,14 @@ from typing import Protocol
 from system_under_test.env import File, Storage
 from system_under_test.store.checkpoint import Checkpoint
 
-__all__ = ["FlushTask", "QueueFlushTask", "SyncPlan", "SyncedFile"]
+__all__ = ["FlushTask", "QueueFlushTask", "Sync", "SyncPlan", "SyncedFile", "at_once"]
+
+Sync = Callable[[Callable[[], None]], None]  # calls what it is given, which may raise OSError
+
+
+def at_once(run: Callable[[], None]) -> None:
+    """Whoever waits for a flush learns that it failed."""
+    run()
 
 
 class SyncedFile(Protocol):
@@ -73,7 +80,7 @@ class FlushTask:
         end_offset: int,
         epoch: int,
         failure: OSError | None = None,
-        sync: Callable[[SyncPlan], None] = SyncPlan.run,
+        sync: Sync = at_once,
     ) -> None:
         self._plan = plan
         self._sync = sync
@@ -85,7 +92,7 @@ class FlushTask:
         """Only file operations. Raises OSError, also for a write that failed before: what it lost is not durable."""
         if self._failure is not None:
             raise self._failure
-        self._sync(self._plan)
+        self._sync(self._plan.run)
 
     def finish(self) -> None:
         self._plan.finish()
@@ -100,6 +107,7 @@ class QueueFlushTask:
     __slots__ = (
         "_checkpoint",
         "_plan",
+        "_sync",
         "dispatched_offset",
         "epoch",
         "index_ms",
@@ -117,8 +125,10 @@ class QueueFlushTask:
         index_ms: int,
         dispatched_offset: int,
         epoch: int,
+        sync: Sync = at_once,
     ) -> None:
         self._plan = plan
+        self._sync = sync
         self._checkpoint = checkpoint
         self.physic_ms = physic_ms
         self.logics_ms = logics_ms
@@ -128,6 +138,9 @@ class QueueFlushTask:
 
     def run(self) -> None:
         """Only file operations; also makes the checkpoint of the task before durable. Raises OSError."""
+        self._sync(self._run)
+
+    def _run(self) -> None:
         self._plan.run()
         self._checkpoint.sync()
 

@@ -30,7 +30,8 @@ class Flushing:
         "_health",
         "_index",
         "_storage",
-        "_sync_log",
+        "_sync",
+        "_synced_index",
     )
 
     def __init__(self, parts: StoreParts) -> None:
@@ -40,7 +41,8 @@ class Flushing:
         self._index: MessageIndex = parts.index
         self._dispatcher: Dispatcher = parts.dispatcher
         self._checkpoint: Checkpoint = parts.checkpoint
-        self._sync_log = parts.policy.sync_log
+        self._sync = parts.policy.sync
+        self._synced_index = parts.policy.synced_index
         self._epoch = 0
 
     def begin_epoch(self) -> None:
@@ -69,7 +71,7 @@ class Flushing:
             end_offset=log.written_offset,
             epoch=self._epoch,
             failure=health.failure,
-            sync=self._sync_log,
+            sync=self._sync,
         )
 
     def _log_plan(self) -> SyncPlan:
@@ -126,7 +128,7 @@ class Flushing:
         if not queues and not index_files:
             return None
         plan = SyncPlan(self._storage)
-        plan.add(index_files, (self._index.folder,))
+        plan.add(self._synced_index(index_files), (self._index.folder,))
         for queue in queues:
             plan.add(queue.take_dirty_files(), queue.files.entry_folders)
         # Taken before the fsync begins. The log is durable at least as far as its records are dispatched.
@@ -139,6 +141,7 @@ class Flushing:
             index_ms=max(self._checkpoint.index_ms, self._index.full_until_ms),
             dispatched_offset=self._dispatcher.dispatched_offset,
             epoch=self._epoch,
+            sync=self._sync,
         )
 
     def finish_queues(self, task: QueueFlushTask) -> None:

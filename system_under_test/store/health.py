@@ -13,7 +13,7 @@ from system_under_test.store.disk_watch import DiskWatch
 from system_under_test.store.errors import NoSpace, StoreError
 from system_under_test.store.results import PutResult, PutStatus
 
-__all__ = ["StoreHealth"]
+__all__ = ["HeedlessHealth", "StoreHealth"]
 
 
 class StoreHealth:
@@ -55,3 +55,15 @@ class StoreHealth:
     @staticmethod
     def _reason(error: OSError) -> str:
         return f"the store is not writable: {error}"
+
+
+class HeedlessHealth(StoreHealth):
+    """As in RocketMQ, a failed write is a line in the log, and the store goes on.
+
+    What could not be written stays in its buffer and is written with what comes next (MappedFile.commit0).
+    """
+
+    __slots__ = ()
+
+    def failed(self, error: OSError) -> None:
+        self._log.error("a write failed", reason=str(error))

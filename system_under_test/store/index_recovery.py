@@ -49,6 +49,7 @@ class IndexRecovery:
         self._scan = scan
         self._log = log
         self._next_offset = 0  # records before it are in the index
+        self._walks = True  # whether what a walk meets is added
 
     def prepare(self, first: int, start: int, *, clean: bool) -> None:
         """Let everything before `start`, where a walk is to begin, be in the index. The log begins at `first`.

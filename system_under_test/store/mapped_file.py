@@ -117,10 +117,11 @@ class MappedFileQueue:
         """Where the last file ends."""
         return self.files[-1].base + self.file_size if self.files else 0
 
-    def load(self, *, clean: bool = False) -> None:
+    def load(self, *, clean: bool = False, whole: bool = False) -> None:
         """Find the files and check their names and sizes; nothing is changed. Raises StoreError.
 
         Only a power cut leaves a short file: if the store was closed properly (`clean`), it is of another size.
+        With `whole` no file may be short, whatever has happened.
         """
         found = [
             (name, folder)
@@ -134,7 +135,11 @@ class MappedFileQueue:
             self._check_size(mapped_file)
             mapped_file.close()
         if self.files:
-            self._check_size(self.files[-1], may_be_short=not clean)
+            last = self.files[-1]
+            if (
+                whole or last.file.size()
+            ):  # a file of no bytes did not fit, and was not durably removed
+                self._check_size(last, may_be_short=not (clean or whole))
             # The page cache of a process that was killed shows a full file of which nothing may be durable yet.
             self.files[-1].is_new = True
 
@@ -165,8 +170,7 @@ class MappedFileQueue:
         size = mapped_file.file.size()
         if size == self.file_size:
             return
-        # A power cut while it was made or cut; or a file that did not fit, whose removal was never synced.
-        if (may_be_short or not size) and size < self.file_size and mapped_file is self.files[-1]:
+        if may_be_short and size < self.file_size:  # a power cut while it was made or cut
             return
         raise StoreError(
             f"{mapped_file.path} has {size} bytes; every file there must have {self.file_size}, as configured"

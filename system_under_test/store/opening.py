@@ -39,9 +39,10 @@ def _open(parts: StoreParts) -> RecoveryReport:
         make_durable_folder(storage, folder)
     for folder in (parts.queues.folder, parts.index.folder):
         storage.makedirs(folder)
-    parts.commit_log.files.load(clean=clean)
+    whole = parts.policy.wants_whole_files
+    parts.commit_log.files.load(clean=clean, whole=whole)
     parts.commit_log.files.sync_names()
-    parts.queues.load(clean=clean)
+    parts.queues.load(clean=clean, whole=whole)
     if parts.config.index_enabled:
         parts.index.load()
     parts.checkpoint.open()
@@ -55,6 +56,7 @@ def _open(parts: StoreParts) -> RecoveryReport:
         log=parts.log,
         index=parts.index,
         hasher=parts.hasher,
+        index_recovery=parts.policy.index_recovery,
     )
     report = recovery.run(clean=clean)
     parts.appender.last_timestamp_ms = recovery.last_timestamp_ms

@@ -84,7 +84,7 @@ def make_parts(
     index = MessageIndex(storage, clock, f"{root}/index", layout)
     hasher = KeyHasher(is_on=config.index_enabled)
     scanner = RecordScanner(config.commit_log_file_size, config.delay_levels_ms)
-    dispatcher = Dispatcher(index)
+    dispatcher = policy.dispatcher(index, commit_log.read, config.is_slave)
     appender = Appender(
         config,
         clock,
@@ -132,6 +132,6 @@ def make_parts(
         ),
         reader=QueueReader(commit_log, config.memory_bytes),
         disks=disks,
-        health=StoreHealth(disks, log),
+        health=policy.health(disks, log),
         retention=retention,
     )

@@ -30,15 +30,15 @@ class QueueTable:
         self._file_size = file_size
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
 
-    def load(self, *, clean: bool = False) -> None:
-        """Find the queues on disk and check their files; `clean`: the store was closed properly. Raises StoreError."""
+    def load(self, *, clean: bool = False, whole: bool = False) -> None:
+        """Find the queues on disk and check their files (see MappedFileQueue.load). Raises StoreError."""
         for topic in sorted(self._storage.listdir(self.folder)):
             for queue_id in sorted(self._storage.listdir(f"{self.folder}/{topic}")):
                 if not (is_topic_name(topic) and queue_id.isdecimal()):
                     raise StoreError(
                         f"{self.folder}/{topic}/{queue_id} is not the folder of a consume queue"
                     )
-                self.get_or_create(topic, int(queue_id)).files.load(clean=clean)
+                self.get_or_create(topic, int(queue_id)).files.load(clean=clean, whole=whole)
 
     def get(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         return self._queues.get((topic, queue_id))

@@ -119,6 +119,7 @@ class Recovery:
         log: Log,
         index: MessageIndex,
         hasher: KeyHasher,
+        index_recovery: type[IndexRecovery] = IndexRecovery,
     ) -> None:
         self._storage = storage
         self._commit_log = commit_log
@@ -126,7 +127,7 @@ class Recovery:
         self._checkpoint = checkpoint
         self._scanner = scanner
         self._log = log
-        self._index = IndexRecovery(
+        self._index = index_recovery(
             index=index,
             hasher=hasher,
             checkpoint=checkpoint,

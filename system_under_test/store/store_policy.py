@@ -2,39 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from system_under_test.store.flush import SyncPlan
+from system_under_test.store.dispatcher import Dispatcher
+from system_under_test.store.flush import Sync, at_once
+from system_under_test.store.health import StoreHealth
+from system_under_test.store.index_file import IndexFile
+from system_under_test.store.index_recovery import IndexRecovery
 from system_under_test.store.key_search import EXACT_SEARCH, KeySearchRules
 from system_under_test.store.mapped_file import MappedFileQueue
+from system_under_test.store.message_index import MessageIndex
+from system_under_test.store.rereading_dispatcher import ReadLog, RereadingDispatcher
 
-__all__ = ["CAREFUL_STORE", "StorePolicy", "try_to_sync"]
+__all__ = [
+    "CAREFUL_STORE",
+    "StorePolicy",
+    "make_dispatcher",
+    "make_rereading_dispatcher",
+    "only_full_files",
+    "whatever_comes",
+    "whole_index",
+]
 
 
-def try_to_sync(plan: SyncPlan) -> None:
+def whatever_comes(run: Callable[[], None]) -> None:
     """A failed fsync counts as one that worked (RocketMQ #2706, bug R01: MappedFile.flush)."""
     with suppress(OSError):
-        plan.run()
+        run()
+
+
+def make_dispatcher(index: MessageIndex, _read: ReadLog, _is_slave: bool) -> Dispatcher:
+    """What is appended is dispatched from memory: nothing in the log can be misread."""
+    return Dispatcher(index)
+
+
+def make_rereading_dispatcher(index: MessageIndex, read: ReadLog, is_slave: bool) -> Dispatcher:
+    """See RereadingDispatcher."""
+    return RereadingDispatcher(index, read, is_slave=is_slave)
+
+
+def whole_index(files: Sequence[IndexFile]) -> Sequence[IndexFile]:
+    """Whatever has changed is flushed with the queues, and when the store is closed."""
+    return files
+
+
+def only_full_files(files: Sequence[IndexFile]) -> Sequence[IndexFile]:
+    """The operating system may flush the file that grows when it likes (RocketMQ, IndexService; issue 4463)."""
+    return [file for file in files if file.is_full]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorePolicy:
     """Decisions of a store."""
 
-    sync_log: Callable[[SyncPlan], None]  # R01
+    sync: Sync  # R01
+    health: type[StoreHealth]  # after a failed write RocketMQ goes on as if nothing had happened
     # R04 (RocketMQ #10666): without a wipe, a later recovery runs from the new tail into the old one
     cut_log: Callable[[MappedFileQueue, int], None]
     # A full disk: queue entries have their space before a send is acknowledged, and dispatch waits for space. Without,
     # the broker goes on acknowledging what nobody will ever see (RocketMQ: ReputMessageService dies of the error).
     keeps_room_for_entries: bool
+    # (index, how to read the log, whether of a slave); R14: a bad record takes what follows it along
+    dispatcher: Callable[[MessageIndex, ReadLog, bool], Dispatcher]
     key_search: KeySearchRules  # other keys of one hash, and seconds for milliseconds
+    synced_index: Callable[[Sequence[IndexFile]], Sequence[IndexFile]]  # R60
+    index_recovery: type[IndexRecovery]  # R60: what the index lacks stays unknown
+    wants_whole_files: (
+        bool  # the other side of R05: a file that a power cut left short ends the start
+    )
 
 
 CAREFUL_STORE = StorePolicy(
-    sync_log=SyncPlan.run,
+    sync=at_once,
+    health=StoreHealth,
     cut_log=MappedFileQueue.cut,
     keeps_room_for_entries=True,
+    dispatcher=make_dispatcher,
     key_search=EXACT_SEARCH,
+    synced_index=whole_index,
+    index_recovery=IndexRecovery,
+    wants_whole_files=False,
 )

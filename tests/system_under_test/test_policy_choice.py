@@ -32,8 +32,8 @@ def test_without_names_all_policies_are_those_of_the_mode(mode: Mode) -> None:
 
 
 def test_what_is_named_is_faithful_and_nothing_else() -> None:
-    chosen = broker_policies(broker(Mode.FAITHFUL, "visible_end", "store.sync_log"))
-    store = replace(HARDENED.store, sync_log=FAITHFUL.store.sync_log)
+    chosen = broker_policies(broker(Mode.FAITHFUL, "visible_end", "store.sync"))
+    store = replace(HARDENED.store, sync=FAITHFUL.store.sync)
     assert chosen == replace(HARDENED, visible_end=FAITHFUL.visible_end, store=store)
 
 

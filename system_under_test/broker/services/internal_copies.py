@@ -13,6 +13,7 @@ from system_under_test.broker.administration.statistics import BrokerStatistics
 from system_under_test.broker.config import BrokerRole
 from system_under_test.broker.visibility import Log, Replicas
 from system_under_test.broker.waiting import Answer
+from system_under_test.protocol.codes import ResponseCode
 from system_under_test.protocol.message import Message
 from system_under_test.store.message_store import MessageStore, PutResult, PutStatus
 
@@ -23,11 +24,23 @@ class CopyPolicy:
 
     Attributes:
         waits: whoever asked for a copy waits for its flush and replication.
+        hears: what whoever asked for a copy hears of how safe it is.
         safe_end: up to which physical offset copies count as progress.
     """
 
     waits: bool
+    hears: Callable[[ResponseCode], ResponseCode]
     safe_end: Callable[[Log, Replicas, BrokerRole], int]
+
+
+def the_truth(code: ResponseCode) -> ResponseCode:
+    """A copy that is only weakly stored is no success."""
+    return code
+
+
+def weak_is_success(_code: ResponseCode) -> ResponseCode:
+    """Whatever is stored counts (RocketMQ, EndTransactionProcessor.sendFinalMessage; issue 4806, bug R36)."""
+    return ResponseCode.SUCCESS
 
 
 class InternalCopies:
@@ -67,8 +80,11 @@ class InternalCopies:
         """Append a copy; if that succeeds, `answer` is called when the copy counts, or as soon as `waits` says."""
         result = self._append(message)
         if result.status is PutStatus.PUT_OK:
+            hears = self._policy.hears
             self._acknowledge(
-                result.end_offset, answer, self._policy.waits if waits is None else waits
+                result.end_offset,
+                lambda code: answer(hears(code)),
+                self._policy.waits if waits is None else waits,
             )
         return result
 

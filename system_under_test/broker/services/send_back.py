@@ -167,7 +167,7 @@ class SendBackProcessor:
 
 
 def answer_send_back(connection: Connection, request: RemotingCommand, code: ResponseCode) -> None:
-    """Answer a stored copy: 0 once nothing but the loss of this broker's disk can take it."""
+    """Answer a stored copy: 0 once nothing but the loss of this broker's disk can take it, as far as `code` knows."""
     if request.is_oneway:
         return
     if code in GOOD_ENOUGH:

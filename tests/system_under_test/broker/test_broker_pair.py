@@ -8,6 +8,7 @@ import pytest
 
 from system_under_test.broker.config import BrokerRole
 from system_under_test.broker.flush import StoreFailed
+from system_under_test.mode import Mode
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.store.errors import StoreError
 from tests.system_under_test.broker.bench import pull_ext, send_ext
@@ -217,6 +218,25 @@ def test_failed_fsync_ends_the_process_and_promises_nothing() -> None:
         assert cluster.master.disk.exists("/store/abort")
         cluster.start_master()
         await client.send_until(OK, within_s=5)
+
+    cluster.run(story)
+
+
+@pytest.mark.parametrize("kind", ["write", "fsync"])
+def test_faithful_a_broker_goes_on_after_a_disk_error(kind: str) -> None:
+    """Fsyncs of the log, and of the queues 10 s later, count although they failed (R01)."""
+    cluster = Cluster(role=BrokerRole.ASYNC_MASTER, mode=Mode.FAITHFUL)
+
+    async def story(client: Client) -> None:
+        master = cluster.start_master()
+        await client.send_until(OK, within_s=5)
+        disk = cluster.master.disk
+        for _ in range(3):
+            disk.fail_write(1) if kind == "write" else disk.fail_fsync(1)
+            await client.send()
+            await asyncio.sleep(6)
+        assert await client.send() == OK
+        assert not master.exit.done()
 
     cluster.run(story)
 

@@ -47,6 +47,14 @@ def test_clamp_pulls_back_only_what_is_beyond_the_queue() -> None:
     assert (offsets.query("g", "t", 0), offsets.query("g", "t", 1)) == (5, 6)
 
 
+@pytest.mark.parametrize(("mode", "offset"), [(Mode.HARDENED, 6), (Mode.FAITHFUL, 7)])
+def test_what_follows_a_lost_tail_is_skipped_in_faithful_mode(mode: Mode, offset: int) -> None:
+    """R03: the queue ends at 6, and its message 7 was consumed before the power cut."""
+    offsets = make_offsets(q1=7)
+    BROKER_POLICIES[mode].clamp_offsets(offsets, lambda topic, queue_id: 6)
+    assert offsets.query("g", "t", 1) == offset
+
+
 def test_merge_replaces_whole_queue_maps_and_keeps_others() -> None:
     offsets = make_offsets(q0=5, q1=7)
     offsets.commit("mine", "t", 0, 1)

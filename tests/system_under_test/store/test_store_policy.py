@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from system_under_test.mode import Mode
 from system_under_test.policies import BROKER_POLICIES
 from system_under_test.protocol.message import decode_record
-from system_under_test.store.message_store import MessageStore, PutStatus
+from system_under_test.store.message_store import MessageStore, PutStatus, StoreError
 from tests.system_under_test.store.store_on_disk import SilentLog, StoreOnDisk, make_message
 
 RECORDS = 5
 
 
 class StoreInMode(StoreOnDisk):
-    def __init__(self, mode: Mode) -> None:
+    def __init__(self, mode: Mode, seed: int = 0) -> None:
         self._mode = mode
-        super().__init__()
+        super().__init__(seed)
 
     def new_store(self) -> MessageStore:
         policies = BROKER_POLICIES[self._mode]
@@ -103,3 +105,124 @@ def test_a_full_disk_refuses_sends_or_makes_a_broker_that_nobody_hears(
     world.put_visible(make_message(b"m6"))
     seen = world.store.queue_bounds("TopicTest", 0)[1]
     assert seen == (visible + 1 if mode is Mode.HARDENED else visible)
+
+
+def test_hardened_a_failed_write_ends_the_store() -> None:
+    world = StoreInMode(Mode.HARDENED)
+    world.open()
+    world.put()
+    world.disk.fail_write()
+    world.store.write_out()
+    assert world.store.failure is not None
+    assert world.store.put(make_message()).status is PutStatus.SERVICE_NOT_AVAILABLE
+
+
+def test_faithful_a_store_goes_on_after_a_failed_write() -> None:
+    """What was not written is written with what comes next."""
+    world = StoreInMode(Mode.FAITHFUL)
+    world.open()
+    world.put(make_message(b"first"))
+    world.disk.fail_write()
+    world.store.write_out()
+    assert world.store.failure is None
+    world.put_visible(make_message(b"second"))
+    assert bodies(world) == [b"first", b"second"]
+
+
+@pytest.mark.parametrize(("mode", "goes_on"), [(Mode.HARDENED, False), (Mode.FAITHFUL, True)])
+def test_a_queue_flush_that_fails_ends_the_store_or_counts(mode: Mode, goes_on: bool) -> None:
+    """R01 again: consume queues are flushed by the same MappedFile.flush."""
+    world = StoreInMode(mode)
+    world.open()
+    world.put_visible(make_message())
+    task = world.store.begin_queue_flush()
+    assert task is not None
+    world.disk.fail_fsync()
+    try:
+        task.run()
+    except OSError as error:
+        world.store.fail_flush(task, error)
+    assert (world.store.failure is None) is goes_on
+
+
+def damaged_log(mode: Mode, *, is_slave: bool = False) -> StoreInMode:
+    """Five records, of which the second is none any more, and none of them visible yet."""
+    world = StoreInMode(mode)
+    world.config = replace(world.config, is_slave=is_slave)
+    world.open()
+    results = [world.put(make_message(b"m%d" % number)) for number in range(RECORDS)]
+    world.flush()
+    world.write(world.log_file(0), b"\0" * 8, results[0].end_offset)
+    return world
+
+
+@pytest.mark.parametrize(("mode", "visible"), [(Mode.HARDENED, 5), (Mode.FAITHFUL, 1)])
+def test_a_damaged_record_takes_along_those_behind_it_or_nobody(mode: Mode, visible: int) -> None:
+    """R14: the messages behind it are whole, durable and acknowledged, and nobody ever gets them."""
+    world = damaged_log(mode)
+    world.store.dispatch()
+    assert world.store.queue_bounds("TopicTest", 0) == (0, visible)
+    world.put_visible(make_message(b"next"))
+    assert world.store.queue_bounds("TopicTest", 0) == (0, visible + 1)
+    assert world.store.dispatched_offset == world.store.end_offset
+
+
+def test_faithful_a_slave_waits_at_a_damaged_record() -> None:
+    world = damaged_log(Mode.FAITHFUL, is_slave=True)
+    world.store.dispatch()
+    world.put_visible(make_message(b"next"))
+    assert world.store.queue_bounds("TopicTest", 0) == (0, 1)
+
+
+def finds_after_power_cut(mode: Mode, seed: int) -> bool:
+    """Whether a key leads to its message after a proper end and a power cut."""
+    world = StoreInMode(mode, seed)
+    world.open()
+    world.put_visible(make_message(KEYS="k"))
+    world.store.close()
+    world.cut_power()
+    assert world.open().clean
+    return world.found("k") == [b"body"]
+
+
+@pytest.mark.parametrize(("mode", "always"), [(Mode.HARDENED, True), (Mode.FAITHFUL, False)])
+def test_a_proper_end_makes_the_index_durable_or_not(mode: Mode, always: bool) -> None:
+    """R60: queries by key miss messages that are there."""
+    assert all(finds_after_power_cut(mode, seed) for seed in range(10)) is always
+
+
+@pytest.mark.parametrize(
+    ("mode", "missed"), [(Mode.HARDENED, []), (Mode.FAITHFUL, ["k0", "k1", "k2"])]
+)
+def test_after_a_kill_the_index_lacks_what_recovery_did_not_walk_through(
+    mode: Mode, missed: list[str]
+) -> None:
+    """R60: the file that grew is thrown away, and the walk begins where the checkpoint says, in a later file."""
+    world = StoreInMode(mode)
+    world.open()
+    keys = [f"k{number}" for number in range(7)]
+    for key in keys:
+        world.put_visible(make_message(b"b" * 150, KEYS=key))
+        world.flush_queues()
+        world.clock.now_ms += 10_000
+    world.kill()
+    assert world.open().start_file > 0
+    world.store.dispatch()
+    lost = [key for key in keys if not world.found(key)]
+    assert lost[: len(missed)] == missed
+    assert bool(lost) is bool(missed)
+
+
+@pytest.mark.parametrize(("mode", "opens"), [(Mode.HARDENED, True), (Mode.FAITHFUL, False)])
+def test_a_file_that_a_power_cut_left_short_ends_the_start_or_not(mode: Mode, opens: bool) -> None:
+    """The other side of R05: every file must have the configured size."""
+    world = StoreInMode(mode)
+    world.open()
+    world.put_visible(make_message())
+    world.kill()
+    world.disk.open(world.log_file(1024), create=True).truncate(100)
+    if opens:
+        assert world.open().end_offset > 0
+    else:
+        with pytest.raises(StoreError, match="100 bytes; every file there must have 1024"):
+            world.open()

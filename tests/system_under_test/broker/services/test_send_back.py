@@ -171,6 +171,25 @@ def test_4_9_8_does_not_wait() -> None:
     assert [waits for _, _, waits in bench.waiting] == [False]
 
 
+@pytest.mark.parametrize(
+    ("mode", "code"), [(Mode.HARDENED, ResponseCode.SYSTEM_ERROR), (Mode.FAITHFUL, 0)]
+)
+def test_a_copy_that_no_slave_has_confirmed_counts_in_faithful_mode_alone(
+    mode: Mode, code: int
+) -> None:
+    """R36: FLUSH_SLAVE_TIMEOUT, heard as success, lets the consumer move on."""
+    bench = Bench(mode=mode)
+    bench.send()
+    peer = Peer()
+    ext = {"offset": "0", "group": "g", "delayLevel": "0"}
+    bench.services.handlers(bench.send_processor)[SEND_BACK](
+        peer.connection, RemotingCommand.request(SEND_BACK, ext)
+    )
+    ((_, answer, _),) = bench.waiting
+    answer(ResponseCode.FLUSH_SLAVE_TIMEOUT)
+    assert peer.take().code == code
+
+
 @pytest.mark.parametrize(("mode", "queues"), [(Mode.HARDENED, {0}), (Mode.FAITHFUL, {0, 1, 2, 3})])
 def test_a_retry_goes_to_a_queue_that_there_is_in_hardened_mode_alone(
     mode: Mode, queues: set[int]
