@@ -10,6 +10,7 @@ from harness.local_cluster.errors import ClusterOptionError
 from harness.local_cluster.options import BROKER_PORT_DISTANCE, BROKER_PORT_STEP, ClusterOptions
 from harness.local_cluster.ports import BLOCK, HA_PORT_DISTANCE, HOST
 from harness.node_properties import with_properties
+from harness.shown import shown
 from system_under_test.broker.config import MASTER_ID, BrokerConfig, BrokerRole
 from system_under_test.config import BROKER_PROPERTIES
 from system_under_test.mode import Mode
@@ -22,6 +23,8 @@ INDEX_SLOTS = 50_000
 INDEX_NUMBERS = 200_000
 RECONNECT_DELAY_S = 0.05
 SLAVE_SYNC_FIRST_S = 0.5
+# Brokers of one machine would put their logs into the same folders.
+FOLDER_PROPERTIES = ("storePathCommitLog", "readOnlyCommitLogStorePaths")
 REGISTER_PERIOD_S = 1.0  # a name server that comes back knows everybody soon
 
 Config = NameServerConfig | BrokerConfig
@@ -149,6 +152,12 @@ def _broker_config(
         register_period_s=REGISTER_PERIOD_S,
         mode=_mode(options),
     )
+    for property_name, value in options.broker_properties:
+        if property_name in FOLDER_PROPERTIES:
+            raise ClusterOptionError(
+                f"the property {property_name}={shown(value)} would give all brokers of the cluster the same folders;"
+                " each keeps its log in the folder of its own"
+            )
     try:
         return with_properties(config, options.broker_properties, BROKER_PROPERTIES)
     except ValueError as error:

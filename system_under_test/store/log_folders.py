@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["LogFolders"]
+__all__ = ["LogFolders", "default_log_folder"]
+
+
+def default_log_folder(root: str) -> str:
+    """Where the log of a store lies that is not told anything else."""
+    return f"{root}/commitlog"
 
 
 class LogFolders:

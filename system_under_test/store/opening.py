@@ -37,6 +37,8 @@ def _open(parts: StoreParts) -> RecoveryReport:
     clean = not running.is_set
     for folder in parts.log_folders.writable:
         make_durable_folder(storage, folder)
+    if parts.config.log_folders:
+        running.lock_log_folders(parts.log_folders.writable)
     for folder in (parts.queues.folder, parts.index.folder):
         storage.makedirs(folder)
     whole = parts.policy.wants_whole_files

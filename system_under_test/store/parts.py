@@ -14,7 +14,7 @@ from system_under_test.store.dispatcher import Dispatcher
 from system_under_test.store.health import StoreHealth
 from system_under_test.store.index_keys import KeyHasher
 from system_under_test.store.index_layout import IndexLayout
-from system_under_test.store.log_folders import LogFolders
+from system_under_test.store.log_folders import LogFolders, default_log_folder
 from system_under_test.store.message_index import MessageIndex
 from system_under_test.store.queue_table import QueueTable
 from system_under_test.store.raw_append import RawAppender
@@ -60,7 +60,7 @@ def make_parts(
     """The parts of a store that is not open yet; touches no file."""
     root = config.root
     log_folders = LogFolders(
-        config.log_folders or (f"{root}/commitlog",),
+        config.log_folders or (default_log_folder(root),),
         read_only=config.read_only_log_folders,
         is_full=lambda folder: disks.used_ratio(folder) > config.retention.force_ratio,
     )

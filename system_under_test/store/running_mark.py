@@ -1,10 +1,17 @@
-"""The files `lock` and `abort`: who has the store open, and whether the last one closed it properly."""
+"""The files `lock` and `abort`: who has the store open, and whether the last one closed it properly.
+
+A commit log in folders of its own is locked in each of them, too, by a file beside it: two stores with different roots
+could be told to keep their logs in the same place.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from system_under_test.env import File, Storage
 from system_under_test.store.errors import StoreLocked
 from system_under_test.store.folders import parent_folder
+from system_under_test.store.log_folders import default_log_folder
 
 __all__ = ["RunningMark"]
 
@@ -12,13 +19,13 @@ __all__ = ["RunningMark"]
 class RunningMark:
     """`abort` exists from before the first change of a store until after the last one is durable."""
 
-    __slots__ = ("_abort_path", "_lock_file", "_root", "_storage")
+    __slots__ = ("_abort_path", "_lock_files", "_root", "_storage")
 
     def __init__(self, storage: Storage, root: str) -> None:
         self._storage = storage
         self._root = root
         self._abort_path = f"{root}/abort"
-        self._lock_file: File | None = None
+        self._lock_files: list[File] = []
 
     @property
     def is_set(self) -> bool:
@@ -26,12 +33,25 @@ class RunningMark:
 
     def lock(self) -> None:
         """Raises StoreLocked if another process has the store open, a RocketMQ written in Java included."""
-        self._lock_file = self._storage.open(f"{self._root}/lock", create=True)
-        if not self._lock_file.try_lock():
+        self._lock(f"{self._root}/lock", f"store {self._root}")
+
+    def lock_log_folders(self, folders: Sequence[str]) -> None:
+        """Raises StoreLocked if one of `folders`, which exist, holds the log of another store that is open."""
+        for folder in folders:
+            name = f"commit log folder {folder}"
+            self._lock(f"{folder}.lock", name)
+            other_root = parent_folder(folder)  # of a store that says nothing of folders
+            if folder == default_log_folder(other_root) and other_root != self._root:
+                self._lock(f"{other_root}/lock", name)
+
+    def _lock(self, path: str, name: str) -> None:
+        file = self._storage.open(path, create=True)
+        self._lock_files.append(file)
+        if not file.try_lock():
             raise StoreLocked(
-                f"store {self._root} is in use by another process (Lock failed,MQ already started)"
+                f"{name} is in use by another process (Lock failed,MQ already started)"
             )
-        self._lock_file.pwrite(b"lock", 0)
+        file.pwrite(b"lock", 0)
 
     def set(self) -> None:
         """Make `abort` durable, and with it the folders that were just made beside it."""
@@ -46,6 +66,6 @@ class RunningMark:
         self._storage.fsync_dir(self._root)
 
     def unlock(self) -> None:
-        if self._lock_file is not None:
-            self._lock_file.close()
-            self._lock_file = None
+        for file in self._lock_files:
+            file.close()
+        self._lock_files.clear()

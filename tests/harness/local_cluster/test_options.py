@@ -28,6 +28,14 @@ from system_under_test.mode import Mode
         ({"broker_properties": {"nope": "1"}}, "unknown property 'nope'; there are: "),
         ({"broker_properties": {"listenPort": "1"}}, "unknown property 'listenPort'"),
         ({"broker_properties": {"traceOn": "maybe"}}, "true and false are allowed"),
+        (
+            {"broker_properties": {"storePathCommitLog": "/a,/b"}},
+            "the property storePathCommitLog='/a,/b' would give all brokers of the cluster the same folders",
+        ),
+        (
+            {"broker_properties": {"readOnlyCommitLogStorePaths": "/b"}},
+            "readOnlyCommitLogStorePaths='/b' would give",
+        ),
         ({"port": 80}, "port is 80; allowed: 0 for free ports, or 1024 to 64499"),
         ({"port": 64500}, "port is 64500"),
         ({"masters": 9, "slaves": 5, "port": 64000}, "1024 to 63969"),

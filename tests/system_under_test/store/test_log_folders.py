@@ -11,7 +11,7 @@ import pytest
 from harness.simulation.disk import PowerCut, SimDisk, SimFile
 from system_under_test.env import DiskUsage
 from system_under_test.store.log_folders import LogFolders
-from system_under_test.store.message_store import PutStatus, StoreError
+from system_under_test.store.message_store import PutStatus, StoreError, StoreLocked
 from system_under_test.store.retention_config import RetentionConfig
 from tests.system_under_test.store.store_on_disk import StoreOnDisk, make_message
 
@@ -43,6 +43,20 @@ def test_file_n_goes_to_folder_n_in_order_of_names() -> None:
     assert on_disk.open().clean
     assert on_disk.bodies() == bodies
     assert len(bodies) == 7
+
+
+@pytest.mark.parametrize("folder", [A, "/store/commitlog"])
+def test_two_stores_with_one_log_folder_exclude_each_other(folder: str) -> None:
+    first = in_folders(A, B) if folder == A else in_folders()
+    second = StoreOnDisk()
+    second.disk = first.disk
+    second.config = replace(first.config, root="/other", log_folders=(folder, C))
+    with pytest.raises(StoreLocked, match=f"^commit log folder {folder} is in use by another"):
+        second.open()
+    put(first, 3)
+    first.store.close()
+    second.config = replace(second.config, log_folders=(C,))
+    second.open()
 
 
 def test_full_folders_are_left_out_as_long_as_there_are_others() -> None:
