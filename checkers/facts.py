@@ -66,6 +66,7 @@ class RunFacts:
     exits: tuple[NodeExit, ...] = ()
     reserved_s: float = 0.0  # younger messages that not all groups have consumed are not deleted
     floors: Floors = field(default_factory=Floors)
+    disks_observed: bool = True  # somebody could look at the disks at each acknowledgement
     torn: bool = False  # the history's last line was cut short
 
     @property

@@ -185,7 +185,7 @@ def _verdict(
 DURABLE_BEFORE_ACK = Checker(
     name="durable_before_ack",
     check=check_durable_before_ack,
-    applies=lambda _context: True,
+    applies=lambda context: context.facts.disks_observed,
     needs_observations=True,
 )
 

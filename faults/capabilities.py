@@ -208,6 +208,14 @@ class Controls:
             raise CapabilityMissing(reason)
         return control
 
+    def has(self, need: str) -> bool:
+        """Whether this need is met."""
+        try:
+            self.require((need,))
+        except CapabilityMissing:
+            return False
+        return True
+
     def require(self, needs: Iterable[str]) -> None:
         """Raises CapabilityMissing, with the reason, for the first of these needs that is not met."""
         for need in needs:

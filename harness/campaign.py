@@ -18,6 +18,8 @@ from faults.shape import BrokerNode, ClusterShape
 
 FLUSH_MODES = ("sync", "async")
 REPLICATION_MODES = ("sync", "async", "none")
+ENVIRONMENTS = ("simulation", "processes")
+TARGETS = ("own",)
 MODES = ("hardened", "faithful")  # of brokers and name servers: how they keep their promises
 PROPERTY_TABLES = ("broker_properties", "name_server_properties")
 SEED_MAX = 2**63 - 1
@@ -61,6 +63,8 @@ class Campaign:
     plan: tuple[PlannedFault, ...]
     batch_share: float = 0.0  # of the ops of producers
     one_way_share: float = 0.0
+    environment: str = "simulation"
+    target: str = "own"
     mode: str = "hardened"
     policies: tuple[str, ...] = ()  # in faithful mode only these lines of the policy table; (): all
     defect: str = ""

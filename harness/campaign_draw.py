@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from random import Random
 from typing import Any
@@ -45,12 +45,13 @@ def _draw_think(random: Random, drawn: Mapping[str, Any]) -> float:
     return round(1000.0 * int(drawn["producers"]) / per_second, 1)
 
 
-def _draw_faults(random: Random, drawn: Mapping[str, Any]) -> tuple[str, ...]:
+def draw_faults(seed: int, available: Sequence[str]) -> tuple[str, ...]:
     """A swarm: each seed knows only some of the kinds, so that none drowns the others."""
+    random = Random(f"staticfire/{seed}/faults")
     share = between(random, 0.3, 0.9)
-    kinds = [name for name in FAULTS if random.random() < share]
-    left = [name for name in FAULTS if name not in kinds]
-    while len(kinds) < min(7, len(FAULTS)):
+    kinds = [name for name in available if random.random() < share]
+    left = [name for name in available if name not in kinds]
+    while len(kinds) < min(7, len(available)):
         kinds.append(left.pop(int(random.random() * len(left))))
     return tuple(shuffled(random, kinds))
 
@@ -80,9 +81,10 @@ _DRAWS: dict[str, _Draw] = {
     "latency_ms": _draw_latency,
     "fsync_us": lambda random, drawn: int(between(random, 100, 3000)),
     "log_file_bytes": lambda random, drawn: pick(random, (65536, 131072, 262144, 1048576)),
-    "faults": _draw_faults,
     "acks_min": lambda random, drawn: 100,
     "gap_max_s": lambda random, drawn: 0.0,
+    "environment": lambda random, drawn: "simulation",
+    "target": lambda random, drawn: "own",
     "mode": lambda random, drawn: "hardened",  # a swarm looks for bugs, and faithful mode has them
     "policies": lambda random, drawn: (),
     "defect": lambda random, drawn: "",
@@ -111,6 +113,8 @@ def draw_campaign(seed: int, given: Mapping[str, Any]) -> Campaign:
         else value
         for option, value in given.items()
     }
+    if "faults" not in drawn:
+        drawn["faults"] = draw_faults(seed, tuple(FAULTS))
     for option, draw in _DRAWS.items():
         if option not in drawn:
             drawn[option] = draw(Random(f"staticfire/{seed}/{option}"), drawn)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from faults.catalogue import FAULTS
 from harness.campaign import (
+    ENVIRONMENTS,
     FLUSH_MODES,
     MODES,
     REPLICATION_MODES,
     SEED_MAX,
+    TARGETS,
     TIME_S_MAX,
     Campaign,
     CampaignError,
@@ -38,6 +40,8 @@ def check_campaign(campaign: Campaign) -> None:
         c.replication,
         ", ".join(REPLICATION_MODES),
     )
+    _require(c.environment in ENVIRONMENTS, "environment", c.environment, ", ".join(ENVIRONMENTS))
+    _require(c.target in TARGETS, "target", c.target, ", ".join(TARGETS))
     _require(c.mode in MODES, "mode", c.mode, ", ".join(MODES))
     _require(1 <= c.name_servers <= 9, "name-servers", c.name_servers, "1 to 9")
     _require(1 <= c.masters <= 9, "masters", c.masters, "1 to 9")

@@ -17,13 +17,13 @@ from pathlib import Path
 from faults.defects import SYSTEM, DefectError, defect_named, plant
 
 
-def use_defect(name: str) -> None:
-    """Plant the defect for this process; nothing happens for an empty name.
+def use_defect(name: str) -> Path | None:
+    """Plant the defect for this process; nothing happens for an empty name. Returns the folder of the copy.
 
     Raises DefectError for an unknown one, or if the sound system was imported already.
     """
     if not name:
-        return
+        return None
     defect = defect_named(name)
     if SYSTEM in sys.modules:
         raise DefectError(f"{SYSTEM} was imported before defect {name} could be planted")
@@ -36,3 +36,4 @@ def use_defect(name: str) -> None:
     plant(defect, Path(next(iter(spec.submodule_search_locations))), folder)
     sys.path.insert(0, str(folder))
     importlib.invalidate_caches()
+    return folder

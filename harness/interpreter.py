@@ -47,19 +47,23 @@ class Interpreter:
         self._generator = generator
         self._think = think
         self._now_ns = now_ns
+        self._until_ns = 0
 
     async def run(self, nodes: Sequence[str], until_ns: int) -> None:
         """One worker for each client node, until the clock of the run reaches `until_ns`."""
-        workers = (
-            self._work(node, number, len(nodes), until_ns) for number, node in enumerate(nodes)
-        )
+        self._until_ns = until_ns
+        workers = (self._work(node, number, len(nodes)) for number, node in enumerate(nodes))
         await asyncio.gather(*workers)
 
-    async def _work(self, node: str, process: int, step: int, until_ns: int) -> None:
+    def cut_short(self) -> None:
+        """Ask for nothing more."""
+        self._until_ns = 0
+
+    async def _work(self, node: str, process: int, step: int) -> None:
         while True:
             await asyncio.sleep(self._think.next_s())
             await self._clients.ready(node)
-            if self._now_ns() >= until_ns:
+            if self._now_ns() >= self._until_ns:
                 return
             outcome = await self._apply(node, process)
             if outcome.type != "info":

@@ -55,16 +55,35 @@ class Nemesis:
         self._recorder = recorder
         self._now_ns = now_ns
         self._start_ns = 0
+        self._sleepers: dict[asyncio.Future[None], None] = {}
+        self._cut_short = False
 
     async def run(self) -> None:
         """Fire and heal every fault of the plan; returns when the last one is healed."""
         self._start_ns = self._now_ns()
         await asyncio.gather(*(self._strike(record) for record in self.records))
 
+    def cut_short(self) -> None:
+        """Heal now what is on, and fire nothing more."""
+        self._cut_short = True
+        for sleeper in self._sleepers:
+            if not sleeper.done():
+                sleeper.set_result(None)
+
+    def now_on(self) -> tuple[str, ...]:
+        """The kinds that were fired and are not yet healed."""
+        return tuple(
+            record.planned.kind
+            for record in self.records
+            if record.fired_ns is not None and record.healed_ns is None and record.error is None
+        )
+
     async def _strike(self, record: FaultRecord) -> None:
         planned = record.planned
         fault = fault_named(planned.kind)
         await self._sleep_until(planned.at_s)
+        if self._cut_short:
+            return
         try:
             record.fired_ns = self._now_ns()
             fired = await fault.fire(self._controls, planned)
@@ -80,7 +99,17 @@ class Nemesis:
 
     async def _sleep_until(self, at_s: float) -> None:
         delay_ns = self._start_ns + int(at_s * 1e9) - self._now_ns()
-        await asyncio.sleep(max(delay_ns, 0) / 1e9)
+        if self._cut_short:
+            return
+        loop = asyncio.get_running_loop()
+        sleeper: asyncio.Future[None] = loop.create_future()
+        self._sleepers[sleeper] = None
+        timer = loop.call_later(max(delay_ns, 0) / 1e9, _wake, sleeper)
+        try:
+            await sleeper
+        finally:
+            timer.cancel()
+            del self._sleepers[sleeper]
 
     def _note(self, record: FaultRecord, verb: str, phase: str, evidence: Evidence) -> None:
         planned = record.planned
@@ -92,6 +121,11 @@ class Nemesis:
             "evidence": evidence,
         }
         self._recorder.record(NEMESIS, "info", f"{verb}_{planned.kind}", value)
+
+
+def _wake(sleeper: asyncio.Future[None]) -> None:
+    if not sleeper.done():
+        sleeper.set_result(None)
 
 
 def records_of(plan: Iterable[PlannedFault], ops: Iterable[Op]) -> list[FaultRecord]:

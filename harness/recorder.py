@@ -35,6 +35,8 @@ class Recorder:
         self._digest = digest
         self.ops: list[Op] = []
         self.observations: list[dict[str, Any]] = []
+        self.acknowledged = 0  # sends
+        self.consumed = 0  # messages that listeners took
         self.on_ok_send: Callable[[Op], None] | None = None  # looks into the nodes at that instant
 
     def record(
@@ -58,9 +60,17 @@ class Recorder:
         )
         self.ops.append(op)
         self._write(self._history, encode_op(op))
-        if type == "ok" and f == "send" and self.on_ok_send is not None:
-            self.on_ok_send(op)
+        if type == "ok":
+            self._count(op)
         return op
+
+    def _count(self, op: Op) -> None:
+        if op.f == "send":
+            self.acknowledged += 1
+            if self.on_ok_send is not None:
+                self.on_ok_send(op)
+        elif op.f == "consume":
+            self.consumed += len(op.value["messages"])
 
     def observe(self, kind: str, *, at_ns: int | None = None, **fields: Any) -> None:
         """Write an observation down, made now or at `at_ns`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, BinaryIO
 
 from checkers.compose import check_run
@@ -23,6 +23,7 @@ from harness.nemesis import Nemesis
 from harness.probing import Prober
 from harness.recorder import Recorder
 from harness.run_result import RunResult
+from harness.run_status import Progress, RunStatus, no_progress
 from harness.simulation.world import World
 from harness.workloads.catalogue import WORKLOADS
 
@@ -30,12 +31,6 @@ SETUP_BOUND_S = 60.0
 PROBE_BOUND_S = 120.0  # after the last heal, for sends to work again on every broker that is left
 DRAIN_BOUND_S = 180.0  # after that, for the group to have consumed and committed everything
 POLL_S = 1.0
-
-Progress = Callable[[str, float], None]  # phase, seconds of the run's clock
-
-
-def no_progress(_phase: str, _at_s: float) -> None:
-    """For whoever does not want to know."""
 
 
 class RunError(Exception):
@@ -70,7 +65,14 @@ def run_simulated(
 class Run:
     """The phases of one run."""
 
-    def __init__(self, environment: Environment, controls: Controls, progress: Progress) -> None:
+    def __init__(
+        self,
+        environment: Environment,
+        controls: Controls,
+        progress: Progress,
+        *,
+        tick_s: float = 5.0,
+    ) -> None:
         self._environment = environment
         self._campaign = environment.campaign
         self._recorder = environment.recorder
@@ -78,9 +80,12 @@ class Run:
         self._inspector = Inspector(environment)
         self._prober = Prober(environment)
         self._progress = progress
+        self._tick_s = tick_s
         self._nemesis = Nemesis(
             self._campaign.plan, self._controls, self._recorder, environment.now_ns
         )
+        self._interpreter: Interpreter | None = None
+        self._is_cut_short = False
         self._load_start_ns = 0
 
     async def main(self) -> None:
@@ -94,6 +99,13 @@ class Run:
         self._inspector.report_recoveries()
         self._inspector.report_deletions()
 
+    def cut_short(self) -> None:
+        """End the load early: heal, drain and judge what there is."""
+        self._is_cut_short = True
+        self._nemesis.cut_short()
+        if self._interpreter is not None:
+            self._interpreter.cut_short()
+
     async def _phase(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         ticker = asyncio.get_running_loop().create_task(self._tick(name))
         try:
@@ -103,8 +115,18 @@ class Run:
 
     async def _tick(self, phase: str) -> None:
         while True:
-            self._progress(phase, self._environment.now_ns() / 1e9)
-            await asyncio.sleep(5.0)
+            self._progress(self._status(phase))
+            await asyncio.sleep(self._tick_s)
+
+    def _status(self, phase: str) -> RunStatus:
+        return RunStatus(
+            phase=phase,
+            at_s=self._environment.now_ns() / 1e9,
+            acknowledged=self._recorder.acknowledged,
+            consumed=self._recorder.consumed,
+            faults=self._nemesis.now_on(),
+            nodes=self._environment.states(),
+        )
 
     # --- phases -----------------------------------------------------------------------------------
 
@@ -147,8 +169,10 @@ class Run:
             await asyncio.sleep(POLL_S)
 
     async def _load(self) -> None:
+        if self._is_cut_short:
+            return
         campaign = self._campaign
-        interpreter = Interpreter(
+        interpreter = self._interpreter = Interpreter(
             self._recorder,
             self._environment,
             WORKLOADS[campaign.workload].generator(self._environment.stream("sizes"), campaign),
@@ -162,11 +186,14 @@ class Run:
     async def _heal(self) -> None:
         """End every fault that did not end itself (one whose heal failed) and start whatever is down."""
         controls = self._controls
-        await controls.network.heal()
+        if controls.has("network"):
+            await controls.network.heal()
+        has_disks = controls.has("disk")
         for node in (*self._environment.shape.servers, *self._environment.shape.clients):
-            await controls.disk.mend(node)
+            if has_disks:
+                await controls.disk.mend(node)
             await controls.process.resume(node)
-            await controls.disk.power_on(node)
+            await (controls.disk.power_on(node) if has_disks else controls.process.start(node))
 
     # --- result -----------------------------------------------------------------------------------
 

@@ -7,9 +7,11 @@ from typing import Any, TypeVar
 
 import click
 
+from faults.catalogue import FAULTS
 from faults.defects import DefectError, defect_named
 from faults.errors import FaultError
 from harness.campaign import (
+    ENVIRONMENTS,
     FLUSH_MODES,
     MODES,
     REPLICATION_MODES,
@@ -17,9 +19,11 @@ from harness.campaign import (
     CampaignError,
     OneOf,
 )
+from harness.campaign_draw import draw_faults
 from harness.campaign_file import load_options, typed_options
 from harness.cli.status import BadInput
 
+ALL = "all"
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _OPTIONS = (
@@ -33,6 +37,10 @@ _OPTIONS = (
         "--mode",
         help=f"{' or '.join(MODES)}: keep every promise, or behave as RocketMQ 4.9.8 does.",
     ),
+    click.option(
+        "--environment",
+        help=f"Where nodes run: {', '.join(ENVIRONMENTS)}. Default: simulation.",
+    ),
     click.option("--name-servers", type=int, help="Number of name servers."),
     click.option("--masters", type=int, help="Number of masters."),
     click.option("--slaves", metavar="N[,N...]", help="Slaves of each master, such as 2,1."),
@@ -41,7 +49,7 @@ _OPTIONS = (
     click.option(
         "--faults",
         metavar="KIND[,KIND...]",
-        help="Kinds to inject, or none; see `staticfire faults`.",
+        help="Kinds to inject, none, or all that are available; see `staticfire faults`.",
     ),
     click.option(
         "--time", "time_s", type=float, metavar="SECONDS", help="How long the load lasts."
@@ -84,7 +92,7 @@ def given_options(
         raise BadInput(str(error)) from error
     given.update({name: value for name, value in plain.items() if value is not None})
     if faults is not None:
-        given["faults"] = () if faults == "none" else tuple(faults.split(","))
+        given["faults"] = _kinds(faults)
         given.pop("plan", None)
     if broker_properties:
         known = dict(given.get("broker_properties", ()))
@@ -92,6 +100,39 @@ def given_options(
         given["broker_properties"] = tuple(sorted(known.items()))
     _set_slaves(given, masters, slaves)
     return given
+
+
+def _kinds(text: str) -> tuple[str, ...]:
+    if text == ALL:
+        return (ALL,)
+    return () if text == "none" else tuple(text.split(","))
+
+
+def choose_faults(seed: int, given: dict[str, Any]) -> dict[str, str]:
+    """Keep to the kinds that the environment can carry out; returns the others, each with the reason.
+
+    They are left out where the seed draws the kinds and where `all` are asked for. Raises BadInput where one is named.
+    """
+    missing = _missing_in(given.get("environment", "simulation"))
+    available = tuple(kind for kind in FAULTS if kind not in missing)
+    named = given.get("faults")
+    if named == (ALL,):
+        given["faults"] = available
+    elif named is None:
+        given["faults"] = draw_faults(seed, available)
+    elif not isinstance(named, OneOf):
+        for kind in named:
+            if kind in missing:
+                raise BadInput(f"the fault {kind} is not available here: {missing[kind]}")
+    return missing
+
+
+def _missing_in(environment: Any) -> dict[str, str]:
+    if environment == "simulation" or environment not in ENVIRONMENTS:
+        return {}
+    from harness.environments.catalogue import make_fleet, missing_faults
+
+    return missing_faults(make_fleet(environment).lacks)
 
 
 def _name_and_value(text: str) -> tuple[str, str]:

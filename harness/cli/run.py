@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,11 +15,14 @@ from faults.defects import DefectError
 from faults.errors import FaultError
 from harness.campaign import Campaign, CampaignError
 from harness.campaign_draw import draw_campaign
-from harness.cli.options import campaign_options, check_nodes, given_options
+from harness.cli.options import campaign_options, check_nodes, choose_faults, given_options
 from harness.cli.progress import show_progress
 from harness.cli.status import BadInput, HarnessError, status_of_validity
 from harness.defective import use_defect
 from harness.run_folder import RunFolder, RunFolderError
+
+if TYPE_CHECKING:
+    from harness.run_result import RunResult
 
 
 @click.command(short_help="Run one fault campaign and judge it.")
@@ -31,11 +36,12 @@ from harness.run_folder import RunFolder, RunFolderError
     help="Folder that keeps the runs.",
 )
 def run(seed: int | None, runs: Path, **options: Any) -> int:
-    """Run one fault campaign on a simulated cluster and judge it.
+    """Run one fault campaign on a cluster, simulated or real, and judge it.
 
     \b
     Example:
       staticfire run --campaign default --seed 1
+      staticfire run --campaign default --environment processes --faults all
       staticfire run --masters 2 --slaves 2,1 --flush sync --faults kill,power-cut,disk-full
 
     Every option that is not given is drawn from the seed.
@@ -47,36 +53,52 @@ def run(seed: int | None, runs: Path, **options: Any) -> int:
     if seed is None:
         seed = secrets.randbelow(2**31) if file_seed is None else file_seed
     try:
+        missing = choose_faults(seed, given)
         campaign = draw_campaign(seed, given)
-        use_defect(campaign.defect)
+        defect = use_defect(campaign.defect)
         check_nodes(campaign)
     except (CampaignError, FaultError, DefectError) as error:
         raise BadInput(str(error)) from error
-    return run_and_report(campaign, runs)
+    return run_and_report(campaign, runs, missing, defect)
 
 
-def run_and_report(campaign: Campaign, runs: Path) -> int:
+def run_and_report(
+    campaign: Campaign, runs: Path, missing: Mapping[str, str], defect: Path | None
+) -> int:
     """Run, keep and print. The system under test is imported only now: a defect may have replaced it."""
-    from harness.report.console import print_campaign, print_result
-    from harness.runner import run_simulated
+    from harness.environments.errors import EnvironmentFailed
+    from harness.report.console import print_campaign, print_missing, print_result
+    from harness.runner import RunError
 
     try:
         folder = RunFolder.create(runs, campaign, time.strftime("%Y%m%d-%H%M%S"))
     except RunFolderError as error:
         raise BadInput(str(error)) from error
     print_campaign(campaign)
+    print_missing(missing)
     started = time.process_time()
     try:
         with (
             folder.open_history() as history,
             folder.open_observations() as observations,
-            show_progress(campaign.time_s) as progress,
+            show_progress(campaign) as progress,
         ):
-            result = run_simulated(
+            result = _runner(campaign, defect)(
                 campaign, history=history, observations=observations, progress=progress
             )
         folder.finish(result)
-    except RunFolderError as error:
+    except (RunFolderError, RunError, EnvironmentFailed, FaultError) as error:
         raise HarnessError(str(error)) from error
     print_result(result, folder.path, time.process_time() - started)
     return status_of_validity(result.verdict.valid)
+
+
+def _runner(campaign: Campaign, defect: Path | None) -> Callable[..., RunResult]:
+    if campaign.environment == "simulation":
+        from harness.runner import run_simulated
+
+        return run_simulated
+    from harness.real_runner import run_for_real
+    from harness.targets.own_processes import CODE
+
+    return partial(run_for_real, code=(*([str(defect)] if defect else []), CODE))

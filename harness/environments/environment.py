@@ -52,6 +52,10 @@ class Environment(Protocol):
         """The name servers that the node is given at its next start; none of them means all."""
         ...
 
+    def states(self) -> Mapping[str, str]:
+        """What each server and client is doing, in a word."""
+        ...
+
     async def start(self, node: str) -> None:
         """Start the node unless it runs, has no power or is lost."""
         ...

@@ -95,6 +95,10 @@ class SimulationEnvironment:
     def set_name_servers(self, node: str, name_servers: Sequence[str]) -> None:
         self.nodes[node].name_servers = tuple(name_servers) or self.shape.name_servers
 
+    def states(self) -> dict[str, str]:
+        names = (*self.shape.servers, *self.shape.clients)
+        return {name: "up" if self.nodes[name].is_alive else "down" for name in names}
+
     async def start(self, node: str) -> None:
         """Start the node unless it runs, has no power or is lost."""
         self.start_now(node)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from textwrap import wrap
 
@@ -17,6 +18,19 @@ LINES_MAX = 25
 
 def print_campaign(campaign: Campaign) -> None:
     print("\n".join(campaign_lines(campaign)), flush=True)
+
+
+def print_missing(missing: Mapping[str, str]) -> None:
+    """Say which kinds of fault cannot be had here: one line a reason."""
+    kinds: dict[str, list[str]] = {}
+    for kind, reason in missing.items():
+        kinds.setdefault(reason, []).append(kind)
+    for reason, names in kinds.items():
+        text = f"not here  {', '.join(names)}: {reason}"
+        print(
+            "\n".join(wrap(text, WIDTH, subsequent_indent=" " * 10, break_on_hyphens=False)),
+            flush=True,
+        )
 
 
 def campaign_lines(campaign: Campaign) -> list[str]:

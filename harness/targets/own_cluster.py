@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from faults.shape import BrokerNode, ClusterShape
@@ -33,11 +34,17 @@ Main = Callable[[Env], Coroutine[Any, Any, None]]
 
 
 class OwnCluster:
-    """Configurations by node. `addresses` gives the IP address of every node."""
+    """Configurations by node. `addresses` gives the IP address of every node, `stores` the folder of each server."""
 
-    def __init__(self, campaign: Campaign, addresses: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        campaign: Campaign,
+        addresses: Mapping[str, str],
+        stores: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._campaign = campaign
         self._addresses = addresses
+        self._stores = stores
         self.shape: ClusterShape = campaign.shape()
 
     def name_server_address(self, node: str) -> str:
@@ -52,6 +59,9 @@ class OwnCluster:
     def broker_address(self, node: str) -> str:
         return f"{self._addresses[node]}:{BROKER_PORT}"
 
+    def store_folder(self, node: str) -> str:
+        return self._stores.get(node, STORE_ROOT)
+
     def server_main(self, node: str, name_servers: Sequence[str]) -> Main:
         """The main coroutine of a name server or broker. `name_servers` are nodes; a broker registers with them."""
         if node in self.shape.name_servers:
@@ -64,7 +74,7 @@ class OwnCluster:
         config = NameServerConfig(
             listen_host=self._addresses[node],
             listen_port=NAME_SERVER_PORT,
-            kv_config_path=f"{STORE_ROOT}/kvConfig.json",
+            kv_config_path=f"{self.store_folder(node)}/kvConfig.json",
             **self._mode(is_broker=False),
         )
         return _with_properties(
@@ -81,7 +91,7 @@ class OwnCluster:
             listen_host=self._addresses[broker.node],
             listen_port=BROKER_PORT,
             name_servers=self._name_server_addresses(name_servers),
-            store_path=STORE_ROOT,
+            store_path=self.store_folder(broker.node),
             sync_flush=campaign.flush == "sync",
             commit_log_file_size=campaign.log_file_bytes,
             consume_queue_file_size=QUEUE_FILE_BYTES,

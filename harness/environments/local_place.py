@@ -1,0 +1,83 @@
+"""A node as a process of this machine, with or without a command in front of it that puts it into a namespace."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.environments.place import LINE_MAX, Order
+
+
+class LocalProcess:
+    """A child of ours. It is in a session of its own: Ctrl-C is for us, and we end it in order."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdout is not None
+        self._process = process
+        self.output = process.stdout
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.returncode is None
+
+    def write(self, data: bytes) -> None:
+        if self._process.stdin is not None and not self._process.stdin.is_closing():
+            self._process.stdin.write(data)
+
+    async def wait(self) -> str:
+        status = await self._process.wait()
+        return signal.Signals(-status).name if status < 0 else f"status {status}"
+
+    async def signal(self, number: int) -> bool:
+        if not self.is_alive:
+            return False
+        try:
+            self._process.send_signal(number)
+        except ProcessLookupError:
+            return False
+        return True
+
+
+class LocalPlace:
+    """`prefix` is put in front of every command: `ip netns exec NAME`, or nothing."""
+
+    def __init__(
+        self, node: str, address: str, folder: Path, log: Path, prefix: Sequence[str] = ()
+    ) -> None:
+        self.node = node
+        self.address = address
+        self.folder = str(folder)
+        self.log = log
+        self._prefix = tuple(prefix)
+
+    async def launch(self, order: Order) -> LocalProcess:
+        for path, data in order.files.items():
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            Path(path).write_bytes(data)
+        with self.log.open("ab") as log:
+            process = await asyncio.create_subprocess_exec(
+                *self._prefix,
+                *order.argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={**os.environ, **order.variables},
+                start_new_session=True,
+                limit=LINE_MAX,
+            )
+        return LocalProcess(process)
+
+    async def read_files(self, folder: str) -> dict[str, bytes]:
+        return await asyncio.to_thread(_read_files, Path(folder))
+
+
+def _read_files(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}

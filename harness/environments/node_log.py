@@ -1,0 +1,66 @@
+"""The log of a real node: JSON lines of our own nodes, plain text of others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from harness.log_line import LogLine
+
+TEXT_MAX = 2000  # characters of a line that is not JSON
+TAIL_BYTES = 16384
+_HEAD = ("time_ms", "level", "node", "event")
+
+
+def read_log(path: Path, start_wall_ms: int) -> list[LogLine]:
+    """Every line, its time by the run's clock; `start_wall_ms` is the wall clock when that was 0.
+
+    A line that is no JSON (another product's, or a traceback) is an event "text", at the time of the line before it.
+    """
+    lines: list[LogLine] = []
+    if not path.exists():
+        return lines
+    for raw in path.read_bytes().splitlines():
+        fields = _fields_of(raw)
+        if fields is None:
+            at_ns = lines[-1].time_ns if lines else 0
+            text = raw.decode(errors="replace")[:TEXT_MAX]
+            lines.append(LogLine(at_ns, "info", "text", {"text": text}))
+        else:
+            lines.append(_log_line(fields, start_wall_ms))
+    return lines
+
+
+def _log_line(fields: dict[str, Any], start_wall_ms: int) -> LogLine:
+    at_ns = (int(fields["time_ms"]) - start_wall_ms) * 1_000_000
+    rest = {name: value for name, value in fields.items() if name not in _HEAD}
+    return LogLine(at_ns, str(fields["level"]), str(fields["event"]), rest)
+
+
+def _fields_of(raw: bytes) -> dict[str, Any] | None:
+    try:
+        fields = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return None
+    whole = isinstance(fields, dict) and all(name in fields for name in _HEAD)
+    return fields if whole and isinstance(fields["time_ms"], int) else None
+
+
+def last_error(path: Path) -> str:
+    """What the node said last about its own failure; empty if nothing."""
+    return next(_errors_backwards(path), "")
+
+
+def _errors_backwards(path: Path) -> Iterator[str]:
+    if not path.exists():
+        return
+    with path.open("rb") as log:
+        log.seek(max(path.stat().st_size - TAIL_BYTES, 0))
+        tail = log.read().splitlines()
+    for raw in reversed(tail):
+        fields = _fields_of(raw)
+        if fields is not None and fields["event"] == "node failed":
+            yield str(fields.get("error", ""))

@@ -1,0 +1,72 @@
+"""The environment `processes`: every node a process of this host, on a loopback address of its own."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.environments.errors import EnvironmentFailed
+from harness.environments.local_place import LocalPlace
+from harness.environments.place import Place
+
+NO_NETWORK = (
+    "processes share the loopback device of this host; --environment namespaces can part nodes"
+)
+PROBED_PORT = 10911
+ATTEMPTS = 50
+
+
+class ProcessFleet:
+    """Implements `harness.environments.fleet.Fleet` with nothing but processes and a temporary folder."""
+
+    def __init__(self) -> None:
+        self.lacks = {"network": NO_NETWORK}
+        self._folder: Path | None = None
+
+    async def up(self, nodes: Sequence[str], *, servers: Sequence[str]) -> dict[str, Place]:
+        """Raises EnvironmentFailed where loopback has only one address."""
+        folder = self._folder = Path(tempfile.mkdtemp(prefix="staticfire-"))
+        block = _free_block(len(nodes))
+        places: dict[str, Place] = {}
+        for number, node in enumerate(nodes, 1):
+            place = folder / node
+            place.mkdir()
+            log = place / "log.jsonl"
+            places[node] = LocalPlace(node, f"{block}.{number}", place, log)
+        return places
+
+    async def down(self) -> None:
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+
+def _free_block(count: int) -> str:
+    """The first three numbers of loopback addresses that nobody listens on. Raises EnvironmentFailed."""
+    if sys.platform != "linux":
+        raise EnvironmentFailed(
+            f"--environment processes needs Linux, where all of 127.0.0.0/8 is loopback; this is {sys.platform}"
+        )
+    for _ in range(ATTEMPTS):
+        block = f"127.{secrets.randbelow(200) + 20}.{secrets.randbelow(250) + 1}"
+        if all(_is_free(f"{block}.{number}") for number in range(1, count + 1)):
+            return block
+    raise EnvironmentFailed(
+        "no free block of loopback addresses was found; end other clusters first"
+    )
+
+
+def _is_free(address: str) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, PROBED_PORT))
+            probe.listen()
+        except OSError:
+            return False
+    return True

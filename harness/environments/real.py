@@ -1,0 +1,282 @@
+"""Nodes as real processes on real places: started, watched, started again; their logs and files read.
+
+Which places these are is the fleet's business: processes of this host, network namespaces, containers, SSH hosts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from random import Random
+from typing import Any
+
+from checkers.history import NEMESIS, OpType
+from harness.campaign import Campaign
+from harness.clients.port import Outcome, Request
+from harness.clients.process_port import ClientBroken, ProcessPort
+from harness.environments.environment import (
+    ADMIN,
+    FIRST_CONSUMER_PROCESS,
+    PROBE,
+    RESTART_DELAY_S,
+)
+from harness.environments.fleet import Fleet
+from harness.environments.node_log import last_error, read_log
+from harness.environments.place import Place, RunningProcess
+from harness.log_line import LogLine
+from harness.recorder import Recorder
+from harness.run_result import NodeRecord
+from harness.targets.target import Target
+
+STOP_TIMEOUT_S = 30.0  # for a node that was asked to end; a broker flushes what it has
+READY_POLL_S = 0.02
+
+
+class NodeWouldNotStop(Exception):
+    """A node did not end within `STOP_TIMEOUT_S` of SIGTERM."""
+
+
+class RealNode:
+    """One node: its place, and its process if it has one."""
+
+    def __init__(self, place: Place, name_servers: tuple[str, ...]) -> None:
+        self.place = place
+        self.name = place.node
+        self.name_servers = name_servers
+        self.process: RunningProcess | None = None
+        self.port: ProcessPort | None = None  # of clients only
+        self.watcher: asyncio.Task[None] | None = None
+        self.files: Mapping[str, bytes] = {}  # as they were read last
+        self.listener: dict[str, float] = {}  # how badly that of a consumer is to behave
+        self.paused = False
+        self.wanted = False  # whether it should run: if it ends by itself it is started again
+        self.powered = True
+        self.lost = False  # its disk is gone for good
+        self.starting = asyncio.Lock()
+
+    @property
+    def running(self) -> RunningProcess | None:
+        """Its process, if that lives."""
+        return self.process if self.process is not None and self.process.is_alive else None
+
+
+class RealEnvironment:
+    """Use it with `async with`: the places are there inside, and nothing is left of them outside."""
+
+    def __init__(
+        self,
+        campaign: Campaign,
+        recorder: Recorder,
+        fleet: Fleet,
+        make_target: Callable[[Mapping[str, Place]], Target],
+    ) -> None:
+        self.campaign = campaign
+        self.recorder = recorder
+        self.shape = campaign.shape()
+        self.queues_max = campaign.queues
+        self.nodes: dict[str, RealNode] = {}
+        self._fleet = fleet
+        self._make_target = make_target
+        self._start_wall_ms = time.time_ns() // 1_000_000
+        self._start_ns = time.monotonic_ns()
+        self._consumer_processes = FIRST_CONSUMER_PROCESS
+        self._ending = False
+
+    async def __aenter__(self) -> RealEnvironment:
+        names = (*self.shape.servers, *self.shape.clients, ADMIN, PROBE)
+        try:
+            places = await self._fleet.up(names, servers=self.shape.servers)
+        except BaseException:
+            await self._fleet.down()
+            raise
+        self._target = self._make_target(places)
+        self.nodes = {
+            name: RealNode(place, self.shape.name_servers) for name, place in places.items()
+        }
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._ending = True
+        try:
+            await asyncio.gather(*(self._end(node) for node in self.nodes.values()))
+        finally:
+            await self._fleet.down()
+
+    async def _end(self, node: RealNode) -> None:
+        node.wanted = False
+        if node.running is not None:
+            await node.running.signal(signal.SIGKILL)
+        if node.watcher is not None:
+            await node.watcher
+
+    def now_ns(self) -> int:
+        return time.monotonic_ns() - self._start_ns
+
+    def stream(self, purpose: str) -> Random:
+        return Random(f"staticfire/{self.campaign.seed}/{purpose}")
+
+    def server_address(self, node: str) -> str:
+        return self._target.server_address(node)
+
+    def is_lost(self, node: str) -> bool:
+        return self.nodes[node].lost
+
+    def set_name_servers(self, node: str, name_servers: Sequence[str]) -> None:
+        self.nodes[node].name_servers = tuple(name_servers) or self.shape.name_servers
+
+    # --- processes ----------------------------------------------------------------------------------
+
+    async def start(self, node: str) -> None:
+        """Start the node unless it runs, has no power or is lost."""
+        await self._start(self.nodes[node])
+
+    async def _start(self, node: RealNode) -> None:
+        node.wanted = True
+        async with node.starting:
+            if node.running is not None or node.lost or not node.powered or self._ending:
+                return
+            if node.watcher is not None:
+                await node.watcher
+            if node.name in self.shape.servers:
+                order = self._target.server_order(node.name, node.name_servers)
+                node.process = await node.place.launch(order)
+            else:
+                await self._start_client(node)
+            assert node.process is not None
+            node.watcher = asyncio.create_task(self._watch(node, node.process))
+
+    async def _start_client(self, node: RealNode) -> None:
+        order, configuration = self._target.client_order(node.name, node.name_servers)
+        process = node.process = await node.place.launch(order)
+        number = self._consumer_processes
+        self._consumer_processes += 1
+        emit = partial(self._emit, node, number)
+        told = {**configuration, **node.listener}
+        node.port = ProcessPort(node.name, emit, process.output, process.write, told)
+
+    def _emit(
+        self,
+        node: RealNode,
+        process: int,
+        type: OpType,
+        f: str,
+        value: dict[str, Any],
+        error: str | None,
+    ) -> None:
+        self.recorder.record(process, type, f, value, error, node.name)
+
+    async def _watch(self, node: RealNode, process: RunningProcess) -> None:
+        """Until the process ends: what it said goes into the history, and if nobody ended it, it is started again."""
+        broken = await self._listen(node, process)
+        how = await process.wait()
+        if not node.wanted or self._ending:
+            return
+        error = broken or last_error(node.place.log) or how
+        value = {"targets": [node.name], "phase": "exited"}
+        self.recorder.record(NEMESIS, "info", "node_exit", value, error, node.name)
+        asyncio.get_running_loop().call_later(RESTART_DELAY_S, self._start_again, node)
+
+    async def _listen(self, node: RealNode, process: RunningProcess) -> str:
+        """Until it says nothing more. Why it was ended, if it did not keep to the protocol of clients."""
+        if node.port is None:
+            while await process.output.read(65536):  # `ready host:port`
+                pass
+            return ""
+        try:
+            await node.port.run()
+        except ClientBroken as error:
+            await process.signal(signal.SIGKILL)
+            return str(error)
+        return ""
+
+    def _start_again(self, node: RealNode) -> None:
+        if node.wanted and not self._ending:
+            self._restart = asyncio.ensure_future(self._start(node))
+
+    async def kill(self, name: str, number: int = signal.SIGKILL) -> bool:
+        """End a node with a signal and wait for its end; it stays down. Returns whether there was a process.
+
+        Raises NodeWouldNotStop.
+        """
+        node = self.nodes[name]
+        node.wanted = False
+        async with node.starting:
+            process = node.running
+            if process is None:
+                return False
+            await process.signal(number)
+            assert node.watcher is not None
+            done, _ = await asyncio.wait([node.watcher], timeout=STOP_TIMEOUT_S)
+        if not done:
+            raise NodeWouldNotStop(f"{name} did not end within {STOP_TIMEOUT_S:g} s")
+        return True
+
+    async def pause(self, name: str) -> bool:
+        """SIGSTOP; whether there was a process."""
+        node = self.nodes[name]
+        node.paused = node.running is not None and await node.running.signal(signal.SIGSTOP)
+        return node.paused
+
+    async def resume(self, name: str) -> None:
+        """SIGCONT, if the node is paused."""
+        node = self.nodes[name]
+        if node.paused and node.running is not None:
+            await node.running.signal(signal.SIGCONT)
+        node.paused = False
+
+    def states(self) -> dict[str, str]:
+        """What each server and client is doing: up, paused, down, no power or lost."""
+        return {
+            name: self._state(self.nodes[name])
+            for name in (*self.shape.servers, *self.shape.clients)
+        }
+
+    def _state(self, node: RealNode) -> str:
+        if node.lost:
+            return "lost"
+        if not node.powered:
+            return "no power"
+        if node.running is None:
+            return "down"
+        return "paused" if node.paused else "up"
+
+    # --- clients ------------------------------------------------------------------------------------
+
+    async def ready(self, node: str) -> None:
+        while self.nodes[node].running is None:
+            await asyncio.sleep(READY_POLL_S)
+
+    async def request(self, node: str, request: Request) -> Outcome:
+        port = self.nodes[node].port
+        assert port is not None
+        return await port.request(request)
+
+    # --- for checkers -------------------------------------------------------------------------------
+
+    def log_lines(self, node: str) -> list[LogLine]:
+        return read_log(self.nodes[node].place.log, self._start_wall_ms)
+
+    async def store_files(self, node: str) -> Mapping[str, bytes]:
+        real = self.nodes[node]
+        real.files = await real.place.read_files(self._target.store_folder(node))
+        return real.files
+
+    def node_record(self, name: str, *, keeps_store: bool) -> NodeRecord:
+        """What is kept of a server after the run: of its files what was read last."""
+        node = self.nodes[name]
+        log = [asdict(line) for line in self.log_lines(name)]
+        store = dict(node.files) if keeps_store and not node.lost else {}
+        folder = node.place.folder
+        return NodeRecord(
+            name=name, log=log, store={path.removeprefix(folder): store[path] for path in store}
+        )
+
+    def digest(self) -> str:
+        """Of the history: no two runs on real places are the same."""
+        lines = (repr(op) for op in self.recorder.ops)
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -1,0 +1,93 @@
+"""A run on real machines: the same phases as in the simulation, by the clock on the wall."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import BinaryIO
+
+from harness.campaign import Campaign
+from harness.environments.catalogue import make_fleet
+from harness.environments.real import RealEnvironment
+from harness.environments.real_controls import real_controls
+from harness.recorder import Recorder
+from harness.run_result import RunResult
+from harness.run_status import Progress, no_progress
+from harness.runner import Run
+from harness.targets.own_processes import CODE, OwnProcesses
+
+TICK_S = 0.5  # between two reports of progress
+
+
+def run_for_real(
+    campaign: Campaign,
+    *,
+    history: BinaryIO | None = None,
+    observations: BinaryIO | None = None,
+    progress: Progress | None = None,
+    code: Sequence[str] = (CODE,),
+) -> RunResult:
+    """Run the campaign in its environment and judge it. `code`: the folders of our packages, a defect's first.
+
+    Ctrl-C ends the load: faults are healed, the group drains, and what there is is judged. A second one gives up.
+
+    Raises:
+        RunError: the cluster did not come up.
+        EnvironmentFailed: the machines could not be made.
+        CapabilityMissing: a fault of the plan cannot be carried out here.
+    """
+    return asyncio.run(
+        _run(campaign, history, observations, progress or no_progress, code), debug=False
+    )
+
+
+async def _run(
+    campaign: Campaign,
+    history: BinaryIO | None,
+    observations: BinaryIO | None,
+    progress: Progress,
+    code: Sequence[str],
+) -> RunResult:
+    fleet = make_fleet(campaign.environment)
+    clock: list[Callable[[], int]] = []
+    recorder = Recorder(lambda: clock[0](), history=history, observations=observations)
+    environment = RealEnvironment(
+        campaign, recorder, fleet, partial(OwnProcesses, campaign, code=code)
+    )
+    clock.append(environment.now_ns)
+    run = Run(environment, real_controls(environment, fleet), progress, tick_s=TICK_S)
+    with _Interrupts(run):
+        async with environment:
+            await run.main()
+    return run.result()
+
+
+class _Interrupts:
+    """Ctrl-C ends the load; a second one cancels the run, and what was made is removed in any case."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._seen = 0
+        self._task = asyncio.current_task()
+
+    def __enter__(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, self._interrupt)
+
+    def __exit__(self, *_: object) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().remove_signal_handler(number)
+
+    def _interrupt(self) -> None:
+        self._seen += 1
+        if self._seen == 1:
+            print(
+                "staticfire: the load ends; faults are healed and the run is judged (Ctrl-C again gives up)",
+                file=sys.stderr,
+            )
+            self._run.cut_short()
+        elif self._task is not None:
+            self._task.cancel()

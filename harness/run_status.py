@@ -1,0 +1,25 @@
+"""What there is to tell about a run while it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStatus:
+    """One moment of a run."""
+
+    phase: str
+    at_s: float  # of the run's clock
+    acknowledged: int  # sends
+    consumed: int  # deliveries that listeners took
+    faults: tuple[str, ...]  # kinds that are on
+    nodes: Mapping[str, str]  # node -> what it is doing, in a word
+
+
+Progress = Callable[[RunStatus], None]
+
+
+def no_progress(_status: RunStatus) -> None:
+    """For whoever does not want to know."""

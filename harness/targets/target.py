@@ -1,0 +1,29 @@
+"""What is tested on real machines: how each node of it is started, and with which clients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from harness.clients.configuration import Configuration
+from harness.environments.place import Order
+
+
+class Target(Protocol):
+    """One cluster, configured for one campaign."""
+
+    def server_address(self, node: str) -> str:
+        """`host:port` of a name server or broker."""
+        ...
+
+    def server_order(self, node: str, name_servers: Sequence[str]) -> Order:
+        """How to start a name server or broker; a broker registers with these name servers (nodes)."""
+        ...
+
+    def client_order(self, node: str, name_servers: Sequence[str]) -> tuple[Order, Configuration]:
+        """How to start a client, and what it is told first."""
+        ...
+
+    def store_folder(self, node: str) -> str:
+        """Where a server keeps its files, on its machine."""
+        ...
