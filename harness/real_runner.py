@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import BinaryIO
 
@@ -17,7 +17,7 @@ from harness.recorder import Recorder
 from harness.run_result import RunResult
 from harness.run_status import Progress, no_progress
 from harness.runner import Run
-from harness.targets.own_processes import CODE, OwnProcesses
+from harness.targets.own_processes import OwnProcesses
 
 TICK_S = 0.5  # between two reports of progress
 
@@ -28,9 +28,8 @@ def run_for_real(
     history: BinaryIO | None = None,
     observations: BinaryIO | None = None,
     progress: Progress | None = None,
-    code: Sequence[str] = (CODE,),
 ) -> RunResult:
-    """Run the campaign in its environment and judge it. `code`: the folders of our packages, a defect's first.
+    """Run the campaign in its environment and judge it.
 
     Ctrl-C ends the load: faults are healed, the group drains, and what there is is judged. A second one gives up.
 
@@ -39,9 +38,7 @@ def run_for_real(
         EnvironmentFailed: the machines could not be made.
         CapabilityMissing: a fault of the plan cannot be carried out here.
     """
-    return asyncio.run(
-        _run(campaign, history, observations, progress or no_progress, code), debug=False
-    )
+    return asyncio.run(_run(campaign, history, observations, progress or no_progress))
 
 
 async def _run(
@@ -49,14 +46,11 @@ async def _run(
     history: BinaryIO | None,
     observations: BinaryIO | None,
     progress: Progress,
-    code: Sequence[str],
 ) -> RunResult:
     fleet = make_fleet(campaign.environment)
     clock: list[Callable[[], int]] = []
     recorder = Recorder(lambda: clock[0](), history=history, observations=observations)
-    environment = RealEnvironment(
-        campaign, recorder, fleet, partial(OwnProcesses, campaign, code=code)
-    )
+    environment = RealEnvironment(campaign, recorder, fleet, partial(OwnProcesses, campaign))
     clock.append(environment.now_ns)
     run = Run(environment, real_controls(environment, fleet), progress, tick_s=TICK_S)
     with _Interrupts(run):

@@ -117,7 +117,7 @@ class RunFolder:
             self._keep_node(node)
         document = {
             "digest": result.digest,
-            "virtual_s": result.virtual_s,
+            "run_s": result.run_s,
             "facts": result.facts.to_json(),
             "verdict": result.verdict.to_json(),
         }

@@ -34,7 +34,7 @@ class RunResult:
     faults: list[FaultRecord]
     digest: str  # of everything that happened, history included
     nodes: list[NodeRecord]  # of servers
-    virtual_s: float
+    run_s: float
 
     def exercised(self) -> dict[str, int]:
         """How often features of the system were really used that no fault and no verdict tells of."""

@@ -213,5 +213,5 @@ class Run:
                 environment.node_record(name, keeps_store=verdict.valid is not True)
                 for name in environment.shape.servers
             ],
-            virtual_s=environment.now_ns() / 1e9,
+            run_s=environment.now_ns() / 1e9,
         )

@@ -229,12 +229,13 @@ def run_seed(seed: int, given: dict[str, Any], client_only: bool) -> SeedResult:
 
 def judge_seed(seed: int, given: dict[str, Any], client_only: bool) -> SeedResult:
     from checkers.compose import CLIENT_CHECKERS, check_run
+    from harness.any_runner import runner_of
     from harness.report.console import summary_lines
     from harness.report.verdict_lines import verdict_lines
-    from harness.runner import run_simulated
 
     started = time.process_time()
-    result = run_simulated(draw_campaign(seed, given))
+    campaign = draw_campaign(seed, given)
+    result = runner_of(campaign)(campaign)
     verdict = result.verdict
     if client_only:
         verdict = check_run(result.ops, [], result.facts, CLIENT_CHECKERS)

@@ -9,7 +9,7 @@ import click
 from faults.defects import DefectError
 from harness.cli.status import BadInput, HarnessError, status_of_validity
 from harness.defective import use_defect
-from harness.run_folder import RunFolder, RunFolderError
+from harness.run_folder import CAMPAIGN_FILE, RunFolder, RunFolderError
 
 
 @click.command(short_help="Repeat a run and compare it bit by bit.")
@@ -30,6 +30,12 @@ def replay(run: Path) -> int:
         use_defect(campaign.defect)
     except (RunFolderError, DefectError) as error:
         raise BadInput(str(error)) from error
+
+    if campaign.environment != "simulation":
+        raise BadInput(
+            f"{folder.path} was run in the environment {campaign.environment}, and only a simulated run can be "
+            f"replayed; `staticfire run --campaign {folder.path}/{CAMPAIGN_FILE}` does its plan again"
+        )
 
     from harness.report.console import print_result
     from harness.runner import run_simulated

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -20,9 +19,6 @@ from harness.cli.progress import show_progress
 from harness.cli.status import BadInput, HarnessError, status_of_validity
 from harness.defective import use_defect
 from harness.run_folder import RunFolder, RunFolderError
-
-if TYPE_CHECKING:
-    from harness.run_result import RunResult
 
 
 @click.command(short_help="Run one fault campaign and judge it.")
@@ -55,17 +51,16 @@ def run(seed: int | None, runs: Path, **options: Any) -> int:
     try:
         missing = choose_faults(seed, given)
         campaign = draw_campaign(seed, given)
-        defect = use_defect(campaign.defect)
+        use_defect(campaign.defect)
         check_nodes(campaign)
     except (CampaignError, FaultError, DefectError) as error:
         raise BadInput(str(error)) from error
-    return run_and_report(campaign, runs, missing, defect)
+    return run_and_report(campaign, runs, missing)
 
 
-def run_and_report(
-    campaign: Campaign, runs: Path, missing: Mapping[str, str], defect: Path | None
-) -> int:
+def run_and_report(campaign: Campaign, runs: Path, missing: Mapping[str, str]) -> int:
     """Run, keep and print. The system under test is imported only now: a defect may have replaced it."""
+    from harness.any_runner import runner_of
     from harness.environments.errors import EnvironmentFailed
     from harness.report.console import print_campaign, print_missing, print_result
     from harness.runner import RunError
@@ -83,7 +78,7 @@ def run_and_report(
             folder.open_observations() as observations,
             show_progress(campaign) as progress,
         ):
-            result = _runner(campaign, defect)(
+            result = runner_of(campaign)(
                 campaign, history=history, observations=observations, progress=progress
             )
         folder.finish(result)
@@ -91,14 +86,3 @@ def run_and_report(
         raise HarnessError(str(error)) from error
     print_result(result, folder.path, time.process_time() - started)
     return status_of_validity(result.verdict.valid)
-
-
-def _runner(campaign: Campaign, defect: Path | None) -> Callable[..., RunResult]:
-    if campaign.environment == "simulation":
-        from harness.runner import run_simulated
-
-        return run_simulated
-    from harness.real_runner import run_for_real
-    from harness.targets.own_processes import CODE
-
-    return partial(run_for_real, code=(*([str(defect)] if defect else []), CODE))

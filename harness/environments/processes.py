@@ -7,7 +7,7 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.environments.errors import EnvironmentFailed
@@ -17,6 +17,8 @@ from harness.environments.place import Place
 NO_NETWORK = (
     "processes share the loopback device of this host; --environment namespaces can part nodes"
 )
+NO_DISKS = "processes share the disk of this host; --environment namespaces has disks of its own"
+NO_CLOCKS = "processes share the clock of this host; --environment namespaces can fake clocks"
 PROBED_PORT = 10911
 ATTEMPTS = 50
 
@@ -25,7 +27,11 @@ class ProcessFleet:
     """Implements `harness.environments.fleet.Fleet` with nothing but processes and a temporary folder."""
 
     def __init__(self) -> None:
-        self.lacks = {"network": NO_NETWORK}
+        self.lacks: Mapping[str, str] = {
+            "network": NO_NETWORK,
+            "disk": NO_DISKS,
+            "clock": NO_CLOCKS,
+        }
         self._folder: Path | None = None
 
     async def up(self, nodes: Sequence[str], *, servers: Sequence[str]) -> dict[str, Place]:
@@ -34,10 +40,10 @@ class ProcessFleet:
         block = _free_block(len(nodes))
         places: dict[str, Place] = {}
         for number, node in enumerate(nodes, 1):
-            place = folder / node
-            place.mkdir()
-            log = place / "log.jsonl"
-            places[node] = LocalPlace(node, f"{block}.{number}", place, log)
+            own = folder / node
+            own.mkdir()
+            log = own / "log.jsonl"
+            places[node] = LocalPlace(node, f"{block}.{number}", own, log)
         return places
 
     async def down(self) -> None:

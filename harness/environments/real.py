@@ -1,6 +1,6 @@
-"""Nodes as real processes on real places: started, watched, started again; their logs and files read.
+"""Nodes as real processes on real machines: started, watched, started again; their logs and files read.
 
-Which places these are is the fleet's business: processes of this host, network namespaces, containers, SSH hosts.
+Which machines these are is the fleet's business: processes of this host, network namespaces, containers, SSH hosts.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class RealNode:
 
 
 class RealEnvironment:
-    """Use it with `async with`: the places are there inside, and nothing is left of them outside."""
+    """Use it with `async with`: the machines are there inside, and nothing is left of them outside."""
 
     def __init__(
         self,
@@ -277,6 +277,6 @@ class RealEnvironment:
         )
 
     def digest(self) -> str:
-        """Of the history: no two runs on real places are the same."""
+        """Of the history: no two runs on real machines are the same."""
         lines = (repr(op) for op in self.recorder.ops)
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()

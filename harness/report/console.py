@@ -11,6 +11,7 @@ from faults.fault import PlannedFault
 from harness.campaign import Campaign
 from harness.nemesis import FaultRecord
 from harness.report.verdict_lines import WIDTH, verdict_lines
+from harness.run_folder import CAMPAIGN_FILE
 from harness.run_result import RunResult
 
 LINES_MAX = 25
@@ -37,7 +38,8 @@ def campaign_lines(campaign: Campaign) -> list[str]:
     c = campaign
     low, high = c.payload_bytes
     lines = [
-        f"seed {c.seed}  workload {c.workload}  {c.time_s:g} virtual s"
+        f"seed {c.seed}  workload {c.workload}  {c.time_s:g} {seconds_of(c)}"
+        + (f"  environment {c.environment}" if c.environment != "simulation" else "")
         + _mode_text(c)
         + (f"  DEFECT {c.defect}" if c.defect else ""),
         f"cluster   {c.name_servers} name servers, {c.masters} masters with {list(c.slaves)} slaves, "
@@ -55,6 +57,11 @@ def _mode_text(campaign: Campaign) -> str:
         return ""
     only = f" ({', '.join(campaign.policies)})" if campaign.policies else ""
     return f"  {campaign.mode.upper()} mode{only}"
+
+
+def seconds_of(campaign: Campaign) -> str:
+    """What the seconds of the run's clock are."""
+    return "virtual s" if campaign.environment == "simulation" else "s"
 
 
 def _property_lines(campaign: Campaign) -> list[str]:
@@ -93,7 +100,7 @@ def summary_lines(result: RunResult, cpu_s: float | None) -> list[str]:
     cpu = f"  {cpu_s:.2f} CPU s" if cpu_s is not None else ""
     return [
         f"sends     {acked} acknowledged, {unclear} unclear, {refused} refused; {consumed} deliveries  "
-        f"{result.virtual_s:.1f} virtual s{cpu}",
+        f"{result.run_s:.1f} {seconds_of(result.campaign)}{cpu}",
         *wrap(
             _faults_line(result.faults), WIDTH, subsequent_indent=" " * 10, break_on_hyphens=False
         ),
@@ -114,4 +121,6 @@ def _faults_line(records: list[FaultRecord]) -> str:
 
 
 def _repeat_line(result: RunResult, folder: Path) -> str:
+    if result.campaign.environment != "simulation":
+        return f"repeat    staticfire run --campaign {folder / CAMPAIGN_FILE}"
     return f"repeat    staticfire replay {folder}    digest {result.digest[:16]}"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import harness
+import system_under_test
 from harness.campaign import Campaign
 from harness.clients.configuration import Configuration, configuration_of
 from harness.environments.environment import ADMIN
@@ -16,14 +17,18 @@ from harness.environments.place import Order, Place
 from harness.targets.own_cluster import OwnCluster
 from system_under_test import config as node_config
 
-CODE = str(Path(harness.__path__[0]).parent)  # where both packages can be imported from
+
+def code_folders() -> tuple[str, ...]:
+    """The folders from which this process has imported the system and the harness: a planted copy comes first."""
+    packages = (system_under_test, harness)
+    return tuple(dict.fromkeys(str(Path(package.__path__[0]).parent) for package in packages))
 
 
 class OwnProcesses:
     """Implements `harness.targets.target.Target`.
 
-    `python` and `code` are the interpreter on the places and the folders there that hold our packages, the first of
-    them with a planted defect if there is one.
+    `python` and `code` are the interpreter on the machines and the folders there that hold our packages; by default
+    what this process uses.
     """
 
     def __init__(
@@ -32,7 +37,7 @@ class OwnProcesses:
         places: Mapping[str, Place],
         *,
         python: str = sys.executable,
-        code: Sequence[str] = (CODE,),
+        code: Sequence[str] = (),
     ) -> None:
         self._cluster = OwnCluster(
             campaign,
@@ -42,7 +47,10 @@ class OwnProcesses:
         self._campaign = campaign
         self._places = places
         self._python = python
-        self._variables = {"PYTHONPATH": ":".join(code), "PYTHONDONTWRITEBYTECODE": "1"}
+        self._variables = {
+            "PYTHONPATH": ":".join(code or code_folders()),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
 
     def server_address(self, node: str) -> str:
         return self._cluster.server_address(node)

@@ -31,7 +31,7 @@ def result(ops: list[Op], bitten: bool = True) -> RunResult:
         faults=[FaultRecord(planned=planned, bitten=bitten) for planned in CAMPAIGN.plan],
         digest="d" * 64,
         nodes=[],
-        virtual_s=61.5,
+        run_s=61.5,
     )
 
 
