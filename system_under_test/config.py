@@ -322,6 +322,18 @@ BROKER_PROPERTIES: dict[str, Property] = {
         field="ha_heartbeat_interval_s", parse=milliseconds(10, 3_600_000)
     ),
     "accessMessageInMemoryMaxRatio": Property(field="memory_bytes", parse=share_of_memory()),
+    "maxTransferBytesOnMessageInMemory": Property(
+        field="transfer_memory_bytes", parse=integer(0, (1 << 31) - 1)
+    ),
+    "maxTransferCountOnMessageInMemory": Property(
+        field="transfer_memory_count", parse=integer(0, (1 << 31) - 1)
+    ),
+    "maxTransferBytesOnMessageInDisk": Property(
+        field="transfer_disk_bytes", parse=integer(0, (1 << 31) - 1)
+    ),
+    "maxTransferCountOnMessageInDisk": Property(
+        field="transfer_disk_count", parse=integer(0, (1 << 31) - 1)
+    ),
     "slaveReadEnable": Property(field="slave_read", parse=yes_or_no),
     "haHousekeepingInterval": Property(field="ha_silence_max_s", parse=milliseconds(10, 3_600_000)),
     "syncFlushTimeout": Property(field="sync_flush_timeout_s", parse=milliseconds(1, 3_600_000)),

@@ -128,6 +128,10 @@ class BrokerConfig:
     long_polling: bool = True  # longPollingEnable
     short_polling_s: float = 1.0  # shortPollingTimeMills
     memory_bytes: int = 3 << 30  # accessMessageInMemoryMaxRatio of the RAM: the rest is "in disk"
+    transfer_memory_bytes: int = 256 << 10  # maxTransferBytesOnMessageInMemory: of one pull
+    transfer_memory_count: int = 32  # maxTransferCountOnMessageInMemory
+    transfer_disk_bytes: int = 64 << 10  # maxTransferBytesOnMessageInDisk
+    transfer_disk_count: int = 8  # maxTransferCountOnMessageInDisk
 
     notify_consumer_ids_changed: bool = True  # notifyConsumerIdsChangedEnable: code 40
     disable_slow_consumers: bool = False  # disableConsumeIfConsumerReadSlowly

@@ -31,7 +31,7 @@ def make_store_config(config: BrokerConfig) -> StoreConfig:
         index_enabled=config.index_enabled,
         index_slots=config.index_slots,
         index_numbers=config.index_numbers,
-        memory_bytes=config.memory_bytes,
+        pull_limits=config,  # as it is: they may change while the broker runs
         is_slave=config.is_slave,
         delay_levels_ms=config.delay_levels_ms,
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from system_under_test.store.consume_queue import ENTRY_SIZE
 from system_under_test.store.delay_levels import DELAY_LEVELS_MS
+from system_under_test.store.pull_limits import FixedPullLimits, PullLimits
 from system_under_test.store.retention_config import RetentionConfig
 from system_under_test.store.transient_pool import PoolConfig
 
@@ -31,7 +32,7 @@ class StoreConfig:
     buffered: bool = False
     pool: PoolConfig | None = None  # transientStorePoolEnable
     message_size_max: int = 4 << 20  # maxMessageSize: bytes of a body
-    memory_bytes: int = 3 << 30  # accessMessageInMemoryMaxRatio of the RAM: the rest is "in disk"
+    pull_limits: PullLimits = field(default_factory=FixedPullLimits)
     index_enabled: bool = True  # messageIndexEnable
     index_slots: int = 5_000_000  # maxHashSlotNum
     index_numbers: int = 20_000_000  # maxIndexNum: one more than the entries of a file

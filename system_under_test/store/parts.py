@@ -130,7 +130,7 @@ def make_parts(
             scanner=scanner,
             hasher=hasher,
         ),
-        reader=QueueReader(commit_log, config.memory_bytes),
+        reader=QueueReader(commit_log, config.pull_limits),
         disks=disks,
         health=policy.health(disks, log),
         retention=retention,

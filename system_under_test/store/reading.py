@@ -7,13 +7,11 @@ from typing import NamedTuple
 
 from system_under_test.store.commit_log import CommitLog
 from system_under_test.store.consume_queue import ENTRY_SIZE, ConsumeQueue, Entry
+from system_under_test.store.pull_limits import PullLimits
 from system_under_test.store.record_scan import RECORD_HEADER_SIZE, stored_at_ms
 
 __all__ = ["GetResult", "GetStatus", "QueueReader"]
 
-# RocketMQ, MessageStoreConfig: maxTransferBytes/CountOnMessageInMemory/InDisk
-_MEMORY_BYTES_MAX, _MEMORY_COUNT_MAX = 256 << 10, 32
-_DISK_BYTES_MAX, _DISK_COUNT_MAX = 64 << 10, 8
 _SCAN_BYTES_MIN = 16_000  # RocketMQ, DefaultMessageStore.getMessage: maxFilterMessageCount
 _GAP_SIZE_MAX = 4096  # records this close are read together
 
@@ -49,11 +47,11 @@ NO_QUEUE = GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
 class QueueReader:
     """Reads entries and the records that they point to."""
 
-    __slots__ = ("_log", "_memory_bytes")
+    __slots__ = ("_limits", "_log")
 
-    def __init__(self, log: CommitLog, memory_bytes: int) -> None:
+    def __init__(self, log: CommitLog, limits: PullLimits) -> None:
         self._log = log
-        self._memory_bytes = memory_bytes
+        self._limits = limits
 
     def get(
         self, queue: ConsumeQueue, offset: int, max_messages: int, tags: frozenset[int] | None
@@ -82,12 +80,13 @@ class QueueReader:
     @property
     def _disk_end(self) -> int:
         """What lies below is taken to be on the disk only (RocketMQ, checkInDiskByCommitOffset)."""
-        return self._log.end_offset - self._memory_bytes
+        return self._log.end_offset - self._limits.memory_bytes
 
-    @staticmethod
-    def _count_to_examine(max_messages: int, tags: frozenset[int] | None) -> int:
+    def _count_to_examine(self, max_messages: int, tags: frozenset[int] | None) -> int:
         if tags is None:  # all of them will do
-            return max(1, min(max_messages, _MEMORY_COUNT_MAX))
+            limits = self._limits
+            count_max = max(limits.transfer_memory_count, limits.transfer_disk_count)
+            return max(1, min(max_messages, count_max))
         return max(_SCAN_BYTES_MIN // ENTRY_SIZE, max_messages)
 
     @staticmethod
@@ -101,12 +100,13 @@ class QueueReader:
         """How many entries were looked at, and which of them to return: the first always fits."""
         chosen: list[Entry] = []
         size = 0
-        disk_end = self._disk_end
+        limits, disk_end = self._limits, self._disk_end
         for examined, entry in enumerate(entries):
             if chosen:
-                in_disk = entry.physical_offset < disk_end
-                size_max = _DISK_BYTES_MAX if in_disk else _MEMORY_BYTES_MAX
-                count_max = _DISK_COUNT_MAX if in_disk else _MEMORY_COUNT_MAX
+                if entry.physical_offset < disk_end:
+                    size_max, count_max = limits.transfer_disk_bytes, limits.transfer_disk_count
+                else:
+                    size_max, count_max = limits.transfer_memory_bytes, limits.transfer_memory_count
                 if len(chosen) >= min(max_messages, count_max) or size + entry.size > size_max:
                     return examined, chosen
             if tags is None or _tag_hash(entry.tags_code) in tags:

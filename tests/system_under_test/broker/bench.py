@@ -138,7 +138,7 @@ class Bench:
                 consume_queue_file_size=20_000,
                 index_slots=100,
                 index_numbers=1000,
-                memory_bytes=self.config.memory_bytes,
+                pull_limits=self.config,
             ),
         )
         self.store.open()

@@ -271,6 +271,25 @@ def test_slave_serves_a_queue_that_its_copy_of_the_topics_does_not_know(slave_be
     assert (answer.code, len(decode_records(answer.body))) == (ResponseCode.SUCCESS, 1)
 
 
+def test_how_much_a_pull_gets_may_change_while_the_broker_runs() -> None:
+    bench = Bench(transfer_memory_count=3)
+    for _ in range(9):
+        bench.send()
+    assert pulled(bench) == 3
+    live = bench.administration.live_config
+    live.update("maxTransferCountOnMessageInMemory=5\nmaxTransferCountOnMessageInDisk=2\n")
+    assert pulled(bench) == 5
+    live.update("accessMessageInMemoryMaxRatio=0\n")
+    assert pulled(bench) == 2
+
+
+def pulled(bench: Bench) -> int:
+    """How many messages a pull from the beginning gets."""
+    answer = bench.pull(offset=0)
+    assert answer is not None
+    return len(decode_records(answer.body))
+
+
 # Slave reads
 
 NOT_BEHIND = {"memory_bytes": 1 << 20}

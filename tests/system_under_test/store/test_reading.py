@@ -6,6 +6,7 @@ import pytest
 
 from system_under_test.protocol.message import decode_record, tags_code
 from system_under_test.store.message_store import GetStatus, MessageStore, StoreConfig
+from system_under_test.store.pull_limits import FixedPullLimits
 from tests.system_under_test.store.store_on_disk import (
     ROOT,
     START_MS,
@@ -66,13 +67,13 @@ def test_the_number_of_messages_is_capped(seven: StoreOnDisk) -> None:
     assert (len(answer.records), answer.next_offset) == (2, 3)
 
 
-def filled_store(count: int, body_size: int, memory_bytes: int) -> MessageStore:
+def filled_store(count: int, body_size: int, limits: FixedPullLimits) -> MessageStore:
     world = StoreOnDisk()
     config = StoreConfig(
         root=ROOT,
         commit_log_file_size=4 << 20,
         consume_queue_file_size=20_000,
-        memory_bytes=memory_bytes,
+        pull_limits=limits,
     )
     world.store = MessageStore(world.disk, world.clock, SilentLog(), config)
     world.store.open()
@@ -81,17 +82,22 @@ def filled_store(count: int, body_size: int, memory_bytes: int) -> MessageStore:
 
 
 @pytest.mark.parametrize(
-    ("body_size", "memory_bytes", "expected"),
+    ("body_size", "limits", "expected"),
     [
-        (10, 1 << 30, 32),  # maxTransferCountOnMessageInMemory
-        (10, 0, 8),  # maxTransferCountOnMessageInDisk
-        (50_000, 1 << 30, 5),  # 256 KiB
-        (50_000, 0, 1),  # 64 KiB
-        (300_000, 1 << 30, 1),  # the first always fits
+        (10, {}, 32),
+        (10, {"memory_bytes": 0}, 8),
+        (50_000, {}, 5),  # 256 KiB
+        (50_000, {"memory_bytes": 0}, 1),  # 64 KiB
+        (300_000, {}, 1),  # the first always fits
+        (10, {"transfer_memory_count": 35}, 35),
+        (10, {"memory_bytes": 0, "transfer_disk_count": 39}, 39),
+        (50_000, {"transfer_memory_bytes": 120_000}, 2),
+        (50_000, {"memory_bytes": 0, "transfer_disk_bytes": 160_000}, 3),
+        (10, {"transfer_memory_count": 0}, 1),
     ],
 )
-def test_transfer_caps(body_size: int, memory_bytes: int, expected: int) -> None:
-    store = filled_store(40 if body_size == 10 else 8, body_size, memory_bytes)
+def test_transfer_caps(body_size: int, limits: dict[str, int], expected: int) -> None:
+    store = filled_store(40 if body_size == 10 else 8, body_size, FixedPullLimits(**limits))
     answer = store.get("TopicTest", 0, 0, 100)
     assert len(answer.records) == expected
     assert answer.next_offset == expected

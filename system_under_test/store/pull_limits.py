@@ -1,0 +1,43 @@
+"""How much one pull may get, from memory and from the disk (RocketMQ, DefaultMessageStore.isTheBatchFull)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+__all__ = ["FixedPullLimits", "PullLimits"]
+
+
+class PullLimits(Protocol):
+    """May change while the store is open. The first message of a pull always fits."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """How far back from its end the log is taken to be in memory; what is older is on the disk."""
+
+    @property
+    def transfer_memory_bytes(self) -> int:
+        """Most bytes for a pull whose next message is in memory."""
+
+    @property
+    def transfer_memory_count(self) -> int:
+        """Most messages for it."""
+
+    @property
+    def transfer_disk_bytes(self) -> int:
+        """Most bytes for a pull whose next message is on the disk."""
+
+    @property
+    def transfer_disk_count(self) -> int:
+        """Most messages for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedPullLimits:
+    """RocketMQ's, unless told otherwise (MessageStoreConfig)."""
+
+    memory_bytes: int = 3 << 30  # accessMessageInMemoryMaxRatio of the RAM
+    transfer_memory_bytes: int = 256 << 10  # maxTransferBytesOnMessageInMemory
+    transfer_memory_count: int = 32  # maxTransferCountOnMessageInMemory
+    transfer_disk_bytes: int = 64 << 10  # maxTransferBytesOnMessageInDisk
+    transfer_disk_count: int = 8  # maxTransferCountOnMessageInDisk
