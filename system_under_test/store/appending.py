@@ -26,6 +26,7 @@ from system_under_test.store.results import Dispatched, PutResult, PutStatus
 
 __all__ = ["Appender", "MessageIllegal"]
 
+PUT_OK = PutStatus.PUT_OK
 _HEX_OFFSET_DIGITS = 16
 
 
@@ -128,7 +129,7 @@ class Appender:
         """The queue that gets an entry, made if it is missing; None if the message has no entry."""
         if queue is None:
             queue = self._queues.get_or_create(message.topic, message.queue_id)
-        return queue if has_queue_entry(message.sys_flag) else None
+        return queue if not message.sys_flag or has_queue_entry(message.sys_flag) else None
 
     def _reserve(self, queue: ConsumeQueue | None, size: int, entries: int, hashes: int) -> int:
         """Where the records will begin. Raises NoSpace, OSError.
@@ -156,19 +157,15 @@ class Appender:
             record, queue_offset=queue_offset, physical_offset=offset, store_timestamp_ms=now_ms
         )
         self._commit_log.append(record, offset)
+        topic, queue_id = message.topic, message.queue_id
         code = self._entry_code(message, now_ms)
-        dispatched = Dispatched(message.topic, message.queue_id, queue_offset, code, now_ms)
         size = len(record)
-        self._dispatcher.add(queue, offset, size, dispatched, hashes)
-        return PutResult(
-            PutStatus.PUT_OK,
-            offset,
-            size,
-            offset + size,
-            queue_offset,
-            now_ms,
-            self._message_id(message.store_host, offset),
+        end = offset + size
+        self._dispatcher.add(
+            queue, Dispatched(topic, queue_id, queue_offset, code, now_ms, offset, end, hashes)
         )
+        message_id = self._message_id(message.store_host, offset)
+        return PutResult(PUT_OK, offset, size, end, queue_offset, now_ms, message_id)
 
     def _encode(self, message: Message) -> bytearray:
         if len(message.body) > self._config.message_size_max:
@@ -206,7 +203,7 @@ class Appender:
 
     def _hashes(self, message: Message) -> tuple[int, ...]:
         """The hashes of the keys under which the message will be found."""
-        if is_rolled_back(message.sys_flag):
+        if message.sys_flag and is_rolled_back(message.sys_flag):
             return ()
         properties = message.properties
         return self._hasher.hashes(

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from itertools import islice
-from typing import NamedTuple
 
 from system_under_test.store.consume_queue import ENTRY, ConsumeQueue
 from system_under_test.store.errors import StoreError
@@ -18,16 +16,7 @@ from system_under_test.store.results import Dispatched
 
 __all__ = ["Dispatcher", "WaitingRecord"]
 
-
-class WaitingRecord(NamedTuple):
-    """A record that is appended and not yet visible."""
-
-    end_offset: int
-    queue: ConsumeQueue | None  # None: a record without an entry
-    entry: bytes
-    message: Dispatched
-    offset: int
-    hashes: tuple[int, ...]  # of its keys
+WaitingRecord = tuple[ConsumeQueue | None, Dispatched]  # without a queue it gets no entry
 
 
 class _Batch:
@@ -76,23 +65,12 @@ class Dispatcher:
         """The queue's files have changed: it belongs to the next flush."""
         self._dirty_queues[queue.topic, queue.queue_id] = queue
 
-    def add(
-        self,
-        queue: ConsumeQueue | None,
-        physical_offset: int,
-        size: int,
-        message: Dispatched,
-        hashes: tuple[int, ...],
-    ) -> None:
-        """Let a record that was appended wait for its flush; `hashes` are those of its keys."""
-        entry = b""
+    def add(self, queue: ConsumeQueue | None, message: Dispatched) -> None:
+        """Let a message that was appended wait for its flush; without a queue it gets no entry there."""
         if queue is not None:
-            entry = ENTRY.pack(physical_offset, size, message.tags_code)
             queue.next_offset = max(queue.next_offset, message.queue_offset + 1)
-        self._index.reserved += len(hashes)
-        self._waiting.append(
-            WaitingRecord(physical_offset + size, queue, entry, message, physical_offset, hashes)
-        )
+        self._index.reserved += len(message.hashes)
+        self._waiting.append((queue, message))
 
     def dispatch(self, durable_offset: int) -> list[Dispatched]:
         """Append the entries of all records that end at or before `durable_offset`; return those messages.
@@ -103,54 +81,57 @@ class Dispatcher:
             OSError: an entry could not be written.
         """
         waiting = self._waiting
-        count = 0
+        due = []
         for record in waiting:
-            if record.end_offset > durable_offset:
+            if record[1].end_offset > durable_offset:
                 break
-            count += 1
-        if not count:
+            due.append(record)
+        if not due:
             return []
-        batches: dict[tuple[str, int], _Batch] = {}
-        visible = [
-            record.message for record in islice(waiting, count) if self._collect(record, batches)
-        ]
+        batches, visible = self._collect(due)
         index = self._index
-        index.make_room(sum([len(record.hashes) for record in islice(waiting, count)]))
-        for batch in batches.values():
+        keys = [
+            (key_hash, message.physical_offset, message.store_timestamp_ms)
+            for _, message in due
+            for key_hash in message.hashes
+        ]
+        index.make_room(len(keys))
+        for batch in batches:
             batch.queue.reserve_up_to(batch.next_offset)
-        for batch in batches.values():
+        for batch in batches:
             batch.queue.append(batch.entries)
             self.touch(batch.queue)
-        for _ in range(count):
-            record = waiting.popleft()
-            if record.hashes:
-                index.add(record.offset, record.message.store_timestamp_ms, record.hashes)
-                index.reserved -= len(record.hashes)
-        self.dispatched_offset = record.end_offset
-        self.last_timestamp_ms = record.message.store_timestamp_ms
+        index.add(keys)
+        index.reserved -= len(keys)
+        for _ in due:
+            waiting.popleft()
+        last = due[-1][1]
+        self.dispatched_offset = last.end_offset
+        self.last_timestamp_ms = last.store_timestamp_ms
         return visible
 
-    def _collect(self, record: WaitingRecord, batches: dict[tuple[str, int], _Batch]) -> bool:
-        """Add the entry to the batch of its queue; False if it is none or the queue has it already."""
-        queue = record.queue
-        if queue is None:
-            return False
-        key = (queue.topic, queue.queue_id)
-        batch = batches.get(key)
-        if batch is None:
-            batch = batches[key] = _Batch(queue, record.message.queue_offset)
-        missing = record.message.queue_offset - batch.next_offset
-        if missing < 0:  # RocketMQ, ConsumeQueue: "maybe try to build consume queue repeatedly"
-            return False
-        if missing > 0:
-            self._meet_hole(record, batch.next_offset)
-        batch.entries += record.entry
-        batch.next_offset += 1
-        return True
+    def _collect(self, records: list[WaitingRecord]) -> tuple[list[_Batch], list[Dispatched]]:
+        """Their entries, by queue, and the messages of these; without those that a queue has already."""
+        batches: dict[ConsumeQueue, _Batch] = {}
+        visible = []
+        for queue, message in records:
+            if queue is None:
+                continue
+            batch = batches.get(queue)
+            if batch is None:
+                batch = batches[queue] = _Batch(queue, message.queue_offset)
+            if message.queue_offset < batch.next_offset:
+                continue  # RocketMQ, ConsumeQueue: "maybe try to build consume queue repeatedly"
+            if message.queue_offset > batch.next_offset:
+                self._meet_hole(message, batch.next_offset)
+            start = message.physical_offset
+            batch.entries += ENTRY.pack(start, message.end_offset - start, message.tags_code)
+            batch.next_offset += 1
+            visible.append(message)
+        return list(batches.values()), visible
 
-    def _meet_hole(self, record: WaitingRecord, next_offset: int) -> None:
-        """The queue of `record` lacks message `next_offset`. Raises StoreError."""
-        message = record.message
+    def _meet_hole(self, message: Dispatched, next_offset: int) -> None:
+        """The queue of `message` lacks message `next_offset`. Raises StoreError."""
         raise StoreError(
             f"queue {message.topic}/{message.queue_id} has no message {next_offset};"
             f" the next record is number {message.queue_offset}"
@@ -158,8 +139,8 @@ class Dispatcher:
 
     def drop_from(self, offset: int, time_ms: int) -> None:
         """Forget the records that end beyond `offset`: the log is cut there, in or after a record of `time_ms`."""
-        while self._waiting and self._waiting[-1].end_offset > offset:
-            self._index.reserved -= len(self._waiting.pop().hashes)
+        while self._waiting and self._waiting[-1][1].end_offset > offset:
+            self._index.reserved -= len(self._waiting.pop()[1].hashes)
         self.durable_offset = min(self.durable_offset, offset)
         if self.dispatched_offset > offset:
             self.dispatched_offset = offset
@@ -167,9 +148,9 @@ class Dispatcher:
 
     def restore_next_offsets(self) -> None:
         """Count what still waits into the queues' next offsets, after a cut has set them back."""
-        for record in self._waiting:
-            if record.queue is not None:
-                record.queue.next_offset = record.message.queue_offset + 1
+        for queue, message in self._waiting:
+            if queue is not None:
+                queue.next_offset = message.queue_offset + 1
 
     def begin_flush(self) -> list[ConsumeQueue]:
         """Queues to be flushed; what gets dirty from now on belongs to the next flush."""

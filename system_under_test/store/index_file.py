@@ -27,8 +27,9 @@ from system_under_test.store.index_layout import (
     IndexLayout,
 )
 
-__all__ = ["IndexFile", "TimeOf"]
+__all__ = ["IndexFile", "NewKey", "TimeOf"]
 
+NewKey = tuple[int, int, int]  # its hash; physical offset and store time in ms of the record
 TimeOf = Callable[
     [int], int
 ]  # physical offset -> store time of its record in ms; -1 if there is none
@@ -139,27 +140,28 @@ class IndexFile:
             raise
         self._allocated = allocated
 
-    def add(self, hashes: Sequence[int], physical_offset: int, stored_ms: int) -> int:
-        """Append entries of one record, at least one; return how many there was place for."""
+    def add(self, keys: Sequence[NewKey]) -> int:
+        """Append entries, at least one; return how many there was place for. Raises OSError."""
         header, slots, pending = self.header, self._slots, self._pending
         assert slots is not None
         number = header.next_number
         if number == 1:
-            header.begin_ms = stored_ms
-            header.begin_offset = physical_offset
-        seconds = min(max(stored_ms - header.begin_ms, 0) // 1000, SECONDS_MAX)
-        fitting = hashes[: self._layout.numbers - number]
-        for key_hash in fitting:
-            slot = key_hash % len(slots)
+            _, header.begin_offset, header.begin_ms = keys[0]
+        begin_ms, used_slots, slot_count = header.begin_ms, header.used_slots, len(slots)
+        fitting = keys[: self._layout.numbers - number]
+        for key_hash, physical_offset, stored_ms in fitting:
+            slot = key_hash % slot_count
             previous = slots[slot]
             if not previous:
-                header.used_slots += 1
+                used_slots += 1
             slots[slot] = number
+            seconds = (stored_ms - begin_ms) // 1000
+            if not 0 <= seconds <= SECONDS_MAX:
+                seconds = 0 if seconds < 0 else SECONDS_MAX
             pending += INDEX_ENTRY.pack(key_hash, physical_offset, seconds, previous)
             number += 1
-        header.next_number = number
-        header.end_ms = stored_ms
-        header.end_offset = physical_offset
+        header.next_number, header.used_slots = number, used_slots
+        _, header.end_offset, header.end_ms = fitting[-1]
         self.is_dirty = self._has_stale_slots = True
         if len(pending) > _PENDING_MAX:
             self.write_entries()

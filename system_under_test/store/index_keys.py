@@ -22,8 +22,10 @@ _USER_KEYS = b"\x02KEYS\x01"
 _POWERS = tuple(pow(31, n, 1 << 32) for n in range(_WEIGHTED_MAX, -1, -1))
 _WEIGHTS = tuple(_POWERS[_WEIGHTED_MAX + 1 - n :] for n in range(_WEIGHTED_MAX + 1))
 _TAIL_SIZE = 4
-_TAIL_POWER = 31**_TAIL_SIZE
+_TAIL_POWER: int = 31**_TAIL_SIZE
 _HEADS_MAX = 1_000
+
+Heads = dict[str, int]  # what comes before the tail of a key -> what the hash has of it
 
 
 def index_hash(topic: str, key: str) -> int:
@@ -34,43 +36,54 @@ def index_hash(topic: str, key: str) -> int:
 class KeyHasher:
     """Hashes the keys of messages; what it remembers is bounded. `is_on`: messageIndexEnable, else none is indexed."""
 
-    __slots__ = ("_heads", "is_on")
+    __slots__ = ("_count", "_heads", "is_on")
 
     def __init__(self, *, is_on: bool = True) -> None:
         self.is_on = is_on
-        self._heads: dict[tuple[str, str], int] = {}  # topic, unique key without its tail
+        self._heads: dict[str, Heads] = {}  # by topic
+        self._count = 0  # of all heads
 
     def hashes(self, topic: str, unique_key: str | None, keys: str | None) -> tuple[int, ...]:
         """First that of the unique key, then one for each word of `keys`."""
         if not self.is_on:
             return ()
+        heads = self._heads.get(topic)
+        if heads is None:
+            self._count_head()
+            heads = self._heads[topic] = {}
+        unique = (self._hash(heads, topic, unique_key),) if unique_key else ()
         if not keys:
-            return (self._hash(topic, unique_key),) if unique_key else ()
-        found = [self._hash(topic, unique_key)] if unique_key else []
-        found += [self._hash(topic, word) for word in keys.split(" ") if word]
-        return tuple(found)
+            return unique
+        if " " not in keys:
+            return (*unique, self._hash(heads, topic, keys))
+        return (*unique, *[self._hash(heads, topic, word) for word in keys.split(" ") if word])
 
-    def _hash(self, topic: str, key: str) -> int:
+    def _hash(self, heads: Heads, topic: str, key: str) -> int:
         """Like `index_hash`; remembers what comes before the tail."""
-        head = self._heads.get((topic, key[:-_TAIL_SIZE]))
+        head = heads.get(key[:-_TAIL_SIZE])
         if head is None or not key.isascii():
-            head = self._new_head(topic, key)
+            head = self._new_head(heads, topic, key)
             if head is None:
                 return index_hash(topic, key)
         first, second, third, fourth = key[-_TAIL_SIZE:].encode()
-        tail = ((first * 31 + second) * 31 + third) * 31 + fourth
-        value = (head * _TAIL_POWER + tail) & 0xFFFF_FFFF
+        value = (head + ((first * 31 + second) * 31 + third) * 31 + fourth) & 0xFFFF_FFFF
         return value if value < 0x8000_0000 else _absolute(value)
 
-    def _new_head(self, topic: str, key: str) -> int | None:
-        """The hash of what comes before the tail; None if the key has no such parts."""
+    def _new_head(self, heads: Heads, topic: str, key: str) -> int | None:
+        """What the hash has of everything before the tail; None if the key has no such parts."""
         if len(key) <= _TAIL_SIZE or not key.isascii():
             return None
-        if len(self._heads) >= _HEADS_MAX:
-            self._heads.clear()
+        self._count_head()
         head = key[:-_TAIL_SIZE]
-        value = self._heads[topic, head] = _java_hash(f"{topic}#{head}")
+        value = heads[head] = _java_hash(f"{topic}#{head}") * _TAIL_POWER
         return value
+
+    def _count_head(self) -> None:
+        """One more will be remembered, or a topic with none so far; if there are too many, all are forgotten."""
+        self._count += 1
+        if self._count > _HEADS_MAX:
+            self._heads = {}
+            self._count = 1
 
 
 def record_hashes(hasher: KeyHasher, record: ScannedRecord) -> tuple[int, ...]:

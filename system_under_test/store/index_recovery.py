@@ -84,9 +84,10 @@ class IndexRecovery:
         """Index a record of the walk, unless it is in the index. Raises NoSpace, OSError."""
         if record.physical_offset < self._next_offset or not self._hasher.is_on:
             return
-        hashes = record_hashes(self._hasher, record)
-        self._index.make_room(len(hashes))
-        self._index.add(record.physical_offset, record.store_timestamp_ms, hashes)
+        offset, stored_ms = record.physical_offset, record.store_timestamp_ms
+        keys = [(key, offset, stored_ms) for key in record_hashes(self._hasher, record)]
+        self._index.make_room(len(keys))
+        self._index.add(keys)
         self._next_offset = record.physical_offset + 1
 
     def finish(self, end: int) -> None:

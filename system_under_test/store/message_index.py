@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 
 from system_under_test.env import Clock, Storage
 from system_under_test.store.errors import NoSpace, StoreError
-from system_under_test.store.index_file import IndexFile, TimeOf
+from system_under_test.store.index_file import IndexFile, NewKey, TimeOf
 from system_under_test.store.index_layout import IndexLayout
 
 __all__ = ["MessageIndex"]
@@ -93,15 +93,15 @@ class MessageIndex:
             name = max(name, f"{int(last) + 1:0{_NAME_DIGITS}d}")
         return f"{self.folder}/{name}"
 
-    def add(self, physical_offset: int, stored_ms: int, hashes: Sequence[int]) -> None:
-        """Append an entry for each hash; `reserve` has made room. Raises OSError."""
-        self._room -= len(hashes)
-        while hashes:
+    def add(self, keys: Sequence[NewKey]) -> None:
+        """Append an entry for each key, in the order of the log; `make_room` came before. Raises OSError."""
+        self._room -= len(keys)
+        while keys:
             file = self.files[self._current]
             if file.is_full:
                 self._current += 1
                 file = self.files[self._current]
-            hashes = hashes[file.add(hashes, physical_offset, stored_ms) :]
+            keys = keys[file.add(keys) :]
 
     # --- flushing --------------------------------------------------------------------------------------------------
 

@@ -144,28 +144,42 @@ class MessageStore:
 
     def put(self, message: Message) -> PutResult:
         """Append one message. It is durable once `flushed_offset` has reached the result's `end_offset`."""
-        return self.put_batch((message,))[0]
+        refusal = self._refused_now()
+        if refusal is not None:
+            return refusal
+        try:
+            return self._appender.append(message)
+        except (MessageIllegal, NoSpace, NoBuffer, OSError) as error:
+            return self._refusal(error)
 
     def put_batch(self, messages: Sequence[Message]) -> Sequence[PutResult]:
         """Append messages of one queue, all of them or none: then the only result is the refusal."""
+        refusal = self._refused_now()
+        if refusal is not None:
+            return (refusal,)
+        try:
+            return self._appender.append_batch(messages)
+        except (MessageIllegal, NoSpace, NoBuffer, OSError) as error:
+            return (self._refusal(error),)
+
+    def _refused_now(self) -> PutResult | None:
+        """The answer to every put; None if it is to be tried."""
         health = self._health
         if health.failure is not None:
-            return (health.refusal(health.failure),)
+            return health.refusal(health.failure)
         if self.disks.is_full and self.disks.still_full():
-            return (health.refusal(None),)
-        try:
-            if len(messages) == 1:
-                return (self._appender.append(messages[0]),)
-            return self._appender.append_batch(messages)
-        except MessageIllegal as error:
-            return (PutResult(PutStatus.MESSAGE_ILLEGAL, reason=str(error)),)
-        except NoSpace as error:
-            return (health.refusal(error),)
-        except NoBuffer as error:
-            return (PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, reason=str(error)),)
-        except OSError as error:
-            health.failed(error)
-            return (health.refusal(error),)
+            return health.refusal(None)
+        return None
+
+    def _refusal(self, error: MessageIllegal | NoSpace | NoBuffer | OSError) -> PutResult:
+        """What became of a put that raised this."""
+        if isinstance(error, MessageIllegal):
+            return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=str(error))
+        if isinstance(error, NoBuffer):
+            return PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, reason=str(error))
+        if isinstance(error, OSError):
+            self._health.failed(error)
+        return self._health.refusal(error)
 
     def write_out(self) -> None:
         """Bring buffered puts to the page cache: then they survive the process, and `read_raw` sees them.

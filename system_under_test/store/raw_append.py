@@ -112,6 +112,8 @@ class RawAppender:
             record.queue_offset,
             record.tags_code,
             record.store_timestamp_ms,
+            record.physical_offset,
+            record.physical_offset + record.size,
+            record_hashes(self._hasher, record),
         )
-        hashes = record_hashes(self._hasher, record)
-        self._dispatcher.add(queue, record.physical_offset, record.size, message, hashes)
+        self._dispatcher.add(queue, message)

@@ -8,9 +8,10 @@ next message of a queue takes the place of the first one that is missing ("logic
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from system_under_test.protocol.message import MAGIC_MESSAGE
-from system_under_test.store.dispatcher import Dispatcher, WaitingRecord
+from system_under_test.store.dispatcher import Dispatcher
 from system_under_test.store.message_index import MessageIndex
 from system_under_test.store.record_scan import BLANK_HEADER, BLANK_HEADER_SIZE
 from system_under_test.store.results import Dispatched
@@ -45,23 +46,23 @@ class RereadingDispatcher(Dispatcher):
 
     def _first_bad(self, start: int, data: bytes) -> int | None:
         """Where the first record in `data`, which begins at `start`, lies that is none any more."""
-        for record in self._waiting:
-            position = record.offset - start
+        for _, message in self._waiting:
+            position = message.physical_offset - start
             if position < 0:
                 continue
             if position + BLANK_HEADER_SIZE > len(data):
                 return None
             size, magic = BLANK_HEADER.unpack_from(data, position)
-            if magic != MAGIC_MESSAGE or size != record.end_offset - record.offset:
-                return record.offset
+            if magic != MAGIC_MESSAGE or size != message.end_offset - message.physical_offset:
+                return message.physical_offset
         return None
 
     def _leave_out(self, start: int, end: int) -> None:
         """Give the records from `start` to `end` no entries."""
-        for number, record in enumerate(self._waiting):
-            if start <= record.offset < end:
-                self._index.reserved -= len(record.hashes)
-                self._waiting[number] = record._replace(queue=None, hashes=())
+        for number, (_, message) in enumerate(self._waiting):
+            if start <= message.physical_offset < end:
+                self._index.reserved -= len(message.hashes)
+                self._waiting[number] = (None, replace(message, hashes=()))
 
-    def _meet_hole(self, record: WaitingRecord, next_offset: int) -> None:
+    def _meet_hole(self, message: Dispatched, next_offset: int) -> None:
         """The entry goes where the missing one belongs."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
 
 __all__ = ["Dispatched", "PutResult", "PutStatus"]
 
@@ -17,11 +17,9 @@ class PutStatus(Enum):
     CREATE_MAPPED_FILE_FAILED = "CREATE_MAPEDFILE_FAILED"
 
 
-class PutResult(NamedTuple):
-    """Where a message was appended; `end_offset` is where its record ends. If refused: why, and no offsets.
-
-    A named tuple as one is made for every send.
-    """
+@dataclass(slots=True)  # neither frozen nor by keywords: one is made for every send
+class PutResult:
+    """Where a message was appended; `end_offset` is where its record ends. If refused: why, and no offsets."""
 
     status: PutStatus
     physical_offset: int = -1
@@ -33,11 +31,15 @@ class PutResult(NamedTuple):
     reason: str = ""
 
 
-class Dispatched(NamedTuple):
-    """One message that has become visible in its queue."""
+@dataclass(slots=True)  # as PutResult
+class Dispatched:
+    """One message that is about to become visible in its queue, or has become so."""
 
     topic: str
     queue_id: int
     queue_offset: int
     tags_code: int
     store_timestamp_ms: int
+    physical_offset: int
+    end_offset: int  # where its record ends
+    hashes: tuple[int, ...]  # of its keys
