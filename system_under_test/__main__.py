@@ -267,7 +267,7 @@ def broker_main(options: dict[str, Any]) -> Main:
     settings = BrokerConfig(
         **{
             "listen_host": "127.0.0.1",
-            "utc_offset_s": time.localtime().tm_gmtoff,  # of the hours of deleteWhen
+            "utc_offset_s": time.localtime().tm_gmtoff,  # of the hours of deleteWhen, and of times as text
             **fields,
             "store_path": path,
             "config_file": file,

@@ -106,7 +106,7 @@ class BrokerConfig:
     clean_interval_s: float = 10.0  # cleanResourceInterval
     reserved_hours: int = 72  # fileReservedTime
     delete_hours: tuple[int, ...] = (4,)  # deleteWhen
-    utc_offset_s: int = 0  # ours alone: of those hours
+    utc_offset_s: int = 0  # ours alone: of those hours, and of times as text
     disk_used_max: int = 75  # diskMaxUsedSpaceRatio, percent
     disk_clean_ratio: float = 0.85  # rocketmq.broker.diskSpaceCleanForciblyRatio
     disk_warning_ratio: float = 0.90  # rocketmq.broker.diskSpaceWarningLevelRatio

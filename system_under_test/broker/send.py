@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from random import Random
 
 from system_under_test.broker.administration.statistics import BrokerStatistics
@@ -18,6 +17,7 @@ from system_under_test.broker.services.diversion import (
     retry_limit,
 )
 from system_under_test.broker.subscription_groups import SubscriptionGroups
+from system_under_test.broker.time_text import time_text
 from system_under_test.broker.topics import (
     FORBIDDEN_TOPICS,
     PERM_WRITE,
@@ -267,10 +267,10 @@ class SendProcessor:
     def _check_time(self) -> None:
         start_ms = self._config.accept_sends_from_ms
         if self._now_ms() < start_ms:
-            start = datetime.fromtimestamp(start_ms / 1000, UTC)
+            start = time_text(start_ms, self._config.utc_offset_s)
             raise SendRefused(
                 ResponseCode.SYSTEM_ERROR,
-                f"broker unable to service, until {start:%Y-%m-%d %H:%M:%S},{start_ms % 1000:03d}",
+                f"broker unable to service, until {start}",
             )
         self._is_early = False
 

@@ -131,12 +131,18 @@ class BrokerConsumeStats(JsonBody):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueTimeSpan(JsonBody):
-    """Store times of the first, the last and the last consumed message of a queue, in ms, -1 if there is none."""
+    """Store times of the first, the last and the last consumed message of a queue, in ms, -1 if there is none.
+
+    Java makes the text of each from the number; nobody reads it back.
+    """
 
     message_queue: MessageQueue
     min_time_stamp: Int64 = 0
+    min_time_stamp_str: str | None = None
     max_time_stamp: Int64 = 0
+    max_time_stamp_str: str | None = None
     consume_time_stamp: Int64 = 0
+    consume_time_stamp_str: str | None = None
     delay_time: Int64 = 0  # ms since the next message to consume was stored
 
 

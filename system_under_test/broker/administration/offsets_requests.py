@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from system_under_test.broker.administration.parts import AdminParts
 from system_under_test.broker.answers import Refused, answer_error, answer_ok, topic_unknown
 from system_under_test.broker.tag_filter import subscribed_tags
+from system_under_test.broker.time_text import time_text
 from system_under_test.protocol import json_dialect
 from system_under_test.protocol.bodies import MessageQueue, SubscriptionData, TopicConfig
 from system_under_test.protocol.bodies_queues import (
@@ -183,15 +184,19 @@ class OffsetRequests:
         if consumed < end:
             next_ms = store.queue_view.store_time_ms(topic, queue_id, max(0, consumed))
             delay_ms = self._parts.clock.wall_ms() - next_ms
+        latest_ms = store.queue_view.store_time_ms(topic, queue_id, end - 1)
+        consumed_ms = earliest_ms
+        if consumed > 0:
+            consumed_ms = store.queue_view.store_time_ms(topic, queue_id, consumed - 1)
+        zone_s = self._parts.config.utc_offset_s
         return QueueTimeSpan(
             message_queue=MessageQueue(topic, self._parts.config.broker_name, queue_id),
             min_time_stamp=earliest_ms,
-            max_time_stamp=store.queue_view.store_time_ms(topic, queue_id, end - 1),
-            consume_time_stamp=(
-                store.queue_view.store_time_ms(topic, queue_id, consumed - 1)
-                if consumed > 0
-                else earliest_ms
-            ),
+            min_time_stamp_str=time_text(earliest_ms, zone_s),
+            max_time_stamp=latest_ms,
+            max_time_stamp_str=time_text(latest_ms, zone_s),
+            consume_time_stamp=consumed_ms,
+            consume_time_stamp_str=time_text(consumed_ms, zone_s),
             delay_time=delay_ms,
         )
 

@@ -120,6 +120,19 @@ def test_time_spans(bench: Bench) -> None:
     assert (empty.min_time_stamp, empty.delay_time) == (-1, 0)
 
 
+def test_time_spans_as_text() -> None:
+    bench = Bench(utc_offset_s=7200)
+    fill(bench)
+    bench.offsets.commit("g", "t", 0, 2)
+    answer = bench.request(RequestCode.QUERY_CONSUME_TIME_SPAN, {"topic": "t", "group": "g"})
+    full, empty = json_dialect.loads(answer.body)["consumeTimeSpanSet"]
+    assert list(full) == sorted(full)  # fastjson's order
+    assert full["minTimeStampStr"] == "2020-09-13 14:26:40,000"
+    assert full["maxTimeStampStr"] == "2020-09-13 14:27:00,000"
+    assert full["consumeTimeStampStr"] == "2020-09-13 14:26:50,000"
+    assert empty["minTimeStampStr"] == "1970-01-01 01:59:59,999"  # -1, as Java prints it
+
+
 def test_time_spans_of_an_unknown_topic(bench: Bench) -> None:
     answer = bench.request(RequestCode.QUERY_CONSUME_TIME_SPAN, {"topic": "t", "group": "g"})
     assert answer.code == ResponseCode.TOPIC_NOT_EXIST

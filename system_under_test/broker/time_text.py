@@ -1,0 +1,16 @@
+"""Points in time as RocketMQ prints them (UtilAll.formatDate with YYYY_MM_DD_HH_MM_SS_SSS)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def time_text(time_ms: int, utc_offset_s: int) -> str:
+    """`2020-09-13 12:26:40,000` by a clock that is so far from UTC; empty beyond the year 9999."""
+    try:
+        time = EPOCH + timedelta(seconds=utc_offset_s, milliseconds=time_ms)
+    except OverflowError:
+        return ""
+    return f"{time:%Y-%m-%d %H:%M:%S},{time.microsecond // 1000:03d}"
