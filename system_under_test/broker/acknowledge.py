@@ -74,6 +74,13 @@ class Acknowledger:
                 replicated_offset=self._ha.replicated_offset,
             )
 
+    def options_changed(self, config: BrokerConfig) -> None:
+        """Take over how long sends may wait, also for those that already do."""
+        set_timeouts(self._waiting, config)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._check_deadlines()
+
     def slaves_lost(self) -> None:
         """A replica has gone; if it was the last usable one, nobody waits for it any longer."""
         if self._policy.waits_for_lost_slaves:
@@ -109,10 +116,17 @@ class Acknowledger:
 
 
 def make_waiting_sends(config: BrokerConfig, times: PutTimes) -> WaitingSends:
-    return WaitingSends(
+    waiting = WaitingSends(
         sync_flush=config.sync_flush,
         sync_replication=config.role is BrokerRole.SYNC_MASTER,
-        flush_timeout_ns=int(config.sync_flush_timeout_s * NS_PER_S),
-        slave_timeout_ns=int(config.slave_timeout_s * NS_PER_S),
+        flush_timeout_ns=0,
+        slave_timeout_ns=0,
         times=times,
     )
+    set_timeouts(waiting, config)
+    return waiting
+
+
+def set_timeouts(waiting: WaitingSends, config: BrokerConfig) -> None:
+    waiting.flush_timeout_ns = int(config.sync_flush_timeout_s * NS_PER_S)
+    waiting.slave_timeout_ns = int(config.slave_timeout_s * NS_PER_S)

@@ -127,6 +127,11 @@ class Broker:
             self._processors.handlers(self.ha) | self._access.handlers() | self.cleaning.handlers()
         )
         self.flow.set_handlers(self._handlers)
+        self.administration.live_config.on_change += [
+            self._engine.options_changed,
+            self._processors.options_changed,
+            self._neighbours.registration.options_changed,
+        ]
         self.administration.figures += [
             self._progress.commits.figures,
             lambda: flow_figures(self.flow, env.clock.monotonic_ns),

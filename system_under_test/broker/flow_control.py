@@ -67,13 +67,20 @@ class FlowControl:
         self._unflushed_bytes = unflushed_bytes
         self._now_ns = now_ns
         self._stuck_ns = STUCK_SYNC_NS if config.sync_flush else STUCK_ASYNC_NS
-        self._reject_ns = int(config.page_cache_busy_s * NS_PER_S)
+        self._reject_ns = 0
         self._flush_began_ns: int | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
         # With a transient store pool a send needs no disk: only an empty pool stops it.
         self._is_pooled = config.transient_pool
         self._is_pool_empty = False  # RocketMQ, isTransientStorePoolDeficient
+        self.options_changed(config)
+
+    def options_changed(self, config: BrokerConfig) -> None:
+        """Take over what may change while the broker runs: how long requests may wait."""
+        self._reject_ns = int(config.page_cache_busy_s * NS_PER_S)
+        for name, limits in make_limits(config).items():
+            self.queues[name].limits = limits
 
     def set_handlers(self, handlers: Mapping[int, Handler]) -> None:
         """From now on these serve what arrives."""

@@ -41,7 +41,7 @@ class LogCommits:
 
     def schedule(self, schedule: Schedule) -> None:
         if self._config.transient_pool:
-            schedule.call("commit", self._config.commit_interval_s, self._tick)
+            schedule.call_after("commit", lambda: self._config.commit_interval_s, self._tick)
 
     def write_out(self) -> None:
         """After the puts of a turn."""

@@ -12,6 +12,7 @@ from system_under_test.broker.periodic import Schedule
 from system_under_test.broker.put_times import PutTimes
 from system_under_test.broker.replication.ha import HaService
 from system_under_test.broker.replication.ha_config import HaEvents, make_ha_config
+from system_under_test.broker.store_config import make_store_config
 from system_under_test.env import Env
 from system_under_test.policies import BrokerPolicies
 from system_under_test.store.message_store import MessageStore, RecoveryReport
@@ -99,6 +100,14 @@ class LogEngine:
             redispatched=report.messages_redispatched,
         )
         return report
+
+    def options_changed(self) -> None:
+        """Options of a running broker have changed."""
+        config = self._config
+        self.store.options_changed(make_store_config(config))
+        self.ha.options_changed(make_ha_config(config, self._policies.replication))
+        self.flow.options_changed(config)
+        self.progress.options_changed()
 
     def schedule(self, schedule: Schedule) -> None:
         self.progress.commits.schedule(schedule)

@@ -68,6 +68,10 @@ class LogProgress:
 
     # What others do with it
 
+    def options_changed(self) -> None:
+        """Take over how long sends may wait."""
+        self._acknowledger.options_changed(self._config)
+
     def acknowledge(self, end_offset: int, answer: Answer, waits: bool) -> None:
         """Answer a put when it is as safe as its sender wants it; its flush begins when this turn is over."""
         self._acknowledger.acknowledge(end_offset, answer, waits)

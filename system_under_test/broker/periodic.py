@@ -12,9 +12,11 @@ from system_under_test.env import Log
 
 
 class PeriodicJob:
-    """A synchronous job on a timer, without a task of its own."""
+    """A synchronous job on a timer, without a task of its own. `interval_s` is asked for before each wait."""
 
-    def __init__(self, log: Log, name: str, interval_s: float, job: Callable[[], None]) -> None:
+    def __init__(
+        self, log: Log, name: str, interval_s: Callable[[], float], job: Callable[[], None]
+    ) -> None:
         self._log = log
         self._name = name
         self._interval_s = interval_s
@@ -22,7 +24,7 @@ class PeriodicJob:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(self._interval_s, self._run)
+        self._timer = asyncio.get_running_loop().call_later(self._interval_s(), self._run)
 
     def stop(self) -> None:
         if self._timer is not None:
@@ -47,6 +49,12 @@ class Schedule:
 
     def call(self, name: str, interval_s: float, job: Callable[[], None]) -> None:
         """Run a synchronous job every `interval_s`."""
+        self.call_after(name, lambda: interval_s, job)
+
+    def call_after(
+        self, name: str, interval_s: Callable[[], float], job: Callable[[], None]
+    ) -> None:
+        """Run a synchronous job at an interval that may change."""
         periodic = PeriodicJob(self._log, name, interval_s, job)
         periodic.start()
         self._jobs.append(periodic)

@@ -93,21 +93,25 @@ class Processors:
             tables.delay_offsets,
             is_ready=is_ready,
         )
+        self._send = self._make_send()
 
     def handlers(self, ha: HaService) -> dict[int, Handler]:
         """Handlers by request code."""
         config, store, tables = self._config, self._store, self._tables
         is_slave = config.is_slave
-        send = self._make_send()
         return make_handlers(
-            send,
+            self._send,
             self.pull,
             QueueQueries(config, store, tables.offsets),
             MessageQueries(config, store),
             ClientRequests(self._clients, tables.topics, tables.groups, is_slave=is_slave),
             self._administration.handlers(),
             HaRequests(ha.lift, is_slave=is_slave),
-        ) | self.services.handlers(send)
+        ) | self.services.handlers(self._send)
+
+    def options_changed(self) -> None:
+        """Options of a running broker have changed."""
+        self._send.options_changed()
 
     def _make_send(self) -> SendProcessor:
         return SendProcessor(

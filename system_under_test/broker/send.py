@@ -95,8 +95,15 @@ class SendProcessor:
         self._diversion = diversion
         self._statistics = statistics
         self._now_ms = now_ms
-        self._is_early = config.accept_sends_from_ms > 0  # False for good once the time has come
+        self._is_early = False
         self._store_host = (config.listen_host, config.listen_port)
+        self.answers = SendAnswers({})
+        self.options_changed()
+
+    def options_changed(self) -> None:
+        """Take over what answers say and when sends begin; called when options of a running broker have changed."""
+        config = self._config
+        self._is_early = config.accept_sends_from_ms > 0  # False again once the time has come
         # Present on every answer to a send, refusals included.
         self._answer_ext = {
             "MSG_REGION": config.region_id,

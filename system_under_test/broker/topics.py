@@ -140,6 +140,8 @@ class Topics:
         RocketMQ, TopicConfigManager.createTopicInSendMessageMethod.
         """
         template = self._topics.get(default_topic)
+        if default_topic == AUTO_CREATE_TOPIC and not self._config.auto_create_topics:
+            template = None  # it may still be in the table: of an earlier start, or before the option was changed
         if template is not None and template.perm & PERM_INHERIT:
             queues = max(0, min(default_queues, template.write_queue_nums))
             perm = template.perm & ~PERM_INHERIT

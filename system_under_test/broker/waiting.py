@@ -19,22 +19,15 @@ Answer = Callable[[ResponseCode], None]
 class WaitingSend:
     """One stored message whose sender waits for an answer."""
 
-    __slots__ = ("answer", "end_offset", "flush_by_ns", "slave_by_ns", "slave_usable")
+    __slots__ = ("answer", "end_offset", "since_ns", "slave_usable")
 
     def __init__(
-        self,
-        end_offset: int,
-        answer: Answer,
-        *,
-        slave_usable: bool,
-        flush_by_ns: int,
-        slave_by_ns: int,
+        self, end_offset: int, answer: Answer, *, slave_usable: bool, since_ns: int
     ) -> None:
         self.end_offset = end_offset  # the log up to here must be safe
         self.answer = answer
         self.slave_usable = slave_usable
-        self.flush_by_ns = flush_by_ns
-        self.slave_by_ns = slave_by_ns
+        self.since_ns = since_ns
 
 
 class WaitingSends:
@@ -58,8 +51,8 @@ class WaitingSends:
         self._times = times
         self._sync_flush = sync_flush
         self._sync_replication = sync_replication
-        self._flush_timeout_ns = flush_timeout_ns
-        self._slave_timeout_ns = slave_timeout_ns
+        self.flush_timeout_ns = flush_timeout_ns
+        self.slave_timeout_ns = slave_timeout_ns
         self._queue: deque[WaitingSend] = deque()
 
     def __len__(self) -> int:
@@ -73,26 +66,19 @@ class WaitingSends:
     def add(self, end_offset: int, answer: Answer, *, now_ns: int, slave_usable: bool) -> None:
         """Let `answer` wait until the log is safe up to `end_offset`."""
         self._queue.append(
-            WaitingSend(
-                end_offset,
-                answer,
-                slave_usable=slave_usable,
-                flush_by_ns=now_ns + self._flush_timeout_ns,
-                slave_by_ns=now_ns + self._slave_timeout_ns,
-            )
+            WaitingSend(end_offset, answer, slave_usable=slave_usable, since_ns=now_ns)
         )
 
     def settle(self, *, now_ns: int, flushed_offset: int, replicated_offset: int) -> None:
         """Answer from the head whatever is safe or out of time."""
         queue, took = self._queue, self._times.took
-        now_and_timeout_ns = now_ns + self._flush_timeout_ns
         while queue:
             send = queue[0]
             code = self._verdict(send, now_ns, flushed_offset, replicated_offset)
             if code is None:
                 return
             queue.popleft()
-            took(now_and_timeout_ns - send.flush_by_ns)
+            took(now_ns - send.since_ns)
             send.answer(code)
 
     def _verdict(
@@ -100,14 +86,16 @@ class WaitingSends:
     ) -> ResponseCode | None:
         """The code to answer with, or None to go on waiting. A weaker promise never looks like SUCCESS."""
         if self._sync_flush and flushed_offset < send.end_offset:
-            return ResponseCode.FLUSH_DISK_TIMEOUT if now_ns >= send.flush_by_ns else None
+            late = now_ns - send.since_ns >= self.flush_timeout_ns
+            return ResponseCode.FLUSH_DISK_TIMEOUT if late else None
         if not self._sync_replication:
             return ResponseCode.SUCCESS
         if replicated_offset >= send.end_offset:
             return ResponseCode.SUCCESS
         if not send.slave_usable:
             return ResponseCode.SLAVE_NOT_AVAILABLE
-        return ResponseCode.FLUSH_SLAVE_TIMEOUT if now_ns >= send.slave_by_ns else None
+        late = now_ns - send.since_ns >= self.slave_timeout_ns
+        return ResponseCode.FLUSH_SLAVE_TIMEOUT if late else None
 
     def slaves_lost(self) -> None:
         """No slave is left: whoever waits for one need not wait for the time-out (answer 11)."""
@@ -123,6 +111,7 @@ class WaitingSends:
         """When the head has to be looked at again; None if nobody waits."""
         if not self._queue:
             return None
-        head = self._queue[0]
-        ahead = [at_ns for at_ns in (head.flush_by_ns, head.slave_by_ns) if at_ns > now_ns]
+        timeouts_ns = (self.flush_timeout_ns, self.slave_timeout_ns)
+        ends_ns = [self._queue[0].since_ns + timeout_ns for timeout_ns in timeouts_ns]
+        ahead = [at_ns for at_ns in ends_ns if at_ns > now_ns]
         return min(ahead, default=now_ns)

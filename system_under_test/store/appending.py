@@ -42,12 +42,12 @@ class Appender:
         "_commit_log",
         "_config",
         "_dispatcher",
+        "_file_room",
         "_hasher",
         "_id_prefixes",
         "_index",
         "_keeps_room_for_entries",
         "_queues",
-        "_record_size_max",
         "_tags_codes",
         "last_timestamp_ms",
     )
@@ -72,10 +72,7 @@ class Appender:
         self._dispatcher = dispatcher
         self._index = index
         self._hasher = hasher
-        self._record_size_max = min(
-            config.message_size_max + RECORD_OVERHEAD_MAX,
-            config.commit_log_file_size - BLANK_HEADER_SIZE,
-        )
+        self._file_room = config.commit_log_file_size - BLANK_HEADER_SIZE
         self._tags_codes: dict[str | None, int] = {}
         self._id_prefixes: dict[tuple[str, int], str] = {}
         self.last_timestamp_ms = 0
@@ -176,18 +173,16 @@ class Appender:
             record = encode_record(message)
         except (RecordError, UnicodeError) as error:
             raise MessageIllegal(str(error)) from error
-        if len(record) > self._record_size_max:
-            raise MessageIllegal(
-                f"record has {len(record)} bytes; {self._record_size_max} is the most"
-            )
+        size_max = min(self._config.message_size_max + RECORD_OVERHEAD_MAX, self._file_room)
+        if len(record) > size_max:
+            raise MessageIllegal(f"record has {len(record)} bytes; {size_max} is the most")
         return record
 
     def _size_together(self, records: list[bytearray]) -> int:
         size = sum(map(len, records))
-        size_max = self._config.commit_log_file_size - BLANK_HEADER_SIZE
-        if size > size_max:
+        if size > self._file_room:
             raise MessageIllegal(
-                f"the records of a batch have {size} bytes; {size_max} fit into a file"
+                f"the records of a batch have {size} bytes; {self._file_room} fit into a file"
             )
         return size
 

@@ -16,12 +16,14 @@ __all__ = ["RECORD_OVERHEAD_MAX", "StoreConfig"]
 RECORD_OVERHEAD_MAX = 64 << 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class StoreConfig:
     """Where a store lives, how large its files are and when its writes become durable.
 
     With `buffered` puts wait in a buffer until `write_out` or `begin_flush`: nobody may be answered before. Without it
     each put reaches the page cache, and so survives the process, before it returns.
+
+    `message_size_max` and the options of `pull_limits`, `retention` and `pool` may change while the store is open.
     """
 
     root: str  # storePathRootDir

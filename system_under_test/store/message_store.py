@@ -18,6 +18,7 @@ from system_under_test.env import Clock, Log, Storage
 from system_under_test.protocol.message import Message
 from system_under_test.store.appending import MessageIllegal
 from system_under_test.store.config import StoreConfig
+from system_under_test.store.config_changes import take_over
 from system_under_test.store.cutting import LogCutter
 from system_under_test.store.errors import NoBuffer, NoSpace, RecordInvalid, StoreError, StoreLocked
 from system_under_test.store.flush import FlushTask, QueueFlushTask
@@ -98,6 +99,10 @@ class MessageStore:
         Raises OSError if that fails; the files are closed nevertheless.
         """
         close_store(self._parts, self._flushing, self.dispatch)
+
+    def options_changed(self, config: StoreConfig) -> None:
+        """Take over what may change while the store is open; everything else must be as it was."""
+        take_over(self._parts.config, config)
 
     # --- state -----------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ __all__ = ["MS_PER_HOUR", "RetentionConfig"]
 MS_PER_HOUR = 3_600_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class RetentionConfig:
     """Ages, hours and levels; a level is the used part of a file system."""
 

@@ -14,7 +14,7 @@ PAGE_SIZE = 4096
 NO_POOL_BUFFERS = (1 << 31) - 1  # what RocketMQ says is left when there is no pool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class PoolConfig:
     """How much may stay in memory. Names in comments are RocketMQ's (MessageStoreConfig)."""
 

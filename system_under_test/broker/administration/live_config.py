@@ -1,15 +1,17 @@
 """Options that change while a broker runs (RocketMQ, Configuration and AdminBrokerProcessor.updateBrokerConfig).
 
-A change reaches the one config object that all components read. What a component has read once when it was made stays
-as it was, as in RocketMQ. Options that say who the broker is, or how its files look, wait for the next start: half a
-broker with another flush mode or another name would be worse than either.
+A change reaches the one config object that all components read; who has derived something of it is told by
+`on_change`. What RocketMQ reads only when it starts waits for the next start, too; so do options that say who the
+broker is, or how its files look: half a broker with another flush mode or another name would be worse than either.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
 
-from system_under_test.broker.config import BrokerConfig
+from system_under_test.broker.config import BrokerConfig, BrokerRole
 from system_under_test.config import (
     ConfigError,
     Property,
@@ -24,33 +26,53 @@ from system_under_test.store.metadata_file import replace_atomically
 # RocketMQ: configBlackList, and what is always refused
 BLACK_LIST = ("brokerConfigPath", "configBlackList", "rocketmqHome")
 
+# System properties of the JVM in RocketMQ: code 25 does not know them.
+SYSTEM_PROPERTY_PREFIX = "rocketmq."
+
 NEXT_START_FIELDS = frozenset(
     (
+        # Who the broker is, and where it listens.
         "acl_credentials_path",
         "acl_enable",
-        "acl_path",
         "broker_id",
         "broker_name",
         "cluster_name",
-        "commit_log_file_size",
-        "commit_interval_s",
-        "commit_log_path",
-        "commit_pages",
-        "consume_queue_file_size",
-        "fail_fast_without_buffer",
-        "faithful_policies",
+        "fast_port",
         "ha_master_address",
         "ha_peers",
         "listen_host",
         "listen_port",
-        "mode",
-        "path_splitter",
-        "read_only_log_paths",
         "role",
+        "sync_flush",
+        # How it behaves.
+        "faithful_policies",
+        "mode",
+        # How its files look, and where they are.
+        "commit_log_file_size",
+        "commit_log_path",
+        "consume_queue_file_size",
+        "delay_levels_ms",
+        "index_enabled",  # RocketMQ obeys at once; but an index with a gap hides messages
+        "index_numbers",
+        "index_slots",
+        "read_only_log_paths",  # RocketMQ obeys with the next file
         "store_path",
         "transient_pool",
         "transient_pool_size",
-        "sync_flush",
+        # Made once, in RocketMQ, too: topics, queues in front of processors, timers.
+        "default_topic_queues",
+        "clean_interval_s",
+        "client_manage_queue_capacity",
+        "consumer_manage_queue_capacity",
+        "delay_offset_flush_interval_s",
+        "heartbeat_queue_capacity",
+        "offset_flush_interval_s",
+        "pull_queue_capacity",
+        "query_queue_capacity",
+        "reply_queue_capacity",
+        "send_queue_capacity",
+        "transaction_check_interval_s",
+        "transaction_queue_capacity",
     )
 )
 
@@ -66,6 +88,8 @@ class LiveConfig:
         known: how each property is read.
         ignores_bad_values: RocketMQ's way; otherwise a bad value refuses the whole change.
         on_permission: called after the broker's permission has changed.
+
+    `on_change` are called after options have changed, to take over what may change while the broker runs.
     """
 
     def __init__(
@@ -85,6 +109,7 @@ class LiveConfig:
         self._ignores_bad_values = ignores_bad_values
         self._on_permission = on_permission
         self._waiting: dict[str, object] = {}  # fields for the next start
+        self.on_change: list[Callable[[], None]] = []
         self.version = DataVersion(timestamp=now_ms(), counter=0)
 
     def text(self) -> str:
@@ -101,13 +126,14 @@ class LiveConfig:
 
         Raises:
             BlackListed: one of them may not be changed; nothing was.
-            ConfigError: a value is bad; nothing was changed.
+            ValueError: a value is bad, or does not go with others; nothing was changed.
             OSError: the file could not be rewritten; the options have changed.
         """
         properties = parse_properties(text)
         if any(name in BLACK_LIST for name in properties):
             raise BlackListed("Can not update config in black list.")
         fields = self._parse(properties)
+        self._check_together(fields)
         permission = self._config.broker_permission
         for field, value in fields.items():
             if field in NEXT_START_FIELDS:
@@ -115,15 +141,25 @@ class LiveConfig:
             else:
                 setattr(self._config, field, value)
         self.version = DataVersion(timestamp=self._now_ms(), counter=self.version.counter + 1)
+        for tell in self.on_change:
+            tell()
         if self._config.broker_permission != permission:
             self._on_permission()
         self._save()
+
+    def _check_together(self, fields: Mapping[str, object]) -> None:
+        """Raises ValueError if the next start would refuse these options."""
+        options: dict[str, Any] = {**self._waiting, **fields}
+        if "role" in options:
+            options["role"] = BrokerRole(options["role"])
+        if not self._ignores_bad_values:
+            replace(self._config, **options)
 
     def _parse(self, properties: Mapping[str, str]) -> dict[str, object]:
         fields: dict[str, object] = {}
         for name, value in properties.items():
             known = self._known.get(name)
-            if known is None:
+            if known is None or name.startswith(SYSTEM_PROPERTY_PREFIX):
                 continue
             try:
                 fields[known.field] = known.parse(value)
@@ -133,7 +169,20 @@ class LiveConfig:
         return fields
 
     def _save(self) -> None:
-        """Rewrite the file that the broker was started with, if there was one."""
+        """Rewrite the file that the broker was started with, if there was one. Names that mean nothing here stay."""
         path = self._config.config_file
-        if path is not None:
-            replace_atomically(self._storage, path, self.text().encode())
+        if path is None:
+            return
+        before = parse_properties(self._read(path))
+        others = {name: value for name, value in before.items() if name not in self._known}
+        text = format_properties(others) + self.text()
+        replace_atomically(self._storage, path, text.encode())
+
+    def _read(self, path: str) -> str:
+        if not self._storage.exists(path):
+            return ""
+        file = self._storage.open(path)
+        try:
+            return file.pread(file.size(), 0).decode(errors="replace")
+        finally:
+            file.close()

@@ -74,6 +74,10 @@ class KeepsRegistered(Protocol):
 
     def start(self) -> None: ...
 
+    def options_changed(self) -> None:
+        """The list of name servers may have changed."""
+        ...
+
     def topics_changed(self, change: TopicChange) -> None:
         """Tell the name servers soon."""
         ...

@@ -46,19 +46,35 @@ class Registration:
         self._events = events
         self._changed: dict[str, asyncio.Event] = {}
         self._ordered: dict[str, tuple[str, ...]] = {}  # by name server that answered last time
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # by name server
+        self._is_running = False
         self._untried: dict[str, None] = {}
         self.tried = asyncio.Event()
         self.tried.set()
         self._lacks_master = config.is_slave and config.ha_master_address is None
 
     def start(self) -> None:
+        self._is_running = True
+        self.options_changed()
+
+    def options_changed(self) -> None:
+        """Take up with name servers that are new, leave those that are not wanted any more to their expiry."""
+        if not self._is_running:
+            return
+        wanted = dict.fromkeys(self._config.name_servers)
+        for name_server in [known for known in self._tasks if known not in wanted]:
+            self._tasks.pop(name_server).cancel()
+            self._changed.pop(name_server)
+            self._ordered.pop(name_server, None)
+            self._has_tried(name_server)
         loop = asyncio.get_running_loop()
-        for name_server in self._config.name_servers:
-            self._changed[name_server] = asyncio.Event()
-            self._untried[name_server] = None
-            self.tried.clear()
-            self._tasks.append(loop.create_task(self._keep_registered(name_server)))
+        for name_server in wanted:
+            if name_server not in self._tasks:
+                self._changed[name_server] = asyncio.Event()
+                self._untried[name_server] = None
+                self.tried.clear()
+                task = loop.create_task(self._keep_registered(name_server))
+                self._tasks[name_server] = task
 
     def topics_changed(self, _change: TopicChange) -> None:
         """Register again at once."""
@@ -67,11 +83,12 @@ class Registration:
 
     async def stop(self) -> None:
         """Unregister everywhere, as far as name servers answer; not if this never began: the place is another's."""
-        if not self._tasks:
+        if not self._is_running:
             return
-        for task in self._tasks:
+        self._is_running = False
+        for task in self._tasks.values():
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         self._tasks.clear()
         await asyncio.gather(*map(self._calls.unregister, self._config.name_servers))
 
@@ -80,9 +97,7 @@ class Registration:
         while True:
             changed.clear()
             registered = await self._register(name_server)
-            self._untried.pop(name_server, None)
-            if not self._untried:
-                self.tried.set()
+            self._has_tried(name_server)
             settled = registered and not self._lacks_master
             delay_s = self._config.register_period_s if settled else RETRY_DELAY_S
             try:
@@ -90,6 +105,11 @@ class Registration:
                     await changed.wait()
             except TimeoutError:
                 continue
+
+    def _has_tried(self, name_server: str) -> None:
+        self._untried.pop(name_server, None)
+        if not self._untried:
+            self.tried.set()
 
     async def _register(self, name_server: str) -> bool:
         table = self._table()

@@ -50,6 +50,9 @@ class RegistrationRounds:
         self.tried.clear()
         self._spawn(self._run())
 
+    def options_changed(self) -> None:
+        """Nothing to do: each round takes the name servers that are configured then."""
+
     def topics_changed(self, change: TopicChange) -> None:
         """A topic made by a send is told one-way with all others; one that an administrator changed, alone."""
         if change.topic is None:

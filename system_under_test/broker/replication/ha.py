@@ -14,6 +14,7 @@ from system_under_test.broker.replication.ha_connections import HaSenderConnecti
 from system_under_test.broker.replication.ha_follower import NS_PER_S, HaFollower
 from system_under_test.env import Env
 from system_under_test.remoting import listen
+from system_under_test.store.config_changes import take_over
 from system_under_test.store.replica_receiver import cut_partial_record
 from system_under_test.store.replication import ReplicaSender, ReplicatedLog
 
@@ -44,7 +45,7 @@ class HaService:
         self._tasks: list[asyncio.Task[None]] = []
         self._catch_up_task: asyncio.Task[None] | None = None
         self._tick = PeriodicJob(
-            env.log, "ha heartbeat", config.heartbeat_interval_s, self._on_tick
+            env.log, "ha heartbeat", lambda: config.heartbeat_interval_s, self._on_tick
         )
 
     async def start(self, *, catch_up: bool) -> None:
@@ -72,6 +73,10 @@ class HaService:
         self._follower.end_link()
         for connection in list(self._senders):
             connection.abort()
+
+    def options_changed(self, config: HaConfig) -> None:
+        """Take over what may change while replication runs."""
+        take_over(self._config, config)
 
     def set_master_address(self, address: str) -> None:
         """The HA address of the master, learned from a name server. A configured one wins."""

@@ -9,9 +9,12 @@ from system_under_test.broker.config import BrokerConfig
 from system_under_test.store.replication_policy import ReplicationPolicy
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class HaConfig:
-    """Options of HaService. `peers` are the HA addresses of the other replicas, which may have what we lack."""
+    """Options of HaService. `peers` are the HA addresses of the other replicas, which may have what we lack.
+
+    Numbers of bytes and of seconds may change while it runs.
+    """
 
     host: str
     port: int

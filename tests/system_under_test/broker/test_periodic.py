@@ -42,3 +42,26 @@ def test_jobs_go_on_after_an_exception_and_end_when_stopped() -> None:
         ("task", 5),
         ("timer", 6),
     ]
+
+
+def test_an_interval_may_change() -> None:
+    world = World(1)
+    host = world.add_host("node", "10.0.0.1")
+    runs: list[int] = []
+    interval_s = [1.0]
+
+    def run_and_slow_down() -> None:
+        runs.append(world.now_ns // 1_000_000_000)
+        interval_s[0] = 3.0
+
+    async def main(env: Env) -> None:
+        schedule = Schedule(env.log)
+        schedule.call_after("timer", lambda: interval_s[0], run_and_slow_down)
+        await asyncio.sleep(7)
+        await schedule.stop()
+
+    async def run() -> None:
+        await host.start("node", main).exit
+
+    world.run(run)
+    assert runs == [1, 2, 5]

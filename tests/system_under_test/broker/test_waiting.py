@@ -145,3 +145,11 @@ def test_how_long_each_waited() -> None:
     assert waiting.times.longest_ms == 8
     waiting.settle(flushed=300, now_ns=9_500_000)
     assert waiting.times.text().startswith("[<=0ms]:1 [0~10ms]:2 ")
+
+
+def test_shorter_timeouts_hold_for_those_who_already_wait() -> None:
+    waiting = Waiting(sync_flush=True, sync_replication=False)
+    waiting.add(100)
+    assert waiting.settle(now_ns=FLUSH_TIMEOUT_NS - 1) == []
+    waiting.sends.flush_timeout_ns = 1_000
+    assert waiting.settle() == [(100, int(ResponseCode.FLUSH_DISK_TIMEOUT))]

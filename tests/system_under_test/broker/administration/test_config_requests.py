@@ -123,3 +123,49 @@ def test_the_file_is_rewritten_durably() -> None:
 def test_without_a_file_nothing_is_written(bench: Bench) -> None:
     update(bench, "traceOn=false")
     assert not bench.disk.exists(FILE)
+
+
+def test_names_that_mean_nothing_here_stay_in_the_file() -> None:
+    bench = Bench(config_file=FILE)
+    bench.disk.makedirs("/etc")
+    file = bench.disk.open(FILE, create=True)
+    text = b"# comment\nsendMessageThreadPoolNums=16\ntraceOn=true\n"
+    file.pwrite(text, 0)
+    update(bench, "traceOn=false")
+    found = parse_properties(read(bench, FILE))
+    assert (found["sendMessageThreadPoolNums"], found["traceOn"]) == ("16", "false")
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_what_the_next_start_would_refuse(mode: Mode) -> None:
+    bench = Bench(mode=mode)
+    answer = update(bench, "brokerRole=SLAVE\ntraceOn=false")
+    if mode is Mode.HARDENED:
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert "a slave needs an id above 0" in (answer.remark or "")
+        assert options(bench)["traceOn"] == "true"
+    else:
+        assert answer.code == 0
+
+
+def test_answers_to_sends_change_at_once(bench: Bench) -> None:
+    """Region and trace switch are in the answer, and sends may be stopped until a time."""
+    bench.administration.live_config.on_change.append(bench.send_processor.options_changed)
+    update(bench, "regionId=there\ntraceOn=false")
+    for answer in (bench.send(queue_id=99), bench.send()):
+        assert (answer.ext_fields["MSG_REGION"], answer.ext_fields["TRACE_ON"]) == (
+            "there",
+            "false",
+        )
+    update(bench, f"startAcceptSendRequestTimeStamp={bench.clock.now_ms + 1000}")
+    assert "broker unable to service" in (bench.send().remark or "")
+    bench.clock.move(1)
+    assert bench.send().code == 0
+
+
+def test_topics_are_no_longer_made_at_once(bench: Bench) -> None:
+    bench.send("first")
+    update(bench, "autoCreateTopicEnable=false")
+    answer = bench.send("second")
+    assert answer.code == ResponseCode.TOPIC_NOT_EXIST
+    assert bench.topics.get("first") is not None

@@ -282,3 +282,28 @@ def test_name_server_with_amnesia_may_never_hear_of_old_topics_in_faithful_mode(
         assert await route_code(remoting, name_server, "TBW102") == code
 
     Cluster().run(story)
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_name_servers_change_while_the_broker_runs(mode: Mode) -> None:
+    """4.9.8 takes them within 2 minutes; who is left out forgets the broker when it has been silent for long."""
+    cluster = Cluster()
+    first, second = cluster.name_servers
+
+    async def story(cluster: Cluster, remoting: RemotingClient) -> None:
+        for host in cluster.name_servers:
+            cluster.start_name_server(host)
+        cluster.start_broker(mode=mode, auto_create_topics=True)
+        await asyncio.sleep(1)
+        change = RemotingCommand.request(25, body=f"namesrvAddr={second.address}:9876".encode())
+        assert (await remoting.invoke(BROKER_ADDRESS, change, 1.0)).code == 0
+        await asyncio.sleep(140)
+        assert await route_code(remoting, first, "TBW102") == TOPIC_NOT_EXIST
+        assert await route_code(remoting, second, "TBW102") == 0
+        change.body = f"namesrvAddr={first.address}:9876;{second.address}:9876".encode()
+        again = RemotingCommand.request(25, body=change.body)
+        assert (await remoting.invoke(BROKER_ADDRESS, again, 1.0)).code == 0
+        await asyncio.sleep(31)
+        assert await route_code(remoting, first, "TBW102") == 0
+
+    cluster.run(story)
