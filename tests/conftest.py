@@ -4,6 +4,26 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
+from tests.support.needs import LACKS, REQUIRE, required
+
 # A job in the background of a shell ignores SIGINT, and so would every command that a test starts and interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure() -> None:
+    required()  # a name that is none would make nothing fail
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what the machine cannot do; fail where CI insists that it can."""
+    for name, lacks in LACKS.items():
+        for marker in item.iter_markers(f"needs_{name}"):
+            reason = lacks(*marker.args)
+            if reason and name in required():
+                pytest.fail(f"{reason}, and {REQUIRE} asks for {name}", pytrace=False)
+            if reason:
+                pytest.skip(reason)

@@ -1,0 +1,110 @@
+"""The one seam between the mechanics and a machine: run a command there, get its output or an error that says why."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Protocol
+
+from faults.errors import FaultError
+
+TIMEOUT_S = 30.0
+NOT_FOUND = 127  # what a shell answers for a command that is not there
+SYSTEM_PATHS = (
+    "/usr/local/sbin:/usr/sbin:/sbin"  # where Debian keeps mkfs, losetup, nft; not in every PATH
+)
+
+
+class CommandError(FaultError):
+    """A command on a node did not do what it should."""
+
+
+class CommandFailed(CommandError):
+    """It ended with another status than 0. The text holds the command, the status and what it said."""
+
+    def __init__(self, argv: Sequence[str], status: int, stderr: str) -> None:
+        self.argv = tuple(argv)
+        self.status = status
+        self.stderr = stderr.strip()
+        ended = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+        super().__init__(f"{shlex.join(argv)} {ended}: {self.stderr or 'it said nothing'}")
+
+
+class CommandTimedOut(CommandError):
+    """It had not ended in time, and was killed."""
+
+    def __init__(self, argv: Sequence[str], timeout_s: float) -> None:
+        self.argv = tuple(argv)
+        self.timeout_s = timeout_s
+        super().__init__(f"{shlex.join(argv)} had not ended after {timeout_s:g} s")
+
+
+class Executor(Protocol):
+    """Runs commands on one machine."""
+
+    async def run(
+        self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = TIMEOUT_S
+    ) -> bytes:
+        """Run the command with `input` on stdin; returns its stdout.
+
+        Raises CommandFailed for a status other than 0 (127: there is no such command), CommandTimedOut.
+        """
+        ...
+
+
+class LocalExecutor:
+    """Commands on this machine, each behind `prefix`, such as ("nsenter", "--net=/run/netns/NAME", "--").
+
+    Ctrl-C of a terminal does not reach them: what heals must not be interrupted half way. A cancelled or late
+    command is killed together with what it has started.
+    """
+
+    def __init__(self, prefix: Sequence[str] = ()) -> None:
+        self._prefix = tuple(prefix)
+        path = f"{os.environ.get('PATH', '/usr/bin:/bin')}:{SYSTEM_PATHS}"
+        self._environment = {**os.environ, "LC_ALL": "C", "PATH": path}
+
+    async def run(
+        self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = TIMEOUT_S
+    ) -> bytes:
+        command = (*self._prefix, *argv)
+        process = await self._spawn(command)
+        try:
+            async with asyncio.timeout(timeout_s):
+                stdout, stderr = await process.communicate(input)
+        except TimeoutError:
+            raise CommandTimedOut(command, timeout_s) from None
+        finally:
+            if process.returncode is None:
+                await _kill(process)
+        assert process.returncode is not None
+        if process.returncode != 0:
+            raise CommandFailed(command, process.returncode, stderr.decode(errors="replace"))
+        return stdout
+
+    async def _spawn(self, command: Sequence[str]) -> asyncio.subprocess.Process:
+        try:
+            return await asyncio.create_subprocess_exec(
+                *command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env=self._environment,
+                start_new_session=True,
+            )
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise CommandFailed(command, NOT_FOUND, f"cannot be started: {reason}") from error
+
+
+async def _kill(process: asyncio.subprocess.Process) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    # Reads what is left, so that the pipes are closed; a child that left the session may still hold them.
+    with suppress(TimeoutError):
+        async with asyncio.timeout(1.0):
+            await process.communicate()

@@ -1,0 +1,89 @@
+"""Commands on this machine: output, statuses, time-outs, and what is killed with a command."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from faults.linux.executor import CommandFailed, CommandTimedOut, LocalExecutor
+
+pytestmark = pytest.mark.real
+
+
+def output(*argv: str, prefix: tuple[str, ...] = (), input: bytes = b"") -> bytes:
+    return asyncio.run(LocalExecutor(prefix).run(argv, input=input))
+
+
+def test_stdin_goes_in_and_stdout_comes_back() -> None:
+    assert output("cat", input=b"a\0b") == b"a\0b"
+
+
+def test_a_command_stands_behind_the_prefix() -> None:
+    assert output("echo $0", "name", prefix=("sh", "-c")) == b"name\n"
+
+
+def test_an_error_holds_command_status_and_stderr() -> None:
+    with pytest.raises(CommandFailed) as caught:
+        output("sh", "-c", "echo no such thing >&2; exit 3")
+    assert caught.value.status == 3
+    assert str(caught.value) == (
+        "sh -c 'echo no such thing >&2; exit 3' ended with status 3: no such thing"
+    )
+
+
+def test_a_killed_command_says_by_what() -> None:
+    with pytest.raises(CommandFailed, match="was killed by signal 9: it said nothing"):
+        output("sh", "-c", "kill -9 $$")
+
+
+def test_a_command_that_is_not_there() -> None:
+    with pytest.raises(CommandFailed, match="cannot be started: No such file") as caught:
+        output("no-such-command")
+    assert caught.value.status == 127
+
+
+def test_administrators_commands_are_found_without_their_path(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    assert b"/sbin" in output("sh", "-c", "echo $PATH")
+
+
+def test_a_late_command_is_killed_with_its_children(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    script = f"sleep 60 & echo $! > {pid_file}; wait"
+
+    async def late() -> None:
+        with pytest.raises(CommandTimedOut, match=r"had not ended after 0\.2 s"):
+            await LocalExecutor().run(["sh", "-c", script], timeout_s=0.2)
+
+    asyncio.run(late())
+    assert not is_running(int(pid_file.read_text()))
+
+
+def test_a_cancelled_command_is_killed(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+
+    async def cancelled() -> None:
+        argv = ["sh", "-c", f"echo $$ > {pid_file}.new; mv {pid_file}.new {pid_file}; sleep 60"]
+        task = asyncio.create_task(LocalExecutor().run(argv))
+        while not pid_file.exists():
+            await asyncio.sleep(0.005)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(asyncio.wait_for(cancelled(), 10))
+    assert not is_running(int(pid_file.read_text()))
+
+
+def is_running(pid: int) -> bool:
+    """An orphan may be a zombie for a moment, until init looks."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"

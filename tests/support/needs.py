@@ -1,0 +1,66 @@
+"""What a test needs of the machine: without it the test is skipped, with the reason, or fails where CI insists.
+
+Markers: `needs_root("nft", ...)` (root that may make namespaces, and these commands), `needs_docker` (an engine that
+answers), `needs_ssh` (an sshd to start). `STATICFIRE_REQUIRE=root,docker,ssh` turns the skips of these into failures.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from functools import cache
+
+from faults.linux.executor import SYSTEM_PATHS
+
+REQUIRE = "STATICFIRE_REQUIRE"
+TRY_TIMEOUT_S = 10.0
+
+
+def command_path(command: str) -> str | None:
+    return shutil.which(command, path=f"{os.environ.get('PATH', '')}:{SYSTEM_PATHS}")
+
+
+@cache
+def _works(*argv: str) -> bool:
+    try:
+        done = subprocess.run(argv, capture_output=True, timeout=TRY_TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def lacks_root(*commands: str) -> str:
+    """Why a test with this marker cannot run here; empty if it can."""
+    if os.geteuid() != 0:
+        return "needs root"
+    if not _works("unshare", "--net", "--mount", "true"):
+        return "needs root that may make namespaces"
+    missing = [command for command in commands if command_path(command) is None]
+    return f"needs root and the commands {', '.join(missing)}" if missing else ""
+
+
+def lacks_docker() -> str:
+    works = _works("docker", "version", "--format", "{{.Server.Version}}")
+    return "" if works else "needs docker: no engine answers"
+
+
+def lacks_ssh() -> str:
+    return "" if command_path("sshd") else "needs ssh: there is no sshd"
+
+
+LACKS: dict[str, Callable[..., str]] = {
+    "root": lacks_root,
+    "docker": lacks_docker,
+    "ssh": lacks_ssh,
+}
+
+
+def required(environment: str | None = None) -> frozenset[str]:
+    """What may not be missing. Raises ValueError for a name that is none."""
+    text = os.environ.get(REQUIRE, "") if environment is None else environment
+    names = frozenset(filter(None, text.replace(" ", "").split(",")))
+    if unknown := sorted(names - set(LACKS)):
+        raise ValueError(f"{REQUIRE} holds {', '.join(unknown)}; allowed: {', '.join(LACKS)}")
+    return names

@@ -1,0 +1,48 @@
+"""An executor that runs nothing: it remembers the commands, and answers what a test has laid down for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from faults.linux.executor import CommandFailed
+from faults.linux.inventory import Inventory
+from faults.linux.machine import Machine
+
+
+class RecordingExecutor:
+    """`answers` maps the beginning of a command, as words, to its output, or to what it says on stderr and fails."""
+
+    def __init__(self) -> None:
+        self.commands: list[list[str]] = []
+        self.inputs: list[str] = []
+        self.answers: dict[str, str | CommandFailed] = {}
+
+    async def run(
+        self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 30.0
+    ) -> bytes:
+        self.commands.append(list(argv))
+        self.inputs.append(input.decode())
+        line = " ".join(argv)
+        for beginning, answer in self.answers.items():
+            if line.startswith(beginning):
+                if isinstance(answer, CommandFailed):
+                    raise answer
+                return answer.encode()
+        return b""
+
+    @property
+    def lines(self) -> list[str]:
+        return [" ".join(argv) for argv in self.commands]
+
+
+def failing(stderr: str, status: int = 1) -> CommandFailed:
+    return CommandFailed(["command"], status, stderr)
+
+
+def recording_machine(
+    folder: Path, prefix: tuple[str, ...] = ()
+) -> tuple[Machine, RecordingExecutor]:
+    executor = RecordingExecutor()
+    inventory = Inventory(folder / "abc123.inventory.jsonl")
+    return Machine(executor=executor, inventory=inventory, prefix=prefix), executor
