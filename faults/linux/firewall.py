@@ -1,0 +1,193 @@
+"""Packets that vanish, by an nftables table of our own: nobody else's rules are read or touched.
+
+The table is made anew from what is dropped with each change, in one transaction; the counters are objects with names,
+so they live until `heal()`. What comes in is lost as on a wire: the sender's kernel hears nothing and waits longer and
+longer. What goes out is refused to our own kernel, which tries again every half second, so after the end of such a
+drop it is quicker than a real network would let it be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+from faults.linux.executor import CommandFailed
+from faults.linux.machine import Machine
+from faults.linux.resources import Resource
+
+TABLE = "inet staticfire"
+BLACK_HOLE_IN, BLACK_HOLE_OUT = "black_hole_in", "black_hole_out"  # names of counters
+PRIORITY = -10  # before other people's filters, so that what we drop is counted here
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drop:
+    """What is dropped: packets from `source` to `target`; None is anybody."""
+
+    source: str | None = None
+    target: str | None = None
+
+    @property
+    def counter(self) -> str:
+        return f"from_{_as_name(self.source)}_to_{_as_name(self.target)}"
+
+
+def _as_name(address: str | None) -> str:
+    return "any" if address is None else address.replace(".", "_").replace(":", "_")
+
+
+def _match(address: str | None, field: str) -> str:
+    if address is None:
+        return ""
+    family = "ip" if ip_address(address).version == 4 else "ip6"
+    return f"{family} {field} {address} "
+
+
+def ruleset(
+    incoming: list[Drop], outgoing: list[Drop], *, black_hole: bool, anew: bool = False
+) -> str:
+    """The whole table as `nft -f` reads it; to load it twice changes nothing, and no counter unless `anew`."""
+    counters = [drop.counter for drop in (*incoming, *outgoing)]
+    if black_hole:
+        counters += [BLACK_HOLE_IN, BLACK_HOLE_OUT]
+    lines = [f"add table {TABLE}"]
+    if anew:
+        lines += [f"delete table {TABLE}", f"add table {TABLE}"]
+    lines += [f"add counter {TABLE} {name}" for name in dict.fromkeys(counters)]
+    for chain, drops in (("input", incoming), ("output", outgoing)):
+        hook = f"type filter hook {chain} priority {PRIORITY}; policy accept;"
+        lines += [f"add chain {TABLE} {chain} {{ {hook} }}", f"flush chain {TABLE} {chain}"]
+        lines += [_rule(chain, drop) for drop in drops]
+    if black_hole:
+        lines += [
+            f'add rule {TABLE} input iifname != "lo" counter name {BLACK_HOLE_IN} drop',
+            f'add rule {TABLE} output oifname != "lo" counter name {BLACK_HOLE_OUT} drop',
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _rule(chain: str, drop: Drop) -> str:
+    match = _match(drop.source, "saddr") + _match(drop.target, "daddr")
+    return f"add rule {TABLE} {chain} {match}counter name {drop.counter} drop"
+
+
+def counted(listing: str) -> dict[str, int]:
+    """Packets by counter, from `nft --json list counters`."""
+    found = (entry.get("counter") for entry in json.loads(listing)["nftables"])
+    return {counter["name"]: counter["packets"] for counter in found if counter}
+
+
+class Firewall:
+    """The table on one machine, or in one network namespace (the machine's prefix).
+
+    Two faults may drop the same; it is restored when both have ended.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._incoming: dict[Drop, int] = {}
+        self._outgoing: dict[Drop, int] = {}
+        self._black_holes = 0
+        self._table: Resource | None = None
+        self._loading = asyncio.Lock()
+
+    async def drop_from(self, address: str) -> None:
+        """Drop what comes from this address."""
+        await self._more(self._incoming, Drop(source=address))
+
+    async def restore_from(self, address: str) -> None:
+        await self._less(self._incoming, Drop(source=address))
+
+    async def drop_to(self, address: str) -> None:
+        """Drop what goes to this address."""
+        await self._more(self._outgoing, Drop(target=address))
+
+    async def restore_to(self, address: str) -> None:
+        await self._less(self._outgoing, Drop(target=address))
+
+    async def drop_pair(self, source: str, target: str) -> None:
+        """Drop what comes in from one address for another: nodes that share this machine, loopback included."""
+        await self._more(self._incoming, Drop(source=source, target=target))
+
+    async def restore_pair(self, source: str, target: str) -> None:
+        await self._less(self._incoming, Drop(source=source, target=target))
+
+    async def black_hole(self) -> None:
+        """Drop everything in and out, without a word: no RST, no FIN. Loopback is kept. ARP still answers.
+
+        Only in a network namespace of a node's own, or on a machine that is not asked over the network.
+        """
+        self._black_holes += 1
+        await self._load()
+
+    async def end_black_hole(self) -> None:
+        if self._black_holes > 0:
+            self._black_holes -= 1
+            await self._load()
+
+    async def heal(self) -> None:
+        """Restore everything: delete the table, and its counters with it."""
+        self._incoming.clear()
+        self._outgoing.clear()
+        self._black_holes = 0
+        async with self._loading:
+            if self._table is not None:
+                await self._machine.remove(self._table)
+                self._table = None
+
+    async def dropped_from(self, address: str) -> int:
+        """Packets dropped since the last heal()."""
+        return await self._count(Drop(source=address).counter)
+
+    async def dropped_to(self, address: str) -> int:
+        return await self._count(Drop(target=address).counter)
+
+    async def dropped_pair(self, source: str, target: str) -> int:
+        return await self._count(Drop(source=source, target=target).counter)
+
+    async def dropped_in_black_hole(self) -> int:
+        """Packets in and out."""
+        counters = await self._counters()
+        return counters.get(BLACK_HOLE_IN, 0) + counters.get(BLACK_HOLE_OUT, 0)
+
+    async def _count(self, counter: str) -> int:
+        return (await self._counters()).get(counter, 0)
+
+    async def _counters(self) -> dict[str, int]:
+        if self._table is None:
+            return {}
+        try:
+            argv = ["nft", "--json", "list", "counters", "table", *TABLE.split()]
+            return counted(await self._machine.run(argv))
+        except CommandFailed as error:
+            if "No such file" in error.stderr:  # somebody flushed all rules of the machine
+                return {}
+            raise
+
+    async def _more(self, drops: dict[Drop, int], drop: Drop) -> None:
+        drops[drop] = drops.get(drop, 0) + 1
+        await self._load()
+
+    async def _less(self, drops: dict[Drop, int], drop: Drop) -> None:
+        if drop not in drops:
+            return
+        drops[drop] -= 1
+        if drops[drop] == 0:
+            del drops[drop]
+        await self._load()
+
+    async def _load(self) -> None:
+        """What somebody else left under our name goes with the first load."""
+        async with self._loading:
+            is_first = self._table is None
+            if self._table is None:
+                self._table = self._machine.will_make("nft table", TABLE)
+            rules = ruleset(
+                list(self._incoming),
+                list(self._outgoing),
+                black_hole=self._black_holes > 0,
+                anew=is_first,
+            )
+            await self._machine.run(["nft", "-f", "-"], input=rules.encode())

@@ -1,0 +1,214 @@
+"""The disk of one node: a sparse image on a tmpfs of its own, a loop device, a small file system.
+
+A file system of its own can be taken away (`power_loss.py`), be full (`disk_space.py`) or fail (`disk_errors.py`)
+without a word to anybody else. The image lies in memory, so what the kernel has written to it is safe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from faults.errors import FaultError
+from faults.linux.executor import CommandFailed
+from faults.linux.machine import Machine
+from faults.linux.on_node import device as device_script
+from faults.linux.resources import Resource
+
+FileSystem = Literal["ext4", "xfs"]
+FreeCheck = Callable[[], Awaitable[bool]]
+
+MEBIBYTE = 1 << 20
+SIZE_MIN = {"ext4": 16 * MEBIBYTE, "xfs": 320 * MEBIBYTE}  # mkfs.xfs refuses less than 300 MiB
+TMPFS_SLACK_BYTES = 4 * MEBIBYTE  # beside the image: nothing but the ballast of disk_errors.py
+EXT4_BLOCK_BYTES = 4096
+UNMOUNT_TIMEOUT_S = 10.0
+MKFS = {
+    # No reserve for root, so that free bytes are free. Metadata at the front: disk_errors.py cuts the device behind it.
+    "ext4": (
+        "mkfs.ext4",
+        "-q",
+        "-F",
+        "-m",
+        "0",
+        "-b",
+        str(EXT4_BLOCK_BYTES),
+        "-E",
+        "packed_meta_blocks=1",
+    ),
+    "xfs": ("mkfs.xfs", "-q", "-f"),
+}
+
+
+class DiskError(FaultError):
+    """A disk is not what a caller thought: in use, not there, too small."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Space:
+    """Of a file system, for data: without what metadata takes."""
+
+    size_bytes: int
+    free_bytes: int
+
+
+def front_bytes(dumpe2fs: str) -> int:
+    """How many bytes the metadata of a new, packed ext4 take. Raises DiskError if it does not say so."""
+    found = re.search(r"^  Free blocks: (\d+)-", dumpe2fs, re.MULTILINE)
+    if found is None:
+        raise DiskError(f"dumpe2fs names no free block: {dumpe2fs[-200:]!r}")
+    return int(found[1]) * EXT4_BLOCK_BYTES
+
+
+class LoopDisk:
+    """A disk in `folder`, an absolute path on the machine that is made with it and goes with it.
+
+    The node's files belong into `data_folder`; our own probes and ballast lie beside it.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        folder: str,
+        *,
+        size_bytes: int = 256 * MEBIBYTE,
+        file_system: FileSystem = "ext4",
+    ) -> None:
+        """Raises DiskError for a size that the file system cannot have."""
+        if size_bytes < SIZE_MIN[file_system]:
+            raise DiskError(
+                f"a disk of {size_bytes} bytes is too small for {file_system}; "
+                f"allowed: {SIZE_MIN[file_system]} and more"
+            )
+        self.machine = machine
+        self.folder = folder
+        self.size_bytes = size_bytes
+        self.file_system: FileSystem = file_system
+        self.tmpfs = f"{folder}/device"
+        self.image = f"{self.tmpfs}/image"
+        self.mount_point = f"{folder}/mounted"
+        self.data_folder = f"{self.mount_point}/data"
+        self.probe_file = f"{self.mount_point}/.probe"
+        self.fingerprint_file = f"{folder}/fingerprint"
+        self.front_bytes = (
+            0  # ext4: where its metadata end and the first file begins; set by create()
+        )
+        self._device: str | None = None
+        self._made: list[Resource] = []
+        self._mount: Resource | None = None
+
+    @property
+    def device(self) -> str:
+        """Such as /dev/loop3. Raises DiskError for a disk that is not there."""
+        if self._device is None:
+            raise DiskError(f"the disk in {self.folder} has not been created, or is destroyed")
+        return self._device
+
+    @property
+    def is_mounted(self) -> bool:
+        return self._mount is not None
+
+    async def create(self) -> None:
+        """Make and mount it, with an empty data folder. Raises CommandFailed, DiskError."""
+        if self._device is not None:
+            raise DiskError(f"the disk in {self.folder} is there already")
+        self._will_make("folder", self.folder)
+        await self.machine.run(["mkdir", "-p", self.tmpfs, self.mount_point])
+        await self._make_image()
+        self._will_make("loop device", self.image)
+        output = await self.machine.run(["losetup", "--find", "--show", self.image])
+        self._device = output.strip()
+        await self.mount()
+        await self.machine.run(["mkdir", "-m", "755", self.data_folder])
+        await self.machine.run(["dd", "if=/dev/null", f"of={self.probe_file}", "status=none"])
+        await self.machine.run(["sync", "-f", self.mount_point])
+
+    async def _make_image(self) -> None:
+        self._will_make("mount", self.tmpfs)
+        size = self.size_bytes + TMPFS_SLACK_BYTES
+        options = f"size={size},mode=700"
+        await self.machine.run(["mount", "-t", "tmpfs", "-o", options, "staticfire", self.tmpfs])
+        await self.machine.run(["truncate", "-s", str(self.size_bytes), self.image])
+        await self.machine.run([*MKFS[self.file_system], self.image])
+        if self.file_system == "ext4":
+            self.front_bytes = front_bytes(await self.machine.run(["dumpe2fs", self.image]))
+
+    async def mount(self) -> None:
+        """Mount it; a journal is replayed, as after a reboot. Nothing happens if it is mounted."""
+        if self._mount is not None:
+            return
+        argv = ["mount", "-t", self.file_system, "-o", "noatime", self.device, self.mount_point]
+        self._mount = self.machine.will_make("mount", self.mount_point)
+        await self.machine.run(argv)
+
+    async def unmount(self) -> None:
+        """Unmount it, and see that nobody has it mounted any more. Nothing happens if it is not mounted.
+
+        Raises DiskError while processes use it, also as a copy of the mount in a mount namespace of theirs: mounted
+        again, it would be the same file system with the same page cache.
+        """
+        if self._mount is None:
+            return
+        await self._until_free(self._umounted, "processes use it")
+        self.machine.inventory.is_gone(self._mount)
+        self._mount = None
+        await self._until_free(self._unused, "another mount namespace has it mounted")
+
+    async def _umounted(self) -> bool:
+        try:
+            await self.machine.run(["umount", self.mount_point])
+        except CommandFailed as error:
+            if "busy" in error.stderr:
+                return False
+            if "not mounted" not in error.stderr:  # as when mounting it failed
+                raise
+        return True
+
+    async def _unused(self) -> bool:
+        return not await self.machine.script(device_script, "in-use", self.device)
+
+    async def _until_free(self, is_free: FreeCheck, otherwise: str) -> None:
+        pause_s = 0.01
+        try:
+            async with asyncio.timeout(UNMOUNT_TIMEOUT_S):
+                while not await is_free():
+                    await asyncio.sleep(pause_s)
+                    pause_s = min(2 * pause_s, 0.5)
+        except TimeoutError:
+            raise DiskError(
+                f"{self.mount_point} cannot be unmounted within {UNMOUNT_TIMEOUT_S:g} s: {otherwise}"
+            ) from None
+
+    async def shut_down(self) -> None:
+        """Take the file system away in one instant: every call answers EIO, nothing more is written.
+
+        What was not fsynced is lost. Then kill the processes, unmount and mount: a machine after a power cut.
+        """
+        await self.machine.script(device_script, "shut-down", self.mount_point)
+
+    async def space(self) -> Space:
+        argv = ["stat", "--file-system", "--format", "%S %b %a", self.mount_point]
+        block, blocks, free = map(int, (await self.machine.run(argv)).split())
+        return Space(size_bytes=block * blocks, free_bytes=block * free)
+
+    async def wipe(self) -> None:
+        """Remove all files of the node, whose process must not run."""
+        await self.machine.run(["find", self.data_folder, "-mindepth", "1", "-delete"])
+
+    async def destroy(self) -> None:
+        """The disk is gone for good: every call answers EIO from now on. Then kill the processes, and `remove()`."""
+        await self.shut_down()
+
+    async def remove(self) -> None:
+        """Remove everything that `create()` made, mounted or not; the processes must be dead."""
+        await self.unmount()
+        while self._made:
+            await self.machine.remove(self._made[-1])
+            self._made.pop()
+        self._device = None
+
+    def _will_make(self, kind: str, name: str) -> None:
+        self._made.append(self.machine.will_make(kind, name))
