@@ -20,7 +20,8 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "spark_analysis": (("checkers",), ("pyspark", "numpy", "pyarrow", "orjson")),
     "harness": (
         ("system_under_test", "faults", "checkers", "spark_analysis"),
-        ("click", "rich", "orjson", "tomli_w", "pytest"),  # pytest: for harness/pytest_plugin.py
+        # pytest: for harness/pytest_plugin.py; rocketmq: for harness/clients/cpp
+        ("click", "rich", "orjson", "tomli_w", "pytest", "rocketmq"),
     ),
 }
 

@@ -22,15 +22,16 @@ PRODUCER: Mapping[str, Kind] = {
     "retries": WHOLE,
     "try_timeout_s": NUMBER,
 }
+LISTENING: Mapping[str, Kind] = {"delay_s": NUMBER, "failing_share": NUMBER}
 CONSUMER: Mapping[str, Kind] = {
     "expression": TEXT,
     "consume_from": TEXT,
     "pull_batch": WHOLE,
     "consume_batch": WHOLE,
     "limits": OBJECT,
-    "delay_s": NUMBER,
-    "failing_share": NUMBER,
+    **LISTENING,
 }
+CONSUME_FROM = ("CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_FIRST_OFFSET")
 CREDENTIALS: Mapping[str, Kind] = {"access_key": TEXT, "secret_key": TEXT, "security_token": TEXT}
 LIMITS: Mapping[str, Kind] = {"count_max": WHOLE, "size_bytes_max": WHOLE, "span_max": WHOLE}
 
@@ -60,11 +61,26 @@ class Listening:
     failing_share: float
 
 
+def check_producer(fields: Configuration) -> None:
+    """Raises LineError for what no producer can be told."""
+    _check(fields, NEEDED, {**COMMON, **PRODUCER})
+
+
+def check_consumer(fields: Configuration) -> Listening:
+    """Raises LineError for what no consumer can be told."""
+    _check(fields, {**NEEDED, "topic": TEXT}, {**COMMON, **CONSUMER})
+    if fields.get("consume_from", CONSUME_FROM[0]) not in CONSUME_FROM:
+        allowed = ", ".join(CONSUME_FROM)
+        raise LineError(f"'consume_from' is {fields['consume_from']!r:.80}; allowed are {allowed}")
+    _check(fields.get("limits", {}), {}, LIMITS, "'limits' of the configuration")
+    return Listening(fields.get("delay_s", 0.0), fields.get("failing_share", 0.0))
+
+
 def producer_config(fields: Configuration) -> ProducerConfig:
     """Raises LineError."""
     from system_under_test.client.producer import ProducerConfig
 
-    _check(fields, NEEDED, {**COMMON, **PRODUCER})
+    check_producer(fields)
     return ProducerConfig(**_client_fields(fields), **_given(fields, PRODUCER))
 
 
@@ -74,13 +90,13 @@ def consumer_config(fields: Configuration) -> tuple[ConsumerConfig, Listening]:
     from system_under_test.client.push_consumer import ConsumerConfig
     from system_under_test.client.queue_consumer import FlowLimits
 
-    _check(fields, {**NEEDED, "topic": TEXT}, {**COMMON, **CONSUMER})
+    listening = check_consumer(fields)
     given = _given(fields, CONSUMER)
-    listening = Listening(given.pop("delay_s", 0.0), given.pop("failing_share", 0.0))
+    for name in LISTENING:
+        given.pop(name, None)
     if "consume_from" in given:
-        given["consume_from"] = _one_of("consume_from", given["consume_from"], ConsumeFrom)
+        given["consume_from"] = ConsumeFrom(given["consume_from"])
     if "limits" in given:
-        _check(given["limits"], {}, LIMITS, "the limits")
         given["limits"] = FlowLimits(**given["limits"])
     config = ConsumerConfig(topic=fields["topic"], **_client_fields(fields), **given)
     return config, listening
@@ -104,6 +120,9 @@ def _check(
     check_fields(what, fields, needed, optional)
     if "name_servers" in fields:
         _check_name_servers(fields["name_servers"])
+    if "credentials" in fields:
+        keys = dict.fromkeys(("access_key", "secret_key"), TEXT)
+        _check(fields["credentials"], keys, CREDENTIALS, "'credentials' of the configuration")
 
 
 def _check_name_servers(addresses: list[Any]) -> None:
@@ -120,7 +139,7 @@ def _given(fields: Configuration, known: Iterable[str]) -> dict[str, Any]:
 
 
 def _client_fields(fields: Configuration) -> dict[str, Any]:
-    """What the clients of both kinds have. Raises LineError."""
+    """What the clients of both kinds have."""
     from system_under_test.acl.signature import Credentials
 
     found = {
@@ -129,15 +148,5 @@ def _client_fields(fields: Configuration) -> dict[str, Any]:
         "name_servers": tuple(fields["name_servers"]),
     }
     if "credentials" in fields:
-        secret = {name: CREDENTIALS[name] for name in ("access_key", "secret_key")}
-        _check(fields["credentials"], secret, CREDENTIALS, "the credentials")
         found["credentials"] = Credentials(**fields["credentials"])
     return found
-
-
-def _one_of(name: str, value: str, allowed: Any) -> Any:
-    try:
-        return allowed(value)
-    except ValueError:
-        names = ", ".join(one.value for one in allowed)
-        raise LineError(f"{name!r} is {value!r:.80}; allowed are {names}") from None

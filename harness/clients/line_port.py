@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import select
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -96,6 +97,18 @@ class LinePort:
         except OSError as error:
             self._close(error)
             raise
+
+
+class Output:
+    """Writes to a descriptor, one line after the other whatever thread they come from. Raises OSError."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._lock = threading.Lock()
+
+    def __call__(self, line: bytes) -> None:
+        with self._lock:
+            write_all(self._descriptor, line)
 
 
 def write_all(descriptor: int, data: bytes) -> None:

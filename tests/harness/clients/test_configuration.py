@@ -73,7 +73,10 @@ def test_little_is_needed() -> None:
         ({"name_servers": ["a:70000"]}, "the name server 'a:70000' is not"),
         ({"name_servers": [5]}, "the name server 5 is not"),
         ({"speed": 5}, "the configuration has 'speed'; known are .*client_id"),
-        ({"credentials": {"access_key": "a"}}, "the credentials lacks? 'secret_key'"),
+        (
+            {"credentials": {"access_key": "a"}},
+            "'credentials' of the configuration lacks 'secret_key'",
+        ),
         ({"retries": 1.5}, "'retries' of the configuration is 1.5; expected a whole number"),
     ],
 )
@@ -90,7 +93,10 @@ def test_a_bad_producer_is_refused(change: dict[str, Any], complaint: str) -> No
             {"topic": "T", "consume_from": "now"},
             "allowed are CONSUME_FROM_LAST_OFFSET, CONSUME_FROM",
         ),
-        ({"topic": "T", "limits": {"bytes": 5}}, "the limits has 'bytes'; known are count_max"),
+        (
+            {"topic": "T", "limits": {"bytes": 5}},
+            "'limits' of the configuration has 'bytes'; known are count_max",
+        ),
         ({"topic": "T", "delay_s": "1"}, "'delay_s' of the configuration is '1'"),
     ],
 )

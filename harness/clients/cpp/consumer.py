@@ -1,0 +1,146 @@
+"""librocketmq's push consumer as a client process: its threads write down what they were given, then succeed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import threading
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from harness.clients.configuration import Configuration
+from harness.clients.consumer import ListenerControl
+from harness.clients.cpp.library import Library
+from harness.clients.payload import is_intact, key_of
+from harness.clients.port import ClientSide
+
+SUCCESS, LATER = 0, 1  # CConsumeStatus
+FROM_FIRST_OFFSET = 4  # rocketmq::ConsumeFromWhere
+EXIT_FAILED = 1
+
+
+class CppListener:
+    """Called by several threads of the library at a time, with one message each."""
+
+    def __init__(
+        self, library: Library, group: str, emit: Callable[..., None], control: ListenerControl
+    ) -> None:
+        self._library = library
+        self._dll = library.dll
+        self._group = group
+        self._emit = emit
+        self._control = control
+        self._counting = threading.Lock()
+        self.opened = threading.Event()  # the library may call before its start has returned
+        self.ending = threading.Event()
+
+    def __call__(self, consumer: int, message: int) -> int:
+        try:
+            return self._consume(message)
+        except BaseException:  # not recorded, so it must not succeed; what ctypes made of it would
+            traceback.print_exc()
+            os._exit(EXIT_FAILED)
+
+    def _consume(self, message: int) -> int:
+        value = self._value(message)
+        delay_s, fails = self._draw()
+        self.opened.wait()
+        self._say("invoke", value, None)
+        if delay_s > 0 and self.ending.wait(delay_s):
+            self._say("info", value, "the client ended")
+            return LATER
+        if fails:
+            self._say("info", value, "the listener failed")
+            return LATER
+        self._say("ok", value, None)
+        return SUCCESS
+
+    def _draw(self) -> tuple[float, bool]:
+        """How long this message takes, and whether the listener fails for it; counted here, for all threads."""
+        control = self._control
+        delay_s = control.delay_s
+        fails = control.failing_share > 0 and random.random() < control.failing_share
+        with self._counting:
+            control.delayed += delay_s > 0
+            control.failed += fails
+        return delay_s, fails
+
+    def _say(self, type: str, value: dict[str, Any], error: str | None) -> None:
+        self._emit(type, "consume", value, error)
+
+    def _value(self, message: int) -> dict[str, Any]:
+        topic, broker, queue = self._library.listening_to()
+        body = self._library.body(message)
+        delivery = [
+            key_of(body),
+            self._dll.GetMessageQueueOffset(message),
+            self._dll.GetMessageCommitLogOffset(message),
+            is_intact(body),
+            self._dll.GetMessageReconsumeTimes(message),
+        ]
+        return {
+            "group": self._group,
+            "topic": topic,
+            "broker": broker,
+            "queue": queue,
+            "messages": [delivery],
+        }
+
+
+class CppConsumer:
+    """A push consumer of the library, started."""
+
+    def __init__(
+        self,
+        library: Library,
+        fields: Configuration,
+        emit: Callable[..., None],
+        control: ListenerControl,
+    ) -> None:
+        """Raises LibraryError."""
+        self._library = library
+        self._dll = dll = library.dll
+        self._handle = dll.CreatePushConsumer(fields["group"].encode())
+        self.listener = listener = CppListener(library, fields["group"], emit, control)
+        self._callback = library.ffi.MSG_CALLBACK_FUNC(listener)  # the library keeps its address
+        expression = fields.get("expression", "*").encode()
+        set_up = [
+            dll.SetPushConsumerNameServerAddress(
+                self._handle, ";".join(fields["name_servers"]).encode()
+            ),
+            dll.SetPushConsumerInstanceName(self._handle, fields["client_id"].encode()),
+            # One by one: where one message fails, the library sends its whole batch back.
+            dll.SetPushConsumerMessageBatchMaxSize(self._handle, 1),
+            dll.Subscribe(self._handle, fields["topic"].encode(), expression),
+            dll.RegisterMessageCallback(self._handle, self._callback),
+        ]
+        if credentials := fields.get("credentials"):
+            keys = (credentials[name].encode() for name in ("access_key", "secret_key"))
+            set_up.append(dll.SetPushConsumerSessionCredentials(self._handle, *keys, b"staticfire"))
+        if fields.get("consume_from", "CONSUME_FROM_FIRST_OFFSET") == "CONSUME_FROM_FIRST_OFFSET":
+            library.set_consume_from(self._handle, FROM_FIRST_OFFSET)
+        for status in (*set_up, dll.StartPushConsumer(self._handle)):
+            library.check(status)
+
+    def stop(self) -> None:
+        """Let the listener end, commit and leave the group."""
+        self.listener.ending.set()
+        self.listener.opened.set()
+        self._dll.ShutdownPushConsumer(self._handle)
+
+
+async def serve_cpp_consumer(
+    library: Library, fields: Configuration, port: ClientSide, control: ListenerControl
+) -> None:
+    """Consume until the process ends. Raises PortClosed when there are no more requests, LibraryError."""
+    consumer = await asyncio.to_thread(CppConsumer, library, fields, port.emit, control)
+    try:
+        port.emit("ok", "open", {}, None)
+        consumer.listener.opened.set()
+        while True:
+            request, reply = await port.next()
+            reply(control.apply(request))
+    finally:
+        await asyncio.to_thread(consumer.stop)

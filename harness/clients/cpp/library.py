@@ -1,0 +1,219 @@
+"""librocketmq 1.2, and what its C interface does not tell: where a message is, how often it was tried, its real body.
+
+The C interface of a send returns an id of the client's own and a queue offset, but no queue and no broker; a listener
+is not told from which queue it was called. The library knows, and calls small functions of its own on the way, through
+the table that the linker filled in. Three of them go through us here: we note what they are called with, by thread.
+
+All this holds for one file, that of the wheel rocketmq 0.4.4 for Linux on x86-64. What is noted is checked against
+what the C interface says, each time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import threading
+from collections.abc import Callable
+from importlib import metadata
+from typing import Any, ClassVar
+
+from harness.clients.line_client import ClientFailed
+
+VERSION = "0.4.4"
+POINTER_BYTES = 8
+# Of <elf.h>: tags of the dynamic section.
+DT_PLTRELSZ, DT_STRTAB, DT_SYMTAB, DT_JMPREL = 2, 5, 6, 23
+RELOCATION = struct.Struct("<QIIq")  # Elf64_Rela: offset, type, symbol, addend
+SYMBOL_BYTES = 24  # Elf64_Sym, which begins with the offset of its name
+
+GET_QUEUE_OFFSET = b"_ZNK8rocketmq10SendResult14getQueueOffsetEv"
+GET_RETRY_TIMES_ASYNC = b"_ZNK8rocketmq17DefaultMQProducer19getRetryTimes4AsyncEv"
+SET_LAST_CONSUME_TIMESTAMP = b"_ZN8rocketmq11PullRequest23setLastConsumeTimestampEy"
+GET_BODY = "_ZNK8rocketmq9MQMessage7getBodyEv"
+SET_RETRY_TIMES = "_ZN8rocketmq17DefaultMQProducer13setRetryTimesEi"
+SET_CONSUME_FROM = "_ZN8rocketmq21DefaultMQPushConsumer19setConsumeFromWhereENS_16ConsumeFromWhereE"
+
+
+class LibraryError(ClientFailed):
+    """The library cannot be used, or is not the one that is expected."""
+
+
+class CMessageQueue(ctypes.Structure):
+    """rocketmq::MQMessageQueue; a std::string is a pointer to its text (ABI of before GCC 5)."""
+
+    _fields_: ClassVar = [
+        ("topic", ctypes.c_char_p),
+        ("broker", ctypes.c_char_p),
+        ("queue_id", ctypes.c_int),
+    ]
+
+
+class CppSendResult(ctypes.Structure):
+    """rocketmq::SendResult."""
+
+    _fields_: ClassVar = [
+        ("functions", ctypes.c_void_p),
+        ("status", ctypes.c_int),
+        ("message_id", ctypes.c_char_p),
+        ("offset_message_id", ctypes.c_char_p),
+        ("queue", CMessageQueue),
+        ("queue_offset", ctypes.c_longlong),
+    ]
+
+
+class CppPullRequest(ctypes.Structure):
+    """The beginning of rocketmq::PullRequest."""
+
+    _fields_: ClassVar = [("group", ctypes.c_char_p), ("queue", CMessageQueue)]
+
+
+class Sent:
+    """What is known of the last send of a thread."""
+
+    __slots__ = ("attempts", "broker", "message_id", "offset_message_id", "queue", "queue_offset")
+
+    def __init__(self) -> None:
+        self.attempts = 0
+        self.message_id = b""
+        self.offset_message_id = ""
+        self.broker = ""
+        self.queue = -1
+        self.queue_offset = -1
+
+
+class Library:
+    """The library, loaded, and what its threads are doing. There is one in a process."""
+
+    def __init__(self, log_folder: str) -> None:
+        """Raises LibraryError. The library writes its log below `log_folder`, which it takes for the home folder."""
+        os.environ["HOME"] = log_folder
+        try:
+            version = metadata.version("rocketmq")
+            from rocketmq import ffi
+        except (metadata.PackageNotFoundError, ImportError, OSError) as error:
+            raise LibraryError(
+                f"the C++ client needs the package rocketmq {VERSION}, extra cpp-client: {error}"
+            ) from None
+        if version != VERSION:
+            raise LibraryError(f"the package rocketmq is {version}; expected {VERSION}")
+        self.dll: Any = ffi.dll
+        self.ffi: Any = ffi
+        self._sent: dict[int, Sent] = {}
+        self._listening: dict[int, tuple[str, str, int]] = {}
+        self._redirect()
+        self._get_body = self._function(GET_BODY, ctypes.c_void_p, ctypes.c_void_p)
+        self.set_retry_times = self._function(SET_RETRY_TIMES, None, ctypes.c_void_p, ctypes.c_int)
+        self.set_consume_from = self._function(
+            SET_CONSUME_FROM, None, ctypes.c_void_p, ctypes.c_int
+        )
+
+    def _function(self, name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
+        function: Any = getattr(self.dll, name)
+        function.restype, function.argtypes = result, arguments
+        found: Callable[..., Any] = function
+        return found
+
+    def check(self, status: int) -> None:
+        """Raises LibraryError unless a function of the C interface says that it succeeded."""
+        if status:
+            raise LibraryError(f"librocketmq failed: {self.last_error()}")
+
+    def last_error(self) -> str:
+        """What the last function of the C interface that failed in this thread had to say."""
+        return " ".join((self.dll.GetLatestErrorMessage() or b"").decode(errors="replace").split())
+
+    # What threads are doing
+
+    def begin_send(self) -> Sent:
+        """Forget the last send of this thread; what the next one does is noted in the result."""
+        sent = self._sent[threading.get_ident()] = Sent()
+        return sent
+
+    def listening_to(self) -> tuple[str, str, int]:
+        """Topic, broker and queue whose message this thread hands to its listener. Raises LibraryError."""
+        try:
+            return self._listening[threading.get_ident()]
+        except KeyError:
+            raise LibraryError("librocketmq did not say which queue it consumes") from None
+
+    def body(self, message: int) -> bytes:
+        """All of it: the C interface ends at the first zero byte."""
+        text = ctypes.cast(self._get_body(message), ctypes.POINTER(ctypes.c_void_p))[0]
+        size = ctypes.c_size_t.from_address(text - 3 * POINTER_BYTES).value
+        return ctypes.string_at(text, size)
+
+    # The table of the linker
+
+    def _redirect(self) -> None:
+        slots = linked_functions(
+            self.dll, (GET_QUEUE_OFFSET, GET_RETRY_TIMES_ASYNC, SET_LAST_CONSUME_TIMESTAMP)
+        )
+        offset_type = ctypes.CFUNCTYPE(ctypes.c_longlong, ctypes.c_void_p)
+        retries_type = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+        consume_type = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_ulonglong)
+        get_retries = self._function(GET_RETRY_TIMES_ASYNC.decode(), ctypes.c_int, ctypes.c_void_p)
+        set_timestamp = self._function(
+            SET_LAST_CONSUME_TIMESTAMP.decode(), None, ctypes.c_void_p, ctypes.c_ulonglong
+        )
+
+        def get_queue_offset(result: int) -> int:
+            return self._note_result(CppSendResult.from_address(result))
+
+        def get_retry_times_async(producer: int) -> int:
+            self._note_attempt()
+            return int(get_retries(producer))
+
+        def set_last_consume_timestamp(request: int, now_ms: int) -> None:
+            self._note_queue(CppPullRequest.from_address(request).queue)
+            set_timestamp(request, now_ms)
+
+        self._kept_alive = (
+            offset_type(get_queue_offset),
+            retries_type(get_retry_times_async),
+            consume_type(set_last_consume_timestamp),
+        )
+        for slot, ours in zip(slots, self._kept_alive, strict=True):
+            address = ctypes.cast(ours, ctypes.c_void_p).value
+            ctypes.c_void_p.from_address(slot).value = address
+
+    def _note_result(self, result: CppSendResult) -> int:
+        """Called once a send, when the C interface copies the result."""
+        sent = self._sent.get(threading.get_ident())
+        if sent is not None:
+            sent.message_id = result.message_id
+            sent.offset_message_id = result.offset_message_id.decode()
+            sent.broker = result.queue.broker.decode()
+            sent.queue = result.queue.queue_id
+            sent.queue_offset = result.queue_offset
+        return int(result.queue_offset)
+
+    def _note_attempt(self) -> None:
+        """Called right before each attempt to send goes out."""
+        sent = self._sent.get(threading.get_ident())
+        if sent is not None:
+            sent.attempts += 1
+
+    def _note_queue(self, queue: CMessageQueue) -> None:
+        """Called right before a listener is."""
+        place = (queue.topic.decode(), queue.broker.decode(), queue.queue_id)
+        self._listening[threading.get_ident()] = place
+
+
+def linked_functions(dll: ctypes.CDLL, names: tuple[bytes, ...]) -> list[int]:
+    """Where the library keeps the addresses of these functions that it calls itself. Raises LibraryError."""
+    base, _, dynamic = struct.unpack("<QQQ", ctypes.string_at(dll._handle, 3 * POINTER_BYTES))
+    tags: dict[int, int] = {}
+    while (entry := struct.unpack("<qQ", ctypes.string_at(dynamic, 16)))[0]:
+        tags[entry[0]] = entry[1]
+        dynamic += 16
+    found: dict[bytes, int] = {}
+    table = ctypes.string_at(tags[DT_JMPREL], tags[DT_PLTRELSZ])
+    for offset, _, symbol, _ in RELOCATION.iter_unpack(table):
+        name_at = ctypes.c_uint32.from_address(tags[DT_SYMTAB] + symbol * SYMBOL_BYTES).value
+        name = ctypes.string_at(tags[DT_STRTAB] + name_at)
+        if name in names:
+            found[name] = base + offset
+    if missing := [name.decode() for name in names if name not in found]:
+        raise LibraryError(f"librocketmq does not call {missing[0]}")
+    return [found[name] for name in names]

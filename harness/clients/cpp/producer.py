@@ -1,0 +1,134 @@
+"""librocketmq's producer as a client process: one send at a time, and no claim that the library does not make."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import threading
+from typing import Any
+
+from harness.clients.configuration import Configuration
+from harness.clients.cpp.library import Library, LibraryError, Sent
+from harness.clients.payload import make_body
+from harness.clients.port import ONE_WAY, ClientSide, Outcome, Request
+
+STATUSES = ("SEND_OK", "FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE")
+ATTEMPTS_MAX = 15  # librocketmq takes no more
+DEFAULT_RETRIES = 2
+NO_BATCH = "librocketmq's batches are stored as one message, so none was sent"
+NO_CHOICE = "librocketmq's C interface cannot send to a given queue, so nothing was sent"
+
+
+class CppProducer:
+    """A producer of the library, started."""
+
+    def __init__(self, library: Library, fields: Configuration) -> None:
+        """Raises LibraryError."""
+        self._library = library
+        self._dll = dll = library.dll
+        self._sending = threading.Lock()
+        self._handle = dll.CreateProducer(fields["group"].encode())
+        set_up = [
+            dll.SetProducerNameServerAddress(
+                self._handle, ";".join(fields["name_servers"]).encode()
+            ),
+            dll.SetProducerInstanceName(self._handle, fields["client_id"].encode()),
+        ]
+        if "send_timeout_s" in fields:  # here it is the time of one attempt
+            milliseconds = max(int(fields["send_timeout_s"] * 1000), 1)
+            set_up.append(dll.SetProducerSendMsgTimeout(self._handle, milliseconds))
+        if credentials := fields.get("credentials"):
+            keys = (credentials[name].encode() for name in ("access_key", "secret_key"))
+            set_up.append(dll.SetProducerSessionCredentials(self._handle, *keys, b"staticfire"))
+        attempts = 1 + fields.get("retries", DEFAULT_RETRIES)
+        library.set_retry_times(self._handle, min(attempts, ATTEMPTS_MAX))
+        for status in (*set_up, dll.StartProducer(self._handle)):
+            library.check(status)
+
+    def stop(self) -> None:
+        """Leave the group. With a send under way, end the process: the library would wait for it."""
+        if not self._sending.acquire(blocking=False):
+            os._exit(0)
+        self._dll.ShutdownProducer(self._handle)
+        self._dll.DestroyProducer(self._handle)
+
+    def send(self, request: Request) -> Outcome:
+        """Send one message and wait for the answer, through all attempts. Raises LibraryError."""
+        with self._sending:
+            return self._send_message(request)
+
+    def _send_message(self, request: Request) -> Outcome:
+        key = request["key"].encode()
+        body = make_body(request["key"], request["size"])
+        message = self._dll.CreateMessage(request["topic"].encode())
+        try:
+            self._library.check(self._dll.SetMessageKeys(message, key))
+            self._library.check(self._dll.SetByteMessageBody(message, body, len(body)))
+            if request.get("one_way"):
+                return self._send_one_way(message)
+            return self._send(message)
+        finally:
+            self._dll.DestroyMessage(message)
+
+    def _send(self, message: int) -> Outcome:
+        sent = self._library.begin_send()
+        result = self._library.ffi._CSendResult()
+        if self._dll.SendMessageSync(self._handle, message, ctypes.pointer(result)):
+            return self._failed(sent)
+        if (sent.message_id, sent.queue_offset) != (result.msgId, result.offset):
+            raise LibraryError(
+                "librocketmq's result of a send is not the one that it was asked for"
+            )
+        value = sent_value(sent, STATUSES[result.sendStatus])
+        if value["status"] == "SEND_OK":
+            return Outcome("ok", value)
+        return Outcome("info", value, value["status"])
+
+    def _send_one_way(self, message: int) -> Outcome:
+        sent = self._library.begin_send()
+        if self._dll.SendMessageOneway(self._handle, message):
+            return self._failed(sent)
+        return Outcome("info", {"attempts": sent.attempts}, ONE_WAY)
+
+    def _failed(self, sent: Sent) -> Outcome:
+        """The library says nothing of what an attempt ended with, so one that went out may have succeeded."""
+        text = f"{self._library.last_error()} (attempts: {sent.attempts})"
+        return Outcome("info" if sent.attempts else "fail", {"attempts": sent.attempts}, text)
+
+
+def sent_value(sent: Sent, status: str) -> dict[str, Any]:
+    return {
+        "broker": sent.broker,
+        "queue": sent.queue,
+        "queue_offset": sent.queue_offset,
+        "physical_offset": int(sent.offset_message_id[-16:], 16),
+        "status": status,
+        "attempts": sent.attempts,
+    }
+
+
+async def serve_cpp_producer(library: Library, fields: Configuration, port: ClientSide) -> None:
+    """Apply requests one at a time until the process ends. Raises PortClosed when there are no more, LibraryError."""
+    producer = await asyncio.to_thread(CppProducer, library, fields)
+    port.emit("ok", "open", {}, None)
+    try:
+        while True:
+            request, reply = await port.next()
+            if request["f"] == "open":
+                await asyncio.to_thread(producer.stop)
+                producer = await asyncio.to_thread(CppProducer, library, fields)
+                reply(Outcome("ok", {}))
+            else:
+                reply(await carry_out(producer, request))
+    finally:
+        await asyncio.to_thread(producer.stop)
+
+
+async def carry_out(producer: CppProducer, request: Request) -> Outcome:
+    """`fail` for what the library cannot do; nothing happens then."""
+    if request["f"] == "send_batch":
+        return Outcome("fail", {}, NO_BATCH)
+    if "queue" in request:
+        return Outcome("fail", {}, NO_CHOICE)
+    return await asyncio.to_thread(producer.send, request)
