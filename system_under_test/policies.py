@@ -72,6 +72,7 @@ from system_under_test.store.store_policy import (
     only_full_files,
     whatever_comes,
 )
+from system_under_test.store.time_search import nearest_in_file
 
 RegistrationKind = Callable[
     [BrokerConfig, RemotingClient, Callable[[], TopicConfigTable], EnvLog, RegistrationEvents],
@@ -127,6 +128,7 @@ FAITHFUL_STORE = StorePolicy(
     keeps_room_for_entries=False,
     dispatcher=make_rereading_dispatcher,
     key_search=JAVA_SEARCH,
+    time_search=nearest_in_file,
     synced_index=only_full_files,
     index_recovery=JavaIndexRecovery,
     wants_whole_files=True,

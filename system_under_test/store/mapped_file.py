@@ -225,6 +225,10 @@ class MappedFileQueue:
         for mapped_file in new_files:
             mapped_file.is_new = False
 
+    def modified_ms(self, mapped_file: MappedFile) -> int:
+        """When the file was written last, by the file system's clock. Raises OSError."""
+        return self._storage.modified_ms(mapped_file.path)
+
     def touched(self, start: int, end: int) -> list[MappedFile]:
         """Files with bytes of [start, end), and new ones."""
         return [

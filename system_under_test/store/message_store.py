@@ -78,7 +78,7 @@ class MessageStore:
         self._flushing = Flushing(parts)
         self._cutter = LogCutter(parts, self._flushing)
         self._has_pool = config.pool is not None
-        self.queue_view = QueueView(parts.queues, parts.reader)
+        self.queue_view = QueueView(parts.queues, parts.reader, policy.time_search)
         self.disks = parts.disks
         self.retention = parts.retention
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from system_under_test.store.consume_queue import Entry
 from system_under_test.store.queue_table import QueueTable
 from system_under_test.store.reading import QueueReader
+from system_under_test.store.time_search import TimeSearch
 
 __all__ = ["QueueView"]
 
@@ -12,11 +13,12 @@ __all__ = ["QueueView"]
 class QueueView:
     """Reads queues; changes nothing, and makes no queue that is not there."""
 
-    __slots__ = ("_queues", "_reader")
+    __slots__ = ("_queues", "_reader", "_search")
 
-    def __init__(self, queues: QueueTable, reader: QueueReader) -> None:
+    def __init__(self, queues: QueueTable, reader: QueueReader, search: TimeSearch) -> None:
         self._queues = queues
         self._reader = reader
+        self._search = search
 
     def exists(self, topic: str, queue_id: int) -> bool:
         return self._queues.get(topic, queue_id) is not None
@@ -38,7 +40,7 @@ class QueueView:
     def search_by_time(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
         """The queue offset of the message stored closest to `timestamp_ms`; 0 if there is none."""
         queue = self._queues.get(topic, queue_id)
-        return 0 if queue is None else self._reader.search_by_time(queue, timestamp_ms)
+        return 0 if queue is None else self._search(self._reader, queue, timestamp_ms)
 
     def store_time_ms(self, topic: str, queue_id: int, offset: int) -> int:
         """When message `offset` was stored, in milliseconds; -1 if there is none."""

@@ -1,4 +1,4 @@
-"""Reads messages of a queue as a pull wants them (RocketMQ, DefaultMessageStore.getMessage, getOffsetInQueueByTime)."""
+"""Reads messages of a queue as a pull wants them (RocketMQ, DefaultMessageStore.getMessage)."""
 
 from __future__ import annotations
 
@@ -139,24 +139,10 @@ class QueueReader:
 
     # --- by time ---------------------------------------------------------------------------------------------------
 
-    def search_by_time(self, queue: ConsumeQueue, timestamp_ms: int) -> int:
-        """The queue offset stored closest to `timestamp_ms`: ties go to the earlier, after the last one to the last."""
-        low, high = queue.min_offset, queue.max_offset
-        if low >= high:
-            return 0
-        while low < high:
-            middle = (low + high) // 2
-            if self.store_time_ms(queue, middle) < timestamp_ms:
-                low = middle + 1
-            else:
-                high = middle
-        if low == queue.max_offset:
-            return low - 1
-        if low == queue.min_offset:
-            return low
-        after = self.store_time_ms(queue, low) - timestamp_ms
-        before = timestamp_ms - self.store_time_ms(queue, low - 1)
-        return low - 1 if after > 0 and before <= after else low
+    def is_deleted(self, queue: ConsumeQueue, offset: int) -> bool:
+        """Whether the record of entry `offset` lies before the log's first file."""
+        entries = queue.read(offset, 1)
+        return bool(entries) and entries[0].physical_offset < self._log.min_offset
 
     def store_time_ms(self, queue: ConsumeQueue, offset: int) -> int:
         """When message `offset` was stored, in milliseconds; -1 if there is no such message."""

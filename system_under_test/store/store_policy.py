@@ -15,6 +15,7 @@ from system_under_test.store.key_search import EXACT_SEARCH, KeySearchRules
 from system_under_test.store.mapped_file import MappedFileQueue
 from system_under_test.store.message_index import MessageIndex
 from system_under_test.store.rereading_dispatcher import ReadLog, RereadingDispatcher
+from system_under_test.store.time_search import TimeSearch, nearest_in_queue
 
 __all__ = [
     "CAREFUL_STORE",
@@ -67,6 +68,7 @@ class StorePolicy:
     # (index, how to read the log, whether of a slave); R14: a bad record takes what follows it along
     dispatcher: Callable[[MessageIndex, ReadLog, bool], Dispatcher]
     key_search: KeySearchRules  # other keys of one hash, and seconds for milliseconds
+    time_search: TimeSearch  # code 29 trusts the file system's times of files
     synced_index: Callable[[Sequence[IndexFile]], Sequence[IndexFile]]  # R60
     index_recovery: type[IndexRecovery]  # R60: what the index lacks stays unknown
     wants_whole_files: (
@@ -81,6 +83,7 @@ CAREFUL_STORE = StorePolicy(
     keeps_room_for_entries=True,
     dispatcher=make_dispatcher,
     key_search=EXACT_SEARCH,
+    time_search=nearest_in_queue,
     synced_index=whole_index,
     index_recovery=IndexRecovery,
     wants_whole_files=False,

@@ -1,4 +1,4 @@
-"""What a pull gets: statuses, caps, tags, and search by time (RocketMQ, DefaultMessageStore.getMessage)."""
+"""What a pull gets: statuses, caps, tags (RocketMQ, DefaultMessageStore.getMessage)."""
 
 from __future__ import annotations
 
@@ -101,18 +101,6 @@ def test_transfer_caps(body_size: int, limits: dict[str, int], expected: int) ->
     answer = store.get("TopicTest", 0, 0, 100)
     assert len(answer.records) == expected
     assert answer.next_offset == expected
-
-
-@pytest.mark.parametrize(
-    ("after_ms", "offset"),
-    [(-100, 0), (0, 0), (5, 0), (6, 1), (10, 1), (14, 1), (16, 2), (60, 6), (1000, 6)],
-)
-def test_search_by_time(seven: StoreOnDisk, after_ms: int, offset: int) -> None:
-    assert seven.store.queue_view.search_by_time("TopicTest", 0, START_MS + after_ms) == offset
-
-
-def test_search_by_time_in_nothing(seven: StoreOnDisk) -> None:
-    assert seven.store.queue_view.search_by_time("Missing", 0, START_MS) == 0
 
 
 def test_earliest_store_time(seven: StoreOnDisk) -> None:
