@@ -27,6 +27,10 @@ _GROUPS: tuple[tuple[tuple[str, tuple[str, ...]], ...], ...] = (
     (("notifyConsumerIdsChangedEnable", ("false",)),),
     (("flushConsumerOffsetInterval", ("500", "20000")),),
     (("registerNameServerPeriod", ("10000", "60000")),),
+    (
+        ("maxTransferCountOnMessageInMemory", ("1", "64")),
+        ("maxTransferBytesOnMessageInMemory", ("512", "4096")),
+    ),
     # Whatever every group has consumed is deleted as soon as a log file is full.
     (("rocketmq.broker.diskSpaceCleanForciblyRatio", ("0",)), ("deleteWhen", (ALL_HOURS,))),
 )
