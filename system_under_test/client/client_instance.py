@@ -56,24 +56,34 @@ class Consumer(Protocol):
     def broker_back(self, address: str) -> None: ...
 
 
+class ClientConfig(Protocol):
+    """What every kind of client is told. `client_id` is `ip@name` and unique in the cluster."""
+
+    @property
+    def client_id(self) -> str: ...
+
+    @property
+    def name_servers(self) -> Sequence[str]: ...
+
+    @property
+    def group(self) -> str: ...
+
+    @property
+    def credentials(self) -> Credentials | None: ...
+
+
 class ClientInstance:
     """One client id. At most one producer group and one consumer, which are set before start()."""
 
-    def __init__(
-        self,
-        env: Env,
-        *,
-        client_id: str,
-        name_servers: Sequence[str],
-        group: str,
-        credentials: Credentials | None = None,
-    ) -> None:
+    def __init__(self, env: Env, config: ClientConfig) -> None:
         self.env = env
-        self.client_id = client_id
-        self.remoting = RemotingClient(env, on_request=self._serve, sign=signer_of(credentials))
-        self.name_servers = NameServers(self.remoting, name_servers, env.log)
+        self.client_id = config.client_id
+        self.remoting = RemotingClient(
+            env, on_request=self._serve, sign=signer_of(config.credentials)
+        )
+        self.name_servers = NameServers(self.remoting, config.name_servers, env.log)
         self.health = BrokerHealth(
-            self.remoting, env.log, group=group, on_silent=self._silent, on_back=self._back
+            self.remoting, env.log, group=config.group, on_silent=self._silent, on_back=self._back
         )
         self.routes = RouteTable(is_kept=self._is_kept_in_routes, on_change=self._route_changed)
         self.producer_group: str | None = None

@@ -110,13 +110,7 @@ class Producer:
     def __init__(self, env: Env, config: ProducerConfig) -> None:
         self._env = env
         self._config = config
-        self._client = ClientInstance(
-            env,
-            client_id=config.client_id,
-            name_servers=config.name_servers,
-            group=config.group,
-            credentials=config.credentials,
-        )
+        self._client = ClientInstance(env, config)
         self._client.producer_group = config.group
         self._client.on_broker_back = self._broker_back
         self._faults = LatencyFaults()

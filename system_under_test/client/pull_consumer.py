@@ -38,13 +38,7 @@ class PullConsumer:
 
     def __init__(self, env: Env, config: PullConsumerConfig) -> None:
         self._config = config
-        self._client = ClientInstance(
-            env,
-            client_id=config.client_id,
-            name_servers=config.name_servers,
-            group=config.group,
-            credentials=config.credentials,
-        )
+        self._client = ClientInstance(env, config)
         self._offsets = OffsetStore(self._client, config.group)
         self._version_ms = env.clock.wall_ms()
         self._suggested_ids: dict[MessageQueue, int] = {}  # broker ids, by brokers' advice

@@ -84,13 +84,7 @@ class PushConsumer:
         self._config = config
         self._on_assignment = on_assignment
         self._on_commit = on_commit
-        self._client = ClientInstance(
-            env,
-            client_id=config.client_id,
-            name_servers=config.name_servers,
-            group=config.group,
-            credentials=config.credentials,
-        )
+        self._client = ClientInstance(env, config)
         self._client.consumer = self
         self._figures = ConsumeFigures()
         self._requests = ConsumerRequests(self, listener, env.log)

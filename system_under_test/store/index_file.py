@@ -14,7 +14,7 @@ import errno
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 
-from system_under_test.env import File, Storage
+from system_under_test.env import Storage
 from system_under_test.store.errors import NoSpace
 from system_under_test.store.index_layout import (
     HEADER_SIZE,
@@ -26,6 +26,7 @@ from system_under_test.store.index_layout import (
     IndexHeader,
     IndexLayout,
 )
+from system_under_test.store.store_file import StoreFile
 
 __all__ = ["IndexFile", "NewKey", "TimeOf"]
 
@@ -41,45 +42,32 @@ _SLOTS_CHUNK = 1 << 14  # slots that are written together
 _IS_LITTLE_ENDIAN = array("i", [1]).tobytes()[0] == 1
 
 
-class IndexFile:
+class IndexFile(StoreFile):
     """One file. `open_slots` or `rebuild_slots` must be called before it can grow."""
 
     __slots__ = (
         "_allocated",
-        "_file",
         "_has_stale_slots",
         "_layout",
         "_pending",
         "_slots",
-        "_storage",
         "_written",
         "header",
         "is_dirty",
-        "is_new",
-        "path",
     )
 
     def __init__(self, storage: Storage, path: str, layout: IndexLayout) -> None:
-        self._storage = storage
+        super().__init__(storage, path)
         self._layout = layout
-        self._file: File | None = None
         self._slots: memoryview | None = None
         self._pending = bytearray()  # entries from number `_written` on
         self._written = 1
         self._allocated = 1  # entries below this number have blocks
-        self.path = path
         self.header = IndexHeader()
-        self.is_new = False  # its size or name may not be durable
         self.is_dirty = False  # entries or header are not in the file
         self._has_stale_slots = False
 
     # --- files -----------------------------------------------------------------------------------------------------
-
-    @property
-    def file(self) -> File:
-        if self._file is None:
-            self._file = self._storage.open(self.path)
-        return self._file
 
     def create(self) -> None:
         """Make the file, without any entry. Raises NoSpace, and no part of it is left; OSError."""
@@ -103,15 +91,6 @@ class IndexFile:
         self.header = IndexHeader.unpack(self.file.pread(HEADER_SIZE, 0))
         self._written = self._allocated = self.header.next_number
         return 1 < self.header.next_number <= self._layout.numbers
-
-    def remove(self) -> None:
-        self.close()
-        self._storage.unlink(self.path)
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
 
     # --- growing ---------------------------------------------------------------------------------------------------
 

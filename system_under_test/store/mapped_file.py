@@ -11,9 +11,10 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 
-from system_under_test.env import File, Storage
+from system_under_test.env import Storage
 from system_under_test.store.errors import NoSpace, StoreError
 from system_under_test.store.folders import parent_folder
+from system_under_test.store.store_file import StoreFile
 
 __all__ = ["MappedFile", "MappedFileQueue"]
 
@@ -21,24 +22,14 @@ NAME_DIGITS = 20
 _ZEROS = bytes(1 << 20)
 
 
-class MappedFile:
+class MappedFile(StoreFile):
     """One file of a sequence; `base` is the offset of its first byte in the sequence."""
 
-    __slots__ = ("_file", "_storage", "base", "is_new", "path")
+    __slots__ = ("base",)
 
     def __init__(self, storage: Storage, folder: str, base: int) -> None:
-        self._storage = storage
+        super().__init__(storage, f"{folder}/{base:0{NAME_DIGITS}d}")
         self.base = base
-        self.path = f"{folder}/{base:0{NAME_DIGITS}d}"
-        self.is_new = False
-        self._file: File | None = None
-
-    @property
-    def file(self) -> File:
-        """The open file; opened at first use, since a store may have more files than a process may open."""
-        if self._file is None:
-            self._file = self._storage.open(self.path)
-        return self._file
 
     def create(self, size: int) -> None:
         """Make the file with `size` reserved bytes of zeros. On OSError no part of it is left."""
@@ -54,15 +45,6 @@ class MappedFile:
         """Make everything from `position` zeros and the file `size` bytes long, all of it reserved."""
         self.file.truncate(position)
         self.file.allocate(size)
-
-    def remove(self) -> None:
-        self.close()
-        self._storage.unlink(self.path)
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
 
 
 class MappedFileQueue:

@@ -9,6 +9,7 @@ import pytest
 from system_under_test.client.client_instance import ClientInstance
 from system_under_test.client.consume_figures import ConsumeFigures
 from system_under_test.client.offset_store import ConsumeFrom, OffsetStore
+from system_under_test.client.pull_consumer import PullConsumerConfig
 from system_under_test.client.queue_consumer import (
     ConsumerParts,
     FlowLimits,
@@ -35,6 +36,10 @@ from tests.system_under_test.client.virtual_time import now_s, run
 
 QUEUE = MessageQueue(topic="t", broker_name="a", queue_id=0)
 PULL = RequestCode.PULL_MESSAGE
+
+
+def make_client() -> ClientInstance:
+    return ClientInstance(make_env(), PullConsumerConfig(client_id="c", name_servers=(), group="g"))
 
 
 class FakeQueue:
@@ -108,7 +113,7 @@ class Consumption:
         remoting.scripts["a:0"] = master
         if slave is not None:
             remoting.scripts["a:1"] = slave
-        self.client = ClientInstance(make_env(), client_id="c", name_servers=(), group="g")
+        self.client = make_client()
         self.client.routes.update(
             "t", broker_routes(route_of("a", slaves=slave is not None)), now_s()
         )
@@ -369,7 +374,7 @@ def test_the_replica_to_pull_from(
     remoting: ScriptedRemoting, ids: tuple[int, ...], wanted: int, chosen: int
 ) -> None:
     async def main() -> None:
-        client = ClientInstance(make_env(), client_id="c", name_servers=(), group="g")
+        client = make_client()
         addresses = {broker_id: f"a:{broker_id}" for broker_id in ids}
         route = BrokerRoute(
             broker_name="a", read_queues=1, write_queues=1, permission=6, addresses=addresses

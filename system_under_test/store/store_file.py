@@ -1,0 +1,36 @@
+"""A file of the store that is opened when it is needed."""
+
+from __future__ import annotations
+
+from system_under_test.env import File, Storage
+
+__all__ = ["StoreFile"]
+
+
+class StoreFile:
+    """At `path`. `is_new`: its size or its name may not be durable."""
+
+    __slots__ = ("_file", "_storage", "is_new", "path")
+
+    def __init__(self, storage: Storage, path: str) -> None:
+        self._storage = storage
+        self._file: File | None = None
+        self.path = path
+        self.is_new = False
+
+    @property
+    def file(self) -> File:
+        """The open file; opened at first use, since a store may have more files than a process may open."""
+        if self._file is None:
+            self._file = self._storage.open(self.path)
+        return self._file
+
+    def remove(self) -> None:
+        """Close and unlink; not durable yet. Raises OSError."""
+        self.close()
+        self._storage.unlink(self.path)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
