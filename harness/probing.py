@@ -10,7 +10,7 @@ from checkers.history import OpType
 from harness.clients.port import Outcome
 from harness.environments.environment import PROBE, Environment
 
-POLL_S = 1.0
+POLL_S = 0.25
 PROBE_PROCESS = 99_999
 PROBE_BYTES = 64
 

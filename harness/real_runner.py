@@ -52,11 +52,11 @@ async def _run(
     recorder = Recorder(lambda: clock[0](), history=history, observations=observations)
     environment = RealEnvironment(campaign, recorder, fleet, partial(OwnProcesses, campaign))
     clock.append(environment.now_ns)
-    run = Run(environment, real_controls(environment, fleet), progress, tick_s=TICK_S)
-    with _Interrupts(run):
-        async with environment:
+    async with environment:
+        run = Run(environment, real_controls(environment, fleet), progress, tick_s=TICK_S)
+        with _Interrupts(run):
             await run.main()
-    return run.result()
+        return run.result()
 
 
 class _Interrupts:

@@ -7,9 +7,13 @@ from collections.abc import Callable, Mapping
 from faults.catalogue import FAULTS
 from faults.fault import Fault
 from harness.environments.fleet import Fleet
+from harness.environments.namespaces import NamespaceFleet
 from harness.environments.processes import ProcessFleet
 
-FLEETS: dict[str, Callable[[], Fleet]] = {"processes": ProcessFleet}
+FLEETS: dict[str, Callable[[], Fleet]] = {
+    "processes": ProcessFleet,
+    "namespaces": NamespaceFleet,
+}
 
 
 def make_fleet(environment: str) -> Fleet:

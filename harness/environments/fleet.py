@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
+from faults.capabilities import ClockControl, DiskControl, NetworkControl
 from harness.environments.place import Place
+
+if TYPE_CHECKING:
+    from harness.environments.real import RealEnvironment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineControls:
+    """What can be broken on the machines of a fleet, beside the processes there."""
+
+    network: NetworkControl | None = None
+    disk: DiskControl | None = None
+    clock: ClockControl | None = None
 
 
 class Fleet(Protocol):
@@ -15,6 +29,10 @@ class Fleet(Protocol):
 
     async def up(self, nodes: Sequence[str], *, servers: Sequence[str]) -> dict[str, Place]:
         """Make a machine for each node; those of servers have disks that can be broken, if this fleet has any."""
+        ...
+
+    def controls(self, environment: RealEnvironment) -> MachineControls:
+        """For the machines that are up."""
         ...
 
     async def down(self) -> None:

@@ -6,8 +6,9 @@ import asyncio
 import os
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from harness.environments.place import LINE_MAX, Order
 
@@ -47,16 +48,24 @@ class LocalProcess:
 
 
 class LocalPlace:
-    """`prefix` is put in front of every command: `ip netns exec NAME`, or nothing."""
+    """`prefix` goes in front of every command: what enters a namespace, or nothing. `variables` are of every process."""
 
     def __init__(
-        self, node: str, address: str, folder: Path, log: Path, prefix: Sequence[str] = ()
+        self,
+        node: str,
+        address: str,
+        folder: Path,
+        log: Path,
+        *,
+        prefix: Sequence[str] = (),
+        variables: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.node = node
         self.address = address
         self.folder = str(folder)
         self.log = log
         self._prefix = tuple(prefix)
+        self._variables = variables
 
     async def launch(self, order: Order) -> LocalProcess:
         for path, data in order.files.items():
@@ -69,7 +78,7 @@ class LocalPlace:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env={**os.environ, **order.variables},
+                env={**os.environ, **order.variables, **self._variables},
                 start_new_session=True,
                 limit=LINE_MAX,
             )

@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.environments.errors import EnvironmentFailed
+from harness.environments.fleet import MachineControls
 from harness.environments.local_place import LocalPlace
 from harness.environments.place import Place
+from harness.environments.real import RealEnvironment
 
 NO_NETWORK = (
     "processes share the loopback device of this host; --environment namespaces can part nodes"
@@ -45,6 +47,9 @@ class ProcessFleet:
             log = own / "log.jsonl"
             places[node] = LocalPlace(node, f"{block}.{number}", own, log)
         return places
+
+    def controls(self, environment: RealEnvironment) -> MachineControls:
+        return MachineControls()
 
     async def down(self) -> None:
         if self._folder is not None:

@@ -61,10 +61,15 @@ class RealClients:
 
 
 def real_controls(environment: RealEnvironment, fleet: Fleet) -> Controls:
+    """For an environment whose machines are up."""
     processes = RealProcesses(environment)
+    machines = fleet.controls(environment)
     return Controls(
         process=processes,
         client=RealClients(environment),
         cluster=ClusterThroughAdmin(environment, processes),
+        network=machines.network,
+        disk=machines.disk,
+        clock=machines.clock,
         lacks=fleet.lacks,
     )

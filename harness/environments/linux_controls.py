@@ -1,0 +1,160 @@
+"""Network and disk capabilities of nodes with a network namespace and a disk of their own: one way for all fleets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from faults.capabilities import Evidence
+from faults.linux.disk_errors import DiskErrors
+from faults.linux.disk_space import DiskSpace
+from faults.linux.firewall import Firewall
+from faults.linux.loop_disk import LoopDisk
+from faults.linux.power_loss import PowerCut, cut_power
+
+if TYPE_CHECKING:
+    from harness.environments.real import RealEnvironment
+
+COUNTERS = ("enospc", "eio", "slow_ns", "lost_bytes", "power_cuts")
+
+
+class FirewalledNetwork:
+    """Implements `faults.capabilities.NetworkControl`: each node's own packet filter drops what comes in."""
+
+    def __init__(self, firewalls: Mapping[str, Firewall], addresses: Mapping[str, str]) -> None:
+        self._firewalls = firewalls
+        self._addresses = addresses
+
+    async def drop(self, *, source: str, target: str) -> None:
+        await self._firewalls[target].drop_from(self._addresses[source])
+
+    async def restore(self, *, source: str, target: str) -> None:
+        await self._firewalls[target].restore_from(self._addresses[source])
+
+    async def heal(self) -> None:
+        await asyncio.gather(*(firewall.heal() for firewall in self._firewalls.values()))
+
+    async def dropped(self, *, source: str, target: str) -> int:
+        return await self._firewalls[target].dropped_from(self._addresses[source])
+
+
+@dataclass(slots=True)
+class _Disk:
+    """The disk of one node and what is wrong with it."""
+
+    disk: LoopDisk
+    space: DiskSpace
+    errors: DiskErrors
+    counters: Counter[str] = field(default_factory=Counter)
+    cut: PowerCut | None = None
+    is_full: bool = False
+    is_failing: bool = False
+
+
+class LoopDisks:
+    """Implements `faults.capabilities.DiskControl`. Nodes without a disk of their own only lose their process."""
+
+    def __init__(
+        self,
+        environment: RealEnvironment,
+        disks: Mapping[str, LoopDisk],
+        firewalls: Mapping[str, Firewall],
+    ) -> None:
+        self._environment = environment
+        self._firewalls = firewalls
+        self._disks = {
+            node: _Disk(disk, DiskSpace(disk), DiskErrors(disk)) for node, disk in disks.items()
+        }
+
+    async def power_cut(self, nodes: Sequence[str]) -> Evidence:
+        """Nobody hears of it: first the machines fall silent, then their file systems go, then their processes."""
+        environment = self._environment
+        nodes = [node for node in nodes if environment.nodes[node].powered]
+        alive = [node for node in nodes if environment.nodes[node].running is not None]
+        await asyncio.gather(*(environment.pause(node) for node in nodes))
+        await asyncio.gather(*(self._firewalls[node].black_hole() for node in nodes))
+        await asyncio.gather(*(self._cut(node) for node in nodes))
+        return {"alive": alive}
+
+    async def _cut(self, node: str) -> None:
+        real = self._environment.nodes[node]
+        broken = self._disks[node]
+        broken.cut = await cut_power(broken.disk)
+        real.powered = False
+        await self._environment.kill(node)
+        broken.counters["power_cuts"] += 1
+
+    async def power_cut_at(self, node: str, operation: int) -> None:
+        raise NotImplementedError(f"{node}: only the simulation can; see NO_CUT_AT")
+
+    async def power_cut_at_sync(self, node: str, sync: int) -> None:
+        raise NotImplementedError(f"{node}: only the simulation can; see NO_CUT_AT")
+
+    async def cancel_power_cut(self, node: str) -> None:
+        """There is none that has not struck."""
+
+    async def power_on(self, node: str) -> None:
+        real = self._environment.nodes[node]
+        broken = self._disks.get(node)
+        if real.lost:
+            return
+        if broken is not None and broken.cut is not None:
+            loss = await broken.cut.come_back()
+            broken.cut = None
+            broken.counters["lost_bytes"] += loss.lost_bytes
+            await self._firewalls[node].end_black_hole()
+            real.powered = True
+        await self._environment.start(node)
+
+    async def fill(self, node: str, free_bytes: int) -> None:
+        broken = self._disks[node]
+        broken.is_full = True
+        filled = await broken.space.fill(free_bytes)
+        broken.counters["enospc"] += filled.bitten
+
+    async def fail(self, node: str, *, writes: int, fsyncs: int) -> None:
+        """A real disk fails until it is mended, and it is the fsync that says so; however many are asked for."""
+        broken = self._disks[node]
+        broken.is_failing = True
+        failing = await broken.errors.fail()
+        broken.counters["eio"] += failing.bitten
+
+    async def slow(self, node: str, factor: float) -> None:
+        raise NotImplementedError(node)
+
+    async def destroy(self, node: str) -> None:
+        environment, broken = self._environment, self._disks[node]
+        real = environment.nodes[node]
+        await environment.pause(node)
+        await self._firewalls[node].black_hole()
+        await broken.disk.destroy()
+        real.lost = True
+        await environment.kill(node)
+        broken.counters["power_cuts"] += 1
+
+    async def mend(self, node: str) -> None:
+        broken = self._disks.get(node)
+        if broken is None or self._environment.nodes[node].lost:
+            return
+        if broken.is_full:
+            await broken.space.free()
+            broken.is_full = False
+        if broken.is_failing and broken.cut is None:
+            broken.is_failing = False
+            if not await broken.errors.mend():
+                await self._repair(node, broken)
+
+    async def _repair(self, node: str, broken: _Disk) -> None:
+        """The file system gave up: its process cannot go on either."""
+        wanted = self._environment.nodes[node].wanted
+        await self._environment.kill(node)
+        await broken.errors.repair()
+        if wanted:
+            await self._environment.start(node)
+
+    async def counters(self, node: str) -> dict[str, int]:
+        """`enospc` and `eio` count what a write of our own has met."""
+        return {name: self._disks[node].counters[name] for name in COUNTERS}

@@ -1,0 +1,52 @@
+"""Which faults an environment can carry out, and what is said of the others."""
+
+from __future__ import annotations
+
+import pytest
+
+from faults.catalogue import FAULTS
+from harness.cli.options import choose_faults
+from harness.cli.status import BadInput
+from harness.environments.catalogue import FLEETS, make_fleet, missing_faults
+
+
+def test_what_needs_a_lacking_capability_or_ability_is_missing_with_the_reason() -> None:
+    missing = missing_faults({"network": "no root", "disk.power_cut_at": "not here"})
+    assert missing["partition-one"] == "no root"
+    assert missing["power-cut-in-operation"] == "not here"
+    assert "power-cut" not in missing
+    assert "kill" not in missing
+
+
+@pytest.mark.parametrize("environment", FLEETS)
+def test_every_environment_can_kill_and_none_cuts_power_inside_an_operation(
+    environment: str,
+) -> None:
+    missing = missing_faults(make_fleet(environment).lacks)
+    assert "power-cut-in-operation" in missing
+    assert not {"kill", "graceful-stop", "pause", "client-crash", "topic-change"} & missing.keys()
+
+
+def test_all_means_all_that_are_available() -> None:
+    given = {"environment": "processes", "faults": ("all",)}
+    missing = choose_faults(1, given)
+    assert set(given["faults"]) == set(FAULTS) - set(missing)
+    assert "kill" in given["faults"]
+
+
+def test_without_a_word_the_seed_draws_from_what_is_available() -> None:
+    given = {"environment": "processes"}
+    missing = choose_faults(1, given)
+    assert given["faults"]
+    assert not set(given["faults"]) & set(missing)
+
+
+def test_a_kind_that_is_named_and_missing_is_refused_with_the_reason() -> None:
+    with pytest.raises(BadInput, match="power-cut is not available here: processes share the disk"):
+        choose_faults(1, {"environment": "processes", "faults": ("kill", "power-cut")})
+
+
+def test_the_simulation_lacks_nothing() -> None:
+    given: dict[str, object] = {"faults": ("all",)}
+    assert choose_faults(1, given) == {}
+    assert given["faults"] == tuple(FAULTS)

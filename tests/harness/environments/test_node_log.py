@@ -1,0 +1,39 @@
+"""The log of a real node, read back with the run's clock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.environments.node_log import last_error, read_log
+from harness.log_line import LogLine
+
+LINES = (
+    b'{"time_ms": 10500, "level": "info", "node": "broker-a-0", "event": "store opened", "end": 7}\n'
+    b"Traceback (most recent call last):\n"
+    b'{"time_ms": 11000, "level": "error", "node": "broker-a-0", "event": "node failed", "error": "OSError: gone"}\n'
+    b'{"time_ms": "no'
+)
+
+
+def test_json_lines_get_the_runs_clock_and_other_text_that_of_the_line_before(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_bytes(LINES)
+    assert read_log(log, start_wall_ms=10_000) == [
+        LogLine(500_000_000, "info", "store opened", {"end": 7}),
+        LogLine(500_000_000, "info", "text", {"text": "Traceback (most recent call last):"}),
+        LogLine(1_000_000_000, "error", "node failed", {"error": "OSError: gone"}),
+        LogLine(1_000_000_000, "info", "text", {"text": '{"time_ms": "no'}),
+    ]
+
+
+def test_the_last_failure_is_what_the_node_said_of_itself(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_bytes(LINES)
+    assert last_error(log) == "OSError: gone"
+
+
+def test_a_node_that_never_logged_has_no_lines_and_no_error(tmp_path: Path) -> None:
+    assert read_log(tmp_path / "none", 0) == []
+    assert last_error(tmp_path / "none") == ""

@@ -1,0 +1,103 @@
+"""What our own nodes are started with on real machines: files and lines from which they read the same again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import orjson
+import pytest
+
+from harness.campaign_draw import draw_campaign
+from harness.clients.configuration import Configuration, consumer_config, producer_config
+from harness.environments.place import Order, Place
+from harness.targets.own_cluster import OwnCluster
+from harness.targets.own_processes import OwnProcesses
+from system_under_test import config as node_config
+from system_under_test.broker.config import BrokerConfig, BrokerRole
+from system_under_test.name_server.config import NameServerConfig
+
+CAMPAIGN = draw_campaign(
+    1, {"slaves": (1,), "flush": "sync", "replication": "sync", "name_servers": 2, "faults": ()}
+)
+
+
+@dataclass
+class Somewhere:
+    """As much of a place as a target wants to know."""
+
+    node: str
+    address: str
+    folder: str
+
+
+@pytest.fixture
+def places() -> dict[str, Somewhere]:
+    shape = CAMPAIGN.shape()
+    names = (*shape.servers, *shape.clients, "admin", "probe")
+    return {
+        name: Somewhere(name, f"198.18.7.{number}", f"/places/{name}")
+        for number, name in enumerate(names, 2)
+    }
+
+
+@pytest.fixture
+def target(places: dict[str, Somewhere]) -> OwnProcesses:
+    return OwnProcesses(CAMPAIGN, cast(dict[str, Place], places), python="python", code=("/code",))
+
+
+def fields_of(file: bytes, known: dict[str, node_config.Property]) -> dict[str, Any]:
+    settings = node_config.read_settings(file.decode(), known)
+    assert settings.unknown == ()
+    return settings.fields
+
+
+def as_read(told: tuple[Order, Configuration]) -> tuple[Order, Configuration]:
+    """What a client reads: its first line is JSON."""
+    order, line = told
+    return order, orjson.loads(orjson.dumps(line))
+
+
+@pytest.mark.parametrize("node", ["broker-a-0", "broker-a-1"])
+def test_a_broker_reads_the_very_configuration_of_the_simulation(
+    target: OwnProcesses, places: dict[str, Somewhere], node: str
+) -> None:
+    order = target.server_order(node, CAMPAIGN.shape().name_servers)
+    path = f"/places/{node}/broker.properties"
+    assert order.argv == ("python", "-m", "system_under_test", "broker", "-c", path)
+    assert order.variables["PYTHONPATH"] == "/code"
+    fields = fields_of(order.files[path], node_config.BROKER_PROPERTIES)
+    cluster = OwnCluster(
+        CAMPAIGN,
+        {name: place.address for name, place in places.items()},
+        {name: f"{place.folder}/store" for name, place in places.items()},
+    )
+    wanted = cluster.broker_config(CAMPAIGN.shape().broker(node), CAMPAIGN.shape().name_servers)
+    role = BrokerRole(fields.pop("role", BrokerConfig(broker_name="x", listen_host="y").role))
+    mode = fields.pop("mode", wanted.mode)
+    assert replace(wanted, **fields, role=role, mode=mode) == wanted
+    assert fields["name_servers"] == ("198.18.7.2:9876", "198.18.7.3:9876")
+    assert fields["store_path"] == f"/places/{node}/store" == target.store_folder(node)
+
+
+def test_a_name_server_keeps_its_files_at_its_place(target: OwnProcesses) -> None:
+    order = target.server_order("ns-1", ())
+    (file,) = order.files.values()
+    fields = fields_of(file, node_config.NAME_SERVER_PROPERTIES)
+    config = NameServerConfig(**fields)
+    assert (config.listen_host, config.listen_port) == ("198.18.7.2", 9876)
+    assert Path(config.kv_config_path).is_relative_to("/places/ns-1/store")
+
+
+def test_clients_are_told_who_they_are_in_their_first_line(target: OwnProcesses) -> None:
+    order, line = as_read(target.client_order("producer-1", ("ns-2",)))
+    assert order.argv == ("python", "-m", "harness.clients", "producer")
+    assert producer_config(line).name_servers == ("198.18.7.3:9876",)
+    order, line = as_read(target.client_order("consumer-1", ("ns-1",)))
+    assert order.argv[-1] == "consumer"
+    config, _ = consumer_config(line)
+    assert (config.topic, config.group) == (CAMPAIGN.topic, CAMPAIGN.group)
+    order, line = as_read(target.client_order("admin", ()))
+    assert (order.argv[-1], line) == ("admin", {"node": "admin"})
+    assert target.client_order("probe", ())[0].argv[-1] == "producer"
