@@ -48,7 +48,7 @@ class LocalProcess:
 
 
 class LocalPlace:
-    """`prefix` goes in front of every command: what enters a namespace, or nothing. `variables` are of every process."""
+    """`prefix` goes in front of a command: what enters a namespace, or nothing. `variables` are of every process."""
 
     def __init__(
         self,

@@ -89,11 +89,12 @@ def test_a_store_in_use_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_node_whose_log_cannot_be_written_says_why_it_failed(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """As on a disk that is full when the cluster starts."""
+    (tmp_path / "broker-a-0").write_text("a file where the folder of the store should be")
     monkeypatch.setattr(Path, "open", lambda *_args, **_keywords: open("/dev/full", "a"))  # noqa: SIM115
-    cluster = LocalCluster(broker_properties={"storePathCommitLog": "/dev/null/x"})
+    cluster = LocalCluster(store=tmp_path)
     with pytest.raises(NodeRefused, match=r"broker-a-0 failed: store .* cannot be opened: "):
         cluster.start()
 
