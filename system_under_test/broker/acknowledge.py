@@ -47,7 +47,7 @@ class Acknowledger:
             self._unwritten.append(answer)
             return
         now_ns = self._now_ns()
-        usable = self._ha.slave_available(end_offset)
+        usable = self._waiting.needs_slave and self._ha.slave_available(end_offset)
         self._waiting.add(end_offset, answer, now_ns=now_ns, slave_usable=usable)
         if self._timer is None:
             self._arm(now_ns)

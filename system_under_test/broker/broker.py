@@ -117,7 +117,7 @@ class Broker:
             is_ready=self.accepts_sends,
         )
         self._services = self._processors.services
-        self._progress.on_visible = self._processors.pull.message_arrived
+        self._progress.on_visible = self._processors.pull.messages_arrived
         self.cleaning = self._engine.make_cleaning(
             is_topic=self.tables.topics.is_used,
             is_ready=self.accepts_sends,

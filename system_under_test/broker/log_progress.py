@@ -18,15 +18,19 @@ from system_under_test.broker.replication.ha import HaService
 from system_under_test.broker.waiting import Answer
 from system_under_test.policies import BrokerPolicies
 from system_under_test.store.errors import StoreError
-from system_under_test.store.message_store import FlushTask, MessageStore, QueueFlushTask
+from system_under_test.store.message_store import (
+    Dispatched,
+    FlushTask,
+    MessageStore,
+    QueueFlushTask,
+)
 from system_under_test.store.retention import Removal
 
 __all__ = ["LogProgress"]
 
 
 class LogProgress:
-    """Drives one log from put to visible. `on_visible` is told topic, queue id, queue offset and tags code of what
-    consumers may now see.
+    """Drives one log from put to visible. `on_visible` is told what consumers may now see.
 
     Args:
         on_failure: called when a write or an fsync has failed: nothing is promised any more.
@@ -64,7 +68,7 @@ class LogProgress:
         )
         self.commits = LogCommits(config, store, flow, on_commit=self._after_puts, now_ns=now_ns)
         self._is_scheduled = False
-        self.on_visible: Callable[[str, int, int, int], None] = _nobody
+        self.on_visible: Callable[[list[Dispatched]], None] = _nobody
 
     # What others do with it
 
@@ -105,8 +109,7 @@ class LogProgress:
         except StoreError as error:
             self._fail(error)
             return
-        for entry in visible:
-            self.on_visible(entry.topic, entry.queue_id, entry.queue_offset, entry.tags_code)
+        self.on_visible(visible)
 
     # The end
 
@@ -178,5 +181,5 @@ class LogProgress:
         self._log_flusher.wake()  # finds out if the checkpoint could not be written
 
 
-def _nobody(_topic: str, _queue_id: int, _queue_offset: int, _tags_code: int) -> None:
+def _nobody(_visible: list[Dispatched]) -> None:
     """Before the processors are there."""

@@ -22,7 +22,7 @@ from system_under_test.protocol.codes import ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.headers import PullMessageHeader
 from system_under_test.remoting import Connection
-from system_under_test.store.message_store import GetResult, GetStatus, MessageStore
+from system_under_test.store.message_store import Dispatched, GetResult, GetStatus, MessageStore
 
 COMMIT_OFFSET_FLAG = 1  # RocketMQ, PullSysFlag
 SUSPEND_FLAG = 2
@@ -109,10 +109,16 @@ class PullProcessor:
         code = self._code_of(pull.header, result)
         pull.connection.send(self._answer(pull.request, pull.header, result, code, began_ns))
 
-    def message_arrived(self, topic: str, queue_id: int, queue_offset: int, tags_code: int) -> None:
-        """Wake the pulls that wait for a message just dispatched."""
-        for pull in self._held.take_arrived(topic, queue_id, queue_offset, tags_code):
-            self.rerun(pull)
+    def messages_arrived(self, messages: list[Dispatched]) -> None:
+        """Wake the pulls that wait for messages just dispatched."""
+        held = self._held
+        if not held:  # one look for all messages of a flush
+            return
+        for message in messages:
+            for pull in held.take_arrived(
+                message.topic, message.queue_id, message.queue_offset, message.tags_code
+            ):
+                self.rerun(pull)
 
     def check_held(self) -> None:
         """Answer the pulls whose time is up; forget those whose client has gone."""

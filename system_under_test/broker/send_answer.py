@@ -5,7 +5,13 @@ from __future__ import annotations
 import orjson
 
 from system_under_test.protocol.codes import VERSION, LanguageCode, ResponseCode
-from system_under_test.protocol.command import JSON, RESPONSE_FLAG, RemotingCommand
+from system_under_test.protocol.command import (
+    JSON,
+    ONEWAY_FLAG,
+    PREFIX,
+    RESPONSE_FLAG,
+    RemotingCommand,
+)
 from system_under_test.remoting import Connection
 
 
@@ -17,11 +23,12 @@ class SendAnswers:
     def __init__(self, common: dict[str, str]) -> None:
         self._common = common
         tail = orjson.dumps(common).decode().replace("%", "%%")[1:-1]
-        self._template = (
-            '{"code":%d,"extFields":{"msgId":"%s","queueId":"%d","queueOffset":"%d",'
+        template = (
+            '{"code":%d,"extFields":{"msgId":"%b","queueId":"%d","queueOffset":"%d",'
             f'{tail}}},"flag":{RESPONSE_FLAG},"language":"{LanguageCode.PYTHON.name}","opaque":%d,'
             f'"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
         )
+        self._template = template.encode()  # bytes are formatted in half the time of text
 
     def ext(self, message_id: str, queue_id: int, queue_offset: int) -> dict[str, str]:
         """The ext fields of an answer: where the message is."""
@@ -36,9 +43,9 @@ class SendAnswers:
         self, opaque: int, code: int, message_id: str, queue_id: int, queue_offset: int
     ) -> bytes:
         """The whole frame of a JSON answer without a remark and a body."""
-        header = (self._template % (code, message_id, queue_id, queue_offset, opaque)).encode()
+        header = self._template % (code, message_id.encode(), queue_id, queue_offset, opaque)
         size = len(header)
-        return b"%b%b%b" % ((size + 4).to_bytes(4, "big"), size.to_bytes(4, "big"), header)
+        return PREFIX.pack(size + 4, size) + header
 
 
 class SendAnswer:
@@ -66,11 +73,14 @@ class SendAnswer:
         self._queue_offset = queue_offset
 
     def __call__(self, code: ResponseCode) -> None:
-        request, where = self._request, (self._message_id, self._queue_id, self._queue_offset)
-        if request.is_oneway:
+        request = self._request
+        if request.flag & ONEWAY_FLAG:
             return
+        message_id, queue_id, queue_offset = self._message_id, self._queue_id, self._queue_offset
         if request.serialize_type == JSON:
-            self._connection.send_frame(self._answers.frame(request.opaque, code.value, *where))
+            self._connection.send_frame(
+                self._answers.frame(request.opaque, code, message_id, queue_id, queue_offset)
+            )
         else:
-            ext = self._answers.ext(*where)
+            ext = self._answers.ext(message_id, queue_id, queue_offset)
             self._connection.send(RemotingCommand.response(request, code, None, ext))

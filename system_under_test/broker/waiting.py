@@ -15,15 +15,15 @@ from system_under_test.protocol.codes import ResponseCode
 
 Answer = Callable[[ResponseCode], None]
 
+SUCCESS = ResponseCode.SUCCESS
+
 
 class WaitingSend:
     """One stored message whose sender waits for an answer."""
 
     __slots__ = ("answer", "end_offset", "since_ns", "slave_usable")
 
-    def __init__(
-        self, end_offset: int, answer: Answer, *, slave_usable: bool, since_ns: int
-    ) -> None:
+    def __init__(self, end_offset: int, answer: Answer, slave_usable: bool, since_ns: int) -> None:
         self.end_offset = end_offset  # the log up to here must be safe
         self.answer = answer
         self.slave_usable = slave_usable
@@ -63,20 +63,27 @@ class WaitingSends:
         """False when every send may be answered as soon as it is stored."""
         return self._sync_flush or self._sync_replication
 
+    @property
+    def needs_slave(self) -> bool:
+        """Whether it matters for an answer that a slave is usable."""
+        return self._sync_replication
+
     def add(self, end_offset: int, answer: Answer, *, now_ns: int, slave_usable: bool) -> None:
         """Let `answer` wait until the log is safe up to `end_offset`."""
-        self._queue.append(
-            WaitingSend(end_offset, answer, slave_usable=slave_usable, since_ns=now_ns)
-        )
+        self._queue.append(WaitingSend(end_offset, answer, slave_usable, now_ns))
 
     def settle(self, *, now_ns: int, flushed_offset: int, replicated_offset: int) -> None:
         """Answer from the head whatever is safe or out of time."""
         queue, took = self._queue, self._times.took
+        safe_offset = self._safe_offset(flushed_offset, replicated_offset)
         while queue:
             send = queue[0]
-            code = self._verdict(send, now_ns, flushed_offset, replicated_offset)
-            if code is None:
-                return
+            code = SUCCESS
+            if send.end_offset > safe_offset:  # mostly the whole turn is safe at once
+                verdict = self._verdict(send, now_ns, flushed_offset, replicated_offset)
+                if verdict is None:
+                    return
+                code = verdict
             queue.popleft()
             took(now_ns - send.since_ns)
             send.answer(code)
@@ -96,6 +103,12 @@ class WaitingSends:
             return ResponseCode.SLAVE_NOT_AVAILABLE
         late = now_ns - send.since_ns >= self.slave_timeout_ns
         return ResponseCode.FLUSH_SLAVE_TIMEOUT if late else None
+
+    def _safe_offset(self, flushed_offset: int, replicated_offset: int) -> int:
+        """Whoever waits for the log up to here has what was asked for."""
+        if not self._sync_replication:
+            return flushed_offset
+        return min(flushed_offset, replicated_offset) if self._sync_flush else replicated_offset
 
     def slaves_lost(self) -> None:
         """No slave is left: whoever waits for one need not wait for the time-out (answer 11)."""

@@ -23,7 +23,7 @@ _LANGUAGE_NAMES = {language.value: language.name for language in LanguageCode}
 _LANGUAGE_CODES = {language.name: language.value for language in LanguageCode}
 _NO_LANGUAGE = LanguageCode.OTHER.value
 
-_PREFIX = struct.Struct(">ii")  # length of the rest; serialize type and header length
+PREFIX = struct.Struct(">ii")  # length of the rest; serialize type and header length
 _unpack_word = struct.Struct(">I").unpack_from  # serialize type and header length
 _FIXED = struct.Struct(">hBhiii")  # code, language, version, opaque, flag, remark length
 _INT = struct.Struct(">i")
@@ -112,7 +112,7 @@ class RemotingCommand:
         size = len(header)
         if size > _HEADER_SIZE_MAX:
             raise ValueError(f"header is {size} bytes; allowed: up to {_HEADER_SIZE_MAX}")
-        prefix = _PREFIX.pack(4 + size + len(self.body), self.serialize_type << 24 | size)
+        prefix = PREFIX.pack(4 + size + len(self.body), self.serialize_type << 24 | size)
         return b"".join((prefix, header, self.body))
 
     def _json_header(self) -> bytes:

@@ -320,10 +320,7 @@ class Bench:
         if task is not None:
             task.run()
             self.store.finish_flush(task)
-        for entry in self.store.dispatch():
-            self.pull_processor.message_arrived(
-                entry.topic, entry.queue_id, entry.queue_offset, entry.tags_code
-            )
+        self.pull_processor.messages_arrived(self.store.dispatch())
 
     def send(
         self, topic: str = "TopicTest", *, body: bytes = b"hello", **options: Any
