@@ -1,0 +1,24 @@
+"""A proxy that understands RocketMQ: it rewrites routes and registrations, so that all traffic passes through it.
+
+Then it breaks links. It needs no root and works with any RocketMQ that speaks the 4.9 protocol.
+"""
+
+from __future__ import annotations
+
+from faults.proxy.addresses import AddressError
+from faults.proxy.link_faults import Direction, LinkFault, LinkFaultError, LinkFaultKind
+from faults.proxy.ports import PortError
+from faults.proxy.proxy import Proxy, ProxyError
+from faults.proxy.status import LinkStatus
+
+__all__ = [
+    "AddressError",
+    "Direction",
+    "LinkFault",
+    "LinkFaultError",
+    "LinkFaultKind",
+    "LinkStatus",
+    "PortError",
+    "Proxy",
+    "ProxyError",
+]

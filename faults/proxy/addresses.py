@@ -1,0 +1,51 @@
+"""`ip:port` as RocketMQ writes it in routes and registrations."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+__all__ = ["Address", "AddressError"]
+
+PORT_MAX = 65535
+
+
+class AddressError(ValueError):
+    """Text that is no address: one sentence that repeats it."""
+
+
+class Address(NamedTuple):
+    """A host (a name, or an IP address) and a port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `host:port`; an IPv6 host stands in brackets.
+
+        Raises:
+            AddressError: it is something else.
+        """
+        host, colon, port = text.rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        if not colon or not host or not (port.isascii() and port.isdigit() and len(port) <= 5):
+            raise AddressError(f"address is {text!r:.80}; allowed: host:port")
+        if not 0 < int(port) <= PORT_MAX:
+            raise AddressError(f"address is {text!r:.80}; allowed: a port of 1 to {PORT_MAX}")
+        return cls(host, int(port))
+
+    @classmethod
+    def try_parse(cls, text: object) -> Self | None:
+        """Read what may be an address; None for anything else."""
+        try:
+            return cls.parse(text) if isinstance(text, str) else None
+        except AddressError:
+            return None
+
+    @classmethod
+    def of_socket(cls, name: tuple[str, int]) -> Self:
+        """What the operating system calls an end of a connection; IPv4 inside IPv6 becomes IPv4."""
+        return cls(name[0].removeprefix("::ffff:"), name[1])

@@ -1,0 +1,76 @@
+"""A stream cut into the pieces that may be lost without breaking it: frames, or raw bytes where there are none."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from system_under_test.protocol.frames import FRAME_SIZE_MAX, FRAME_SIZE_MIN, LENGTH_SIZE
+
+__all__ = ["FrameSplitter", "Piece", "StreamKind"]
+
+TLS_HANDSHAKE = 0x16  # the first byte of a TLS stream; that of a legal frame is 0 or 1
+
+
+class StreamKind(StrEnum):
+    UNKNOWN = "unknown"  # nothing was received yet
+    FRAMES = "frames"
+    TLS = "tls"
+    RAW = "raw"  # replication, or something that no peer of ours says
+
+
+class Piece(NamedTuple):
+    """Bytes that travel together. Only a whole frame leaves no hole when it is lost."""
+
+    data: bytes
+    is_frame: bool
+
+
+class FrameSplitter:
+    """Collects bytes of one direction and hands out whole frames, their length field included.
+
+    What is no frame is handed out as it came, from there to the end of the stream: the server has to judge it, not we.
+    """
+
+    def __init__(self, *, is_raw: bool = False) -> None:
+        self.kind = StreamKind.RAW if is_raw else StreamKind.UNKNOWN
+        self._buffer = bytearray()
+
+    @property
+    def held_size(self) -> int:
+        """Bytes of a frame that is not complete yet."""
+        return len(self._buffer)
+
+    def feed(self, data: bytes) -> list[Piece]:
+        """Add what was received; returns what is complete now."""
+        if self.kind is StreamKind.UNKNOWN and data:
+            self.kind = StreamKind.TLS if data[0] == TLS_HANDSHAKE else StreamKind.FRAMES
+        if self.kind is not StreamKind.FRAMES:
+            return [Piece(data, is_frame=False)]
+        self._buffer += data
+        return self._take_frames()
+
+    def end(self) -> list[Piece]:
+        """What is left when the stream ends inside a frame."""
+        rest = bytes(self._buffer)
+        self._buffer.clear()
+        return [Piece(rest, is_frame=False)] if rest else []
+
+    def _take_frames(self) -> list[Piece]:
+        buffer = self._buffer
+        pieces: list[Piece] = []
+        start = 0
+        while len(buffer) - start >= LENGTH_SIZE:
+            size = int.from_bytes(buffer[start : start + LENGTH_SIZE], "big", signed=True)
+            if not FRAME_SIZE_MIN <= size <= FRAME_SIZE_MAX - LENGTH_SIZE:
+                self.kind = StreamKind.RAW
+                pieces.append(Piece(bytes(buffer[start:]), is_frame=False))
+                start = len(buffer)
+                break
+            end = start + LENGTH_SIZE + size
+            if end > len(buffer):
+                break
+            pieces.append(Piece(bytes(buffer[start:end]), is_frame=True))
+            start = end
+        del buffer[:start]
+        return pieces

@@ -1,0 +1,161 @@
+"""Faults of links: what was asked for, which connections it strikes, and what it did to them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from typing import Any
+
+from faults.errors import FaultError
+
+__all__ = ["Direction", "Effect", "LinkFault", "LinkFaultError", "LinkFaultKind", "effect_of"]
+
+ANYBODY = "*"
+
+
+class LinkFaultError(FaultError):
+    """A fault of a link that cannot be: one sentence with the value and what is allowed."""
+
+
+class LinkFaultKind(StrEnum):
+    DELAY = "delay"  # everything comes later, in order
+    LIMIT = "limit"  # so many bytes a second
+    DROP = "drop"  # what is sent vanishes; connections stay open
+    FREEZE = "freeze"  # connections are accepted, nothing passes; after heal it does
+    CUT = "cut"  # connections are reset, those that there are and new ones
+
+
+class Direction(StrEnum):
+    UP = "up"  # from the client, who opened the connection, to the server
+    DOWN = "down"
+    BOTH = "both"
+
+    def includes(self, other: Direction) -> bool:
+        return self is Direction.BOTH or self is other
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class LinkFault:
+    """One fault on all links between two kinds of ends. `bytes` and `connections` count what it did.
+
+    `bytes`: that came later because of it, or not at all. `connections`: that were cut or refused, or accepted without
+    being served.
+
+    Raises:
+        LinkFaultError: a value that the kind does not allow.
+    """
+
+    number: int
+    kind: LinkFaultKind
+    client: str = ANYBODY
+    server: str = ANYBODY
+    direction: Direction = Direction.BOTH
+    delay_ms: float = 0.0
+    jitter_ms: float = 0.0
+    bytes_per_s: int = 0
+    bytes: int = field(default=0, init=False)
+    connections: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        kind = self.kind
+        _check(kind is LinkFaultKind.DELAY, "delay_ms", self.delay_ms)
+        _check_not_negative("jitter_ms", self.jitter_ms, at_most=self.delay_ms)
+        _check(kind is LinkFaultKind.LIMIT, "bytes_per_s", self.bytes_per_s)
+        if kind is LinkFaultKind.CUT and self.direction is not Direction.BOTH:
+            raise LinkFaultError(f"direction of cut is {self.direction.value!r}; allowed: both")
+
+    @property
+    def bitten(self) -> bool:
+        """Whether it was seen to have an effect."""
+        return self.bytes > 0 or self.connections > 0
+
+    def strikes(self, clients: Sequence[str], servers: Sequence[str]) -> bool:
+        """Whether it strikes a link whose ends have these names."""
+        return _matches(self.client, clients) and _matches(self.server, servers)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data: what it is and what it did."""
+        shown: dict[str, Any] = {
+            "fault": self.number,
+            "f": self.kind.value,
+            "client": self.client,
+            "server": self.server,
+            "direction": self.direction.value,
+        }
+        if self.kind is LinkFaultKind.DELAY:
+            shown |= {"delay_ms": self.delay_ms, "jitter_ms": self.jitter_ms}
+        if self.kind is LinkFaultKind.LIMIT:
+            shown["bytes_per_s"] = self.bytes_per_s
+        return {**shown, "bytes": self.bytes, "connections": self.connections}
+
+
+def _check(is_needed: bool, name: str, value: float) -> None:
+    if is_needed and not 0 < value < float("inf"):
+        raise LinkFaultError(f"{name} is {value}; allowed: above 0")
+    if not is_needed and value:
+        raise LinkFaultError(f"{name} is {value}; only {_OWNER[name]} has it")
+
+
+_OWNER = {"delay_ms": "delay", "bytes_per_s": "limit"}
+
+
+def _check_not_negative(name: str, value: float, *, at_most: float) -> None:
+    if not 0 <= value <= at_most:
+        raise LinkFaultError(f"{name} is {value}; allowed: 0 to the delay, {at_most}")
+
+
+def _matches(pattern: str, names: Iterable[str]) -> bool:
+    matcher = _matcher(pattern)
+    return any(matcher.fullmatch(name) for name in names)
+
+
+@cache
+def _matcher(pattern: str) -> re.Pattern[str]:
+    """A star stands for any text, everything else for itself: ids of clients may hold brackets."""
+    return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What all faults together do to one direction of one connection."""
+
+    cuts: tuple[LinkFault, ...] = ()
+    drops: tuple[LinkFault, ...] = ()
+    freezes: tuple[LinkFault, ...] = ()
+    delays: tuple[LinkFault, ...] = ()
+    limits: tuple[LinkFault, ...] = ()
+    delay_s: float = 0.0
+    jitter_s: float = 0.0
+    bytes_per_s: int = 0  # 0: as many as there are
+
+    @property
+    def is_none(self) -> bool:
+        return not (self.cuts or self.drops or self.freezes or self.delays or self.limits)
+
+
+NO_EFFECT = Effect()
+
+
+def effect_of(faults: Iterable[LinkFault], direction: Direction) -> Effect:
+    """Delays add up, the smallest limit counts."""
+    found = [fault for fault in faults if fault.direction.includes(direction)]
+    if not found:
+        return NO_EFFECT
+    delays, limits = _of(found, LinkFaultKind.DELAY), _of(found, LinkFaultKind.LIMIT)
+    return Effect(
+        cuts=_of(found, LinkFaultKind.CUT),
+        drops=_of(found, LinkFaultKind.DROP),
+        freezes=_of(found, LinkFaultKind.FREEZE),
+        delays=delays,
+        limits=limits,
+        delay_s=sum(fault.delay_ms for fault in delays) / 1000,
+        jitter_s=sum(fault.jitter_ms for fault in delays) / 1000,
+        bytes_per_s=min((fault.bytes_per_s for fault in limits), default=0),
+    )
+
+
+def _of(faults: Iterable[LinkFault], kind: LinkFaultKind) -> tuple[LinkFault, ...]:
+    return tuple(fault for fault in faults if fault.kind is kind)

@@ -1,0 +1,57 @@
+"""The servers behind the proxy, under all their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from faults.proxy.addresses import Address
+
+__all__ = ["Server", "ServerKind", "Servers"]
+
+HA_SUFFIX = "/ha"
+
+
+class ServerKind(StrEnum):
+    NAME_SERVER = "name-servers"
+    BROKER = "brokers"
+    HA = "ha"  # where a master sends its log to slaves: no frames
+
+
+@dataclass(slots=True, eq=False)
+class Server:
+    """One listening address of the cluster."""
+
+    kind: ServerKind
+    address: Address
+    name: str  # name-server-1, broker-a-0, broker-a-0/ha; the address as long as no name is known
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What a fault may call it: its name, its address, its kind."""
+        return self.name, str(self.address), self.kind.value
+
+
+class Servers:
+    """Every server that was met so far."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[ServerKind, Address], Server] = {}
+
+    def __iter__(self) -> Iterator[Server]:
+        return iter(tuple(self._known.values()))
+
+    def find(self, kind: ServerKind, address: Address) -> Server | None:
+        return self._known.get((kind, address))
+
+    def meet(self, kind: ServerKind, address: Address, name: str = "") -> Server:
+        """The server there; it is known from now on. `name`: of the node, if the caller knows it."""
+        if name and kind is ServerKind.HA:
+            name += HA_SUFFIX
+        server = self._known.get((kind, address))
+        if server is None:
+            server = self._known[kind, address] = Server(kind, address, name or str(address))
+        elif name:
+            server.name = name
+        return server
