@@ -72,7 +72,7 @@ class Flow:
         self.counters = counters
         self.pipe = pipe
         self.effect = NO_EFFECT
-        self.has_hole = False  # bytes in its middle vanished, or its end did: it cannot go on
+        self.has_hole = False  # something vanished: TCP would not go on as if nothing was
         self.ended = False
         self._random = random
         self._queue: deque[_Item] = deque()
@@ -173,9 +173,7 @@ class Flow:
             sink.end(item.end)
 
     def _drop(self, item: _Item) -> None:
-        """A whole frame can be missed; a part of one, or the end of the stream, leaves a hole."""
-        if item.passed or not item.piece.is_frame or item.end is not None:
-            self.has_hole = True
+        self.has_hole = True
         size = len(item.piece.data) - item.passed
         self._take(item, size)
         self.counters.dropped += size

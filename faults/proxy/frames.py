@@ -1,4 +1,4 @@
-"""A stream cut into the pieces that may be lost without breaking it: frames, or raw bytes where there are none."""
+"""A stream cut into frames, which can be rewritten; raw bytes where there are none."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class StreamKind(StrEnum):
 
 
 class Piece(NamedTuple):
-    """Bytes that travel together. Only a whole frame leaves no hole when it is lost."""
+    """Bytes that travel together."""
 
     data: bytes
     is_frame: bool

@@ -23,8 +23,8 @@ class LinkFaultError(FaultError):
 class LinkFaultKind(StrEnum):
     DELAY = "delay"  # everything comes later, in order
     LIMIT = "limit"  # so many bytes a second
-    DROP = "drop"  # what is sent vanishes; connections stay open
-    FREEZE = "freeze"  # connections are accepted, nothing passes; after heal it does
+    DROP = "drop"  # what is sent vanishes; connections stay open until heal
+    FREEZE = "freeze"  # connections are accepted, nothing passes; after heal everything does
     CUT = "cut"  # connections are reset, those that there are and new ones
 
 

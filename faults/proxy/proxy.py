@@ -220,15 +220,15 @@ class Proxy:
     ) -> LinkFault:
         """What is sent vanishes for good; connections stay open, new ones are accepted.
 
-        Only whole frames vanish. Where that is impossible (replication, TLS, a frame that has begun, the end of a
-        connection) the connection is reset when the fault is healed, as one that has timed out.
+        TCP never goes on behind bytes that it has lost, so heal() resets the connections that lost any, as a host does
+        after a long partition. Use freeze() for a short one, in which TCP repeats until everything has arrived.
         """
         return self.strike(LinkFaultKind.DROP, client=client, server=server, direction=direction)
 
     def freeze(
         self, *, client: str = ANYBODY, server: str = ANYBODY, direction: str = "both"
     ) -> LinkFault:
-        """Connections are accepted and nothing passes; after heal() it does, nothing is lost."""
+        """Connections are accepted and nothing passes; after heal() everything does, in order."""
         return self.strike(LinkFaultKind.FREEZE, client=client, server=server, direction=direction)
 
     def cut(self, *, client: str = ANYBODY, server: str = ANYBODY) -> LinkFault:

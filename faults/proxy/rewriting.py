@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from faults.proxy.bodies import rewrite_body
+from faults.proxy.identity import ClientIdentity
 from faults.proxy.messages import rewrite_message_ids, rewrite_records
 from faults.proxy.translator import Translator
 from system_under_test.protocol.codes import RequestCode
 from system_under_test.protocol.command import RemotingCommand, decode_command
 from system_under_test.protocol.frames import LENGTH_SIZE, RemoteProtocolError
-from system_under_test.protocol.json_dialect import BodyError, loads
 
 __all__ = ["BrokerRewriter", "NameServerRewriter", "Rewriter"]
 
-OnClient = Callable[[str], None]
-
+HEADER_AT = 2 * LENGTH_SIZE  # behind the length and the word with the header's kind and size
 MASTER = "0"
 # Fields of requests in which a broker names itself: 103, 104, 322, and the heartbeats of 5.x.
 BROKER_FIELD, HA_FIELD = "brokerAddr", "haServerAddr"
@@ -34,12 +33,12 @@ class Rewriter:
     """The rules of one connection.
 
     Args:
-        on_client: called with the name of the client as soon as a frame tells it.
+        client: learns what frames tell of the client.
     """
 
-    def __init__(self, translator: Translator, on_client: OnClient) -> None:
+    def __init__(self, translator: Translator, client: ClientIdentity) -> None:
         self._translator = translator
-        self._on_client = on_client
+        self._client = client
 
     def up(self, frame: bytes) -> bytes:
         """A frame of the client, length included, as the server is to get it."""
@@ -53,8 +52,8 @@ class Rewriter:
 class NameServerRewriter(Rewriter):
     """Connections to name servers: routes on their way down, registrations on their way up."""
 
-    def __init__(self, translator: Translator, on_client: OnClient) -> None:
-        super().__init__(translator, on_client)
+    def __init__(self, translator: Translator, client: ClientIdentity) -> None:
+        super().__init__(translator, client)
         self._broker_name = ""  # of a client that is a broker
 
     def up(self, frame: bytes) -> bytes:
@@ -80,7 +79,7 @@ class NameServerRewriter(Rewriter):
             return ""
         self._broker_name = ext["brokerName"]
         node = f"{ext['brokerName']}-{ext['brokerId']}"
-        self._on_client(node)
+        self._client.learn_name(node)
         return node
 
     def _register(self, ext: dict[str, str], node: str) -> bool:
@@ -98,15 +97,15 @@ class NameServerRewriter(Rewriter):
 
 
 class BrokerRewriter(Rewriter):
-    """Connections to brokers: message ids and records on their way down; heartbeats tell who the client is."""
-
-    def __init__(self, translator: Translator, on_client: OnClient) -> None:
-        super().__init__(translator, on_client)
-        self._knows_client = False
+    """Connections to brokers: message ids and records on their way down; requests tell who the client is."""
 
     def up(self, frame: bytes) -> bytes:
-        if not self._knows_client:
-            self._look_for_client(frame)
+        command = _decoded_header(frame)
+        if command is None or command.is_response:
+            return frame
+        if command.code == RequestCode.HEART_BEAT:
+            command = _decoded(frame) or command
+        self._client.learn_from(command)
         return frame
 
     def down(self, frame: bytes) -> bytes:
@@ -118,19 +117,6 @@ class BrokerRewriter(Rewriter):
         if body is not None:
             command.body = body
         return command.encode() if changed or body is not None else frame
-
-    def _look_for_client(self, frame: bytes) -> None:
-        command = _decoded(frame)
-        if command is None or command.is_response or command.code != RequestCode.HEART_BEAT:
-            return
-        try:
-            document = loads(command.body)
-        except BodyError:
-            return
-        client_id = document.get("clientID") if isinstance(document, dict) else None
-        if isinstance(client_id, str) and client_id:
-            self._knows_client = True
-            self._on_client(client_id)
 
     def _rewrite_header(self, command: RemotingCommand) -> bool:
         ext, translator = command.ext_fields, self._translator
@@ -158,6 +144,15 @@ def _decoded(frame: bytes) -> RemotingCommand | None:
     """The command; None for what cannot be read: the receiver has to judge it."""
     try:
         return decode_command(frame[LENGTH_SIZE:])
+    except RemoteProtocolError:
+        return None
+
+
+def _decoded_header(frame: bytes) -> RemotingCommand | None:
+    """The command without its body, which may be large and is not needed."""
+    try:
+        size = int.from_bytes(frame[LENGTH_SIZE + 1 : HEADER_AT], "big")
+        return decode_command(frame[LENGTH_SIZE : HEADER_AT + size])
     except RemoteProtocolError:
         return None
 

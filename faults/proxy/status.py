@@ -24,7 +24,7 @@ class LinkStatus:
     open: int = 0  # connections
     opened: int = 0
     cut: int = 0  # reset or refused because of a cut
-    torn: int = 0  # reset after a drop, because bytes were missing in the middle
+    torn: int = 0  # reset after a drop, because something was missing
     held: int = 0  # bytes that are in the proxy now
     up: FlowCounters = field(default_factory=FlowCounters)
     down: FlowCounters = field(default_factory=FlowCounters)

@@ -11,9 +11,10 @@ from typing import Protocol, cast
 
 from faults.proxy.addresses import Address
 from faults.proxy.counters import FlowCounters
-from faults.proxy.doors import COMMON_DOOR, Gate
+from faults.proxy.doors import Gate
 from faults.proxy.flow import End, Flow, Pipe
 from faults.proxy.frames import FrameSplitter, Piece, StreamKind
+from faults.proxy.identity import ClientIdentity
 from faults.proxy.link_faults import Direction, Effect, LinkFault, effect_of
 from faults.proxy.rewriting import BrokerRewriter, NameServerRewriter, Rewriter
 from faults.proxy.servers import ServerKind
@@ -140,7 +141,7 @@ class Tunnel:
         self.gate = gate
         self.client_end = _End(self)
         self.client = Address("", 0)
-        self.client_name = ""  # as its frames tell it
+        self.identity = ClientIdentity(self._client_learned)
         self.counters = {Direction.UP: FlowCounters(), Direction.DOWN: FlowCounters()}
         self.was_cut = False
         self.was_torn = False  # reset because bytes had vanished from its middle
@@ -155,15 +156,13 @@ class Tunnel:
     @property
     def client_names(self) -> tuple[str, ...]:
         """What a fault may call the client."""
-        names = (self.gate.door.name, self.client_name, self.client.host, str(self.client))
+        names = (self.gate.door.name, *self.identity.names, self.client.host, str(self.client))
         return tuple(name for name in names if name)
 
     @property
     def label(self) -> str:
         """The name under which the client is shown."""
-        if self.gate.door.name != COMMON_DOOR:
-            return self.gate.door.name
-        return self.client_name or self.client.host
+        return self.client_names[0]
 
     @property
     def held_size(self) -> int:
@@ -209,9 +208,9 @@ class Tunnel:
         translator = self._owner.translator(self.gate, host)
         match self.gate.server.kind:
             case ServerKind.NAME_SERVER:
-                self._rewriter = NameServerRewriter(translator, self._learn_client)
+                self._rewriter = NameServerRewriter(translator, self.identity)
             case ServerKind.BROKER:
-                self._rewriter = BrokerRewriter(translator, self._learn_client)
+                self._rewriter = BrokerRewriter(translator, self.identity)
             case ServerKind.HA:
                 pass
 
@@ -245,14 +244,11 @@ class Tunnel:
         _count(effect.cuts)
         self.stop()
 
-    # Who the client is
-
-    def _learn_client(self, name: str) -> None:
-        if name != self.client_name:
-            self.client_name = name
-            for direction, way in self._ways.items():
-                way.flow.pipe = self._owner.pipe(self, direction)
-            self.apply(self._owner.faults_for(self))
+    def _client_learned(self) -> None:
+        """It has another name: other faults may strike it."""
+        for direction, way in self._ways.items():
+            way.flow.pipe = self._owner.pipe(self, direction)
+        self.apply(self._owner.faults_for(self))
 
     # Faults
 

@@ -6,6 +6,7 @@ import struct
 
 import pytest
 
+from faults.proxy.identity import ClientIdentity
 from faults.proxy.rewriting import BrokerRewriter, NameServerRewriter
 from system_under_test.protocol.command import decode_command
 from system_under_test.protocol.json_dialect import loads
@@ -34,7 +35,7 @@ def frames(name: str, *, to_name_server: bool) -> list[Frame]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_address_of_a_broker_gets_past(name: str) -> None:
-    rewriter = NameServerRewriter(ShiftedPorts(), lambda _: None)
+    rewriter = NameServerRewriter(ShiftedPorts(), ClientIdentity(lambda: None))
     routes = 0
     for frame in frames(name, to_name_server=True):
         before = encoded(frame)
@@ -53,8 +54,8 @@ def test_no_address_of_a_broker_gets_past(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_brokers_and_clients_are_known_by_what_they_say(name: str) -> None:
-    translator, clients = ShiftedPorts(), list[str]()
-    name_server = NameServerRewriter(translator, clients.append)
+    translator, client = ShiftedPorts(), ClientIdentity(lambda: None)
+    name_server = NameServerRewriter(translator, client)
     for frame in frames(name, to_name_server=True):
         if not frame.from_client:
             name_server.down(encoded(frame))
@@ -62,18 +63,20 @@ def test_brokers_and_clients_are_known_by_what_they_say(name: str) -> None:
         "127.0.0.1:20911": "broker-a-0",
         "127.0.0.1:21911": "broker-a-1",
     }
-    broker = BrokerRewriter(translator, clients.append)
+    assert client.names == ()  # name servers are not told
+    broker = BrokerRewriter(translator, client)
     for frame in frames(name, to_name_server=False):
         if frame.from_client:
             assert broker.up(encoded(frame)) == encoded(frame)
     heartbeats = [frame for frame in frames(name, to_name_server=False) if frame.head["code"] == 34]
     said = [loads(frame.body)["clientID"] for frame in heartbeats if frame.from_client]
-    assert clients == said[:1]
+    assert client.name == (said[-1] if said else "")
+    assert client.groups
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_ids_lead_through_the_proxy(name: str) -> None:
-    rewriter = BrokerRewriter(ShiftedPorts(), lambda _: None)
+    rewriter = BrokerRewriter(ShiftedPorts(), ClientIdentity(lambda: None))
     for frame in frames(name, to_name_server=False):
         if frame.from_client or len(frame.body) < frame.body_size:
             continue

@@ -47,8 +47,8 @@ class Bench:
         self.flow.set_effect(effect_of(self.faults, Direction.UP))
         self.pump()
 
-    def put(self, data: bytes, *, is_frame: bool = True) -> None:
-        self.flow.put(Piece(data, is_frame), self.now_s)
+    def put(self, data: bytes) -> None:
+        self.flow.put(Piece(data, is_frame=True), self.now_s)
         self.pump()
 
     def put_end(self, end: End) -> None:
@@ -139,14 +139,24 @@ def test_a_limit_is_shared_by_the_connections_of_a_link(bench: Bench) -> None:
     assert other.got == [(0.1, b"x")]
 
 
-def test_dropped_frames_vanish_and_the_rest_goes_on(bench: Bench) -> None:
+@pytest.mark.parametrize("end", [End.CLOSED, End.RESET])
+def test_what_is_dropped_vanishes_its_end_too(bench: Bench, end: End) -> None:
     fault = bench.strike("drop")
     bench.put(b"lost")
+    bench.put_end(end)
+    bench.heal()
+    assert bench.got == []
+    assert bench.counts == {"dropped": 4}
+    assert fault.bytes == 4
+    assert (bench.flow.has_hole, bench.flow.ended) == (True, False)
+
+
+def test_a_drop_that_met_nothing_leaves_no_hole(bench: Bench) -> None:
+    fault = bench.strike("drop")
     bench.heal()
     bench.put(b"kept")
     assert bench.got == [(0, b"kept")]
-    assert bench.counts == {"passed": 4, "dropped": 4}
-    assert (fault.bytes, bench.flow.has_hole) == (4, False)
+    assert (fault.bitten, bench.flow.has_hole) == (False, False)
 
 
 def test_a_drop_strikes_what_is_under_way(bench: Bench) -> None:
@@ -158,27 +168,11 @@ def test_a_drop_strikes_what_is_under_way(bench: Bench) -> None:
     assert bench.counts == {"delayed": 1, "dropped": 1}
 
 
-@pytest.mark.parametrize("what", ["raw", "part", "end"])
-def test_what_cannot_be_missed_leaves_a_hole(bench: Bench, what: str) -> None:
-    if what == "part":
-        bench.strike("limit", bytes_per_s=10)
-        bench.put(b"abc")
-    bench.strike("drop")
-    if what == "raw":
-        bench.put(b"abc", is_frame=False)
-    if what == "end":
-        bench.put_end(End.CLOSED)
-    bench.run(1)
-    assert bench.flow.has_hole
-    assert not bench.flow.ended
-
-
-def test_a_whole_frame_vanishes_at_once_also_where_it_would_trickle(bench: Bench) -> None:
+def test_dropping_is_not_limited(bench: Bench) -> None:
     bench.strike("limit", bytes_per_s=10)
-    bench.strike("drop")
     bench.put(b"abc")
-    assert bench.counts == {"dropped": 3}
-    assert not bench.flow.has_hole
+    bench.strike("drop")
+    assert bench.counts == {"passed": 1, "dropped": 2}
 
 
 def test_a_freeze_loses_nothing(bench: Bench) -> None:

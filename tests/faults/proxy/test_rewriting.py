@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from faults.proxy.identity import ClientIdentity
 from faults.proxy.rewriting import BrokerRewriter, NameServerRewriter
 from system_under_test.protocol.bodies import HeartbeatData
 from system_under_test.protocol.codes import RequestCode, ResponseCode
@@ -29,8 +30,8 @@ class Rewritten:
 
     def __init__(self, kind: type[NameServerRewriter] | type[BrokerRewriter]) -> None:
         self.translator = ShiftedPorts()
-        self.clients: list[str] = []
-        self._rewriter = kind(self.translator, self.clients.append)
+        self.client = ClientIdentity(lambda: None)
+        self._rewriter = kind(self.translator, self.client)
 
     def up(self, command: RemotingCommand) -> RemotingCommand:
         return decode_command(self._rewriter.up(command.encode())[4:])
@@ -68,7 +69,7 @@ def test_a_registration(serialize_type: int) -> None:
         "ext_fields": {**ext, "brokerAddr": THERE, "haServerAddr": "127.0.0.1:30912"},
     }
     assert shown(found) == expected
-    assert rewritten.clients == ["a-1"]
+    assert rewritten.client.names == ("a-1",)
     assert rewritten.translator.named == {HERE: "a-1", "127.0.0.1:10912": "a-1"}
 
 
@@ -138,19 +139,13 @@ def test_topics_of_a_broker() -> None:
     assert loads(Rewritten(BrokerRewriter).down(response(body=body)).body)["brokerAddr"] == THERE
 
 
-def test_a_heartbeat_tells_who_the_client_is() -> None:
+def test_requests_tell_who_the_client_is() -> None:
     rewritten = Rewritten(BrokerRewriter)
-    for client_id in ("10.0.0.9@1", "10.0.0.9@2"):
-        body = dumps(HeartbeatData(client_id=client_id).to_json())
-        rewritten.up(command(RequestCode.HEART_BEAT, body=body))
-    assert rewritten.clients == ["10.0.0.9@1"]
-
-
-@pytest.mark.parametrize("body", [b"", b"[]", b"no json", b'{"clientID":5}'])
-def test_a_heartbeat_that_tells_nothing(body: bytes) -> None:
-    rewritten = Rewritten(BrokerRewriter)
-    rewritten.up(command(RequestCode.HEART_BEAT, body=body))
-    assert rewritten.clients == []
+    rewritten.up(command(RequestCode.SEND_MESSAGE_V2, ext={"a": "senders"}, body=b"x"))
+    assert list(rewritten.client.groups) == ["senders"]
+    data = HeartbeatData(client_id="10.0.0.9@1", producer_groups=["senders"])
+    rewritten.up(command(RequestCode.HEART_BEAT, body=dumps(data.to_json())))
+    assert rewritten.client.name == "10.0.0.9@1"
 
 
 @pytest.mark.parametrize(
