@@ -11,6 +11,9 @@ from harness.probing import PROBE_PROCESS
 # For what was acknowledged to show in its queue. A slave believes for 20 s that a master whose power is gone is only
 # silent (haHousekeepingInterval), and asks the other slaves then.
 VISIBLE_BOUND_S = 40.0
+# For what a listener failed for to come again. A client that sends it back gets it from a retry topic, 10 s later the
+# first time and 30 s later the second (RocketMQ: messageDelayLevel from level 3 on).
+RETRY_BOUND_S = 60.0
 POLL_S = 1.0
 
 QueueRow = list[Any]  # broker, queue, min, max and committed offset
@@ -30,7 +33,8 @@ class Drain:
             rows, complete = await self._queue_rows()
             lag = sum(max(high - committed, 0) for _, _, _, high, committed in rows)
             waited_s = (self._environment.now_ns() - start_ns) / 1e9
-            settled = waited_s > VISIBLE_BOUND_S or self._shows_acknowledged(rows)
+            visible = waited_s > VISIBLE_BOUND_S or self._shows_acknowledged(rows)
+            settled = visible and (waited_s > RETRY_BOUND_S or not self._awaits_retries())
             if (complete and settled and lag == 0) or waited_s > bound_s:
                 break
             await asyncio.sleep(POLL_S)
@@ -51,6 +55,15 @@ class Drain:
             for op in self._recorder.ops
             if op.f == "send" and op.type == "ok"
         )
+
+    def _awaits_retries(self) -> bool:
+        """Whether the listener failed for a message that the group has not consumed since."""
+        failed: set[str] = set()
+        for op in self._recorder.ops:
+            if op.f == "consume" and op.type != "invoke":
+                change = failed.difference_update if op.type == "ok" else failed.update
+                change(message[0] for message in op.value["messages"])
+        return bool(failed)
 
     async def _queue_rows(self) -> tuple[list[QueueRow], bool]:
         """The queues of all brokers; and whether every broker answered."""

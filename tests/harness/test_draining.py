@@ -1,0 +1,79 @@
+"""The drain waits for everything that the group still has to consume, and says when it stopped waiting."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+from checkers.history import OpType
+from harness.campaign_draw import draw_campaign
+from harness.clients.port import Outcome, Request
+from harness.draining import RETRY_BOUND_S, Drain
+from harness.environments.environment import Environment
+from harness.recorder import Recorder
+from harness.simulation.world import World
+
+CAMPAIGN = draw_campaign(1, {"slaves": (0,), "queues": 1})
+
+
+class Idle:
+    """An environment of one broker, whose group has committed whatever its queue holds."""
+
+    campaign = CAMPAIGN
+    shape = CAMPAIGN.shape()
+    queues_max = 1
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.recorder = Recorder(self.now_ns)
+
+    def now_ns(self) -> int:
+        return self._world.now_ns
+
+    def is_lost(self, node: str) -> bool:
+        return False
+
+    def server_address(self, node: str) -> str:
+        return f"{node}:10911"
+
+    async def request(self, node: str, request: Request) -> Outcome:
+        return Outcome("ok", {"queues": [[0, 0, 5, 5]]})
+
+    def consume(self, type: OpType, topic: str, key: str) -> None:
+        value: dict[str, Any] = {
+            "group": "g",
+            "topic": topic,
+            "broker": "broker-a",
+            "queue": 0,
+            "messages": [[key, 1, 100, True, 0]],
+        }
+        self.recorder.record(100_000, type, "consume", value)
+
+
+def drained_at_s(*consumed: tuple[float, OpType, str, str]) -> float:
+    """When the drain ended, with deliveries at these seconds."""
+    world = World(1)
+    idle = Idle(world)
+
+    async def main() -> None:
+        for at_s, *delivery in consumed:
+            asyncio.get_running_loop().call_later(at_s, idle.consume, *delivery)
+        await asyncio.sleep(0.01)
+        await Drain(cast(Environment, idle)).run(180.0)
+
+    world.run(main)
+    [drain] = [op for op in idle.recorder.ops if op.f == "drain"]
+    assert drain.type == "ok"
+    return drain.time_ns / 1e9
+
+
+def test_what_the_listener_failed_for_comes_again_from_the_retry_topic() -> None:
+    failed: tuple[float, OpType, str, str] = (0.0, "info", "T", "k")
+    assert drained_at_s() < 1.0
+    assert drained_at_s(failed, (10.0, "ok", "%RETRY%g", "k")) > 9.5
+    assert drained_at_s(failed, (0.0, "ok", "T", "k")) < 1.0
+
+
+def test_what_never_comes_again_is_not_waited_for_for_ever() -> None:
+    waited_s = drained_at_s((0.0, "info", "T", "k"), (1.0, "invoke", "T", "k"))
+    assert RETRY_BOUND_S < waited_s < RETRY_BOUND_S + 3.0
