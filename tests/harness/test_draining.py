@@ -56,8 +56,8 @@ def drained_at_s(*consumed: tuple[float, OpType, str, str]) -> float:
     idle = Idle(world)
 
     async def main() -> None:
-        for at_s, *delivery in consumed:
-            asyncio.get_running_loop().call_later(at_s, idle.consume, *delivery)
+        for at_s, type, topic, key in consumed:
+            asyncio.get_running_loop().call_later(at_s, idle.consume, type, topic, key)
         await asyncio.sleep(0.01)
         await Drain(cast(Environment, idle)).run(180.0)
 
