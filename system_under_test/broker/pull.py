@@ -9,6 +9,7 @@ from system_under_test.broker.config import MASTER_ID, BrokerConfig
 from system_under_test.broker.hold import HeldPull, HeldPulls
 from system_under_test.broker.offsets import ConsumerOffsets
 from system_under_test.broker.pull_reports import PullReports
+from system_under_test.broker.refusal import PullRefused
 from system_under_test.broker.subscription_groups import SubscriptionGroups
 from system_under_test.broker.tag_filter import (
     EVERYTHING,
@@ -40,14 +41,6 @@ GET_CODES = {
     GetStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
     GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
 }
-
-
-class PullRefused(Exception):
-    """A check failed: nothing was read."""
-
-    def __init__(self, code: ResponseCode, text: str) -> None:
-        super().__init__(text)
-        self.code = code
 
 
 class PullProcessor:

@@ -6,29 +6,22 @@ import asyncio
 from collections.abc import Callable
 
 from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.registering.name_server_calls import (
-    NameServerCalls,
-    Refused,
-    Registered,
-    RegistrationEvents,
-)
+from system_under_test.broker.registering.name_server_calls import Registered, RegistrationEvents
+from system_under_test.broker.registering.registrar import Registrar
 from system_under_test.broker.topics import TopicChange
 from system_under_test.env import Log
 from system_under_test.protocol.bodies import TopicConfigTable
-from system_under_test.remoting import RemotingClient, RemotingError
+from system_under_test.remoting import RemotingClient
 
 # After a failure, and as long as a slave does not know its master; RocketMQ waits for the next round of 30 s.
 RETRY_DELAY_S = 1.0
 
 
-class Registration:
+class Registration(Registrar):
     """Keeps one broker registered with every name server, always with all its topics.
 
     A registration of one topic alone (RocketMQ, registerIncrementBrokerData) carries the new version of all of them: a
     name server that missed the others would never ask again.
-
-    Args:
-        table: makes the topics to tell.
     """
 
     def __init__(
@@ -39,18 +32,12 @@ class Registration:
         log: Log,
         events: RegistrationEvents,
     ) -> None:
-        self._config = config
-        self._calls = NameServerCalls(config, client, log)
-        self._table = table
-        self._log = log
-        self._events = events
+        super().__init__(config, client, table, log, events)
         self._changed: dict[str, asyncio.Event] = {}
         self._ordered: dict[str, tuple[str, ...]] = {}  # by name server that answered last time
         self._tasks: dict[str, asyncio.Task[None]] = {}  # by name server
         self._is_running = False
         self._untried: dict[str, None] = {}
-        self.tried = asyncio.Event()
-        self.tried.set()
         self._lacks_master = config.is_slave and config.ha_master_address is None
 
     def start(self) -> None:
@@ -86,11 +73,9 @@ class Registration:
         if not self._is_running:
             return
         self._is_running = False
-        for task in self._tasks.values():
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        tasks = list(self._tasks.values())
         self._tasks.clear()
-        await asyncio.gather(*map(self._calls.unregister, self._config.name_servers))
+        await self._leave(tasks)
 
     async def _keep_registered(self, name_server: str) -> None:
         changed = self._changed[name_server]
@@ -115,11 +100,9 @@ class Registration:
         table = self._table()
         if not await self._is_needed(name_server, table):
             return True
-        try:
-            answer = await self._calls.register(name_server, table)
-        except (RemotingError, Refused, ValueError) as error:
+        answer = await self._ask_to_register(name_server, table)
+        if answer is None:
             self._ordered.pop(name_server, None)
-            self._log.warning("not registered", name_server=name_server, error=str(error))
             return False
         self._learn(name_server, answer)
         return True

@@ -11,12 +11,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.registering.name_server_calls import (
-    NameServerCalls,
-    Refused,
-    Registered,
-    RegistrationEvents,
-)
+from system_under_test.broker.registering.name_server_calls import Registered, RegistrationEvents
+from system_under_test.broker.registering.registrar import Registrar
 from system_under_test.broker.topics import TopicChange
 from system_under_test.env import Log
 from system_under_test.protocol.bodies import TopicConfigTable
@@ -25,7 +21,7 @@ from system_under_test.remoting import RemotingClient, RemotingError
 FIRST_PERIOD_S = 10.0
 
 
-class RegistrationRounds:
+class RegistrationRounds(Registrar):
     """Keeps one broker registered with every name server, as far as a round reaches it. See `registration`."""
 
     def __init__(
@@ -36,15 +32,9 @@ class RegistrationRounds:
         log: Log,
         events: RegistrationEvents,
     ) -> None:
-        self._config = config
-        self._calls = NameServerCalls(config, client, log)
-        self._table = table
-        self._log = log
-        self._events = events
+        super().__init__(config, client, table, log, events)
         self._turn = asyncio.Lock()  # RocketMQ: the methods are synchronized
         self._tasks: dict[asyncio.Task[None], None] = {}
-        self.tried = asyncio.Event()
-        self.tried.set()
 
     def start(self) -> None:
         self.tried.clear()
@@ -64,11 +54,7 @@ class RegistrationRounds:
 
     async def stop(self) -> None:
         """Unregister everywhere, as far as name servers answer."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.gather(*map(self._calls.unregister, self._config.name_servers))
+        await self._leave(list(self._tasks))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -114,16 +100,15 @@ class RegistrationRounds:
         self, name_server: str, table: TopicConfigTable, answers: list[Registered]
     ) -> None:
         """Add the answer to `answers`: the first of a round is the one that counts."""
-        try:
-            answers.append(await self._calls.register(name_server, table))
-        except (RemotingError, Refused, ValueError) as error:
-            self._log.warning("not registered", name_server=name_server, error=str(error))
+        answer = await self._ask_to_register(name_server, table)
+        if answer is not None:
+            answers.append(answer)
 
     async def _register_oneway(self, name_server: str, table: TopicConfigTable) -> None:
         try:
             await self._calls.register_oneway(name_server, table)
         except RemotingError as error:
-            self._log.warning("not registered", name_server=name_server, error=str(error))
+            self._warn(name_server, error)
 
     def _learn(self, answer: Registered) -> None:
         if self._config.is_slave and answer.master_address and answer.master_ha_address:
