@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
@@ -216,3 +218,48 @@ def test_bad_input_is_one_sentence(arguments: list[str], lines: str, complaint: 
     assert process.stderr.startswith(f"python -m harness.clients: {complaint}")
     assert process.stderr.count("\n") == 1
     assert process.stdout == ""
+
+
+def session() -> list[list[tuple[str, Any]]]:
+    """The session of docs/client-protocol.md: for each client who says what."""
+    text = (ROOT / "docs" / "client-protocol.md").read_text(encoding="utf-8")
+    block = text.partition("## A session")[2].split("```")[1].strip()
+    return [
+        [(line[0], json.loads(line[2:])) for line in part.splitlines()]
+        for part in block.split("\n\n")
+    ]
+
+
+def test_the_session_of_the_documentation_is_what_happens() -> None:
+    with LocalCluster() as cluster:
+        create = {"f": "create_topic", "address": cluster.brokers[0].address}
+        run_client("admin", [{}, {"id": 1, **create, "topic": "Orders", "queues": 1}])
+        for role, lines in zip(("producer", "consumer"), session(), strict=True):
+            told = [fields for who, fields in lines if who == ">"]
+            told[0]["name_servers"] = list(cluster.name_servers)
+            wait_for = 4 if role == "consumer" else 0  # lines, before it is asked and ended
+            heard = run_client(role, told, wait_for)
+            assert heard == [fields for who, fields in lines if who == "<"]
+
+
+def run_client(role: str, told: list[dict[str, Any]], wait_for: int = 0) -> list[dict[str, Any]]:
+    """Tell a client its configuration, hear so many lines, tell it the rest, and hear what it says until its end."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", OURS, role],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        text=True,
+    )
+    bound = threading.Timer(20, process.kill)
+    bound.start()
+    with process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        print(json.dumps(told[0]), file=process.stdin, flush=True)
+        lines = [process.stdout.readline() for _ in range(wait_for)]
+        rest, _ = process.communicate("".join(f"{json.dumps(line)}\n" for line in told[1:]))
+    bound.cancel()
+    assert process.returncode == 0
+    return [json.loads(line) for line in (*lines, *rest.splitlines())]
