@@ -32,20 +32,20 @@ class ClientRequests:
         """Register the clients of a connection; create what their groups need."""
         heartbeat = HeartbeatData.from_json(json_dialect.loads(request.body.decode()))
         for consumer in heartbeat.consumers:
-            self._prepare_group(consumer.group_name)
+            self._prepare_group(consumer.group_name, unit_mode=consumer.unit_mode)
         self._clients.heartbeat(
             connection, heartbeat, language=request.language, version=request.version
         )
         return RemotingCommand.response(request, ResponseCode.SUCCESS)
 
-    def _prepare_group(self, name: str) -> None:
+    def _prepare_group(self, name: str, *, unit_mode: bool) -> None:
         if self._is_slave:
             return  # a slave's tables are the master's: its own versions would hide them
         if group_name_error(name) is not None:
             return  # no topic can be named after it
         group = self._groups.find(name)
         if group is not None and group.retry_queue_nums > 0:
-            self._topics.create_retry_topic(name, group.retry_queue_nums)
+            self._topics.create_retry_topic(name, group.retry_queue_nums, unit_mode=unit_mode)
 
     def unregister(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         header = UnregisterClientHeader.from_ext(request.ext_fields)

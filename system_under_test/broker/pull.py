@@ -19,7 +19,7 @@ from system_under_test.broker.tag_filter import (
     tag_hashes,
 )
 from system_under_test.broker.topics import PERM_READ, Topics
-from system_under_test.protocol.codes import ResponseCode
+from system_under_test.protocol.codes import FAQ, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.headers import PullMessageHeader
 from system_under_test.remoting import Connection
@@ -129,7 +129,7 @@ class PullProcessor:
         if not self._config.broker_permission & PERM_READ:
             raise PullRefused(
                 ResponseCode.NO_PERMISSION,
-                f"the broker[{self._config.broker_name}] pulling message is forbidden",
+                f"the broker[{self._config.listen_host}] pulling message is forbidden",
             )
         self._check_group(header)
         self._check_queue(header)
@@ -145,7 +145,7 @@ class PullProcessor:
         if group is None:
             raise PullRefused(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                f"subscription group [{name}] does not exist",
+                f"subscription group [{name}] does not exist, {FAQ}",
             )
         if not group.consume_enable:
             raise PullRefused(
@@ -159,7 +159,7 @@ class PullProcessor:
         if topic is None:
             raise PullRefused(
                 ResponseCode.TOPIC_NOT_EXIST,
-                f"topic[{header.topic}] not exist, apply first please!",
+                f"topic[{header.topic}] not exist, apply first please! {FAQ}",
             )
         if not topic.perm & PERM_READ:
             raise PullRefused(
@@ -179,7 +179,7 @@ class PullProcessor:
         group = self._clients.consumer_group(name)
         if group is None:
             raise PullRefused(
-                ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's group info not exist: {name}"
+                ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's group info not exist{FAQ}"
             )
         settings = self._groups.find(name)
         if group.is_broadcasting and settings is not None and not settings.consume_broadcast_enable:
@@ -191,7 +191,7 @@ class PullProcessor:
         if subscription is None:
             raise PullRefused(
                 ResponseCode.SUBSCRIPTION_NOT_EXIST,
-                f"the consumer's subscription not exist: {name}",
+                f"the consumer's subscription not exist{FAQ}",
             )
         if subscription.sub_version < header.sub_version:
             raise PullRefused(

@@ -28,7 +28,7 @@ from system_under_test.broker.topics import (
 from system_under_test.broker.waiting import Answer
 from system_under_test.protocol.batch import decode_batch
 from system_under_test.protocol.bodies import TopicConfig
-from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.codes import FAQ, RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.headers import SendMessageHeader
 from system_under_test.protocol.message import (
@@ -263,11 +263,14 @@ class SendProcessor:
             )
         if topic is None:
             topic = self._topics.create_on_send(
-                name, header.default_topic, header.default_topic_queue_nums
+                name,
+                header.default_topic,
+                header.default_topic_queue_nums,
+                unit_mode=header.unit_mode,
             )
         if topic is None:
             raise SendRefused(
-                ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!"
+                ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!{FAQ}"
             )
         return topic
 
@@ -299,7 +302,7 @@ class SendProcessor:
         if group is None:
             raise SendRefused(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                f"subscription group not exist, {group_name}",
+                f"subscription group not exist, {group_name} {FAQ}",
             )
         if header.reconsume_times >= retry_limit(group, header.max_reconsume_times, version):
             self._diversion.dead_letter(message, group_name)

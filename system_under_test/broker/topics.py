@@ -27,6 +27,7 @@ CHECK_MAX_TIME_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
 OFFSET_MOVED_TOPIC = "OFFSET_MOVED_EVENT"
 BENCHMARK_TOPIC = "BenchmarkTest"
+TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 DELAY_LEVELS = 18
 
@@ -41,6 +42,22 @@ FORBIDDEN_TOPICS = frozenset(
         OFFSET_MOVED_TOPIC,
     )
 )
+
+# Every broker has these, or keeps their names for itself (RocketMQ, TopicValidator.SYSTEM_TOPIC_SET).
+RESERVED_TOPICS = (
+    AUTO_CREATE_TOPIC,
+    SCHEDULE_TOPIC,
+    BENCHMARK_TOPIC,
+    HALF_TOPIC,
+    TRACE_TOPIC,
+    OP_HALF_TOPIC,
+    CHECK_MAX_TIME_TOPIC,
+    SELF_TEST_TOPIC,
+    OFFSET_MOVED_TOPIC,
+)
+
+# RocketMQ, TopicSysFlag: made by a producer, or for a consumer, that is one unit of several.
+UNIT_FLAG, UNIT_SUBSCRIPTION_FLAG = 0x1, 0x2
 
 
 def retry_topic(group: str) -> str:
@@ -88,7 +105,7 @@ class Topics:
         self._on_change = on_change
         self._topics: dict[str, TopicConfig] = {}
         self._version = DataVersion(timestamp=now_ms(), counter=0)
-        self.system_topics: tuple[str, ...] = ()
+        self.system_topics: tuple[str, ...] = RESERVED_TOPICS
 
     def load(self) -> None:
         """Read topics.json and add the system topics. Raises StoreError."""
@@ -98,7 +115,8 @@ class Topics:
             self._topics = dict(table.topics)
             self._version = table.data_version
         system = self._make_system_topics()
-        self.system_topics = tuple(topic.topic_name for topic in system)
+        own = [topic.topic_name for topic in system]
+        self.system_topics = tuple(dict.fromkeys((*RESERVED_TOPICS, *own)))
         for topic in system:
             self._topics.setdefault(topic.topic_name, topic)
 
@@ -133,7 +151,7 @@ class Topics:
         return topic in self.system_topics or topic.startswith(SYSTEM_TOPIC_PREFIX)
 
     def create_on_send(
-        self, topic: str, default_topic: str, default_queues: int
+        self, topic: str, default_topic: str, default_queues: int, *, unit_mode: bool = False
     ) -> TopicConfig | None:
         """Create an unknown topic after the template that the producer names; None if that is not possible.
 
@@ -145,17 +163,24 @@ class Topics:
         if template is not None and template.perm & PERM_INHERIT:
             queues = max(0, min(default_queues, template.write_queue_nums))
             perm = template.perm & ~PERM_INHERIT
-            return self.put(make_topic(topic, queues, perm), by_send=True)
+            made = make_topic(topic, queues, perm, unit_flag(topic, unit_mode))
+            made = replace(made, topic_filter_type=template.topic_filter_type)
+            return self.put(made, by_send=True)
         if topic.startswith(RETRY_PREFIX):
-            return self.put(make_topic(topic, 1), by_send=True)
+            made = make_topic(topic, 1, sys_flag=unit_flag(topic, unit_mode))
+            return self.put(made, by_send=True)
         return None
 
-    def create_retry_topic(self, group: str, queues: int) -> TopicConfig:
+    def create_retry_topic(
+        self, group: str, queues: int, *, unit_mode: bool = False
+    ) -> TopicConfig:
         """The retry topic of a group, created if it is missing."""
         topic = self._topics.get(retry_topic(group))
         if topic is not None:
             return topic
-        return self.put(make_topic(retry_topic(group), queues), by_send=True)
+        name = retry_topic(group)
+        made = make_topic(name, queues, sys_flag=unit_flag(name, unit_mode))
+        return self.put(made, by_send=True)
 
     def put(self, topic: TopicConfig, *, by_send: bool = False) -> TopicConfig:
         """Create or replace a topic. Raises OSError when it cannot be made durable; nothing changes then."""
@@ -208,7 +233,9 @@ class Topics:
     def take_newer(self, table: TopicConfigTable) -> None:
         """For a master with a new disk: take over a replica's copy, if it was changed more often than what we have."""
         if table.data_version.counter > self._version.counter:
-            system = {name: self._topics[name] for name in self.system_topics}
+            system = {
+                name: self._topics[name] for name in self.system_topics if name in self._topics
+            }
             self.adopt(replace(table, topics={**system, **table.topics}))
             self._on_change(TopicChange(topic=None))
 
@@ -227,8 +254,23 @@ class Topics:
             self._replace({**self._topics, **changed}, TopicChange(topic=None))
 
 
-def make_topic(name: str, queues: int, perm: int = PERM_READ_WRITE) -> TopicConfig:
-    return TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm)
+def make_topic(
+    name: str, queues: int, perm: int = PERM_READ_WRITE, sys_flag: int = 0
+) -> TopicConfig:
+    return TopicConfig(
+        topic_name=name,
+        read_queue_nums=queues,
+        write_queue_nums=queues,
+        perm=perm,
+        topic_sys_flag=sys_flag,
+    )
+
+
+def unit_flag(topic: str, unit_mode: bool) -> int:
+    """The flag of a topic that somebody of one unit has made by sending or subscribing."""
+    if not unit_mode:
+        return 0
+    return UNIT_SUBSCRIPTION_FLAG if topic.startswith(RETRY_PREFIX) else UNIT_FLAG
 
 
 def covering(table: TopicConfigTable, queues: Iterable[tuple[str, int]]) -> TopicConfigTable:

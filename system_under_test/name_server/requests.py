@@ -16,7 +16,7 @@ from system_under_test.name_server.route_table import (
 )
 from system_under_test.protocol import json_dialect
 from system_under_test.protocol.bodies import DataVersion, RegisterBrokerBody
-from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.codes import FAQ, RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.headers import (
     GetRouteInfoHeader,
@@ -27,8 +27,6 @@ from system_under_test.protocol.headers import (
 from system_under_test.protocol.json_writer import dumps_browser_compatible, dumps_fastjson
 
 STANDARD_JSON_VERSION_MIN = 401  # MQVersion V4_9_4
-# RocketMQ, FAQUrl.suggestTodo: part of the remark, byte for byte.
-FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 CRC_MASK = 0x7FFFFFFF  # RocketMQ, UtilAll.crc32: the sign bit is dropped
 
 
@@ -202,7 +200,7 @@ class RequestTable:
         namespace, key = required(request, "namespace"), required(request, "key")
         value = self._kv_config.get(namespace, key)
         if value is None:
-            return not_found(request, f"no config item, namespace: {namespace}, key: {key}")
+            return not_found(request, f"No config item, Namespace: {namespace} Key: {key}")
         return success(request, {"value": value})
 
     def _delete_kv(self, request: RemotingCommand, _: Caller) -> RemotingCommand:
@@ -213,7 +211,7 @@ class RequestTable:
         namespace = required(request, "namespace")
         pairs = self._kv_config.pairs(namespace)
         if pairs is None:
-            return not_found(request, f"no config item, namespace: {namespace}")
+            return not_found(request, f"No config item, Namespace: {namespace}")
         return success(request, body={"table": pairs})
 
     # Options

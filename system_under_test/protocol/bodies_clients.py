@@ -90,9 +90,9 @@ class SubscriptionGroupTable(JsonBody):
 class CheckClientConfig(JsonBody):
     """The body of code 46."""
 
-    client_id: str
-    group: str
-    subscription_data: SubscriptionData
+    client_id: str = ""
+    group: str = ""
+    subscription_data: SubscriptionData | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,9 @@ from enum import IntEnum, StrEnum
 
 VERSION = 409  # MQVersion.Version.V4_9_8
 
+# RocketMQ, FAQUrl.suggestTodo: the end of some remarks, byte for byte.
+FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
+
 
 class LanguageCode(IntEnum):
     JAVA = 0

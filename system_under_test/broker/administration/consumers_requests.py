@@ -54,11 +54,11 @@ class ConsumerRequests:
         return answer_ok(request)
 
     def check_client(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        """Whether this broker can filter as a client wants. No body means nothing to check."""
+        """Whether this broker can filter as a client wants. No body or no subscription: there is nothing to check."""
         if not request.body:
             return answer_ok(request)
         subscription = CheckClientConfig.from_bytes(request.body).subscription_data
-        if subscription.expression_type not in TAG_EXPRESSION_TYPES:
+        if subscription is not None and subscription.expression_type not in TAG_EXPRESSION_TYPES:
             return answer_error(request, sql_refusal(subscription.expression_type))
         return answer_ok(request)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 from system_under_test.broker.administration.parts import AdminParts
@@ -65,7 +66,7 @@ class RelayRequests:
         for_c = request.language == LanguageCode.CPP
         order = RemotingCommand.request(
             RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
-            header.to_ext(),
+            replace(header, is_force=False).to_ext(),  # RocketMQ does not pass it on
             encode_targets(targets, for_c=for_c),
             oneway=True,
         )

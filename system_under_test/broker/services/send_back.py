@@ -15,7 +15,7 @@ from system_under_test.broker.services.internal_copies import InternalCopies
 from system_under_test.broker.subscription_groups import SubscriptionGroups
 from system_under_test.broker.topics import PERM_WRITE, Topics
 from system_under_test.protocol.bodies import SubscriptionGroupConfig, TopicConfig
-from system_under_test.protocol.codes import ResponseCode
+from system_under_test.protocol.codes import FAQ, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.headers import ConsumerSendMsgBackHeader
 from system_under_test.protocol.message import (
@@ -111,18 +111,20 @@ class SendBackProcessor:
         if group is None:
             raise SendRefused(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                f"subscription group not exist, {header.group}",
+                f"subscription group not exist, {header.group} {FAQ}",
             )
         if not self._config.broker_permission & PERM_WRITE:
             raise SendRefused(
                 ResponseCode.NO_PERMISSION,
-                f"the broker[{self._config.broker_name}] sending message is forbidden",
+                f"the broker[{self._config.listen_host}] sending message is forbidden",
             )
         if group.retry_queue_nums <= 0:
             return None
         if not self._is_ready():
             raise SendRefused(ResponseCode.SYSTEM_ERROR, "this broker does not accept messages now")
-        topic = self._topics.create_retry_topic(header.group, group.retry_queue_nums)
+        topic = self._topics.create_retry_topic(
+            header.group, group.retry_queue_nums, unit_mode=header.unit_mode
+        )
         if not topic.perm & PERM_WRITE:
             raise SendRefused(
                 ResponseCode.NO_PERMISSION,

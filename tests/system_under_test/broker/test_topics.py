@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 
 import pytest
 
 from system_under_test.broker.topics import covering, make_topic, topic_name_error
-from system_under_test.protocol.bodies import DataVersion, TopicConfigTable
-from tests.system_under_test.broker.bench import Bench
+from system_under_test.protocol.bodies import (
+    ConsumerData,
+    DataVersion,
+    HeartbeatData,
+    TopicConfigTable,
+)
+from tests.system_under_test.broker.admin_language import beat
+from tests.system_under_test.broker.bench import Bench, Peer
 
 
 @pytest.mark.parametrize("name", ["a", "%RETRY%g", "a|b", "A_1-", "x" * 127])
@@ -83,3 +90,28 @@ def test_queues_of_deleted_topics_are_not_used_but_those_of_transactions_are(ben
     assert not bench.topics.is_used("TopicTest")
     assert bench.topics.get("RMQ_SYS_TRANS_OP_HALF_TOPIC") is None
     assert bench.topics.is_used("RMQ_SYS_TRANS_OP_HALF_TOPIC")
+
+
+def flag_of(bench: Bench, topic: str) -> int:
+    made = bench.topics.get(topic)
+    assert made is not None
+    return made.topic_sys_flag
+
+
+def test_topics_of_units_are_marked(bench: Bench) -> None:
+    """RocketMQ, TopicSysFlag: 1 if a producer of a unit made it, 2 if a consumer did; codes 311 to 313 ask for that."""
+    bench.send("plain")
+    bench.send("unit", k="true")
+    consumer = ConsumerData(group_name="g", unit_mode=True)
+    beat(bench, HeartbeatData(client_id="c", consumers=[consumer]), Peer(), 409)
+    flags = [flag_of(bench, topic) for topic in ("plain", "unit", "%RETRY%g")]
+    assert flags == [0, 1, 2]
+
+
+def test_a_new_topic_is_filtered_as_its_template(bench: Bench) -> None:
+    template = make_topic("template", 4, 7)
+    bench.topics.put(replace(template, topic_filter_type="MULTI_TAG"))
+    bench.send("new", default_topic="template")
+    made = bench.topics.get("new")
+    assert made is not None
+    assert (made.topic_filter_type, made.perm) == ("MULTI_TAG", 6)

@@ -129,4 +129,23 @@ def test_groups_of_a_topic_are_those_online_and_those_with_offsets(bench: Bench)
 def test_system_topics(bench: Bench) -> None:
     answer = bench.request(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
     topics = TopicList.from_bytes(answer.body).topic_list
-    assert {"TBW102", "SELF_TEST_TOPIC", "SCHEDULE_TOPIC_XXXX", "broker-a"} <= set(topics)
+    assert sorted(topics) == sorted(
+        (
+            *("TBW102", "SCHEDULE_TOPIC_XXXX", "BenchmarkTest", "RMQ_SYS_TRANS_HALF_TOPIC"),
+            *("RMQ_SYS_TRACE_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC"),
+            *("SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT"),
+            *("DefaultCluster", "broker-a", "DefaultCluster_REPLY_TOPIC"),
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    "topic", ["RMQ_SYS_TRANS_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC", "RMQ_SYS_TRACE_TOPIC"]
+)
+def test_reserved_names_are_refused(bench: Bench, topic: str) -> None:
+    """Nobody shall delete the half messages of transactions that are open."""
+    bench.topics.put(make_topic(topic, 1))
+    answer = bench.request(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert answer.remark == f"The topic[{topic}] is conflict with system topic."
+    assert bench.topics.get(topic) is not None
