@@ -44,7 +44,9 @@ class Administration:
     ) -> None:
         self._clock = env.clock
         self.locks = QueueLocks(now_ns=env.clock.monotonic_ns)
-        self.statistics = BrokerStatistics(config.cluster_name, now_ms=env.clock.wall_ms)
+        self.statistics = BrokerStatistics(
+            config.cluster_name, now_ms=env.clock.wall_ms, utc_offset_s=config.utc_offset_s
+        )
         self.rates = StoreRates(self.statistics)
         self.figures: list[Figures] = []
         self.live_config = LiveConfig(

@@ -41,11 +41,13 @@ class BrokerStatistics:
     Args:
         now_ms: wall clock.
         cluster: the key of what is counted for the broker as a whole.
+        utc_offset_s: of the day whose totals are told.
     """
 
-    def __init__(self, cluster: str, *, now_ms: Callable[[], int]) -> None:
+    def __init__(self, cluster: str, *, now_ms: Callable[[], int], utc_offset_s: int = 0) -> None:
         self._cluster = cluster
         self._now_ms = now_ms
+        self._utc_offset_ms = utc_offset_s * 1000
         self._puts: dict[tuple[str, int], Counter] = {}  # by topic and queue id
         self._gets: dict[tuple[str, str, int], Counter] = {}  # by group, topic and queue id
         self._delivered: dict[int, Counter] = {}  # delayed messages, by the queue id of their level
@@ -55,7 +57,7 @@ class BrokerStatistics:
         self.get_misses = 0  # pulls that found nothing
         self.puts = DayTotals()
         self.gets = DayTotals()
-        self._day = now_ms() // DAY_MS
+        self._day = self._day_of(now_ms())
 
     # Counting
 
@@ -177,10 +179,14 @@ class BrokerStatistics:
             if windows is None:
                 windows = self._windows[key] = Windows()
             windows.take(now_ms, value, times)
-        if now_ms // DAY_MS != self._day:
-            self._day = now_ms // DAY_MS
+        day = self._day_of(now_ms)
+        if day != self._day:
+            self._day = day
             self.puts.begin_day(self.put_messages)
             self.gets.begin_day(self.got_messages)
+
+    def _day_of(self, time_ms: int) -> int:
+        return (time_ms + self._utc_offset_ms) // DAY_MS
 
     def _totals(self) -> dict[StatsKey, tuple[int, int]]:
         """Value and calls of every counter that code 315 knows, by name and key."""
@@ -215,7 +221,7 @@ class BrokerStatistics:
 
 
 class DayTotals:
-    """What a total stood at when yesterday and today began (UTC)."""
+    """What a total stood at when yesterday and today began."""
 
     __slots__ = ("today", "yesterday")
 

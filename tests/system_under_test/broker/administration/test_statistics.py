@@ -186,6 +186,17 @@ def test_totals_of_yesterday_and_today() -> None:
     assert (puts.yesterday, puts.today, counted.statistics.put_messages) == (3, 7, 12)
 
 
+def test_the_day_is_that_of_the_machine() -> None:
+    now_ms = [DAY_MS - 7_200_001]
+    statistics = BrokerStatistics("cluster", now_ms=lambda: now_ms[0], utc_offset_s=7200)
+    statistics.put("t", 0, 3, 1)
+    statistics.sample()
+    assert statistics.puts.today == 0
+    now_ms[0] += 1  # midnight, two hours before that of UTC
+    statistics.sample()
+    assert statistics.puts.today == 3
+
+
 def test_samples_closer_than_the_period_are_left_out() -> None:
     window = Window(10_000, 7)
     window.take(0, 5, 1)
