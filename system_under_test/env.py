@@ -1,16 +1,20 @@
 """What a node gets from the world besides asyncio: storage, clocks, randomness and a log.
 
 The real implementation is `system_under_test.real_env`; the simulator has its own. Storage is synchronous and
-POSIX-like: whoever must not block calls it through `loop.run_in_executor(None, file.fdatasync)`.
+POSIX-like: whoever must not block calls it through `loop.run_in_executor(None, file.fdatasync)`, or often through a
+`Worker`.
 """
 
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
 from typing import Protocol
+
+from system_under_test.worker import ExecutorWorker
 
 
 class File(Protocol):
@@ -135,6 +139,18 @@ class Tls(Protocol):
         ...
 
 
+class Worker(Protocol):
+    """A thread for one kind of job that blocks. Jobs touch nothing that the event loop goes on using."""
+
+    def run(self, job: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        """Call `job` in the thread, after those before it, then `done` in the event loop with what it raised."""
+        ...
+
+    def close(self) -> None:
+        """End the thread after the jobs it has. There is no other job after this."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Env:
     """Everything a node may touch of the world, besides asyncio."""
@@ -145,3 +161,4 @@ class Env:
     random: Random
     log: Log
     tls: Tls | None = None  # None: nobody speaks it here
+    make_worker: Callable[[], Worker] = ExecutorWorker

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TextIO
 
 from system_under_test.env import DiskUsage, Env, Tls
+from system_under_test.real_worker import RealWorker
 
 _FILE_MODE = 0o644
 _CLOSED = (
@@ -190,4 +191,5 @@ def make_env(name: str, tls: Tls | None = None) -> Env:
         random=random.Random(),
         log=JsonLinesLog(name, clock, sys.stderr),
         tls=tls,
+        make_worker=lambda: RealWorker(f"{name} flush"),
     )

@@ -239,6 +239,7 @@ class Broker:
             await _unsaved("consumer offsets", self.tables.offsets_file.save),
         ]
         await self._neighbours.stop()
+        self._progress.close()
         unsaved.append(await _unsaved("store", self._close_store))
         self._env.log.info("broker stopped", address=self._config.address)
         problems = "; ".join(filter(None, unsaved))

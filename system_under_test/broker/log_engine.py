@@ -62,6 +62,7 @@ class LogEngine:
             self.ha,
             self.flow,
             put_times,
+            env.make_worker(),
             on_failure=on_failure,
             now_ns=now_ns,
         )

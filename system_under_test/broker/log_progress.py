@@ -16,6 +16,7 @@ from system_under_test.broker.log_commits import LogCommits
 from system_under_test.broker.put_times import PutTimes
 from system_under_test.broker.replication.ha import HaService
 from system_under_test.broker.waiting import Answer
+from system_under_test.env import Worker
 from system_under_test.policies import BrokerPolicies
 from system_under_test.store.errors import StoreError
 from system_under_test.store.message_store import (
@@ -25,6 +26,7 @@ from system_under_test.store.message_store import (
     QueueFlushTask,
 )
 from system_under_test.store.retention import Removal
+from system_under_test.worker import ExecutorWorker
 
 __all__ = ["LogProgress"]
 
@@ -33,6 +35,7 @@ class LogProgress:
     """Drives one log from put to visible. `on_visible` is told what consumers may now see.
 
     Args:
+        worker: flushes the log.
         on_failure: called when a write or an fsync has failed: nothing is promised any more.
     """
 
@@ -44,6 +47,7 @@ class LogProgress:
         ha: HaService,
         flow: FlowControl,
         put_times: PutTimes,
+        worker: Worker,
         *,
         on_failure: Callable[[Exception], None],
         now_ns: Callable[[], int],
@@ -54,9 +58,14 @@ class LogProgress:
         self._ha = ha
         self._flow = flow
         self._on_failure = on_failure
-        self._log_flusher = Flusher(self._begin_flush, finish=self._on_flushed, fail=self.failed)
+        self._log_flusher = Flusher(
+            worker, self._begin_flush, finish=self._on_flushed, fail=self.failed
+        )
         self._queue_flusher = Flusher(
-            store.begin_queue_flush, finish=self._on_queues_flushed, fail=self.failed
+            ExecutorWorker(),
+            store.begin_queue_flush,
+            finish=self._on_queues_flushed,
+            fail=self.failed,
         )
         self._acknowledger = Acknowledger(
             store,
@@ -126,6 +135,11 @@ class LogProgress:
         """Answer whoever can be answered; nobody's time runs out any more."""
         self._acknowledger.settle()
         self._acknowledger.stop()
+
+    def close(self) -> None:
+        """Nothing is flushed any more."""
+        self._log_flusher.close()
+        self._queue_flusher.close()
 
     # Events
 

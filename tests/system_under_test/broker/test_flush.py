@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from system_under_test.broker.flush import Flusher
+from system_under_test.worker import ExecutorWorker
 
 
 class Disk:
@@ -17,7 +18,7 @@ class Disk:
         self.flushed: list[int] = []
         self.failures: list[OSError] = []
         self._error = error
-        self.flusher = Flusher(self._begin, finish=self._finish, fail=self._fail)
+        self.flusher = Flusher(ExecutorWorker(), self._begin, finish=self._finish, fail=self._fail)
 
     def _begin(self) -> FlushOf | None:
         if not self.dirty:

@@ -1,0 +1,24 @@
+"""A worker where nobody has threads of its own to give: jobs go to the executor of the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+__all__ = ["ExecutorWorker"]
+
+
+class ExecutorWorker:
+    """The Worker of `Env` in simulations, and for jobs so rare that a thread of their own would only sleep."""
+
+    def run(self, job: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        """See Worker."""
+
+        def tell(future: asyncio.Future[None]) -> None:
+            if not future.cancelled():
+                done(future.exception())
+
+        asyncio.get_running_loop().run_in_executor(None, job).add_done_callback(tell)
+
+    def close(self) -> None:
+        """See Worker. The executor belongs to the loop."""
