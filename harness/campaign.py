@@ -18,7 +18,7 @@ from faults.shape import BrokerNode, ClusterShape
 
 FLUSH_MODES = ("sync", "async")
 REPLICATION_MODES = ("sync", "async", "none")
-ENVIRONMENTS = ("simulation", "processes", "namespaces")
+ENVIRONMENTS = ("simulation", "processes", "namespaces", "docker")
 TARGETS = ("own",)
 MODES = ("hardened", "faithful")  # of brokers and name servers: how they keep their promises
 PROPERTY_TABLES = ("broker_properties", "name_server_properties")

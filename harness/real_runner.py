@@ -50,7 +50,12 @@ async def _run(
     fleet = make_fleet(campaign.environment)
     clock: list[Callable[[], int]] = []
     recorder = Recorder(lambda: clock[0](), history=history, observations=observations)
-    environment = RealEnvironment(campaign, recorder, fleet, partial(OwnProcesses, campaign))
+    environment = RealEnvironment(
+        campaign,
+        recorder,
+        fleet,
+        partial(OwnProcesses, campaign, python=fleet.python, code=fleet.code),
+    )
     clock.append(environment.now_ns)
     async with environment:
         run = Run(environment, real_controls(environment, fleet), progress, tick_s=TICK_S)

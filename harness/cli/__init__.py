@@ -34,6 +34,7 @@ COMMANDS = {
     "check": "harness.cli.check:check",
     "hunt": "harness.cli.hunt:hunt",
     "crash-store": "harness.cli.crash_store:crash_store",
+    "docker-image": "harness.cli.docker_image:docker_image",
     "cluster": "harness.cli.cluster:cluster",
     "admin": "harness.cli.admin:admin",
     "faults": "harness.cli.lists:faults",

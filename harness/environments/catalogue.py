@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import importlib
+from collections.abc import Mapping
 
 from faults.catalogue import FAULTS
 from faults.fault import Fault
+from harness.environments.errors import EnvironmentFailed
 from harness.environments.fleet import Fleet
-from harness.environments.namespaces import NamespaceFleet
-from harness.environments.processes import ProcessFleet
 
-FLEETS: dict[str, Callable[[], Fleet]] = {
-    "processes": ProcessFleet,
-    "namespaces": NamespaceFleet,
+# Where each fleet is. It is imported when it is used: some need half a second of libraries.
+FLEETS = {
+    "processes": "harness.environments.processes:ProcessFleet",
+    "namespaces": "harness.environments.namespaces:NamespaceFleet",
+    "docker": "harness.environments.docker_fleet:DockerFleet",
 }
 
 
 def make_fleet(environment: str) -> Fleet:
-    """The machines of an environment, not yet made."""
-    return FLEETS[environment]()
+    """The machines of an environment, not yet made. Raises EnvironmentFailed where its library is not installed."""
+    module, _, name = FLEETS[environment].partition(":")
+    try:
+        fleet: Fleet = getattr(importlib.import_module(module), name)()
+    except ModuleNotFoundError as error:
+        raise EnvironmentFailed(
+            f"--environment {environment} needs the Python package {error.name}; "
+            f"pip install 'staticfire[{environment}]'"
+        ) from error
+    return fleet
 
 
 def why_missing(fault: Fault, lacks: Mapping[str, str]) -> str | None:

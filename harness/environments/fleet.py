@@ -27,6 +27,16 @@ class Fleet(Protocol):
 
     lacks: Mapping[str, str]
 
+    @property
+    def python(self) -> str:
+        """The interpreter on the machines."""
+        ...
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        """The folders on the machines that hold our packages."""
+        ...
+
     async def up(self, nodes: Sequence[str], *, servers: Sequence[str]) -> dict[str, Place]:
         """Make a machine for each node; those of servers have disks that can be broken, if this fleet has any."""
         ...

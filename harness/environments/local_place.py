@@ -85,8 +85,9 @@ class LocalPlace:
         return LocalProcess(process)
 
     async def read_files(self, folder: str) -> dict[str, bytes]:
-        return await asyncio.to_thread(_read_files, Path(folder))
+        return await asyncio.to_thread(read_files, Path(folder))
 
 
-def _read_files(folder: Path) -> dict[str, bytes]:
+def read_files(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder by its path."""
     return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}

@@ -15,6 +15,7 @@ from harness.environments.fleet import MachineControls
 from harness.environments.local_place import LocalPlace
 from harness.environments.place import Place
 from harness.environments.real import RealEnvironment
+from harness.targets.own_processes import code_folders
 
 NO_NETWORK = (
     "processes share the loopback device of this host; --environment namespaces can part nodes"
@@ -35,6 +36,14 @@ class ProcessFleet:
             "clock": NO_CLOCKS,
         }
         self._folder: Path | None = None
+
+    @property
+    def python(self) -> str:
+        return sys.executable
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        return code_folders()
 
     async def up(self, nodes: Sequence[str], *, servers: Sequence[str]) -> dict[str, Place]:
         """Raises EnvironmentFailed where loopback has only one address."""

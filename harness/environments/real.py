@@ -142,6 +142,7 @@ class RealEnvironment:
                 return
             if node.watcher is not None:
                 await node.watcher
+            node.paused = False
             if node.name in self.shape.servers:
                 order = self._target.server_order(node.name, node.name_servers)
                 node.process = await node.place.launch(order)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -27,8 +26,7 @@ def code_folders() -> tuple[str, ...]:
 class OwnProcesses:
     """Implements `harness.targets.target.Target`.
 
-    `python` and `code` are the interpreter on the machines and the folders there that hold our packages; by default
-    what this process uses.
+    `python` and `code` are the interpreter on the machines and the folders there that hold our packages.
     """
 
     def __init__(
@@ -36,8 +34,8 @@ class OwnProcesses:
         campaign: Campaign,
         places: Mapping[str, Place],
         *,
-        python: str = sys.executable,
-        code: Sequence[str] = (),
+        python: str,
+        code: Sequence[str],
     ) -> None:
         self._cluster = OwnCluster(
             campaign,
@@ -48,7 +46,7 @@ class OwnProcesses:
         self._places = places
         self._python = python
         self._variables = {
-            "PYTHONPATH": ":".join(code or code_folders()),
+            "PYTHONPATH": ":".join(code),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
 

@@ -1,0 +1,213 @@
+"""The environment `docker`: nodes in containers, servers on disks of their own. Needs a local engine and root.
+
+The machinery that breaks disks and networks is this host's own; the engine starts, stops and signals.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import docker.errors
+import docker.models.networks
+import docker.types
+
+from harness.environments.broken_machines import LACKS, BreakableMachines
+from harness.environments.docker_place import FOLDER, DockerPlace, Engine
+from harness.environments.errors import EnvironmentFailed
+from harness.environments.fleet import MachineControls
+from harness.environments.namespaces import TOOLS, check_root
+from harness.environments.place import Place
+from harness.environments.real import RealEnvironment
+from harness.targets.own_processes import code_folders
+
+IMAGE_VARIABLE = "STATICFIRE_IMAGE"
+IMAGE = "staticfire-node:latest"
+PYTHON = "/opt/staticfire/bin/python"  # in the image
+LABEL = (
+    "staticfire.run"  # of every container and network of ours; its value is the identity of the run
+)
+MEMORY = "512m"  # of a node
+PIDS = 256
+FIRST_HOST = 10  # the last number of the first node's address
+ATTEMPTS = 10
+
+
+class DockerFleet:
+    """Implements `harness.environments.fleet.Fleet`."""
+
+    def __init__(self) -> None:
+        self.lacks: Mapping[str, str] = LACKS
+        self._machines: BreakableMachines | None = None
+        self._engine: Engine | None = None
+        self._image = os.environ.get(IMAGE_VARIABLE, IMAGE)
+
+    @property
+    def python(self) -> str:
+        return PYTHON
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        """Where the folders of our code are in each container."""
+        return tuple(f"/code/{number}" for number, _ in enumerate(code_folders()))
+
+    async def up(self, nodes: Sequence[str], *, servers: Sequence[str]) -> dict[str, Place]:
+        """Raises EnvironmentFailed without root, an engine or the image, CommandFailed where the kernel refuses."""
+        check_root("docker", TOOLS)
+        engine = self._engine = connect()
+        await engine.ask(lambda: self._check_image(engine))
+        machines = self._machines = BreakableMachines()
+        network = await engine.ask(lambda: make_network(engine, machines.inventory.identity))
+        disks = asyncio.create_task(machines.make_disks(servers))
+        try:
+            await asyncio.gather(
+                *(
+                    self._make_pod(node, f"{network.prefix}.{number}", network, machines, engine)
+                    for number, node in enumerate(nodes, FIRST_HOST)
+                )
+            )
+        finally:
+            await disks
+        return {node: self._place(node, machines, engine) for node in nodes}
+
+    def _check_image(self, engine: Engine) -> None:
+        try:
+            engine.client.images.get(self._image)
+        except docker.errors.ImageNotFound as error:
+            raise EnvironmentFailed(
+                f"there is no image {self._image}; `staticfire docker-image` builds it"
+            ) from error
+
+    async def _make_pod(
+        self,
+        node: str,
+        address: str,
+        network: PodNetwork,
+        machines: BreakableMachines,
+        engine: Engine,
+    ) -> None:
+        """The container that holds a node's network namespace."""
+        identity = machines.inventory.identity
+
+        def make() -> int:
+            client = engine.client
+            endpoints: Any = {network.name: client.api.create_endpoint_config(ipv4_address=address)}
+            pod = client.api.create_container(
+                self._image,
+                ["sleep", "infinity"],
+                name=pod_name(identity, node),
+                hostname=node,
+                labels={LABEL: identity},
+                host_config=client.api.create_host_config(mem_limit="32m", pids_limit=8),
+                networking_config=client.api.create_networking_config(endpoints),
+                stop_signal="SIGKILL",
+            )
+            client.api.start(pod["Id"])
+            return int(client.api.inspect_container(pod["Id"])["State"]["Pid"])
+
+        pid = await engine.ask(make)
+        inside = ("nsenter", f"--net=/proc/{pid}/ns/net", "--")
+        machines.has_network(node, address, machines.host.behind(inside))
+
+    def _place(self, node: str, machines: BreakableMachines, engine: Engine) -> Place:
+        data = machines.data_folder(node)
+        volumes = {str(data): {"bind": FOLDER, "mode": "rw"}}
+        for path, place in zip(code_folders(), self.code, strict=True):
+            volumes[path] = {"bind": place, "mode": "ro"}
+        identity = machines.inventory.identity
+        options: dict[str, Any] = {
+            "image": self._image,
+            "name": container_name(identity, node),
+            "labels": {LABEL: identity},
+            "network_mode": f"container:{pod_name(identity, node)}",
+            "volumes": volumes,
+            "stdin_open": True,
+            "mem_limit": MEMORY,
+            "pids_limit": PIDS,
+        }
+        log = machines.own_folder(node) / "log.jsonl"
+        return DockerPlace(node, machines.addresses[node], data, log, engine, options)
+
+    def controls(self, environment: RealEnvironment) -> MachineControls:
+        assert self._machines is not None, "the machines are up"
+        return self._machines.controls(environment)
+
+    async def down(self) -> None:
+        """Everything that was made, also half of it; the processes have ended."""
+        machines, self._machines = self._machines, None
+        engine, self._engine = self._engine, None
+        if machines is not None and engine is not None:
+            identity = machines.inventory.identity
+            await machines.remove_disks_and_filters()
+            await engine.ask(lambda: remove_ours(engine, identity))
+            await machines.remove_rest()
+        if engine is not None:
+            engine.close()
+
+
+def connect() -> Engine:
+    """Raises EnvironmentFailed."""
+    try:
+        return Engine()
+    except docker.errors.DockerException as error:
+        raise EnvironmentFailed(
+            f"no Docker engine answers ({error}); start one, or set DOCKER_HOST to where it is"
+        ) from error
+
+
+def container_name(identity: str, node: str) -> str:
+    return f"staticfire-{identity}-{node}"
+
+
+def pod_name(identity: str, node: str) -> str:
+    return f"{container_name(identity, node)}-pod"
+
+
+class PodNetwork:
+    """The network of one run; `prefix` is the first three numbers of its addresses."""
+
+    def __init__(self, name: str, subnet: str) -> None:
+        self.name = name
+        self.prefix = subnet.rpartition("/")[0].rpartition(".")[0]
+
+
+def make_network(engine: Engine, identity: str) -> PodNetwork:
+    """The engine knows which subnet is free, but gives fixed addresses only in one that it was told: so ask twice.
+
+    Raises EnvironmentFailed if others are faster every time.
+    """
+    name = f"staticfire-{identity}"
+    labels = {LABEL: identity}
+    networks = engine.client.networks
+    for _ in range(ATTEMPTS):
+        found = networks.create(name, driver="bridge", labels=labels)
+        found.reload()
+        subnet = str(found.attrs["IPAM"]["Config"][0]["Subnet"])
+        found.remove()
+        pool = docker.types.IPAMPool(subnet=subnet)
+        try:
+            networks.create(
+                name,
+                driver="bridge",
+                labels=labels,
+                ipam=docker.types.IPAMConfig(pool_configs=[pool]),
+            )
+        except docker.errors.APIError:
+            continue
+        return PodNetwork(name, subnet)
+    raise EnvironmentFailed("the Docker engine has no free subnet for a network of this run")
+
+
+def remove_ours(engine: Engine, identity: str) -> int:
+    """Remove every container and network of a run, and nothing else; returns how many there were."""
+    wanted: Any = {"label": f"{LABEL}={identity}"}
+    containers = engine.client.containers.list(all=True, filters=wanted)
+    # Nodes before the pods whose network they use.
+    for container in sorted(containers, key=lambda one: str(one.name).endswith("-pod")):
+        container.remove(force=True, v=True)
+    networks = engine.client.networks.list(filters=wanted)
+    for network in networks:
+        network.remove()
+    return len(containers) + len(networks)

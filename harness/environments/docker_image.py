@@ -1,0 +1,64 @@
+"""Builds the image of a node: wheels of ours and of what we need, made here, installed there without a network."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import docker.errors
+
+import harness
+from harness.environments.docker_place import Engine
+from harness.environments.errors import EnvironmentFailed
+
+PROJECT = Path(harness.__path__[0]).parent
+DOCKERFILE = PROJECT / "docker" / "node.Dockerfile"
+BASE = f"python:{sys.version_info.major}.{sys.version_info.minor}-slim"
+SAID_MAX = 2000  # characters of what a failed build said last
+
+Say = Callable[[str], None]
+
+
+def build_image(engine: Engine, tag: str, base: str, say: Say) -> None:
+    """Build the image `tag` on `base`, whose Python must be of this one's version.
+
+    Raises EnvironmentFailed: no sources here, no wheels, or what the build says.
+    """
+    if not DOCKERFILE.exists():
+        raise EnvironmentFailed(
+            f"{DOCKERFILE} is not there: the image is built from a checkout of the project"
+        )
+    with tempfile.TemporaryDirectory(prefix="staticfire-image-") as folder:
+        context = Path(folder)
+        shutil.copy(DOCKERFILE, context / "Dockerfile")
+        say("making wheels")
+        _make_wheels(context / "wheels")
+        say(f"building {tag} on {base}")
+        _build(engine, context, tag, base)
+
+
+def _make_wheels(folder: Path) -> None:
+    constraints = ["--constraint", str(PROJECT / "constraints.txt")]
+    argv = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"]
+    argv += [*constraints, "--wheel-dir", str(folder), str(PROJECT)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise EnvironmentFailed(f"pip could not make the wheels: {done.stderr[-SAID_MAX:]}")
+
+
+def _build(engine: Engine, context: Path, tag: str, base: str) -> None:
+    try:
+        engine.client.images.build(
+            path=str(context), tag=tag, buildargs={"BASE": base}, rm=True, forcerm=True
+        )
+    except docker.errors.BuildError as error:
+        said = "".join(
+            str(line.get("stream", "")) for line in error.build_log if isinstance(line, dict)
+        )
+        raise EnvironmentFailed(f"{tag} was not built: {error}; {said[-SAID_MAX:]}") from error
+    except docker.errors.APIError as error:
+        raise EnvironmentFailed(f"{tag} was not built: {error.explanation or error}") from error

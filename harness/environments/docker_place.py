@@ -1,0 +1,163 @@
+"""A node as a container, in the network of a pod: a second container that only holds the network namespace.
+
+So the namespace, its address and its packet filter outlive the node, as those of a machine do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import struct
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+import docker.errors
+import docker.models.containers
+
+import docker
+from harness.environments.local_place import read_files
+from harness.environments.place import LINE_MAX, Order
+
+FOLDER = "/node"  # of a node, in its container
+HEAD = struct.Struct(
+    ">BxxxL"
+)  # of a frame of an attached container: stream, bytes (Docker Engine API, "attach")
+STDOUT = 1
+
+Answer = TypeVar("Answer")
+
+
+class Engine:
+    """The Docker engine, asked in threads: its SDK blocks."""
+
+    def __init__(self) -> None:
+        """Raises docker.errors.DockerException where none answers."""
+        self.client = docker.from_env(timeout=60)
+        self.client.ping()
+        self._threads = ThreadPoolExecutor(8, "docker")
+
+    async def ask(self, question: Callable[[], Answer]) -> Answer:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, question)
+
+    def close(self) -> None:
+        self._threads.shutdown()
+        self.client.close()
+
+
+class ContainerProcess:
+    """One life of a container."""
+
+    def __init__(self, engine: Engine, container: docker.models.containers.Container) -> None:
+        self._engine = engine
+        self._container = container
+        self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._writer: asyncio.StreamWriter | None = None
+        self._pump: asyncio.Task[None] | None = None
+        self.output = asyncio.StreamReader(limit=LINE_MAX)
+
+    async def start(self, log: BinaryIO) -> None:
+        """Attach first, so that not a word is lost."""
+        attached = await self._engine.ask(self._attach)
+        reader, self._writer = await asyncio.open_connection(sock=attached)
+        await self._engine.ask(self._container.start)
+        self._pump = asyncio.create_task(self._read(reader, log))
+
+    def _attach(self) -> socket.socket:
+        wanted = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
+        attached: Any = self._container.attach_socket(params=wanted)
+        raw: socket.socket = attached._sock.dup()  # the SDK has no other way to it
+        attached.close()
+        raw.setblocking(False)
+        return raw
+
+    async def _read(self, reader: asyncio.StreamReader, log: BinaryIO) -> None:
+        """Take the two streams apart until the container has ended."""
+        with log:
+            try:
+                while True:
+                    stream, size = HEAD.unpack(await reader.readexactly(HEAD.size))
+                    data = await reader.readexactly(size)
+                    if stream == STDOUT:
+                        self.output.feed_data(data)
+                    else:
+                        log.write(data)
+                        log.flush()
+            except (asyncio.IncompleteReadError, OSError):
+                self.output.feed_eof()
+        self._ended.set_result(await self._engine.ask(self._how_it_ended))
+        assert self._writer is not None
+        self._writer.close()
+
+    def _how_it_ended(self) -> str:
+        status = int(self._container.wait()["StatusCode"])
+        return signal.Signals(status - 128).name if 128 < status < 160 else f"status {status}"
+
+    @property
+    def is_alive(self) -> bool:
+        return not self._ended.done()
+
+    def write(self, data: bytes) -> None:
+        if self._writer is not None and not self._writer.is_closing():
+            self._writer.write(data)
+
+    async def wait(self) -> str:
+        return await asyncio.shield(self._ended)
+
+    async def signal(self, number: int) -> bool:
+        if not self.is_alive:
+            return False
+        try:
+            await self._engine.ask(lambda: self._container.kill(signal.Signals(number).name))
+        except docker.errors.APIError as error:
+            if error.status_code == 409:  # it has ended meanwhile
+                return False
+            raise
+        return True
+
+
+class DockerPlace:
+    """Implements `harness.environments.place.Place`. `data` is the folder of this host that the container sees."""
+
+    def __init__(
+        self,
+        node: str,
+        address: str,
+        data: Path,
+        log: Path,
+        engine: Engine,
+        options: Mapping[str, Any],
+    ) -> None:
+        self.node = node
+        self.address = address
+        self.folder = FOLDER
+        self.log = log
+        self._data = data
+        self._engine = engine
+        self._options = options
+        self._container: docker.models.containers.Container | None = None
+
+    async def launch(self, order: Order) -> ContainerProcess:
+        for path, data in order.files.items():
+            self._here(path).parent.mkdir(parents=True, exist_ok=True)
+            self._here(path).write_bytes(data)
+        if self._container is None:  # its command never changes
+            self._container = await self._engine.ask(lambda: self._create(order))
+        process = ContainerProcess(self._engine, self._container)
+        await process.start(self.log.open("ab"))
+        return process
+
+    def _create(self, order: Order) -> docker.models.containers.Container:
+        return self._engine.client.containers.create(
+            command=list(order.argv), environment=dict(order.variables), **self._options
+        )
+
+    def _here(self, path: str) -> Path:
+        """A path of the container as one of this host."""
+        return self._data / Path(path).relative_to(FOLDER)
+
+    async def read_files(self, folder: str) -> dict[str, bytes]:
+        found = await asyncio.to_thread(read_files, self._here(folder))
+        return {f"{FOLDER}/{Path(path).relative_to(self._data)}": found[path] for path in found}
