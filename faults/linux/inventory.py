@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,8 +71,12 @@ class Inventory:
 
     @classmethod
     def begin(cls, folder: Path) -> Inventory:
-        """A new journal in the folder, under an identity of six characters that names may hold."""
-        folder.mkdir(parents=True, exist_ok=True)
+        """A new journal in the folder, under an identity of six characters that names may hold.
+
+        Raises OSError, and FaultError for a folder that others can write to.
+        """
+        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        _check_folder(folder)
         return cls(folder / f"{secrets.token_hex(3)}{SUFFIX}")
 
     @property
@@ -147,8 +152,17 @@ def read_journal(path: Path) -> Journal:
 
 
 def journals(folder: Path) -> list[Path]:
-    """The journals of a state folder."""
+    """The journals of a state folder, if it is there. Raises FaultError if others can write to it."""
+    if folder.exists():
+        _check_folder(folder)
     return sorted(folder.glob(f"*{SUFFIX}"))
+
+
+def _check_folder(folder: Path) -> None:
+    """Whoever can write a journal tells us what to remove. Raises FaultError if that is somebody else."""
+    found = folder.stat()
+    if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise FaultError(f"{folder} is not ours alone to write; allowed: a folder of your own")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """What a test needs of the machine: without it the test is skipped, with the reason, or fails where CI insists.
 
-Markers: `needs_root("nft", ...)` (root that may make namespaces, and these commands), `needs_docker` (an engine that
-answers), `needs_ssh` (an sshd to start). `STATICFIRE_REQUIRE=root,docker,ssh` turns the skips of these into failures.
+Markers: `needs_root("nft", ...)` (root that may make namespaces, and these commands or libraries), `needs_docker` (an
+engine that answers), `needs_ssh` (an sshd to start). `STATICFIRE_REQUIRE=root,docker,ssh` turns skips into failures.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
+from faults.linux.clock import LIBRARY
 from faults.linux.executor import SYSTEM_PATHS
 
 REQUIRE = "STATICFIRE_REQUIRE"
@@ -20,6 +22,13 @@ TRY_TIMEOUT_S = 10.0
 
 def command_path(command: str) -> str | None:
     return shutil.which(command, path=f"{os.environ.get('PATH', '')}:{SYSTEM_PATHS}")
+
+
+def has(name: str) -> bool:
+    """Whether there is such a command; "libfaketime" is a library."""
+    if name == "libfaketime":
+        return any(Path("/usr/lib").glob(f"*/faketime/{LIBRARY}"))
+    return command_path(name) is not None
 
 
 @cache
@@ -37,7 +46,7 @@ def lacks_root(*commands: str) -> str:
         return "needs root"
     if not _works("unshare", "--net", "--mount", "true"):
         return "needs root that may make namespaces"
-    missing = [command for command in commands if command_path(command) is None]
+    missing = [command for command in commands if not has(command)]
     return f"needs root and the commands {', '.join(missing)}" if missing else ""
 
 

@@ -74,6 +74,17 @@ def test_two_runs_never_share_a_journal(tmp_path: Path) -> None:
     inventory.close()
 
 
+def test_a_folder_that_others_can_write_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    assert journals(folder) == []
+    folder.mkdir()
+    folder.chmod(0o777)
+    with pytest.raises(FaultError, match="not ours alone to write"):
+        Inventory.begin(folder)
+    with pytest.raises(FaultError, match="not ours alone to write"):
+        journals(folder)
+
+
 def test_an_owner_of_another_boot_is_dead(tmp_path: Path) -> None:
     inventory = Inventory.begin(tmp_path)
     inventory.will_make(mount("/a/1"))

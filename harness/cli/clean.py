@@ -1,0 +1,118 @@
+"""`staticfire clean`: remove from this machine what runs have left that could not do it themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from faults.errors import FaultError
+from faults.linux.executor import Executor, LocalExecutor
+from faults.linux.inventory import Journal, Removal, journals, read_journal
+from faults.linux.inventory import clean as clean_journal
+from faults.linux.resources import removal_order
+from harness.cli.status import EXIT_HARNESS_ERROR, BadInput
+from harness.environments.state import VARIABLE, state_folder
+
+
+@click.command(short_help="Remove what killed runs have left on this machine.")
+@click.option(
+    "--state",
+    metavar="DIR",
+    help=f"State folder of the runs; default: ${VARIABLE}, or one among the temporary files.",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def clean(state: str | None, dry_run: bool, as_json: bool) -> int:
+    """Remove the processes, mounts, loop devices, network namespaces, nftables tables and folders of killed runs.
+
+    Every run writes down what it is about to make, so exactly that is removed and nothing else. A run that is still
+    going on is left alone.
+
+    \b
+    Example:
+      staticfire clean --dry-run
+      staticfire clean
+
+    Exit status: 0 clean, 254 bad arguments, 255 something could not be removed.
+    """
+    reports = [_report(path, dry_run=dry_run) for path in _journals(state)]
+    if as_json:
+        print(json.dumps(reports, indent=2))
+    else:
+        print("\n".join(_lines(reports)) or "nothing to clean")
+    return EXIT_HARNESS_ERROR if any(map(_failed, reports)) else 0
+
+
+def _journals(text: str | None) -> list[Path]:
+    folder = state_folder() if text is None else Path(text).expanduser()
+    if text is not None and not folder.is_dir():
+        raise BadInput(
+            f"--state is {text!r}, which is no folder; allowed: the state folder of runs"
+        )
+    try:
+        return journals(folder)
+    except FaultError as error:
+        raise BadInput(f"--state is no state folder: {error}") from error
+
+
+def _report(path: Path, *, dry_run: bool) -> dict[str, Any]:
+    """What there was of one run, and what became of it."""
+    try:
+        journal = read_journal(path)
+    except FaultError as error:
+        return {"inventory": str(path), "error": str(error)}
+    report: dict[str, Any] = {"inventory": str(path), "process": journal.owner.pid}
+    if journal.owner.is_alive:
+        return {**report, "running": True}
+    if dry_run:
+        left = removal_order(journal.left)
+        return {**report, "resources": [_row(str(resource), "is left") for resource in left]}
+    return {**report, "resources": [_outcome(removal) for removal in _clean(journal)]}
+
+
+def _clean(journal: Journal) -> list[Removal]:
+    return asyncio.run(clean_journal(journal, _executor_of))
+
+
+def _executor_of(host: str) -> Executor:
+    """Raises FaultError for another machine than this one."""
+    if host:
+        raise FaultError(f"run `staticfire clean` with the environment that can reach {host!r}")
+    return LocalExecutor()
+
+
+def _outcome(removal: Removal) -> dict[str, str]:
+    name = str(removal.resource)
+    if removal.error:
+        return _row(name, "failed", removal.error)
+    return _row(name, "removed" if removal.removed else "was gone")
+
+
+def _row(resource: str, outcome: str, error: str = "") -> dict[str, str]:
+    return {"resource": resource, "outcome": outcome} | ({"error": error} if error else {})
+
+
+def _failed(report: dict[str, Any]) -> bool:
+    rows = report.get("resources", [])
+    return "error" in report or any(row["outcome"] == "failed" for row in rows)
+
+
+def _lines(reports: list[dict[str, Any]]) -> list[str]:
+    lines = []
+    for report in reports:
+        if "error" in report:
+            lines.append(f"failed    {report['error']}")
+        elif report.get("running"):
+            lines.append(f"running   process {report['process']} keeps {report['inventory']}")
+        else:
+            lines += [_line(row) for row in report["resources"]]
+    return lines
+
+
+def _line(row: dict[str, str]) -> str:
+    reason = f": {row['error']}" if "error" in row else ""
+    return f"{row['outcome']:<8}  {row['resource']}{reason}"
