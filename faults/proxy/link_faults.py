@@ -72,9 +72,10 @@ class LinkFault:
         """Whether it was seen to have an effect."""
         return self.bytes > 0 or self.connections > 0
 
-    def strikes(self, clients: Sequence[str], servers: Sequence[str]) -> bool:
-        """Whether it strikes a link whose ends have these names."""
-        return _matches(self.client, clients) and _matches(self.server, servers)
+    def strikes(self, clients: Sequence[str], servers: Sequence[str], kind: str) -> bool:
+        """Whether it strikes a link whose ends have these names; `kind` is that of the server, spelt out."""
+        is_server = self.server == kind or _matches(self.server, servers)
+        return is_server and _matches(self.client, clients)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: what it is and what it did."""

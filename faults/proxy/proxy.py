@@ -295,8 +295,12 @@ class Proxy:
         """Those that strike it now."""
         if not self.faults:
             return ()
-        clients, servers = tunnel.client_names, tunnel.gate.server.names
-        return tuple(fault for fault in self.faults if fault.strikes(clients, servers))
+        clients, server = tunnel.client_names, tunnel.gate.server
+        return tuple(
+            fault
+            for fault in self.faults
+            if fault.strikes(clients, server.names, server.kind.value)
+        )
 
     def pipe(self, tunnel: Tunnel, direction: Direction) -> Pipe:
         """The pipe that it shares with the other connections of its link."""

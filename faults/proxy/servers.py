@@ -29,8 +29,8 @@ class Server:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What a fault may call it: its name, its address, its kind."""
-        return self.name, str(self.address), self.kind.value
+        """What a fault may call it, besides its kind."""
+        return self.name, str(self.address)
 
 
 class Servers:

@@ -96,7 +96,7 @@ def test_replication_is_another_server(world: World) -> None:
     assert view.ha("10.0.0.1:10912", "a-0") == view.registered_ha("10.0.0.1:10912")
     [server] = world.book.servers
     assert (server.name, server.kind) == ("a-0/ha", ServerKind.HA)
-    assert server.names == ("a-0/ha", "10.0.0.1:10912", "ha")
+    assert server.names == ("a-0/ha", "10.0.0.1:10912")
 
 
 @pytest.mark.parametrize("text", ["", "no address", "host:0"])
