@@ -20,6 +20,7 @@ from typing import Self
 
 ROOT = Path(__file__).parents[2]
 IS_INSTALLED = find_spec("rocketmq") is not None
+SEND_TIMEOUT_MS = 500
 CONSUMER = "consumer"  # the end of its client id
 PAUSE_S = 0.005
 WAIT_S = 30.0
@@ -95,12 +96,13 @@ class CppLoad:
 
 
 def main(name_servers: str, topic: str) -> None:
-    from rocketmq.client import Message, Producer, PushConsumer, SendStatus
+    from rocketmq.client import Message, Producer, PushConsumer, SendStatus  # type: ignore[import-untyped,unused-ignore]
 
     def say(what: str, number: int) -> None:
         os.write(1, f"{what} {number}\n".encode())
 
-    producer, consumer = Producer("cpp-producers"), PushConsumer("cpp-group")
+    producer = Producer("cpp-producers", timeout=SEND_TIMEOUT_MS)
+    consumer = PushConsumer("cpp-group")
     for client in (producer, consumer):
         client.set_namesrv_addr(name_servers)
     consumer.set_instance_name(CONSUMER)  # so that each has connections of its own
@@ -108,7 +110,12 @@ def main(name_servers: str, topic: str) -> None:
     producer.start()
     consumer.start()
     enough = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.readline(), enough.set()), daemon=True).start()
+
+    def listen() -> None:
+        sys.stdin.readline()
+        enough.set()
+
+    threading.Thread(target=listen, daemon=True).start()
     number = 0
     while not enough.is_set():
         message = Message(topic)

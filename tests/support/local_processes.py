@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -87,11 +88,14 @@ class LocalPair:
         with_slave: bool = False,
         flush: str = "sync",
         broker_file: Path | None = None,
+        name_server_port: int | None = None,
+        seen_as: Callable[[str], str] | None = None,
     ) -> None:
-        """`broker_file`: properties of the brokers."""
+        """`broker_file`: properties of the brokers. `seen_as`: the name servers that "master" and "slave" are told."""
         self._file = [] if broker_file is None else ["-c", str(broker_file)]
-        name_server_port = free_port_triple()
+        name_server_port = name_server_port or free_port_triple()
         self.name_server_address = f"127.0.0.1:{name_server_port}"
+        self._seen_as = seen_as or (lambda _: self.name_server_address)
         self.name_server = LocalNode(
             "name-server",
             folder,
@@ -110,7 +114,7 @@ class LocalPair:
         self, folder: Path, name: str, port: int, flush: str, arguments: list[str]
     ) -> LocalNode:
         common = ["broker", "--broker-name", "broker-a", "--port", str(port), "--flush", flush]
-        common += ["--name-server", self.name_server_address, "--store", str(folder / name)]
+        common += ["--name-server", self._seen_as(name), "--store", str(folder / name)]
         return LocalNode(name, folder, [*common, *arguments, *self._file])
 
     @property
