@@ -413,6 +413,7 @@ BROKER_PROPERTIES: dict[str, Property] = {
     "aclEnable": Property(field="acl_enable", parse=yes_or_no),
     "rocketmq.acl.plain.file": Property(field="acl_path", parse=text),
     "aclCredentialsFile": Property(field="acl_credentials_path", parse=text),
+    "configBlackList": Property(field="black_list", parse=names),
     "brokerPermission": Property(field="broker_permission", parse=integer(0, 7)),
     "autoCreateTopicEnable": Property(field="auto_create_topics", parse=yes_or_no),
     "autoCreateSubscriptionGroup": Property(field="auto_create_groups", parse=yes_or_no),

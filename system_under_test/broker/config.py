@@ -136,6 +136,7 @@ class BrokerConfig:
     notify_consumer_ids_changed: bool = True  # notifyConsumerIdsChangedEnable: code 40
     disable_slow_consumers: bool = False  # disableConsumeIfConsumerReadSlowly
     consumer_fall_behind_max: int = 16 << 30  # consumerFallbehindThreshold
+    black_list: tuple[str, ...] = ()  # configBlackList: further options that 25 may not change
     config_file: str | None = (
         None  # the file it was started with; changed options are written there
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from system_under_test.mode import Mode
 
-# RocketMQ, NamesrvConfig.configBlackList, and rocketmqHome, which is always in it.
+# What code 318 never changes (RocketMQ, DefaultRequestProcessor.initConfigBlackList).
 BLACK_LIST = ("configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome")
 
 
@@ -20,5 +20,5 @@ class NameServerConfig:
     faithful_policies: tuple[str, ...] = ()  # ours alone: with that mode, only these; (): all
     kv_config_path: str = "/namesrv/kvConfig.json"  # kvConfigPath
     config_path: str = "/namesrv/namesrv.properties"  # configStorePath: where code 318 writes
-    black_list: tuple[str, ...] = BLACK_LIST  # configBlackList: what code 318 may not change
+    black_list: tuple[str, ...] = ()  # configBlackList: further options that 318 may not change
     order_message_enable: bool = False  # orderMessageEnable: routes carry the order configuration

@@ -7,9 +7,9 @@ from typing import Any
 
 from system_under_test.config import NAME_SERVER_PROPERTIES, ConfigError, parse_properties
 from system_under_test.config import read_settings as read
+from system_under_test.config_file import rewrite_config_file
 from system_under_test.env import Storage
-from system_under_test.name_server.config import NameServerConfig
-from system_under_test.store.metadata_file import replace_atomically
+from system_under_test.name_server.config import BLACK_LIST, NameServerConfig
 
 
 class ForbiddenOption(ValueError):
@@ -39,14 +39,16 @@ class LiveConfig:
             OSError: the change cannot be saved.
         """
         wanted = parse_properties(text)
-        forbidden = [name for name in wanted if name in self.config.black_list]
+        forbidden = [name for name in wanted if name in (*BLACK_LIST, *self.config.black_list)]
         if forbidden:
             raise ForbiddenOption(f"Can not update config in black list: {', '.join(forbidden)}.")
         before, config = self._values(), self.config
         changed: dict[str, Any] = dict(read(text, NAME_SERVER_PROPERTIES).fields)
         try:
             self.config = replace(config, **changed)
-            replace_atomically(self._storage, config.config_path, self.text().encode())
+            rewrite_config_file(
+                self._storage, config.config_path, NAME_SERVER_PROPERTIES, self.text()
+            )
         except OSError:
             self.config = config
             raise

@@ -19,11 +19,11 @@ from system_under_test.config import (
     format_value,
     parse_properties,
 )
+from system_under_test.config_file import rewrite_config_file
 from system_under_test.env import Storage
 from system_under_test.protocol.bodies import DataVersion
-from system_under_test.store.metadata_file import replace_atomically
 
-# RocketMQ: configBlackList, and what is always refused
+# What nobody may change over the network, besides configBlackList (RocketMQ, AdminBrokerProcessor).
 BLACK_LIST = ("brokerConfigPath", "configBlackList", "rocketmqHome")
 
 # System properties of the JVM in RocketMQ: code 25 does not know them.
@@ -130,7 +130,7 @@ class LiveConfig:
             OSError: the file could not be rewritten; the options have changed.
         """
         properties = parse_properties(text)
-        if any(name in BLACK_LIST for name in properties):
+        if any(name in BLACK_LIST or name in self._config.black_list for name in properties):
             raise BlackListed("Can not update config in black list.")
         fields = self._parse(properties)
         self._check_together(fields)
@@ -169,20 +169,7 @@ class LiveConfig:
         return fields
 
     def _save(self) -> None:
-        """Rewrite the file that the broker was started with, if there was one. Names that mean nothing here stay."""
+        """Rewrite the file that the broker was started with, if there was one."""
         path = self._config.config_file
-        if path is None:
-            return
-        before = parse_properties(self._read(path))
-        others = {name: value for name, value in before.items() if name not in self._known}
-        text = format_properties(others) + self.text()
-        replace_atomically(self._storage, path, text.encode())
-
-    def _read(self, path: str) -> str:
-        if not self._storage.exists(path):
-            return ""
-        file = self._storage.open(path)
-        try:
-            return file.pread(file.size(), 0).decode(errors="replace")
-        finally:
-            file.close()
+        if path is not None:
+            rewrite_config_file(self._storage, path, self._known, self.text())

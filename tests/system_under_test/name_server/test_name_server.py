@@ -76,7 +76,13 @@ def connection(key: int) -> Connection:
 class Node:
     """A name server, its disk and its clock."""
 
-    def __init__(self, *, order_message_enable: bool = False, mode: Mode = Mode.HARDENED) -> None:
+    def __init__(
+        self,
+        *,
+        order_message_enable: bool = False,
+        mode: Mode = Mode.HARDENED,
+        black_list: tuple[str, ...] = (),
+    ) -> None:
         self.clock = HandClock()
         self.disk = SimDisk(
             random=random.Random(1), now_ns=self.clock.monotonic_ns, charge=lambda _: None
@@ -86,6 +92,7 @@ class Node:
             kv_config_path="/namesrv/kvConfig.json",
             order_message_enable=order_message_enable,
             mode=mode,
+            black_list=black_list,
         )
         self.restart()
 
@@ -420,6 +427,23 @@ def test_options_in_the_black_list_are_code_16(node: Node, name: str) -> None:
     answer = node.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=body)
     assert answer.code == ResponseCode.NO_PERMISSION
     assert b"orderMessageEnable=false" in node.ask(RequestCode.GET_NAMESRV_CONFIG).body
+
+
+def test_a_longer_black_list_of_its_own() -> None:
+    node = Node(black_list=("orderMessageEnable",))
+    for name in ("orderMessageEnable", "kvConfigPath"):
+        answer = node.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=f"{name}=true".encode())
+        assert answer.code == ResponseCode.NO_PERMISSION
+
+
+def test_names_that_mean_nothing_here_stay_in_the_file(node: Node) -> None:
+    node.disk.makedirs("/namesrv")
+    file = node.disk.open("/namesrv/namesrv.properties", create=True)
+    file.pwrite(b"serverWorkerThreads=8\n", 0)
+    node.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=b"orderMessageEnable=true")
+    file = node.disk.open("/namesrv/namesrv.properties")
+    found = parse_properties(file.pread(file.size(), 0).decode())
+    assert (found["serverWorkerThreads"], found["orderMessageEnable"]) == ("8", "true")
 
 
 def test_an_option_with_a_bad_value_changes_nothing(node: Node) -> None:

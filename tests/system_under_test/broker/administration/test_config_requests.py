@@ -169,3 +169,10 @@ def test_topics_are_no_longer_made_at_once(bench: Bench) -> None:
     answer = bench.send("second")
     assert answer.code == ResponseCode.TOPIC_NOT_EXIST
     assert bench.topics.get("first") is not None
+
+
+def test_a_longer_black_list() -> None:
+    bench = Bench(black_list=("traceOn",))
+    assert update(bench, "traceOn=false").code == ResponseCode.NO_PERMISSION
+    assert update(bench, "brokerConfigPath=/tmp/x").code == ResponseCode.NO_PERMISSION
+    assert update(bench, "regionId=there").code == 0

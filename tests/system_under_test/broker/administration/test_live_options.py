@@ -16,8 +16,10 @@ import pytest
 
 from harness.simulation.disk import SimDisk
 from system_under_test.broker.administration.live_config import (
+    BLACK_LIST,
     NEXT_START_FIELDS,
     SYSTEM_PROPERTY_PREFIX,
+    BlackListed,
     LiveConfig,
 )
 from system_under_test.broker.broker import Broker
@@ -130,9 +132,10 @@ def names_where(wanted: Callable[[str, Property], bool]) -> list[str]:
     return [name for name, known in BROKER_PROPERTIES.items() if wanted(name, known)]
 
 
+REFUSED = names_where(lambda name, _: name in BLACK_LIST)
 IGNORED = names_where(lambda name, _: name.startswith(SYSTEM_PROPERTY_PREFIX))
 WAITING = names_where(lambda name, known: name not in IGNORED and known.field in NEXT_START_FIELDS)
-LIVE = names_where(lambda name, _: name not in IGNORED and name not in WAITING)
+LIVE = names_where(lambda name, _: name not in (*REFUSED, *IGNORED, *WAITING))
 
 
 @pytest.mark.parametrize("name", LIVE)
@@ -151,6 +154,12 @@ def test_an_option_for_the_next_start_changes_nothing_before(name: str) -> None:
     values, told = changed(f"{name}={text}")
     assert values == fresh()
     assert known.parse(told[name]) == known.parse(text)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_the_black_list_itself_stays(name: str) -> None:
+    with pytest.raises(BlackListed):
+        changed(f"{name}=other")
 
 
 @pytest.mark.parametrize("name", IGNORED)
