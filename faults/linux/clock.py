@@ -7,6 +7,7 @@ FAKETIME_FORCE_MONOTONIC_FIX=0, or Object.wait() returns at once.
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Sequence
 
 from faults.errors import FaultError
@@ -16,8 +17,14 @@ from faults.linux.machine import Machine
 PACKAGE = "libfaketime"
 # The thread-safe one: it reads the file at each call, from whatever thread.
 LIBRARY = "libfaketimeMT.so.1"
+FOLDERS = (
+    "/usr/lib/*/faketime",
+    "/usr/lib64/faketime",
+    "/usr/lib/faketime",
+    "/usr/local/lib/faketime",
+)
 _FIND = f"""
-for folder in /usr/lib/*/faketime /usr/lib64/faketime /usr/lib/faketime /usr/local/lib/faketime; do
+for folder in {" ".join(FOLDERS)}; do
   [ -e "$folder/{LIBRARY}" ] && {{ echo "$folder/{LIBRARY}"; exit 0; }}
 done
 true
@@ -36,6 +43,12 @@ async def library_path(machine: Machine) -> str:
     return path
 
 
+def local_library() -> str | None:
+    """Where it is on this machine, if it is."""
+    found = (path for folder in FOLDERS for path in glob.glob(f"{folder}/{LIBRARY}"))
+    return next(found, None)
+
+
 def offset_text(milliseconds: int) -> str:
     """As libfaketime reads it: a sign, seconds with a fraction."""
     sign = "-" if milliseconds < 0 else "+"
@@ -52,22 +65,26 @@ class FakeClock:
 
     def __init__(self, machine: Machine, file: str, library: str, *, cache_s: int = 0) -> None:
         self._machine = machine
-        self._file = file
-        self._library = library
+        self.file = file
+        self.library = library
         self._cache_s = cache_s
         self._offset_ms = 0
 
     @property
     def environment(self) -> dict[str, str]:
         """What a process must be started with."""
+        return self.environment_for(self.file)
+
+    def environment_for(self, file: str) -> dict[str, str]:
+        """The same for a process that sees the file under another name."""
         cache = (
             {"FAKETIME_CACHE_DURATION": str(self._cache_s)}
             if self._cache_s
             else {"FAKETIME_NO_CACHE": "1"}
         )
         return {
-            "LD_PRELOAD": self._library,
-            "FAKETIME_TIMESTAMP_FILE": self._file,
+            "LD_PRELOAD": self.library,
+            "FAKETIME_TIMESTAMP_FILE": file,
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
             "FAKETIME_FORCE_MONOTONIC_FIX": "0",
             "NO_FAKE_STAT": "1",  # a file keeps the time at which it was written
@@ -103,9 +120,9 @@ class FakeClock:
     async def _write(self, offset_ms: int) -> None:
         """In one step: a process that looks meanwhile sees the old or the new one."""
         script = 'printf "%s\\n" "$2" > "$1.new" && mv "$1.new" "$1"'
-        argv = ["sh", "-c", script, "sh", self._file, offset_text(offset_ms)]
+        argv = ["sh", "-c", script, "sh", self.file, offset_text(offset_ms)]
         try:
             await self._machine.run(argv)
         except CommandFailed as error:
-            raise ClockError(f"{self._file} cannot be written: {error.stderr}") from error
+            raise ClockError(f"{self.file} cannot be written: {error.stderr}") from error
         self._offset_ms = offset_ms

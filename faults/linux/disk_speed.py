@@ -21,6 +21,8 @@ V1_ROOT = f"{ROOT}/blkio"
 PROBE_S = 0.4  # longer than the 100 ms in which the kernel counts
 PROBES_MAX = 300
 # Which hierarchy can do it, and how far its root is prepared.
+# Either of them shows that this machine can do it.
+THROTTLES = (f"{V1_ROOT}/blkio.throttle.write_iops_device", f"{ROOT}/cgroup.controllers")
 _FIND = f"""
 if [ -e {V1_ROOT}/blkio.throttle.write_iops_device ]; then echo v1
 elif grep -qw io {ROOT}/cgroup.controllers 2>/dev/null; then echo v2

@@ -6,21 +6,33 @@ import asyncio
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from pathlib import Path
 
+from faults.linux.clock import LIBRARY, PACKAGE, FakeClock, local_library
+from faults.linux.disk_speed import THROTTLES
 from faults.linux.executor import LocalExecutor
 from faults.linux.firewall import Firewall
 from faults.linux.inventory import Inventory
 from faults.linux.loop_disk import LoopDisk
 from faults.linux.machine import Machine
 from harness.environments.fleet import MachineControls
-from harness.environments.linux_controls import FirewalledNetwork, LoopDisks
+from harness.environments.linux_controls import FakedClocks, FirewalledNetwork, LoopDisks
 from harness.environments.real import RealEnvironment
 from harness.environments.state import state_folder
 
 NO_CUT_AT = "only the simulation can cut the power inside a chosen disk operation"
-LACKS = {"disk.power_cut_at": NO_CUT_AT}
+CLOCK_NEED = "clock.step"
+
+
+def lacks_here() -> dict[str, str]:
+    """What this host cannot do, by need, each with the reason and the cure."""
+    lacks = {"disk.power_cut_at": NO_CUT_AT}
+    if local_library() is None:
+        lacks["clock"] = f"there is no {LIBRARY} on this machine; install the package {PACKAGE}"
+    if not any(Path(file).exists() for file in THROTTLES):
+        lacks["disk.slow"] = "no cgroup of this machine can throttle a disk"
+    return lacks
 
 
 class BreakableMachines:
@@ -36,6 +48,23 @@ class BreakableMachines:
         self.addresses: dict[str, str] = {}
         self._disks: dict[str, LoopDisk] = {}
         self._firewalls: dict[str, Firewall] = {}
+        self.clocks: dict[str, FakeClock] = {}
+
+    async def make_clocks(self, nodes: Iterable[str], needs: Set[str]) -> None:
+        """A clock of its own for each node, if a fault of the plan is to change one: they are slow to look at."""
+        library = local_library()
+        if CLOCK_NEED not in needs or library is None:
+            return
+        for node in nodes:
+            folder = self.own_folder(node) / "clock"
+            folder.mkdir()
+            self.clocks[node] = FakeClock(self.host, str(folder / "offset"), library)
+            await self.clocks[node].create()
+
+    def variables(self, node: str) -> dict[str, str]:
+        """What every process of the node has in its environment."""
+        clock = self.clocks[node].environment if node in self.clocks else {}
+        return {**self.inventory.mark, **clock}
 
     async def make_disks(self, nodes: Iterable[str]) -> None:
         """A disk of its own for each of these nodes. Raises CommandFailed."""
@@ -63,6 +92,7 @@ class BreakableMachines:
         return MachineControls(
             network=FirewalledNetwork(self._firewalls, self.addresses),
             disk=LoopDisks(environment, self._disks, self._firewalls),
+            clock=FakedClocks(self.clocks),
         )
 
     async def remove_disks_and_filters(self) -> None:

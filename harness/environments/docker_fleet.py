@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from pathlib import Path
 from typing import Any
 
 import docker.errors
 import docker.models.networks
 import docker.types
 
-from harness.environments.broken_machines import LACKS, BreakableMachines
+from harness.environments.broken_machines import BreakableMachines, lacks_here
 from harness.environments.docker_place import FOLDER, DockerPlace, Engine
 from harness.environments.errors import EnvironmentFailed
 from harness.environments.fleet import MachineControls
@@ -29,6 +30,7 @@ PYTHON = "/opt/staticfire/bin/python"  # in the image
 LABEL = (
     "staticfire.run"  # of every container and network of ours; its value is the identity of the run
 )
+CLOCK = "/clock"  # the folder of a node's clock, in its container
 MEMORY = "512m"  # of a node
 PIDS = 256
 FIRST_HOST = 10  # the last number of the first node's address
@@ -39,7 +41,7 @@ class DockerFleet:
     """Implements `harness.environments.fleet.Fleet`."""
 
     def __init__(self) -> None:
-        self.lacks: Mapping[str, str] = LACKS
+        self.lacks: Mapping[str, str] = lacks_here()
         self._machines: BreakableMachines | None = None
         self._engine: Engine | None = None
         self._image = os.environ.get(IMAGE_VARIABLE, IMAGE)
@@ -53,7 +55,9 @@ class DockerFleet:
         """Where the folders of our code are in each container."""
         return tuple(f"/code/{number}" for number, _ in enumerate(code_folders()))
 
-    async def up(self, nodes: Sequence[str], *, servers: Sequence[str]) -> dict[str, Place]:
+    async def up(
+        self, nodes: Sequence[str], *, servers: Sequence[str], needs: Set[str]
+    ) -> dict[str, Place]:
         """Raises EnvironmentFailed without root, an engine or the image, CommandFailed where the kernel refuses."""
         check_root("docker", TOOLS)
         engine = self._engine = connect()
@@ -68,6 +72,7 @@ class DockerFleet:
                     for number, node in enumerate(nodes, FIRST_HOST)
                 )
             )
+            await machines.make_clocks(nodes, needs)
         finally:
             await disks
         return {node: self._place(node, machines, engine) for node in nodes}
@@ -127,8 +132,14 @@ class DockerFleet:
             "mem_limit": MEMORY,
             "pids_limit": PIDS,
         }
+        clock = machines.clocks.get(node)
+        variables = machines.variables(node)
+        if clock is not None:
+            volumes[clock.library] = {"bind": clock.library, "mode": "ro"}
+            volumes[str(Path(clock.file).parent)] = {"bind": CLOCK, "mode": "ro"}
+            variables |= clock.environment_for(f"{CLOCK}/{Path(clock.file).name}")
         log = machines.own_folder(node) / "log.jsonl"
-        return DockerPlace(node, machines.addresses[node], data, log, engine, options)
+        return DockerPlace(node, machines.addresses[node], data, log, engine, options, variables)
 
     def controls(self, environment: RealEnvironment) -> MachineControls:
         assert self._machines is not None, "the machines are up"

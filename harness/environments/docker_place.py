@@ -57,13 +57,19 @@ class ContainerProcess:
         self._writer: asyncio.StreamWriter | None = None
         self._pump: asyncio.Task[None] | None = None
         self.output = asyncio.StreamReader(limit=LINE_MAX)
+        self.pid = 0
 
     async def start(self, log: BinaryIO) -> None:
         """Attach first, so that not a word is lost."""
         attached = await self._engine.ask(self._attach)
         reader, self._writer = await asyncio.open_connection(sock=attached)
-        await self._engine.ask(self._container.start)
+        self.pid = await self._engine.ask(self._start)
         self._pump = asyncio.create_task(self._read(reader, log))
+
+    def _start(self) -> int:
+        self._container.start()
+        self._container.reload()
+        return int(self._container.attrs["State"]["Pid"])
 
     def _attach(self) -> socket.socket:
         wanted = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
@@ -129,6 +135,7 @@ class DockerPlace:
         log: Path,
         engine: Engine,
         options: Mapping[str, Any],
+        variables: Mapping[str, str],
     ) -> None:
         self.node = node
         self.address = address
@@ -137,6 +144,7 @@ class DockerPlace:
         self._data = data
         self._engine = engine
         self._options = options
+        self._variables = variables
         self._container: docker.models.containers.Container | None = None
 
     async def launch(self, order: Order) -> ContainerProcess:
@@ -151,7 +159,9 @@ class DockerPlace:
 
     def _create(self, order: Order) -> docker.models.containers.Container:
         return self._engine.client.containers.create(
-            command=list(order.argv), environment=dict(order.variables), **self._options
+            command=list(order.argv),
+            environment={**order.variables, **self._variables},
+            **self._options,
         )
 
     def _here(self, path: str) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -37,8 +37,13 @@ class Fleet(Protocol):
         """The folders on the machines that hold our packages."""
         ...
 
-    async def up(self, nodes: Sequence[str], *, servers: Sequence[str]) -> dict[str, Place]:
-        """Make a machine for each node; those of servers have disks that can be broken, if this fleet has any."""
+    async def up(
+        self, nodes: Sequence[str], *, servers: Sequence[str], needs: Set[str]
+    ) -> dict[str, Place]:
+        """Make a machine for each node; those of servers have disks that can be broken, if this fleet has any.
+
+        `needs` are those of the faults to come (`Fault.needs`).
+        """
         ...
 
     def controls(self, environment: RealEnvironment) -> MachineControls:

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from faults.capabilities import Evidence
+from faults.linux.clock import FakeClock
 from faults.linux.disk_errors import DiskErrors
 from faults.linux.disk_space import DiskSpace
+from faults.linux.disk_speed import DiskSpeed
 from faults.linux.firewall import Firewall
 from faults.linux.loop_disk import LoopDisk
 from faults.linux.power_loss import PowerCut, cut_power
@@ -48,6 +50,7 @@ class _Disk:
     disk: LoopDisk
     space: DiskSpace
     errors: DiskErrors
+    speed: DiskSpeed
     counters: Counter[str] = field(default_factory=Counter)
     cut: PowerCut | None = None
     is_full: bool = False
@@ -65,8 +68,10 @@ class LoopDisks:
     ) -> None:
         self._environment = environment
         self._firewalls = firewalls
+        environment.on_start = self._hold
         self._disks = {
-            node: _Disk(disk, DiskSpace(disk), DiskErrors(disk)) for node, disk in disks.items()
+            node: _Disk(disk, DiskSpace(disk), DiskErrors(disk), DiskSpeed(disk))
+            for node, disk in disks.items()
         }
 
     async def power_cut(self, nodes: Sequence[str]) -> Evidence:
@@ -123,7 +128,18 @@ class LoopDisks:
         broken.counters["eio"] += failing.bitten
 
     async def slow(self, node: str, factor: float) -> None:
-        raise NotImplementedError(node)
+        """Of the processes that the node has, and gets, until it is mended."""
+        broken = self._disks[node]
+        process = self._environment.nodes[node].running
+        if process is None:
+            return
+        slowed = await broken.speed.slow([process.pid], factor)
+        if slowed.bitten:
+            broken.counters["slow_ns"] += slowed.fsync_ns - slowed.fsync_ns_before
+
+    async def _hold(self, node: str, pid: int) -> None:
+        if node in self._disks:
+            await self._disks[node].speed.hold(pid)
 
     async def destroy(self, node: str) -> None:
         environment, broken = self._environment, self._disks[node]
@@ -139,6 +155,7 @@ class LoopDisks:
         broken = self._disks.get(node)
         if broken is None or self._environment.nodes[node].lost:
             return
+        await broken.speed.mend()
         if broken.is_full:
             await broken.space.free()
             broken.is_full = False
@@ -158,3 +175,16 @@ class LoopDisks:
     async def counters(self, node: str) -> dict[str, int]:
         """`enospc` and `eio` count what a write of our own has met."""
         return {name: self._disks[node].counters[name] for name in COUNTERS}
+
+
+class FakedClocks:
+    """Implements `faults.capabilities.ClockControl`."""
+
+    def __init__(self, clocks: Mapping[str, FakeClock]) -> None:
+        self._clocks = clocks
+
+    async def step(self, node: str, milliseconds: int) -> int:
+        return await self._clocks[node].step(milliseconds)
+
+    async def reset(self, node: str) -> None:
+        await self._clocks[node].reset()

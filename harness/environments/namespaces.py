@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from faults.linux.executor import SYSTEM_PATHS
 from faults.linux.network import Network
-from harness.environments.broken_machines import LACKS, BreakableMachines
+from harness.environments.broken_machines import BreakableMachines, lacks_here
 from harness.environments.errors import EnvironmentFailed
 from harness.environments.fleet import MachineControls
 from harness.environments.local_place import LocalPlace
@@ -30,7 +30,7 @@ class NamespaceFleet:
     """Implements `harness.environments.fleet.Fleet`."""
 
     def __init__(self) -> None:
-        self.lacks: Mapping[str, str] = LACKS
+        self.lacks: Mapping[str, str] = lacks_here()
         self._machines: BreakableMachines | None = None
         self._network: Network | None = None
 
@@ -42,7 +42,9 @@ class NamespaceFleet:
     def code(self) -> tuple[str, ...]:
         return code_folders()
 
-    async def up(self, nodes: Sequence[str], *, servers: Sequence[str]) -> dict[str, Place]:
+    async def up(
+        self, nodes: Sequence[str], *, servers: Sequence[str], needs: Set[str]
+    ) -> dict[str, Place]:
         """Raises EnvironmentFailed without root or a tool, CommandFailed where the kernel refuses."""
         check_root("namespaces", TOOLS)
         machines = self._machines = BreakableMachines()
@@ -53,6 +55,7 @@ class NamespaceFleet:
             found = await network.add(node)
             machines.has_network(node, found.address, machines.host.behind(found.prefix))
         await machines.make_disks(servers)
+        await machines.make_clocks(nodes, needs)
         return {node: self._place(node, machines, network) for node in nodes}
 
     def _place(self, node: str, machines: BreakableMachines, network: Network) -> Place:
@@ -62,7 +65,7 @@ class NamespaceFleet:
             machines.data_folder(node),
             machines.own_folder(node) / "log.jsonl",
             prefix=network.nodes[node].prefix,
-            variables=machines.inventory.mark,
+            variables=machines.variables(node),
         )
 
     def controls(self, environment: RealEnvironment) -> MachineControls:

@@ -35,6 +35,11 @@ class RunningProcess(Protocol):
     @property
     def is_alive(self) -> bool: ...
 
+    @property
+    def pid(self) -> int:
+        """On its machine, as root sees it there."""
+        ...
+
     async def wait(self) -> str:
         """Until it has ended; how, in words ("status 0", "SIGKILL")."""
         ...

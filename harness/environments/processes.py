@@ -7,7 +7,7 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 
 from harness.environments.errors import EnvironmentFailed
@@ -45,7 +45,9 @@ class ProcessFleet:
     def code(self) -> tuple[str, ...]:
         return code_folders()
 
-    async def up(self, nodes: Sequence[str], *, servers: Sequence[str]) -> dict[str, Place]:
+    async def up(
+        self, nodes: Sequence[str], *, servers: Sequence[str], needs: Set[str]
+    ) -> dict[str, Place]:
         """Raises EnvironmentFailed where loopback has only one address."""
         folder = self._folder = Path(tempfile.mkdtemp(prefix="staticfire-"))
         block = _free_block(len(nodes))

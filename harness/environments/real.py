@@ -9,13 +9,15 @@ import asyncio
 import hashlib
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from random import Random
 from typing import Any
 
 from checkers.history import NEMESIS, OpType
+from faults.catalogue import fault_named
+from faults.fault import PlannedFault
 from harness.campaign import Campaign
 from harness.clients.port import Outcome, Request
 from harness.clients.process_port import ClientBroken, ProcessPort
@@ -39,6 +41,11 @@ READY_POLL_S = 0.02
 
 class NodeWouldNotStop(Exception):
     """A node did not end within `STOP_TIMEOUT_S` of SIGTERM."""
+
+
+def needs_of(plan: Sequence[PlannedFault]) -> frozenset[str]:
+    """What the faults of a plan need."""
+    return frozenset(need for planned in plan for need in fault_named(planned.kind).needs)
 
 
 class RealNode:
@@ -80,6 +87,7 @@ class RealEnvironment:
         self.shape = campaign.shape()
         self.queues_max = campaign.queues
         self.nodes: dict[str, RealNode] = {}
+        self.on_start: Callable[[str, int], Awaitable[None]] | None = None  # node and pid
         self._fleet = fleet
         self._make_target = make_target
         self._start_wall_ms = time.time_ns() // 1_000_000
@@ -90,7 +98,9 @@ class RealEnvironment:
     async def __aenter__(self) -> RealEnvironment:
         names = (*self.shape.servers, *self.shape.clients, ADMIN, PROBE)
         try:
-            places = await self._fleet.up(names, servers=self.shape.servers)
+            places = await self._fleet.up(
+                names, servers=self.shape.servers, needs=needs_of(self.campaign.plan)
+            )
         except BaseException:
             await self._fleet.down()
             raise
@@ -149,6 +159,8 @@ class RealEnvironment:
             else:
                 await self._start_client(node)
             assert node.process is not None
+            if self.on_start is not None:
+                await self.on_start(node.name, node.process.pid)
             node.watcher = asyncio.create_task(self._watch(node, node.process))
 
     async def _start_client(self, node: RealNode) -> None:
