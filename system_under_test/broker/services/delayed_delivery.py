@@ -41,10 +41,15 @@ def at_once_if_too_far(remaining_ms: int, delay_ms: int) -> int:
 
 @dataclass(slots=True, kw_only=True)
 class _Shift:
-    """The clock was set by `step_ms` after the messages below `end_offset` had been stored."""
+    """The clock was set by `step_ms` after the messages below `end_offset` had been stored.
+
+    These are due at `due_by_ms` of the monotonic clock, at the latest, whatever their store times say: after the clock
+    was set back all of them have the same.
+    """
 
     end_offset: int
     step_ms: int
+    due_by_ms: int
 
 
 class _Level:
@@ -59,11 +64,23 @@ class _Level:
         self.head: tuple[int, int] | None = None  # offset and monotonic ms when it is due
         self.shifts: list[_Shift] = []
 
-    def shift_ms(self) -> int:
-        """How much later by today's clock the head is due than its entry says."""
+    def note_step(self, step_ms: int, end_offset: int, now_ms: int) -> None:
+        """The wall clock has stepped; messages below `end_offset` are there at `now_ms` of the monotonic clock."""
+        due_by_ms = now_ms + self.delay_ms
+        self.shifts.append(_Shift(end_offset=end_offset, step_ms=step_ms, due_by_ms=due_by_ms))
+
+    def forget_steps(self) -> None:
+        """Those that do not concern what waits."""
         position = self.progress.position
         self.shifts = [shift for shift in self.shifts if shift.end_offset > position]
+
+    def shift_ms(self) -> int:
+        """How much later by today's clock the head is due than its entry says."""
         return sum(shift.step_ms for shift in self.shifts)
+
+    def due_ms(self, guess_ms: int) -> int:
+        """When the head is due by the monotonic clock, if its entry says `guess_ms`."""
+        return min([guess_ms, *(shift.due_by_ms for shift in self.shifts)])
 
 
 class DelayedDelivery:
@@ -126,8 +143,14 @@ class DelayedDelivery:
         if not step_ms:
             return
         for level in self._levels:
-            end_offset = self._store.queue_view.next_offset(SCHEDULE_TOPIC, level.queue_id)
-            level.shifts.append(_Shift(end_offset=end_offset, step_ms=step_ms))
+            self._note_step(level, step_ms)
+
+    def _note_step(self, level: _Level, step_ms: int) -> None:
+        end_offset = self._store.queue_view.next_offset(SCHEDULE_TOPIC, level.queue_id)
+        level.note_step(step_ms, end_offset, self._now_ms())
+
+    def _now_ms(self) -> int:
+        return self._clock.monotonic_ns() // NS_PER_MS
 
     def _look_at(self, level: _Level) -> int | None:
         progress = level.progress
@@ -151,10 +174,14 @@ class DelayedDelivery:
     def _remaining_ms(self, level: _Level, entry: Entry) -> int:
         """How long the head has to wait. Decided when it becomes the head: later steps of the clock do not matter."""
         offset = level.progress.position
-        now_ms = self._clock.monotonic_ns() // NS_PER_MS
+        now_ms = self._now_ms()
         if level.head is None or level.head[0] != offset:
+            level.forget_steps()
             seems_ms = entry.tags_code + level.shift_ms() - self._clock.wall_ms()
-            level.head = (offset, now_ms + self._remaining_time(seems_ms, level.delay_ms))
+            wait_ms = self._remaining_time(seems_ms, level.delay_ms)
+            if wait_ms < seems_ms:  # nor shall those behind it wait one after the other
+                self._note_step(level, 0)
+            level.head = (offset, level.due_ms(now_ms + wait_ms))
         return level.head[1] - now_ms
 
     def _deliver(self, level: _Level, entry: Entry) -> bool:

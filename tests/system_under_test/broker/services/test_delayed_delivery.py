@@ -183,6 +183,21 @@ def test_clock_set_back_delays_by_no_more_than_the_delay() -> None:
     assert bench.delivered() == [b"x", b"y"]
 
 
+def test_after_a_clock_was_set_back_messages_do_not_wait_one_after_the_other() -> None:
+    bench = DelayBench()
+    bench.delay(b"0", DELAY="2")
+    bodies = [b"0"]
+    for step in range(3):
+        bench.step(-3_600_000)
+        for number in range(4):
+            bodies.append(b"%d %d" % (step, number))
+            bench.delay(bodies[-1], DELAY="2")  # all with the same store time
+    for _ in range(10):
+        bench.clock.move(1)
+        bench.look()
+    assert bench.delivered() == bodies
+
+
 @pytest.mark.parametrize(
     ("remaining", "careful", "faithful"), [(-5, -5, -5), (900, 900, 900), (1001, 1000, 0)]
 )
