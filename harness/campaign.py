@@ -20,6 +20,7 @@ FLUSH_MODES = ("sync", "async")
 REPLICATION_MODES = ("sync", "async", "none")
 ENVIRONMENTS = ("simulation", "processes", "namespaces", "docker")
 TARGETS = ("own",)
+CLIENTS = ("own", "cpp")  # of producers and consumers
 MODES = ("hardened", "faithful")  # of brokers and name servers: how they keep their promises
 PROPERTY_TABLES = ("broker_properties", "name_server_properties")
 SEED_MAX = 2**63 - 1
@@ -65,6 +66,7 @@ class Campaign:
     one_way_share: float = 0.0
     environment: str = "simulation"
     target: str = "own"
+    client: str = "own"  # which implementation
     mode: str = "hardened"
     policies: tuple[str, ...] = ()  # in faithful mode only these lines of the policy table; (): all
     defect: str = ""

@@ -85,10 +85,13 @@ _DRAWS: dict[str, _Draw] = {
     "gap_max_s": lambda random, drawn: 0.0,
     "environment": lambda random, drawn: "simulation",
     "target": lambda random, drawn: "own",
+    "client": lambda random, drawn: "own",
     "mode": lambda random, drawn: "hardened",  # a swarm looks for bugs, and faithful mode has them
     "policies": lambda random, drawn: (),
     "defect": lambda random, drawn: "",
-    "batch_share": _draw_share,
+    "batch_share": lambda random, drawn: (
+        0.0 if drawn["client"] == "cpp" else _draw_share(random, drawn)
+    ),
     "one_way_share": _draw_share,
     "broker_properties": draw_broker_properties,
     "name_server_properties": lambda random, drawn: (),

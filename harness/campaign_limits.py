@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from faults.catalogue import FAULTS
 from harness.campaign import (
+    CLIENTS,
     ENVIRONMENTS,
     FLUSH_MODES,
     MODES,
@@ -42,6 +43,7 @@ def check_campaign(campaign: Campaign) -> None:
     )
     _require(c.environment in ENVIRONMENTS, "environment", c.environment, ", ".join(ENVIRONMENTS))
     _require(c.target in TARGETS, "target", c.target, ", ".join(TARGETS))
+    _check_client(c)
     _require(c.mode in MODES, "mode", c.mode, ", ".join(MODES))
     _require(1 <= c.name_servers <= 9, "name-servers", c.name_servers, "1 to 9")
     _require(1 <= c.masters <= 9, "masters", c.masters, "1 to 9")
@@ -52,6 +54,14 @@ def check_campaign(campaign: Campaign) -> None:
     for kind in c.faults:
         _require(kind in FAULTS, "faults", kind, ", ".join(FAULTS))
     check_plan(c)
+
+
+def _check_client(c: Campaign) -> None:
+    _require(c.client in CLIENTS, "client", c.client, ", ".join(CLIENTS))
+    if c.client == "cpp":
+        real = ", ".join(name for name in ENVIRONMENTS if name != "simulation")
+        _require(c.environment != "simulation", "environment", c.environment, f"{real} for C++")
+        _require(c.batch_share == 0, "batch_share", c.batch_share, "0, as C++ sends no batches")
 
 
 def _check_replication(c: Campaign) -> None:

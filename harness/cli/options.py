@@ -11,6 +11,7 @@ from faults.catalogue import FAULTS
 from faults.defects import DefectError, defect_named
 from faults.errors import FaultError
 from harness.campaign import (
+    CLIENTS,
     ENVIRONMENTS,
     FLUSH_MODES,
     MODES,
@@ -40,6 +41,10 @@ _OPTIONS = (
     click.option(
         "--environment",
         help=f"Where nodes run: {', '.join(ENVIRONMENTS)}. Default: simulation.",
+    ),
+    click.option(
+        "--client",
+        help=f"Producers and consumers: {' or '.join(CLIENTS)}, RocketMQ's C++ library. Default: own.",
     ),
     click.option("--name-servers", type=int, help="Number of name servers."),
     click.option("--masters", type=int, help="Number of masters."),

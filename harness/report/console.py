@@ -40,6 +40,7 @@ def campaign_lines(campaign: Campaign) -> list[str]:
     lines = [
         f"seed {c.seed}  workload {c.workload}  {c.time_s:g} {seconds_of(c)}"
         + (f"  environment {c.environment}" if c.environment != "simulation" else "")
+        + (f"  client {c.client}" if c.client != "own" else "")
         + _mode_text(c)
         + (f"  DEFECT {c.defect}" if c.defect else ""),
         f"cluster   {c.name_servers} name servers, {c.masters} masters with {list(c.slaves)} slaves, "

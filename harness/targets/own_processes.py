@@ -11,7 +11,7 @@ import harness
 import system_under_test
 from harness.campaign import Campaign
 from harness.clients.configuration import Configuration, configuration_of
-from harness.environments.environment import ADMIN
+from harness.environments.environment import ADMIN, PROBE
 from harness.environments.place import Order, Place
 from harness.targets.own_cluster import OwnCluster
 from system_under_test import config as node_config
@@ -86,7 +86,11 @@ class OwnProcesses:
             role = "producer"
             producer = self._cluster.producer_config(node, name_servers)
             first_line = configuration_of(producer, topic=self._campaign.topic, node=node)
-        argv = (self._python, "-m", "harness.clients", role)
+        module = "harness.clients"
+        if self._campaign.client == "cpp" and node not in (ADMIN, PROBE):
+            module = "harness.clients.cpp_client"
+            first_line["log_folder"] = f"{self._places[node].folder}/librocketmq"
+        argv = (self._python, "-m", module, role)
         return Order(argv=argv, variables=self._variables), first_line
 
 

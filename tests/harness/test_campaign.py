@@ -225,3 +225,15 @@ def test_a_defect_and_a_bound_on_gaps_keep_the_load_plain() -> None:
         assert (recipe.batch_share, recipe.one_way_share, recipe.broker_properties) == (0, 0, ())
         bounded = draw_campaign(seed, {"gap_max_s": 3.0})
         assert (bounded.batch_share, bounded.one_way_share) == (0, 0)
+
+
+def test_the_cpp_client_sends_no_batches_and_needs_real_machines() -> None:
+    given = {"client": "cpp", "environment": "processes"}
+    shares = [draw_campaign(seed, given).batch_share for seed in range(20)]
+    assert shares == [0.0] * 20
+    with pytest.raises(CampaignError, match="environment is 'simulation'; allowed: processes"):
+        draw_campaign(1, {"client": "cpp"})
+    with pytest.raises(CampaignError, match=r"batch_share is 0\.1; allowed: 0"):
+        draw_campaign(1, {**given, "batch_share": 0.1})
+    with pytest.raises(CampaignError, match="client is 'java'; allowed: own, cpp"):
+        draw_campaign(1, {"client": "java"})

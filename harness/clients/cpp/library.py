@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 from harness.clients.line_client import ClientFailed
 
 VERSION = "0.4.4"
+LOG_FILES, LOG_FILE_MIB = 2, 10  # where a broker is away its pulls fill a log quickly
 POINTER_BYTES = 8
 # Of <elf.h>: tags of the dynamic section.
 DT_PLTRELSZ, DT_STRTAB, DT_SYMTAB, DT_JMPREL = 2, 5, 6, 23
@@ -87,6 +88,7 @@ class Library:
 
     def __init__(self, log_folder: str) -> None:
         """Raises LibraryError. The library writes its log below `log_folder`, which it takes for the home folder."""
+        os.makedirs(log_folder, exist_ok=True)
         os.environ["HOME"] = log_folder
         try:
             version = metadata.version("rocketmq")

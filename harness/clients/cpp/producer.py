@@ -9,7 +9,7 @@ import threading
 from typing import Any
 
 from harness.clients.configuration import Configuration
-from harness.clients.cpp.library import Library, LibraryError, Sent
+from harness.clients.cpp.library import LOG_FILE_MIB, LOG_FILES, Library, LibraryError, Sent
 from harness.clients.payload import make_body
 from harness.clients.port import ONE_WAY, ClientSide, Outcome, Request
 
@@ -30,6 +30,7 @@ class CppProducer:
         self._sending = threading.Lock()
         self._handle = dll.CreateProducer(fields["group"].encode())
         set_up = [
+            dll.SetProducerLogFileNumAndSize(self._handle, LOG_FILES, LOG_FILE_MIB),
             dll.SetProducerNameServerAddress(
                 self._handle, ";".join(fields["name_servers"]).encode()
             ),

@@ -101,3 +101,17 @@ def test_clients_are_told_who_they_are_in_their_first_line(target: OwnProcesses)
     order, line = as_read(target.client_order("admin", ()))
     assert (order.argv[-1], line) == ("admin", {"node": "admin"})
     assert target.client_order("probe", ())[0].argv[-1] == "producer"
+
+
+def test_the_other_client_is_that_of_producers_and_consumers_alone(
+    places: dict[str, Somewhere],
+) -> None:
+    campaign = replace(CAMPAIGN, client="cpp", environment="processes")
+    target = OwnProcesses(campaign, cast(dict[str, Place], places), python="python", code=())
+    ours = "harness.clients"
+    modules = {"producer-1": f"{ours}.cpp_client", "consumer-1": f"{ours}.cpp_client"}
+    for node, module in {**modules, "admin": ours, "probe": ours}.items():
+        order, line = as_read(target.client_order(node, ["ns-1"]))
+        assert order.argv[2] == module
+        assert ("log_folder" in line) == (node in modules)
+        assert not node.startswith("c") or line["log_folder"] == f"/places/{node}/librocketmq"
