@@ -59,6 +59,8 @@ class LogCutter:
     def begin_again(self, offset: int) -> None:
         """Forget the whole log, durably: an empty one begins at `offset`, where a file starts.
 
+        For a slave that was away so long that its master has deleted all that it has.
+
         Raises:
             RecordInvalid: no file can start at `offset`; nothing has changed.
             StoreError: the store has stopped.

@@ -85,19 +85,11 @@ class MessageStore:
     # --- open and close --------------------------------------------------------------------------------------------
 
     def open(self) -> RecoveryReport:
-        """Lock the folder, load and recover.
-
-        Raises:
-            StoreLocked: another process has the store open.
-            StoreError: the files cannot be what this store has written, or a file operation failed.
-        """
+        """Lock the folder, load and recover; see `open_store`."""
         return open_store(self._parts)
 
     def close(self) -> None:
-        """Make everything durable and visible, then remove `abort` and unlock. After a failure `abort` stays.
-
-        Raises OSError if that fails; the files are closed nevertheless.
-        """
+        """Make everything durable and visible, unlock and close; see `close_store`."""
         close_store(self._parts, self._flushing, self.dispatch)
 
     def options_changed(self, config: StoreConfig) -> None:
@@ -205,10 +197,7 @@ class MessageStore:
     # --- flush -----------------------------------------------------------------------------------------------------
 
     def begin_flush(self) -> FlushTask | None:
-        """A task that makes everything durable that is readable so far; None if there is nothing to do.
-
-        After a failure the task raises it when run: the caller learns of it on the path it has for that.
-        """
+        """A task that makes everything durable that is readable so far; see `Flushing.begin`."""
         return self._flushing.begin()
 
     def finish_flush(self, task: FlushTask) -> int:
@@ -221,10 +210,7 @@ class MessageStore:
         self._health.failed(error)
 
     def begin_queue_flush(self) -> QueueFlushTask | None:
-        """A task that makes the queue and index entries durable that `dispatch` has made; None if there are none.
-
-        After a failed write, and while the disk is full, there is none either.
-        """
+        """A task for the queue and index entries that `dispatch` has made; see `Flushing.begin_queues`."""
         return self._flushing.begin_queues()
 
     def finish_queue_flush(self, task: QueueFlushTask) -> None:
@@ -313,22 +299,9 @@ class MessageStore:
         return self._commit_log.record_start_before(offset)
 
     def truncate(self, offset: int) -> None:
-        """End the log and the queues at `offset`, durably: nothing beyond it can ever be read again.
-
-        Raises:
-            StoreError: `offset` is no record boundary, or the store has stopped.
-            OSError: a file operation failed, and the store has stopped.
-        """
+        """End the log and the queues at `offset`, durably; see `LogCutter.truncate`."""
         self._cutter.truncate(offset)
 
     def begin_again(self, offset: int) -> None:
-        """Forget the whole log, durably: an empty one begins at `offset`, where a file starts.
-
-        For a slave that was away so long that its master has deleted all that it has.
-
-        Raises:
-            RecordInvalid: no file can start at `offset`; nothing has changed.
-            StoreError: the store has stopped.
-            OSError: a file operation failed, and the store has stopped.
-        """
+        """Forget the whole log: an empty one begins at `offset`; see `LogCutter.begin_again`."""
         self._cutter.begin_again(offset)
