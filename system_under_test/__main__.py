@@ -20,10 +20,11 @@ from system_under_test import config, policies
 from system_under_test.broker.config import BrokerConfig, BrokerRole
 from system_under_test.broker.flush import StoreFailed
 from system_under_test.env import Env, TlsError
+from system_under_test.loop_errors import LoopErrors
 from system_under_test.mode import Mode
 from system_under_test.name_server import name_server
 from system_under_test.name_server.config import NameServerConfig
-from system_under_test.real_env import make_env
+from system_under_test.real_env import make_env, use_all_descriptors
 from system_under_test.real_tls import CONFIG_PATH, TLS_MODES, RealTls, read_tls_options
 from system_under_test.remoting import CannotListen
 from system_under_test.store.errors import StoreError
@@ -310,10 +311,11 @@ def print_ready(address: str) -> None:
     print(f"ready {address}", flush=True)
 
 
-async def run_until_signalled(main: Coroutine[Any, Any, None]) -> None:
+async def run_until_signalled(env: Env, main: Coroutine[Any, Any, None]) -> None:
     """Run a node; SIGTERM and SIGINT cancel it, which is a stop and not an error."""
     task = asyncio.ensure_future(main)
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(LoopErrors(env.log, now_ns=env.clock.monotonic_ns))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, task.cancel)
     await asyncio.gather(task, return_exceptions=True)
@@ -331,9 +333,10 @@ def run(arguments: list[str]) -> int:
         main = name_server_main(options) if node == "name-server" else broker_main(options)
     except (ValueError, TlsError) as error:
         parser.error(str(error))
+    use_all_descriptors()
     env = make_env(node, tls)
     try:
-        asyncio.run(run_until_signalled(main(env)))
+        asyncio.run(run_until_signalled(env, main(env)))
     except CANNOT_START as error:
         status, failure = EXIT_BAD_ARGUMENTS, str(error)
     except StoreFailed as error:

@@ -162,3 +162,4 @@ class Env:
     log: Log
     tls: Tls | None = None  # None: nobody speaks it here
     make_worker: Callable[[], Worker] = ExecutorWorker
+    connections_max: int = 1 << 20  # that a port may accept, so that descriptors are left for files

@@ -8,6 +8,7 @@ import fcntl
 import json
 import os
 import random
+import resource
 import sys
 import time
 from pathlib import Path
@@ -17,6 +18,7 @@ from system_under_test.env import DiskUsage, Env, Tls
 from system_under_test.real_worker import RealWorker
 
 _FILE_MODE = 0o644
+_SPARE_DESCRIPTORS = 16
 _CLOSED = (
     1 << 31
 ) - 1  # never a descriptor: every call raises EBADF, where -1 would be a ValueError for some
@@ -93,12 +95,44 @@ class RealFile:
             os.close(descriptor)
 
 
+class _Descriptors:
+    """Opens files, also for a moment in which accepted connections have taken every descriptor: some are kept back."""
+
+    def __init__(self) -> None:
+        self._spare: list[int] = []
+        self._keep()
+
+    def open(self, path: str, flags: int) -> int:
+        while True:
+            try:
+                descriptor = os.open(path, flags | os.O_CLOEXEC, _FILE_MODE)
+            except OSError as error:
+                if error.errno != errno.EMFILE or not self._spare:
+                    raise
+                os.close(self._spare.pop())
+            else:
+                if len(self._spare) < _SPARE_DESCRIPTORS:
+                    self._keep()
+                return descriptor
+
+    def _keep(self) -> None:
+        with contextlib.suppress(OSError):
+            while len(self._spare) < _SPARE_DESCRIPTORS:
+                self._spare.append(os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC))
+
+    def __del__(self) -> None:
+        for descriptor in self._spare:
+            os.close(descriptor)
+
+
 class RealStorage:
     """The file system of this machine."""
 
+    def __init__(self) -> None:
+        self._descriptors = _Descriptors()
+
     def open(self, path: str, *, create: bool = False) -> RealFile:
-        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return RealFile(os.open(path, flags, _FILE_MODE))
+        return RealFile(self._descriptors.open(path, os.O_RDWR | (os.O_CREAT if create else 0)))
 
     def exists(self, path: str) -> bool:
         return Path(path).exists()
@@ -119,7 +153,7 @@ class RealStorage:
         Path(path).rmdir()
 
     def fsync_dir(self, path: str) -> None:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = self._descriptors.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(descriptor)
         finally:
@@ -181,6 +215,19 @@ class JsonLinesLog:
             self._output.flush()
 
 
+def use_all_descriptors() -> None:
+    """Raise this process's limit of open files to what it may have; a store keeps many of them open."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _connections_max() -> int:
+    """For each of the ports of a broker, of which there are three: a quarter of the descriptors is for its files."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 1 << 20 if soft == resource.RLIM_INFINITY else max(1, soft // 4)
+
+
 def make_env(name: str, tls: Tls | None = None) -> Env:
     """The Env of a real node: `name` is the node's name in its log."""
     clock = RealClock()
@@ -192,4 +239,5 @@ def make_env(name: str, tls: Tls | None = None) -> Env:
         log=JsonLinesLog(name, clock, sys.stderr),
         tls=tls,
         make_worker=lambda: RealWorker(f"{name} flush"),
+        connections_max=_connections_max(),
     )

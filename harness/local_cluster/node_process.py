@@ -17,7 +17,7 @@ from harness.local_cluster.running import NodeOrder
 from harness.local_cluster.serving import serve
 from system_under_test.__main__ import run_until_signalled
 from system_under_test.broker.flush import StoreFailed
-from system_under_test.real_env import make_env
+from system_under_test.real_env import make_env, use_all_descriptors
 from system_under_test.real_tls import RealTls, TlsOptions
 
 
@@ -38,9 +38,11 @@ def main() -> int:
     assert isinstance(order, NodeOrder)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     tls = RealTls(TlsOptions(mode=order.tls_mode))
-    node = serve(make_env(order.name, tls), order.config, _say, peers=order.peers)
+    use_all_descriptors()
+    env = make_env(order.name, tls)
+    node = serve(env, order.config, _say, peers=order.peers)
     try:
-        asyncio.run(run_until_signalled(node))
+        asyncio.run(run_until_signalled(env, node))
     except PortInUse as error:
         _say(f"port-in-use {error}")
         return 1

@@ -12,6 +12,7 @@ from harness.local_cluster.errors import ClusterError
 from harness.local_cluster.layout import Node
 from harness.local_cluster.running import LoopNode, ProcessNode, RunningNode
 from system_under_test.env import TlsError, TlsMode
+from system_under_test.loop_errors import LoopErrors
 from system_under_test.protocol.bodies import ClusterInfo
 from system_under_test.protocol.codes import RequestCode
 from system_under_test.protocol.command import RemotingCommand
@@ -46,6 +47,7 @@ class Supervisor:
         self._log = (log_folder / "local-cluster.jsonl").open("a", encoding="utf-8")
         env = make_env("local-cluster", self._tls)
         env = replace(env, log=JsonLinesLog("local-cluster", RealClock(), self._log))
+        self._errors = LoopErrors(env.log, now_ns=env.clock.monotonic_ns)
         self._remoting = RemotingClient(env)
 
     def running(self, name: str) -> RunningNode | None:
@@ -59,6 +61,7 @@ class Supervisor:
             PortInUse: a node cannot listen; everything is ended again.
             ClusterError: a node failed, or the cluster was not ready in time; everything is ended again.
         """
+        asyncio.get_running_loop().set_exception_handler(self._errors)
         try:
             self._tls.check()
             async with asyncio.timeout(READY_TIMEOUT_S):

@@ -18,6 +18,9 @@ MASTER_ID = 0  # RocketMQ: MixAll.MASTER_ID
 PERMISSION_READ = 4  # RocketMQ: PermName.PERM_READ
 PERMISSION_WRITE = 2  # RocketMQ: PermName.PERM_WRITE
 ROUTE_KEEP_S = 60.0
+QUEUES_MAX = (
+    1 << 17
+)  # of a topic on one broker; no broker of ours has as many, and a client keeps a list of them
 TEMPLATE_QUEUES_MAX = 4  # RocketMQ: DefaultMQProducer.defaultTopicQueueNums
 
 
@@ -44,8 +47,14 @@ BrokerRoutes = Mapping[str, BrokerRoute]  # by broker name
 
 
 def broker_routes(route: TopicRouteData) -> dict[str, BrokerRoute]:
-    """The same route by broker name; brokers without queues or without an address are left out."""
+    """The same route by broker name; brokers without queues or without an address are left out.
+
+    Raises ValueError for more than QUEUES_MAX queues.
+    """
     queues: dict[str, QueueData] = {queue.broker_name: queue for queue in route.queue_datas}
+    most = max((max(q.read_queue_nums, q.write_queue_nums) for q in queues.values()), default=0)
+    if most > QUEUES_MAX:
+        raise ValueError(f"a topic of {most} queues; up to {QUEUES_MAX} are allowed")
     return {
         broker.broker_name: BrokerRoute(
             broker_name=broker.broker_name,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from system_under_test.env import Env, TlsMode
 from system_under_test.remoting.connection import Connection, Handler, OnClose
+from system_under_test.remoting.connection_limit import ConnectionLimit, TurnedAway
 from system_under_test.remoting.errors import CannotListen
 from system_under_test.remoting.held_memory import HeldMemory
 from system_under_test.remoting.tls import FirstByte
@@ -50,6 +51,7 @@ class RemotingServer:
         self._connections: dict[int, Connection] = {}
         self._next_key = first_key
         self._memory = HeldMemory()
+        self._limit = ConnectionLimit(env.connections_max, env.log)
         self._server: asyncio.Server | None = None
         self._all_gone: asyncio.Future[None] | None = None
 
@@ -99,6 +101,8 @@ class RemotingServer:
             self._all_gone.set_result(None)
 
     def _accepted(self) -> asyncio.Protocol:
+        if not self._limit.admits(len(self._connections)):
+            return TurnedAway()
         connection = self._new_connection()
         tls = self._env.tls
         if tls is None or tls.mode is TlsMode.DISABLED:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -14,6 +16,8 @@ from system_under_test.client.producer import Producer, ProducerConfig, SendResu
 from system_under_test.client.pulling import pull_command
 from system_under_test.client.subscription import Subscription
 from system_under_test.protocol.codes import SendStatus
+from system_under_test.protocol.command import RemotingCommand, decode_command
+from system_under_test.protocol.frames import FrameDecoder
 from system_under_test.protocol.message import Message
 from system_under_test.real_env import make_env
 from tests.support.hostile_peers import (
@@ -23,7 +27,8 @@ from tests.support.hostile_peers import (
     Attack,
     length,
 )
-from tests.support.local_processes import LocalNode, LocalPair
+from tests.support.local_processes import ROOT, LocalNode, LocalPair, free_port_triple
+from tests.system_under_test.broker.bench import send_ext
 
 pytestmark = pytest.mark.real
 
@@ -143,3 +148,57 @@ def test_answers_that_nobody_reads_do_not_fill_the_memory(pair: LocalPair) -> No
     for peer in peers:
         peer.close()
     assert growth < GROWTH_MAX, f"{growth / MIB:.0f} MiB more, {refused} refused"
+
+
+def test_peers_cannot_take_the_descriptors_that_the_store_needs(tmp_path: Path) -> None:
+    """A broker that may open 160 files, and 600 connections: it goes on making queues and files for them."""
+    port = free_port_triple()
+    store = str(tmp_path / "store")
+    code = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (160, 160));"
+        " from system_under_test.__main__ import run; sys.exit(run(sys.argv[1:]))"
+    )
+    arguments = ["broker", "--broker-name", "a", "--port", str(port), "--store", store]
+    with subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as broker:
+        try:
+            assert broker.stdout is not None
+            assert broker.stdout.readline().startswith("ready")
+            with connect(port) as early:
+                held = [begin_to_connect(port + apart) for _ in range(200) for apart in (0, 1, -2)]
+                for number in range(20):
+                    early.sendall(send_to_a_new_topic(number))
+                    assert answer_code(early) == 0
+                for one in held:
+                    one.close()
+        finally:
+            broker.terminate()
+        _, log = broker.communicate(timeout=20)
+    assert broker.returncode == 0
+    assert "too many connections" in log
+    assert "Traceback" not in log
+
+
+def begin_to_connect(port: int) -> socket.socket:
+    connection = socket.socket()
+    connection.setblocking(False)
+    connection.connect_ex(("127.0.0.1", port))
+    return connection
+
+
+def send_to_a_new_topic(number: int) -> bytes:
+    header = send_ext(f"New-{number}", properties={})
+    return RemotingCommand.request(310, header, body=b"x").encode()
+
+
+def answer_code(connection: socket.socket) -> int:
+    decoder = FrameDecoder()
+    while data := connection.recv(65536):
+        for frame in decoder.feed(data):
+            return decode_command(frame).code
+    raise ConnectionError("no answer came")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import resource
 import subprocess
 import sys
 from contextlib import suppress
@@ -63,6 +65,27 @@ def test_two_storages_share_one_lock(tmp_path: Path) -> None:
     assert not second.try_lock()
     first.close()
     assert second.try_lock()
+
+
+def test_files_are_opened_although_connections_have_taken_every_descriptor(tmp_path: Path) -> None:
+    storage = RealStorage()
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken: list[int] = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, limits[1]))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            while True:
+                taken.append(os.dup(0))
+        files = [storage.open(str(tmp_path / str(number)), create=True) for number in range(5)]
+        storage.fsync_dir(str(tmp_path))
+        with pytest.raises(OSError, match="Too many open files"):
+            files += [storage.open(str(tmp_path / "more"), create=True) for _ in range(100)]
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    for file in files:
+        file.close()
 
 
 @pytest.mark.real

@@ -14,6 +14,7 @@ from system_under_test.broker.replication.ha_connections import HaSenderConnecti
 from system_under_test.broker.replication.ha_follower import NS_PER_S, HaFollower
 from system_under_test.env import Env
 from system_under_test.remoting import listen
+from system_under_test.remoting.connection_limit import ConnectionLimit, TurnedAway
 from system_under_test.store.config_changes import take_over
 from system_under_test.store.replica_receiver import cut_partial_record
 from system_under_test.store.replication import ReplicaSender, ReplicatedLog
@@ -38,6 +39,7 @@ class HaService:
         self._config = config
         self._events = events
         self._senders: list[HaSenderConnection] = []
+        self._limit = ConnectionLimit(env.connections_max, env.log)
         self._follower = HaFollower(
             env.log, log, config, now_ns=self.now_ns, on_received=events.on_received
         )
@@ -135,7 +137,9 @@ class HaService:
             self._senders.remove(connection)
             self._events.on_slaves_lost()
 
-    def _accept(self) -> HaSenderConnection:
+    def _accept(self) -> asyncio.Protocol:
+        if not self._limit.admits(len(self._senders)):
+            return TurnedAway()
         log, config = self._replicated_log, self._config
         policy = config.policy
         sender = ReplicaSender(

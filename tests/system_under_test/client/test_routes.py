@@ -2,7 +2,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from system_under_test.client.routes import (
+    QUEUES_MAX,
     ROUTE_KEEP_S,
     BrokerRoute,
     RouteTable,
@@ -117,6 +120,12 @@ def test_where_name_servers_differ_the_first_is_right() -> None:
     second = broker_routes(route_of("a", queues=8))
     united: dict[str, BrokerRoute] = unite([first, second])
     assert united["a"].write_queues == 4
+
+
+def test_so_many_queues_that_their_list_would_fill_the_memory_are_refused() -> None:
+    assert broker_routes(route_of("a", queues=QUEUES_MAX))["a"].write_queues == QUEUES_MAX
+    with pytest.raises(ValueError, match="a topic of 2147483647 queues; up to 131072 are allowed"):
+        broker_routes(route_of("a", queues=2**31 - 1))
 
 
 def test_brokers_without_queues_or_address_are_left_out() -> None:

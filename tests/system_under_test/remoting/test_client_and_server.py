@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -389,3 +390,26 @@ def test_a_closed_client_leaves_no_connection_to_a_peer_that_does_not_read(
                 await asking
 
     asyncio.run(main())
+
+
+def test_connections_beyond_the_limit_are_turned_away(env: Env, log: MemoryLog) -> None:
+    """Descriptors are left for files; who is connected is served, and there is room again when one goes."""
+
+    async def scenario() -> None:
+        async with cluster(replace(env, connections_max=3), echo) as nodes:
+            assert (await nodes.invoke()).body == b"hi"
+            address = ("127.0.0.1", nodes.server.port)
+            held = [await asyncio.open_connection(*address) for _ in range(6)]
+            ends = [await reader.read() for reader, _ in held[2:]]
+            assert ends == [b""] * 4
+            assert len(nodes.server.connections) == 3
+            assert (await nodes.invoke()).body == b"hi"
+            for _, writer in held:
+                writer.close()
+            await until(lambda: len(nodes.server.connections) == 1)
+            _, another = await asyncio.open_connection(*address)
+            await until(lambda: len(nodes.server.connections) == 2)
+            another.close()
+        assert log.names("warning") == ["too many connections: no more are taken"]
+
+    run(scenario)
