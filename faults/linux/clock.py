@@ -115,7 +115,10 @@ class FakeClock:
         return faked - await self._now_ms([])
 
     async def _now_ms(self, prefix: Sequence[str]) -> int:
-        return int((await self._machine.run([*prefix, "date", "+%s%3N"])).strip())
+        said = (await self._machine.run([*prefix, "date", "+%s%3N"])).strip()
+        if not said.isdecimal():
+            raise ClockError(f"date says {said!r} for milliseconds; needed: the one of coreutils")
+        return int(said)
 
     async def _write(self, offset_ms: int) -> None:
         """In one step: a process that looks meanwhile sees the old or the new one."""

@@ -38,6 +38,18 @@ done
 echo "these do not die: $pids" >&2; exit 1
 """
 
+# Of a Docker engine; the name is a label, such as staticfire.run=3fa2b1.
+_CONTAINERS = """
+ids=$(docker ps --all --quiet --filter "label=$1") || exit 1
+[ -n "$ids" ] || exit 0
+docker rm --force --volumes $ids >/dev/null && echo removed
+"""
+_CONTAINER_NETWORKS = """
+ids=$(docker network ls --quiet --filter "label=$1") || exit 1
+[ -n "$ids" ] || exit 0
+docker network rm $ids >/dev/null && echo removed
+"""
+
 _QDISC = """
 tc qdisc show dev "$1" 2>/dev/null | grep -q "^qdisc [a-z]* $2 root" || exit 0
 tc qdisc del dev "$1" root && echo removed
@@ -100,6 +112,7 @@ class Kind:
 KINDS: dict[str, Kind] = {
     "process": Kind(rank=0, script=_PROCESS, details=("start_ticks", "boot_id")),
     "marked processes": Kind(rank=0, script=_MARKED_PROCESSES),
+    "containers": Kind(rank=0, script=_CONTAINERS),
     "qdisc": Kind(rank=1, script=_QDISC, details=("handle",)),
     "nft table": Kind(rank=1, script=_NFT_TABLE),
     "cgroup": Kind(rank=2, script=_CGROUP, details=("home",)),
@@ -107,6 +120,7 @@ KINDS: dict[str, Kind] = {
     "loop device": Kind(rank=3, script=_LOOP),
     "link": Kind(rank=4, script=_LINK),
     "network namespace": Kind(rank=4, script=_NAMESPACE),
+    "container networks": Kind(rank=4, script=_CONTAINER_NETWORKS),
     "folder": Kind(rank=5, script=_FOLDER),
 }
 

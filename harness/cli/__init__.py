@@ -33,6 +33,7 @@ COMMANDS = {
     "replay": "harness.cli.replay:replay",
     "check": "harness.cli.check:check",
     "hunt": "harness.cli.hunt:hunt",
+    "doctor": "harness.cli.doctor:doctor",
     "clean": "harness.cli.clean:clean",
     "crash-store": "harness.cli.crash_store:crash_store",
     "docker-image": "harness.cli.docker_image:docker_image",

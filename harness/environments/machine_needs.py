@@ -1,0 +1,84 @@
+"""What the environments need of the machine that they run on, and what the faults need in them: for `doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from faults.catalogue import FAULTS
+from faults.fault import Fault
+from faults.linux.survey import Capability
+from harness.environments.catalogue import FLEETS, make_fleet, why_missing
+from harness.environments.errors import EnvironmentFailed
+
+# Capabilities of `faults.linux.survey` without which an environment cannot be used at all.
+ENVIRONMENT_NEEDS: Mapping[str, tuple[str, ...]] = {
+    "processes": ("processes",),
+    "namespaces": ("root", "processes", "namespaces", "nftables", "loop ext4"),
+    "docker": ("root", "docker", "nftables", "loop ext4"),
+    "ssh": ("root", "namespaces", "nftables", "loop ext4", "sshd"),
+}
+
+# What a need of a fault (`Fault.needs`) takes of the machine, in environments that can do it.
+CAPABILITY_OF: Mapping[str, str] = {
+    "network": "nftables",
+    "disk.power_cut": "shutdown ext4",
+    "disk.destroy": "shutdown ext4",
+    "disk.fill": "loop ext4",
+    "disk.fail": "failing fsync",
+    "disk.slow": "blkio throttle",
+    "clock": "libfaketime",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """Of one environment: the faults that cannot be carried out here, each with the reason."""
+
+    missing: dict[str, str]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "available": [fault for fault in FAULTS if fault not in self.missing],
+            "missing": self.missing,
+        }
+
+
+def diagnose(environment: str, capabilities: Sequence[Capability]) -> Diagnosis:
+    """What this machine lacks for an environment. The simulation lacks nothing."""
+    if environment not in FLEETS:
+        return Diagnosis(missing={})
+    found = {capability.name: capability for capability in capabilities}
+    try:
+        lacks = make_fleet(environment).lacks
+    except EnvironmentFailed as error:
+        return Diagnosis(missing=dict.fromkeys(FAULTS, str(error)))
+    if reason := _lacking(found, ENVIRONMENT_NEEDS.get(environment, ())):
+        return Diagnosis(missing=dict.fromkeys(FAULTS, reason))
+    reasons = {name: _why_not(fault, lacks, found) for name, fault in FAULTS.items()}
+    return Diagnosis(missing={name: reason for name, reason in reasons.items() if reason})
+
+
+def _why_not(fault: Fault, lacks: Mapping[str, str], found: Mapping[str, Capability]) -> str:
+    """First what the environment never can, then what this machine cannot."""
+    if reason := why_missing(fault, lacks):
+        return reason
+    wanted = (
+        CAPABILITY_OF[name]
+        for need in fault.needs
+        for name in (need, need.partition(".")[0])
+        if name in CAPABILITY_OF
+    )
+    return _lacking(found, tuple(wanted))
+
+
+def _lacking(found: Mapping[str, Capability], names: Sequence[str]) -> str:
+    """Why the first of these is not available; empty if all are."""
+    for name in names:
+        capability = found.get(name)
+        if capability is None:
+            return f"this machine was not asked for {name}"
+        if not capability.available:
+            return f"{name}: {capability.advice}"
+    return ""
