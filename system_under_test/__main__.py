@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from system_under_test import config, policies
+from system_under_test import config, option_values, policies
 from system_under_test.broker.config import BrokerConfig, BrokerRole
 from system_under_test.broker.flush import StoreFailed
 from system_under_test.env import Env, TlsError
@@ -103,7 +103,7 @@ def _add_node(
     )
     parser.add_argument(
         "--mode",
-        type=option(config.mode),
+        type=option(option_values.mode),
         metavar="|".join(Mode),
         help="hardened (the default) keeps every promise, faithful behaves as RocketMQ 4.9.8 does",
     )
@@ -117,7 +117,7 @@ def _add_node(
     parser.add_argument(
         "--tls",
         dest="tls_mode",
-        type=option(config.one_of(TLS_MODES)),
+        type=option(option_values.one_of(TLS_MODES)),
         metavar="|".join(TLS_MODES),
         help="what to do with peers that speak TLS and those that do not (default permissive)",
     )
@@ -137,13 +137,13 @@ def _add_name_server(nodes: Any) -> None:
         nodes,
         "name-server",
         help="the registry of topics and brokers",
-        host=config.text,
-        port=config.port,
+        host=option_values.text,
+        port=option_values.port,
         default_port=9876,
     )
     parser.add_argument(
         "--store",
-        type=option(config.text),
+        type=option(option_values.text),
         metavar="DIR",
         help="folder of kvConfig.json and namesrv.properties (default ~/namesrv)",
     )
@@ -154,34 +154,36 @@ def _add_broker(nodes: Any) -> None:
         nodes,
         "broker",
         help="a master or slave that stores messages",
-        host=config.reachable_host,
-        port=config.broker_port,
+        host=option_values.reachable_host,
+        port=option_values.broker_port,
         default_port=10911,
     )
     parser.add_argument(
         "--broker-name",
-        type=option(config.name),
+        type=option(option_values.name),
         metavar="NAME",
         help="shared by a master and its slaves",
     )
     parser.add_argument(
         "--broker-id",
-        type=option(config.integer(0, (1 << 63) - 1)),
+        type=option(option_values.integer(0, (1 << 63) - 1)),
         metavar="N",
         help="0 is the master, a slave has a number above 0",
     )
-    parser.add_argument("--cluster", dest="cluster_name", type=option(config.name), metavar="NAME")
+    parser.add_argument(
+        "--cluster", dest="cluster_name", type=option(option_values.name), metavar="NAME"
+    )
     parser.add_argument(
         "--name-server",
         dest="name_servers",
-        type=option(config.addresses),
+        type=option(option_values.addresses),
         metavar="A;B",
         help="addresses of all name servers, host:port each",
     )
     parser.add_argument(
         "--store",
         dest="store_path",
-        type=option(config.text),
+        type=option(option_values.text),
         metavar="DIR",
         help="folder of the store (default ~/store)",
     )
@@ -189,7 +191,7 @@ def _add_broker(nodes: Any) -> None:
     parser.add_argument("--role", choices=["sync-master", "async-master", "slave"])
     parser.add_argument(
         "--ha-peers",
-        type=option(config.addresses),
+        type=option(option_values.addresses),
         metavar="A;B",
         help="replication addresses of the other brokers of this name, asked before sends are taken",
     )

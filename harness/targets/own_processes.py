@@ -15,6 +15,7 @@ from harness.environments.environment import ADMIN, PROBE
 from harness.environments.place import Order, Place
 from harness.targets.own_cluster import OwnCluster
 from system_under_test import config as node_config
+from system_under_test import java_properties, option_values
 
 
 def code_folders() -> tuple[str, ...]:
@@ -101,5 +102,5 @@ def _properties(config: Any, known: Mapping[str, node_config.Property]) -> str:
     for name, wanted in known.items():
         value = getattr(config, wanted.field)
         if value != defaults[wanted.field]:
-            values[name] = node_config.format_value(wanted.parse, value)
-    return node_config.format_properties(values)
+            values[name] = option_values.format_value(wanted.parse, value)
+    return java_properties.format_properties(values)

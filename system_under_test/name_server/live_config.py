@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
-from system_under_test.config import NAME_SERVER_PROPERTIES, ConfigError, parse_properties
+from system_under_test.config import NAME_SERVER_PROPERTIES, ConfigError
 from system_under_test.config import read_settings as read
 from system_under_test.config_file import rewrite_config_file
 from system_under_test.env import Storage
+from system_under_test.java_properties import parse_properties
 from system_under_test.name_server.config import BLACK_LIST, NameServerConfig
 
 

@@ -1,4 +1,4 @@
-"""Java .properties files."""
+"""Options of nodes from `.properties` files."""
 
 from __future__ import annotations
 
@@ -12,33 +12,10 @@ from system_under_test.config import (
     NAME_SERVER_PROPERTIES,
     ConfigError,
     Property,
-    format_value,
-    parse_properties,
     read_settings,
 )
 from system_under_test.name_server.config import NameServerConfig
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("a=1", {"a": "1"}),
-        ("a = 1 \n\tb:2\nc 3", {"a": "1", "b": "2", "c": "3"}),
-        ("# no=1\n! no=2\n\n  # no=3\na=#1", {"a": "#1"}),
-        ("a=1\r\nb=2\rc=3", {"a": "1", "b": "2", "c": "3"}),
-        ("a=1;\\\n   2;\\\n   3", {"a": "1;2;3"}),
-        ("a=ends with\\\\\nb=2", {"a": "ends with\\", "b": "2"}),
-        ("a=\\u00e9\\t\\=\\x", {"a": "é\t=x"}),
-        ("a\\=b=c\na\\ b=d", {"a=b": "c", "a b": "d"}),
-        ("a\nb=\n=c", {"a": "", "b": "", "": "c"}),
-        ("a=1\na=2", {"a": "2"}),
-        ("a=b=c", {"a": "b=c"}),
-        ("a=goes on\\", {"a": "goes on"}),
-        ("", {}),
-    ],
-)
-def test_the_format(text: str, expected: dict[str, str]) -> None:
-    assert parse_properties(text) == expected
+from system_under_test.option_values import format_value
 
 
 def test_a_broker_file() -> None:

@@ -12,15 +12,11 @@ from dataclasses import replace
 from typing import Any
 
 from system_under_test.broker.config import BrokerConfig, BrokerRole
-from system_under_test.config import (
-    ConfigError,
-    Property,
-    format_properties,
-    format_value,
-    parse_properties,
-)
+from system_under_test.config import ConfigError, Property
 from system_under_test.config_file import rewrite_config_file
 from system_under_test.env import Storage
+from system_under_test.java_properties import format_properties, parse_properties
+from system_under_test.option_values import format_value
 from system_under_test.protocol.bodies import DataVersion
 
 # What nobody may change over the network, besides configBlackList (RocketMQ, AdminBrokerProcessor).

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.simulation.disk import SimDisk
-from system_under_test.config import parse_properties
 from system_under_test.env import Env
+from system_under_test.java_properties import parse_properties
 from system_under_test.mode import Mode
 from system_under_test.name_server.config import NameServerConfig
 from system_under_test.name_server.name_server import NameServer

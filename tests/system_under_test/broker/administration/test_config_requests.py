@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.config import BROKER_PROPERTIES, parse_properties
+from system_under_test.config import BROKER_PROPERTIES
+from system_under_test.java_properties import parse_properties
 from system_under_test.mode import Mode
 from system_under_test.protocol import json_dialect
 from system_under_test.protocol.codes import RequestCode, ResponseCode

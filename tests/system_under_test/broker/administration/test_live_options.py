@@ -24,8 +24,9 @@ from system_under_test.broker.administration.live_config import (
 )
 from system_under_test.broker.broker import Broker
 from system_under_test.broker.config import BrokerConfig, BrokerRole
-from system_under_test.config import BROKER_PROPERTIES, Property, parse_properties
+from system_under_test.config import BROKER_PROPERTIES, Property
 from system_under_test.env import Env
+from system_under_test.java_properties import parse_properties
 from tests.system_under_test.broker.bench import HandClock, SilentLog
 
 CONFIG = BrokerConfig(broker_name="a", listen_host="10.0.0.1", transient_pool=True)
