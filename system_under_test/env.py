@@ -56,7 +56,8 @@ class DiskUsage:
     """Bytes of the file system that holds a path."""
 
     total_bytes: int
-    free_bytes: int
+    free_bytes: int  # that this node may use
+    reserved_bytes: int = 0  # free as well, but for others (of ext4 5 % for root)
 
 
 class Storage(Protocol):

@@ -163,7 +163,8 @@ class RealStorage:
         usage = os.statvfs(path)
         return DiskUsage(
             total_bytes=usage.f_blocks * usage.f_frsize,
-            free_bytes=usage.f_bavail * usage.f_frsize,  # what is left for others than root
+            free_bytes=usage.f_bavail * usage.f_frsize,
+            reserved_bytes=(usage.f_bfree - usage.f_bavail) * usage.f_frsize,
         )
 
     def modified_ms(self, path: str) -> int:

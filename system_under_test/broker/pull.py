@@ -92,6 +92,7 @@ class PullProcessor:
             and self._may_hold(code, result)
             and self._hold(connection, request, header, tags)
         ):
+            self._reports.held()
             return None
         return self._answer(request, header, result, code, began_ns)
 

@@ -45,6 +45,10 @@ class PullReports:
         self._now_ms = now_ms
         self._now_ns = now_ns
 
+    def held(self) -> None:
+        """A pull has found nothing and waits; its next look counts anew (RocketMQ)."""
+        self._statistics.get_misses += 1
+
     def answered(
         self,
         header: PullMessageHeader,

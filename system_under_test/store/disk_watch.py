@@ -51,15 +51,19 @@ class DiskWatch:
         self._next_look_ns = 0
 
     def used_ratio(self, folder: str) -> float:
-        """The used part of the file system of `folder`, rounded up to a percent; -1 if it cannot be read."""
+        """The used part of the file system of `folder`, rounded up to a percent; -1 if it cannot be read.
+
+        As `df` has it: of what this node could use (RocketMQ, UtilAll.getDiskPartitionSpaceUsedPercent).
+        """
         try:
             usage = self._storage.disk_usage(folder)
         except OSError:
             return UNREADABLE
-        if usage.total_bytes <= 0:
+        usable = usage.total_bytes - usage.reserved_bytes
+        if usable <= 0:
             return UNREADABLE
-        used = usage.total_bytes - usage.free_bytes
-        return -(-used * 100 // usage.total_bytes) / 100
+        used = usable - usage.free_bytes
+        return -(-used * 100 // usable) / 100
 
     @property
     def log_ratios(self) -> dict[str, float]:

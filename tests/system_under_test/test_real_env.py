@@ -108,3 +108,11 @@ def test_a_lock_is_the_one_that_java_takes(tmp_path: Path) -> None:
     assert theirs.stdout.readline() == b"locked\n"
     assert not RealStorage().open(str(path)).try_lock()
     theirs.communicate(b"\n")
+
+
+def test_disk_usage_adds_up(tmp_path: Path) -> None:
+    usage = RealStorage().disk_usage(str(tmp_path))
+    stat = os.statvfs(tmp_path)
+    assert usage.total_bytes == stat.f_blocks * stat.f_frsize
+    assert usage.reserved_bytes == (stat.f_bfree - stat.f_bavail) * stat.f_frsize
+    assert usage.free_bytes + usage.reserved_bytes <= usage.total_bytes

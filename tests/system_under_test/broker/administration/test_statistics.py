@@ -271,6 +271,8 @@ def test_pulls_that_find_nothing_are_misses(bench: Bench) -> None:
     bench.send()
     bench.pull(offset=1)
     assert bench.statistics.get_misses == 1
+    assert bench.pull(offset=1, sys_flag=6) is None  # held
+    assert bench.statistics.get_misses == 2
 
 
 def test_one_counter_over_the_wire(bench: Bench) -> None:
