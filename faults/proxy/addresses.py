@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple, Self
 
+from faults.errors import FaultError
+
 __all__ = ["Address", "AddressError"]
 
 PORT_MAX = 65535
 
 
-class AddressError(ValueError):
+class AddressError(FaultError, ValueError):
     """Text that is no address: one sentence that repeats it."""
 
 

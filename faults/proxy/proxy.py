@@ -181,20 +181,20 @@ class Proxy:
 
     def delay(
         self,
-        ms: float,
+        delay_ms: float,
         jitter_ms: float = 0.0,
         *,
         client: str = ANYBODY,
         server: str = ANYBODY,
         direction: str = "both",
     ) -> LinkFault:
-        """Everything takes `ms` longer, give or take `jitter_ms`, and stays in order. Raises LinkFaultError."""
+        """Everything takes `delay_ms` longer, give or take `jitter_ms`, and stays in order. Raises LinkFaultError."""
         return self.strike(
             LinkFaultKind.DELAY,
             client=client,
             server=server,
             direction=direction,
-            delay_ms=ms,
+            delay_ms=delay_ms,
             jitter_ms=jitter_ms,
         )
 

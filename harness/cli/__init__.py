@@ -38,6 +38,7 @@ COMMANDS = {
     "crash-store": "harness.cli.crash_store:crash_store",
     "docker-image": "harness.cli.docker_image:docker_image",
     "cluster": "harness.cli.cluster:cluster",
+    "proxy": "harness.cli.proxy.command:proxy",
     "admin": "harness.cli.admin:admin",
     "faults": "harness.cli.lists:faults",
     "workloads": "harness.cli.lists:workloads",

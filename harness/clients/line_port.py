@@ -11,7 +11,7 @@ import select
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.clients.lines import (
     LINE_BYTES_MAX,
@@ -135,7 +135,15 @@ def read_first_line(descriptor: int) -> tuple[bytes, bytes]:
     return line, rest
 
 
-def feed_from(descriptor: int, port: LinePort) -> None:
+class Fed(Protocol):
+    """What takes in bytes as they come."""
+
+    def feed(self, data: bytes) -> None: ...
+
+    def end(self) -> None: ...
+
+
+def feed_from(descriptor: int, port: Fed) -> None:
     """Feed what can be read from the descriptor to the port, from now on and until its end."""
     loop = asyncio.get_running_loop()
 

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 LISTS = {"faults", "workloads", "campaigns", "defects"}  # they judge nothing
 GROUPS = {"cluster", "admin"}  # nor do these; their commands say their statuses
 CERTAIN = {"crash-store"}  # a comparison with a model is never unknown
-MACHINE = {"clean", "docker-image", "doctor"}  # about this machine, not about a queue
+MACHINE = {"clean", "docker-image", "doctor", "proxy"}  # about this machine, not about a queue
 
 Staticfire = Callable[..., Said]
 
