@@ -1,0 +1,39 @@
+"""The example of the README runs as it stands there, and its lines of JSON are understood."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from faults.proxy import Proxy
+from harness.cli.proxy.requests import answer
+
+ROOT = Path(__file__).parents[3]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SECTION = README.partition("## A proxy in front of any RocketMQ")[2].partition("\n## ")[0]
+
+
+@pytest.mark.real
+def test_the_example() -> None:
+    [example] = re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)
+    done = subprocess.run(
+        [sys.executable, "-c", example], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.match(
+        r"for clients 127\.0\.0\.1:\d+\nfor one of them 127\.0\.0\.1:\d+\nhas it bitten\? False",
+        done.stdout,
+    )
+
+
+def test_the_lines() -> None:
+    proxy = Proxy(["h:1"])
+    lines = re.findall(r'`?(\{"f": .*?\})', SECTION)
+    assert len(lines) > 6
+    for line in lines:
+        assert answer(proxy, line.encode())["ok"], json.loads(line)
