@@ -20,7 +20,7 @@ def paths(cell: str, folder: str) -> list[Path]:
     names = re.findall(r"`([^`]+\.py)`", cell)
     return [
         ROOT / name
-        if (ROOT / name).exists() and name.startswith(("harness/", "tests/"))
+        if (ROOT / name).exists() and name.startswith(("faults/", "harness/", "tests/"))
         else ROOT / folder / name
         for name in names
     ]

@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 from functools import partial
 from random import Random
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self
 
 from faults.errors import FaultError
 from faults.proxy.addresses import Address, AddressError
 from faults.proxy.book import Book, View
+from faults.proxy.choices import choice
 from faults.proxy.doors import COMMON_DOOR, Door, Gate, PortPlan
 from faults.proxy.flow import Pipe
-from faults.proxy.link_faults import ANYBODY, Direction, LinkFault, LinkFaultError, LinkFaultKind
+from faults.proxy.link_faults import Direction, LinkFault
 from faults.proxy.servers import Server, ServerKind
 from faults.proxy.status import LinkStatus, Totals
+from faults.proxy.striking import Striking
 from faults.proxy.translator import Translator
 from faults.proxy.tunnel import Tunnel
 
@@ -28,14 +29,11 @@ WILDCARDS = ("0.0.0.0", "::")
 LOOPBACKS = ("127.0.0.1", "::1", "localhost")
 
 
-Choice = TypeVar("Choice", bound=StrEnum)
-
-
 class ProxyError(FaultError):
     """Options that a proxy cannot be started with: one sentence."""
 
 
-class Proxy:
+class Proxy(Striking):
     """Stands between clients and a RocketMQ; nobody has to know but for the address of the name servers.
 
         async with Proxy(["10.0.0.1:9876"]) as proxy:
@@ -77,9 +75,9 @@ class Proxy:
         seed: int = 0,
         on_event: Callable[[str], None] | None = None,
     ) -> None:
+        super().__init__()
         self.random = Random(seed)
         self.passes_tls = passes_tls
-        self.faults: tuple[LinkFault, ...] = ()
         self._listen = listen
         self._port = port
         self._advertise = advertise
@@ -97,7 +95,6 @@ class Proxy:
         self._tunnels: dict[Tunnel, None] = {}
         self._totals = Totals()
         self._pipes: dict[tuple[str, Server, Direction], Pipe] = {}
-        self._next_number = 1
         self._listening: list[asyncio.Server] = []
         self._starting: dict[asyncio.Task[None], None] = {}
 
@@ -153,7 +150,7 @@ class Proxy:
             AddressError: that is no address.
             PortError: no port is free.
         """
-        server = self._book.server(_choice(ServerKind, "kind", kind), Address.parse(address), "")
+        server = self._book.server(choice(ServerKind, "kind", kind), Address.parse(address), "")
         return self._address(client, server)
 
     def _address(self, client: str, server: Server) -> str:
@@ -177,102 +174,6 @@ class Proxy:
             for server, port in door
         )
 
-    # Faults
-
-    def delay(
-        self,
-        delay_ms: float,
-        jitter_ms: float = 0.0,
-        *,
-        client: str = ANYBODY,
-        server: str = ANYBODY,
-        direction: str = "both",
-    ) -> LinkFault:
-        """Everything takes `delay_ms` longer, give or take `jitter_ms`, and stays in order. Raises LinkFaultError."""
-        return self.strike(
-            LinkFaultKind.DELAY,
-            client=client,
-            server=server,
-            direction=direction,
-            delay_ms=delay_ms,
-            jitter_ms=jitter_ms,
-        )
-
-    def limit(
-        self,
-        bytes_per_s: int,
-        *,
-        client: str = ANYBODY,
-        server: str = ANYBODY,
-        direction: str = "both",
-    ) -> LinkFault:
-        """So many bytes a second pass each link and direction. Raises LinkFaultError."""
-        return self.strike(
-            LinkFaultKind.LIMIT,
-            client=client,
-            server=server,
-            direction=direction,
-            bytes_per_s=bytes_per_s,
-        )
-
-    def drop(
-        self, *, client: str = ANYBODY, server: str = ANYBODY, direction: str = "both"
-    ) -> LinkFault:
-        """What is sent vanishes for good; connections stay open, new ones are accepted.
-
-        TCP never goes on behind bytes that it has lost, so heal() resets the connections that lost any, as a host does
-        after a long partition. Use freeze() for a short one, in which TCP repeats until everything has arrived.
-        """
-        return self.strike(LinkFaultKind.DROP, client=client, server=server, direction=direction)
-
-    def freeze(
-        self, *, client: str = ANYBODY, server: str = ANYBODY, direction: str = "both"
-    ) -> LinkFault:
-        """Connections are accepted and nothing passes; after heal() everything does, in order."""
-        return self.strike(LinkFaultKind.FREEZE, client=client, server=server, direction=direction)
-
-    def cut(self, *, client: str = ANYBODY, server: str = ANYBODY) -> LinkFault:
-        """Connections are reset, those that there are and new ones."""
-        return self.strike(LinkFaultKind.CUT, client=client, server=server)
-
-    def strike(
-        self,
-        kind: str,
-        *,
-        client: str = ANYBODY,
-        server: str = ANYBODY,
-        direction: str = "both",
-        delay_ms: float = 0.0,
-        jitter_ms: float = 0.0,
-        bytes_per_s: int = 0,
-    ) -> LinkFault:
-        """Break links in the way that `kind` says, from now on. Raises LinkFaultError."""
-        fault = LinkFault(
-            number=self._next_number,
-            kind=_choice(LinkFaultKind, "kind of fault", kind),
-            client=client,
-            server=server,
-            direction=_choice(Direction, "direction", direction),
-            delay_ms=delay_ms,
-            jitter_ms=jitter_ms,
-            bytes_per_s=bytes_per_s,
-        )
-        self._next_number += 1
-        self.faults += (fault,)
-        self._apply()
-        return fault
-
-    def heal(self, fault: LinkFault | None = None) -> tuple[LinkFault, ...]:
-        """End one fault, or all; returns those that ended. One that has ended already is no mistake."""
-        healed = tuple(one for one in self.faults if fault is None or one is fault)
-        self.faults = tuple(one for one in self.faults if one not in healed)
-        self._apply()
-        return healed
-
-    def _apply(self) -> None:
-        for tunnel in tuple(self._tunnels):
-            tunnel.apply(self.faults_for(tunnel))
-
     # What is to be seen
 
     def links(self) -> tuple[LinkStatus, ...]:
@@ -285,6 +186,10 @@ class Proxy:
         return tuple(sorted(found.values(), key=lambda link: (link.server, link.client)))
 
     # What tunnels ask
+
+    def _apply(self) -> None:
+        for tunnel in tuple(self._tunnels):
+            tunnel.apply(self.faults_for(tunnel))
 
     def translator(self, gate: Gate, host: str) -> Translator:
         """The addresses for a client that reached the proxy by this host."""
@@ -334,13 +239,6 @@ class Proxy:
 
     def _accept(self, gate: Gate) -> asyncio.Protocol:
         return Tunnel(gate, self).client_end
-
-
-def _choice(kinds: type[Choice], what: str, value: str) -> Choice:
-    if value not in list(kinds):
-        allowed = ", ".join(choice.value for choice in kinds)
-        raise LinkFaultError(f"{what} is {value!r:.80}; allowed: {allowed}")
-    return kinds(value)
 
 
 def _name_server(text: str) -> Address:

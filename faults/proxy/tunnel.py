@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-import struct
 from collections.abc import Iterable
 from random import Random
-from typing import Protocol, cast
+from typing import Protocol
 
 from faults.proxy.addresses import Address
 from faults.proxy.counters import FlowCounters
@@ -18,11 +16,10 @@ from faults.proxy.identity import ClientIdentity
 from faults.proxy.link_faults import Direction, Effect, LinkFault, effect_of
 from faults.proxy.rewriting import BrokerRewriter, NameServerRewriter, Rewriter
 from faults.proxy.servers import ServerKind
+from faults.proxy.socket_end import SocketEnd
 from faults.proxy.translator import Translator
 
 __all__ = ["Tunnel", "TunnelOwner"]
-
-LINGER_NONE = struct.pack("ii", 1, 0)  # close() sends RST and forgets what was not delivered
 
 
 class TunnelOwner(Protocol):
@@ -44,89 +41,12 @@ class TunnelOwner(Protocol):
     def event(self, text: str) -> None: ...
 
 
-class _End(asyncio.Protocol):
-    """One of the two sockets."""
-
-    def __init__(self, tunnel: Tunnel) -> None:
-        self._tunnel = tunnel
-        self._transport: asyncio.Transport | None = None
-        self._is_paused = False
-        self.is_lost = False
-
-    @property
-    def was_made(self) -> bool:
-        """Whether there is or was a connection."""
-        return self._transport is not None
-
-    @property
-    def is_writable(self) -> bool:
-        return self._transport is not None and not self._is_paused
-
-    def address(self, which: str) -> Address:
-        """Of this socket: "peername" or "sockname"."""
-        assert self._transport is not None, "asked for when there is a connection"
-        return Address.of_socket(self._transport.get_extra_info(which))
-
-    def write(self, data: bytes) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(data)
-
-    def end(self, end: End) -> None:
-        if end is End.RESET:
-            self.reset()
-        elif self._transport is not None and not self._transport.is_closing():
-            self._transport.write_eof()
-
-    def reset(self) -> None:
-        """Close with RST."""
-        if self._transport is not None and not self._transport.is_closing():
-            found: socket.socket = self._transport.get_extra_info("socket")
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_NONE)
-            self._transport.abort()
-
-    def close(self) -> None:
-        """Close when everything is written."""
-        if self._transport is not None:
-            self._transport.close()
-
-    def set_reading(self, wanted: bool) -> None:
-        if self._transport is None or self._transport.is_closing():
-            return
-        if wanted:
-            self._transport.resume_reading()
-        else:
-            self._transport.pause_reading()
-
-    # asyncio calls these
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self._tunnel.made(self)
-
-    def data_received(self, data: bytes) -> None:
-        self._tunnel.received(self, data)
-
-    def eof_received(self) -> bool:
-        self._tunnel.ended(self)
-        return True  # the other direction may go on
-
-    def pause_writing(self) -> None:
-        self._is_paused = True
-        self._tunnel.pump()
-
-    def resume_writing(self) -> None:
-        self._is_paused = False
-        self._tunnel.pump()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.is_lost = True
-        self._tunnel.lost(self)
-
-
 class _Way:
     """One direction of a tunnel: source, queue, destination."""
 
-    def __init__(self, source: _End, sink: _End, flow: Flow, splitter: FrameSplitter) -> None:
+    def __init__(
+        self, source: SocketEnd, sink: SocketEnd, flow: Flow, splitter: FrameSplitter
+    ) -> None:
         self.source = source
         self.sink = sink
         self.flow = flow
@@ -139,14 +59,14 @@ class Tunnel:
 
     def __init__(self, gate: Gate, owner: TunnelOwner) -> None:
         self.gate = gate
-        self.client_end = _End(self)
+        self.client_end = SocketEnd(self)
         self.client = Address("", 0)
         self.identity = ClientIdentity(self._client_learned)
         self.counters = {Direction.UP: FlowCounters(), Direction.DOWN: FlowCounters()}
         self.was_cut = False
         self.was_torn = False  # reset because bytes had vanished from its middle
         self._owner = owner
-        self._server_end = _End(self)
+        self._server_end = SocketEnd(self)
         self._loop = asyncio.get_running_loop()
         self._rewriter: Rewriter | None = None
         self._ways: dict[Direction, _Way] = {}
@@ -176,7 +96,7 @@ class Tunnel:
 
     # Life
 
-    def made(self, end: _End) -> None:
+    def made(self, end: SocketEnd) -> None:
         if self._is_stopped:
             end.reset()
         elif end is self.client_end:
@@ -270,7 +190,7 @@ class Tunnel:
 
     # Bytes
 
-    def received(self, end: _End, data: bytes) -> None:
+    def received(self, end: SocketEnd, data: bytes) -> None:
         way = self._way_from(end)
         kind_before = way.splitter.kind
         pieces = way.splitter.feed(data)
@@ -304,13 +224,13 @@ class Tunnel:
         self.stop()
         return True
 
-    def ended(self, end: _End) -> None:
+    def ended(self, end: SocketEnd) -> None:
         way = self._way_from(end)
         self._put_end(way, End.CLOSED)
         self._pump(way)
         self._close_if_done()
 
-    def lost(self, end: _End) -> None:
+    def lost(self, end: SocketEnd) -> None:
         if self._ways:
             way = self._way_from(end)
             self._put_end(way, End.RESET)
@@ -336,7 +256,7 @@ class Tunnel:
                 way.timer.cancel()
         self._owner.closed(self)
 
-    def _way_from(self, source: _End) -> _Way:
+    def _way_from(self, source: SocketEnd) -> _Way:
         return self._ways[Direction.UP if source is self.client_end else Direction.DOWN]
 
     def pump(self) -> None:
