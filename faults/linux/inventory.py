@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from faults.errors import FaultError
-from faults.linux.executor import Executor
+from faults.linux.executor import CommandFailed, Executor
 from faults.linux.resources import Resource, removal_order, remove_resource
 
 SUFFIX = ".inventory.jsonl"
@@ -177,19 +177,31 @@ class Removal:
 async def clean(journal: Journal, executor_of: Callable[[str], Executor]) -> list[Removal]:
     """Remove what is left, in the right order, and the journal if nothing remains. May be repeated.
 
-    `executor_of` gives the executor of a host. What cannot be removed does not keep the rest from being removed.
+    `executor_of` gives the executor of a host. What cannot be removed does not keep the rest from being removed, but
+    for the mounts and folders that it lies in: without them it could not be found again.
     """
-    removals = [
-        await _try_to_remove(resource, executor_of) for resource in removal_order(journal.left)
-    ]
+    removals: list[Removal] = []
+    for resource in removal_order(journal.left):
+        inside = [r.resource for r in removals if r.error and _lies_in(r.resource, resource)]
+        if inside:
+            kept = Removal(resource=resource, removed=False, error=f"kept for {inside[0]}")
+            removals.append(kept)
+        else:
+            removals.append(await _try_to_remove(resource, executor_of))
     if not any(removal.error for removal in removals):
         journal.path.unlink(missing_ok=True)
     return removals
 
 
+def _lies_in(inner: Resource, outer: Resource) -> bool:
+    return inner.host == outer.host and inner.name.startswith(f"{outer.name}/")
+
+
 async def _try_to_remove(resource: Resource, executor_of: Callable[[str], Executor]) -> Removal:
     try:
         removed = await remove_resource(resource, executor_of(resource.host))
+    except CommandFailed as error:  # without the script
+        return Removal(resource=resource, removed=False, error=error.stderr or str(error))
     except FaultError as error:
         return Removal(resource=resource, removed=False, error=str(error))
     return Removal(resource=resource, removed=removed)

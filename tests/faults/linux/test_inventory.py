@@ -167,6 +167,26 @@ def test_clean_goes_on_after_an_error_and_keeps_the_journal(tmp_path: Path) -> N
     assert not path.exists()
 
 
+def test_what_a_failure_lies_in_is_kept(tmp_path: Path) -> None:
+    """Without the mount that holds its file a loop device could not be told from others."""
+    device = Resource(kind="loop device", name="/run/x/device/image")
+    made = (Resource(kind="folder", name="/run/x"), mount("/run/x/device"), device, mount("/run/y"))
+    path = journal_with(tmp_path, *made)
+    executor = RecordingExecutor()
+    executor.answers = {
+        f"sh -c {KINDS['loop device'].script}": failing("somebody has it open"),
+        "sh": "removed\n",
+    }
+    removals = asyncio.run(clean(read_journal(path), lambda _: executor))
+    assert [(str(r.resource), r.removed, r.error) for r in removals] == [
+        ("mount /run/y", True, ""),
+        ("loop device /run/x/device/image", False, "somebody has it open"),
+        ("mount /run/x/device", False, "kept for loop device /run/x/device/image"),
+        ("folder /run/x", False, "kept for loop device /run/x/device/image"),
+    ]
+    assert path.exists()
+
+
 def test_what_was_in_a_namespace_went_with_it(tmp_path: Path) -> None:
     table = Resource(kind="nft table", name="inet staticfire", prefix=("nsenter", "--net=/gone"))
     path = journal_with(tmp_path, table)
