@@ -145,6 +145,7 @@ BROKER_PROPERTIES: dict[str, Property] = {
     "maxTransferCountOnMessageInDisk": Property(
         field="transfer_disk_count", parse=integer(0, (1 << 31) - 1)
     ),
+    "offsetCheckInSlave": Property(field="offset_check_in_slave", parse=yes_or_no),
     "slaveReadEnable": Property(field="slave_read", parse=yes_or_no),
     "haHousekeepingInterval": Property(field="ha_silence_max_s", parse=milliseconds(10, 3_600_000)),
     "syncFlushTimeout": Property(field="sync_flush_timeout_s", parse=milliseconds(1, 3_600_000)),

@@ -63,6 +63,7 @@ class BrokerConfig:
     ha_heartbeat_interval_s: float = 5.0  # haSendHeartbeatInterval
     ha_silence_max_s: float = 20.0  # haHousekeepingInterval
     ha_reconnect_delay_s: float = 1.0
+    offset_check_in_slave: bool = False  # offsetCheckInSlave: a slave corrects offsets, too
     slave_read: bool = False  # slaveReadEnable: whoever is far behind is told to pull from a slave
 
     sync_flush_timeout_s: float = 5.0  # syncFlushTimeout
@@ -162,6 +163,11 @@ class BrokerConfig:
     @property
     def is_slave(self) -> bool:
         return self.role is BrokerRole.SLAVE
+
+    @property
+    def corrects_offsets(self) -> bool:
+        """Whether a pull at a wrong offset is told the right one: what a slave lacks, its master may have."""
+        return self.role is not BrokerRole.SLAVE or self.offset_check_in_slave
 
     @property
     def address(self) -> str:

@@ -214,7 +214,7 @@ class PullProcessor:
         if code is None:  # NO_MESSAGE_IN_QUEUE
             wrong = header.queue_offset != 0
             code = ResponseCode.PULL_OFFSET_MOVED if wrong else ResponseCode.PULL_NOT_FOUND
-        if code == ResponseCode.PULL_OFFSET_MOVED and self._config.is_slave:
+        if code == ResponseCode.PULL_OFFSET_MOVED and not self._config.corrects_offsets:
             return ResponseCode.PULL_RETRY_IMMEDIATELY
         return code
 
@@ -226,7 +226,7 @@ class PullProcessor:
         """
         if code == ResponseCode.PULL_NOT_FOUND:
             return True
-        return self._config.is_slave and result.status in NOT_YET_ON_SLAVES
+        return result.status in NOT_YET_ON_SLAVES and not self._config.corrects_offsets
 
     def _hold(
         self,
@@ -253,7 +253,7 @@ class PullProcessor:
         body = b"".join(result.records)
         self._reports.answered(header, result, code, len(body), began_ns)
         next_offset = result.next_offset
-        if self._config.is_slave and result.status not in FOLLOWED_ON_SLAVES:
+        if result.status not in FOLLOWED_ON_SLAVES and not self._config.corrects_offsets:
             next_offset = header.queue_offset  # what a slave lacks says nothing about the queue
         return RemotingCommand.response(
             request,

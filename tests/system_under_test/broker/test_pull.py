@@ -261,6 +261,15 @@ def test_slave_that_lags_holds_and_never_corrects_an_offset(slave_bench: Bench) 
     assert (answer.code, answer.ext_fields["nextBeginOffset"]) == (20, "9")
 
 
+def test_slave_corrects_offsets_if_it_is_told_to() -> None:
+    slave = Bench(BrokerRole.SLAVE, offset_check_in_slave=True)
+    slave.is_ready = False
+    slave.topics.put(make_topic("TopicTest", 4))
+    answer = slave.pull(offset=9, sys_flag=SUBSCRIPTION | SUSPEND)
+    assert answer is not None
+    assert (answer.code, answer.ext_fields["nextBeginOffset"]) == (21, "0")
+
+
 def test_slave_serves_a_queue_that_its_copy_of_the_topics_does_not_know(slave_bench: Bench) -> None:
     """The log is replicated at once, topics and groups every 10 s; the master may be gone by then."""
     record = encode_record(Message(topic="TopicTest", body=b"x", queue_id=3))
