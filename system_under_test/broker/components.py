@@ -29,7 +29,6 @@ from system_under_test.store.metadata_file import MetadataFile
 
 __all__ = ["Components"]
 
-HOLD_CHECK_INTERVAL_S = 5.0  # RocketMQ: PullRequestHoldService
 CLIENT_SCAN_INTERVAL_S = 10.0  # RocketMQ: ClientHousekeepingService
 
 
@@ -176,7 +175,8 @@ class Components:
         config = self._config
         if config.acl_enable:
             schedule.call("accounts", WATCH_INTERVAL_S, self.access.reload)
-        schedule.call("held pulls", HOLD_CHECK_INTERVAL_S, self.processors.pull.check_held)
+        pull = self.processors.pull
+        schedule.call_after("held pulls", lambda: pull.hold_check_interval_s, pull.check_held)
         schedule.call("client scan", CLIENT_SCAN_INTERVAL_S, self.clients.expire)
         self.administration.start(schedule)
         self.cleaning.schedule(schedule)

@@ -124,6 +124,12 @@ class BrokerConfig:
     auto_create_topics: bool = True  # autoCreateTopicEnable
     auto_create_groups: bool = True  # autoCreateSubscriptionGroup
     default_topic_queues: int = 8  # defaultTopicQueueNums
+    cluster_topic: bool = (
+        True  # clusterTopicEnable: the topic of the cluster's name may be read and written
+    )
+    broker_topic: bool = True  # brokerTopicEnable: the same for the broker's name
+    makes_trace_topic: bool = False  # traceTopicEnable
+    trace_topic: str = "RMQ_SYS_TRACE_TOPIC"  # msgTraceTopicName
     region_id: str = "DefaultRegion"  # regionId
     trace_on: bool = True  # traceOn
     long_polling: bool = True  # longPollingEnable

@@ -25,6 +25,8 @@ from system_under_test.protocol.headers import PullMessageHeader
 from system_under_test.remoting import Connection
 from system_under_test.store.message_store import Dispatched, GetResult, GetStatus, MessageStore
 
+HOLD_CHECK_INTERVAL_S = 5.0
+
 COMMIT_OFFSET_FLAG = 1  # RocketMQ, PullSysFlag
 SUSPEND_FLAG = 2
 SUBSCRIPTION_FLAG = 4
@@ -113,6 +115,12 @@ class PullProcessor:
                 message.topic, message.queue_id, message.queue_offset, message.tags_code
             ):
                 self.rerun(pull)
+
+    @property
+    def hold_check_interval_s(self) -> float:
+        """RocketMQ, PullRequestHoldService: with short polling as long as pulls are held."""
+        config = self._config
+        return HOLD_CHECK_INTERVAL_S if config.long_polling else config.short_polling_s
 
     def check_held(self) -> None:
         """Answer the pulls whose time is up; forget those whose client has gone."""

@@ -125,8 +125,8 @@ class Topics:
         topics = [
             make_topic(SELF_TEST_TOPIC, 1),
             make_topic(BENCHMARK_TOPIC, 1024),
-            make_topic(config.cluster_name, 16, PERM_READ_WRITE | PERM_INHERIT),
-            make_topic(config.broker_name, 1, PERM_READ_WRITE | PERM_INHERIT),
+            make_topic(config.cluster_name, 16, _open_or_bare(config.cluster_topic)),
+            make_topic(config.broker_name, 1, _open_or_bare(config.broker_topic)),
             make_topic(OFFSET_MOVED_TOPIC, 1),
             make_topic(SCHEDULE_TOPIC, DELAY_LEVELS),
             make_topic(f"{config.cluster_name}_REPLY_TOPIC", 1),
@@ -134,6 +134,8 @@ class Topics:
         if config.auto_create_topics:
             perm = PERM_READ_WRITE | PERM_INHERIT
             topics.append(make_topic(AUTO_CREATE_TOPIC, config.default_topic_queues, perm))
+        if config.makes_trace_topic:
+            topics.append(make_topic(config.trace_topic, 1))
         return topics
 
     def get(self, topic: str) -> TopicConfig | None:
@@ -252,6 +254,11 @@ class Topics:
         }
         if changed:
             self._replace({**self._topics, **changed}, TopicChange(topic=None))
+
+
+def _open_or_bare(is_open: bool) -> int:
+    """The permission of a topic that has the name of a cluster or a broker."""
+    return PERM_INHERIT | (PERM_READ_WRITE if is_open else 0)
 
 
 def make_topic(

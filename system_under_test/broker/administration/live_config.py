@@ -56,7 +56,11 @@ NEXT_START_FIELDS = frozenset(
         "transient_pool",
         "transient_pool_size",
         # Made once, in RocketMQ, too: topics, queues in front of processors, timers.
+        "broker_topic",
+        "cluster_topic",
         "default_topic_queues",
+        "makes_trace_topic",
+        "trace_topic",
         "clean_interval_s",
         "client_manage_queue_capacity",
         "consumer_manage_queue_capacity",

@@ -48,6 +48,16 @@ def test_system_topics(bench: Bench, topic: str, queues: int, perm: int) -> None
     assert bench.topics.is_system(topic)
 
 
+def test_topics_of_cluster_and_broker_may_be_closed_and_one_for_traces_made() -> None:
+    bench = Bench(
+        cluster_topic=False, broker_topic=False, makes_trace_topic=True, trace_topic="Traces"
+    )
+    perms = {name: topic.perm for name, topic in bench.topics.table().topics.items()}
+    assert (perms["DefaultCluster"], perms["broker-a"], perms["Traces"]) == (1, 1, 6)
+    assert bench.topics.is_system("Traces")
+    assert Bench().topics.get("RMQ_SYS_TRACE_TOPIC") is None
+
+
 def test_every_change_gets_another_version(bench: Bench) -> None:
     versions = [bench.topics.table().data_version]
     bench.topics.put(make_topic("a", 1))
