@@ -46,6 +46,11 @@ _OPTIONS = (
         "--client",
         help=f"Producers and consumers: {' or '.join(CLIENTS)}, RocketMQ's C++ library. Default: own.",
     ),
+    click.option(
+        "--policies",
+        metavar="NAME[,NAME...]",
+        help="In faithful mode only these lines of docs/faithful.md, or all.",
+    ),
     click.option("--name-servers", type=int, help="Number of name servers."),
     click.option("--masters", type=int, help="Number of masters."),
     click.option("--slaves", metavar="N[,N...]", help="Slaves of each master, such as 2,1."),
@@ -82,6 +87,7 @@ def given_options(
     slaves: str | None,
     masters: int | None,
     faults: str | None,
+    policies: str | None = None,
     broker_properties: tuple[str, ...] = (),
     **plain: Any,
 ) -> dict[str, Any]:
@@ -99,6 +105,8 @@ def given_options(
     if faults is not None:
         given["faults"] = _kinds(faults)
         given.pop("plan", None)
+    if policies is not None:
+        given["policies"] = () if policies == "all" else tuple(policies.split(","))
     if broker_properties:
         known = dict(given.get("broker_properties", ()))
         known.update(map(_name_and_value, broker_properties))

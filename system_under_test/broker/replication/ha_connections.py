@@ -115,6 +115,7 @@ class HaLink(asyncio.Protocol):
         self.receiver = receiver
         self._after_receive = after_receive
         self._speaks_first = speaks_first  # else the first report is that of the next heartbeat
+        self._first_report = b""  # until it is said
         self._transport: asyncio.Transport | None = None
         self._reason: Exception | None = None
         self.received_at_ns = service.now_ns()
@@ -122,9 +123,9 @@ class HaLink(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        first_report = self.receiver.connected()
+        self._first_report = self.receiver.connected()
         if self._speaks_first:
-            self.write(first_report)
+            self.say_first()
 
     def data_received(self, data: bytes) -> None:
         self.received_at_ns = self._service.now_ns()
@@ -139,6 +140,12 @@ class HaLink(asyncio.Protocol):
             self._service.log.warning("replicated bytes were not stored", error=str(error))
             self.end(error)
         self._after_receive(self)
+
+    def say_first(self) -> bool:
+        """Write the first report, which has waited for the heartbeat; False if it is said."""
+        report, self._first_report = self._first_report, b""
+        self.write(report)
+        return bool(report)
 
     def write(self, data: bytes) -> None:
         if data and self._reason is None and self._transport is not None:

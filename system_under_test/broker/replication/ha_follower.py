@@ -87,7 +87,8 @@ class HaFollower:
         if link is not None and link.received_at_ns < silent_since_ns:
             link.end(ReplicationError("the sender is silent"))
         elif link is not None and self.is_following:
-            link.write(self._receiver.repeat_report())
+            if not link.say_first():
+                link.write(self._receiver.repeat_report())
 
     # As a slave
 

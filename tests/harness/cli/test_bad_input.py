@@ -52,6 +52,8 @@ def says_one_sentence(said: Said, *words: str) -> None:
         ("--faults kill,,pause", ("''", "power-cut")),
         ("--flush maybe", ("maybe", "sync, async")),
         ("--replication many", ("many", "sync, async, none")),
+        ("--mode faithful --policies leaves", ("leaves", "name_server.leaves")),
+        ("--mode faithful --policies visible_end,,offsets", ("''", "visible_end")),
         ("--defect nope", ("nope", "ack-before-fsync")),
         ("--campaign nosuch", ("nosuch", "default")),
         ("--masters 2 --slaves 1,1,1", ("3 masters", "2")),

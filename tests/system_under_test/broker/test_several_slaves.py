@@ -305,9 +305,15 @@ def test_after_a_slave_came_back_sends_are_ok_at_once_or_stall_for_5_s() -> None
     assert 4.0 < recovery_s(Mode.FAITHFUL) < 8.0
 
 
-def recovery_s(mode: Mode) -> float:
+def test_a_slave_that_only_reports_late_stalls_sends_no_longer() -> None:
+    """Two lines of the table alone: the slave's side of the protocol is the hardened one."""
+    names = ("replication.counts_from_accept", "replication.reports_at_once")
+    assert 4.0 < recovery_s(Mode.FAITHFUL, *names) < 8.0
+
+
+def recovery_s(mode: Mode, *policies: str) -> float:
     """Seconds from the start of a slave to the first SEND_OK."""
-    cluster = Cluster(mode=mode)
+    cluster = Cluster(mode=mode, faithful_policies=policies)
     taken: list[float] = []
 
     async def story(client: Client) -> None:
