@@ -86,9 +86,8 @@ class HaFollower:
         link = self._link
         if link is not None and link.received_at_ns < silent_since_ns:
             link.end(ReplicationError("the sender is silent"))
-        elif link is not None and self.is_following:
-            if not link.say_first():
-                link.write(self._receiver.repeat_report())
+        elif link is not None and self.is_following and not link.say_first():
+            link.write(self._receiver.repeat_report())
 
     # As a slave
 
