@@ -157,17 +157,20 @@ class SendProcessor:
     ) -> Message:
         properties = decode_properties(header.properties or "")
         properties[CLUSTER_PROPERTY] = self._config.cluster_name
-        return Message(
-            topic=header.topic,
-            body=request.body,
-            properties=properties,
-            flag=header.flag,
-            sys_flag=header.sys_flag,
-            queue_id=queue_id,
-            born_timestamp_ms=header.born_timestamp,
-            born_host=(connection.remote_host, connection.remote_port),
-            store_host=self._store_host,
-            reconsume_times=header.reconsume_times,
+        return Message(  # by keywords it takes three times as long
+            header.topic,
+            request.body,
+            properties,
+            header.flag,
+            header.sys_flag,
+            queue_id,
+            0,  # queue offset and physical offset: the store says where
+            0,
+            header.born_timestamp,
+            (connection.remote_host, connection.remote_port),
+            0,  # so it does when
+            self._store_host,
+            header.reconsume_times,
         )
 
     # Storing

@@ -54,7 +54,16 @@ class SendAnswer:
     All four codes 0, 10, 11 and 12 carry the position; none has a remark.
     """
 
-    __slots__ = ("_answers", "_connection", "_message_id", "_queue_id", "_queue_offset", "_request")
+    # Not the request: it would keep the body until the flush.
+    __slots__ = (
+        "_answers",
+        "_connection",
+        "_message_id",
+        "_opaque",
+        "_queue_id",
+        "_queue_offset",
+        "_serialize_type",
+    )
 
     def __init__(
         self,
@@ -67,20 +76,27 @@ class SendAnswer:
     ) -> None:
         self._answers = answers
         self._connection = connection
-        self._request = request
+        self._opaque = None if request.flag & ONEWAY_FLAG else request.opaque
+        self._serialize_type = request.serialize_type
         self._message_id = message_id
         self._queue_id = queue_id
         self._queue_offset = queue_offset
 
     def __call__(self, code: ResponseCode) -> None:
-        request = self._request
-        if request.flag & ONEWAY_FLAG:
+        opaque = self._opaque
+        if opaque is None:
             return
         message_id, queue_id, queue_offset = self._message_id, self._queue_id, self._queue_offset
-        if request.serialize_type == JSON:
+        if self._serialize_type == JSON:
             self._connection.send_frame(
-                self._answers.frame(request.opaque, code, message_id, queue_id, queue_offset)
+                self._answers.frame(opaque, code, message_id, queue_id, queue_offset)
             )
         else:
-            ext = self._answers.ext(message_id, queue_id, queue_offset)
-            self._connection.send(RemotingCommand.response(request, code, None, ext))
+            answer = RemotingCommand(
+                code,
+                self._answers.ext(message_id, queue_id, queue_offset),
+                opaque=opaque,
+                flag=RESPONSE_FLAG,
+                serialize_type=self._serialize_type,
+            )
+            self._connection.send(answer)

@@ -54,7 +54,7 @@ class RecordError(ValueError):
     """Bytes are not a record, or a message cannot become one."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)  # not by keywords alone: made for every send
 class Message:
     """A message as its record holds it. Hosts are (IP address, port); times are milliseconds since 1970."""
 
@@ -101,9 +101,7 @@ def encode_record(message: Message) -> bytearray:
         raise RecordError(
             f"properties are {len(properties)} bytes; allowed: up to {PROPERTIES_SIZE_MAX}"
         )
-    born, born_is_v6 = encode_host(message.born_host)
-    store, store_is_v6 = encode_host(message.store_host)
-    front, host_flags = _FRONTS[born_is_v6, store_is_v6]
+    front, host_flags, born, store = _front(message.born_host, message.store_host)
     body = message.body
     size = front.size + len(body) + len(topic) + 2 + len(properties)
     head = front.pack(
@@ -124,6 +122,14 @@ def encode_record(message: Message) -> bytearray:
         len(body),
     )
     return bytearray().join((head, body, topic, _SHORT.pack(len(properties)), properties))
+
+
+@lru_cache(maxsize=4096)  # there are only so many clients, and one comes with every message
+def _front(born_host: Address, store_host: Address) -> tuple[struct.Struct, int, bytes, bytes]:
+    """Layout and flags of a record with these hosts, and the hosts."""
+    born, born_is_v6 = encode_host(born_host)
+    store, store_is_v6 = encode_host(store_host)
+    return (*_FRONTS[born_is_v6, store_is_v6], born, store)
 
 
 @lru_cache(maxsize=4096)  # there are only so many topics, and one comes with every message
