@@ -137,7 +137,9 @@ class Appender:
         if queue is not None and self._keeps_room_for_entries:
             queue.reserve_up_to(queue.next_offset + entries)
         self._index.reserve(hashes)
-        self.last_timestamp_ms = max(self._clock.wall_ms(), self.last_timestamp_ms)
+        now_ms = self._clock.wall_ms()
+        if now_ms > self.last_timestamp_ms:
+            self.last_timestamp_ms = now_ms
         return offset
 
     def _append(

@@ -67,8 +67,8 @@ class Dispatcher:
 
     def add(self, queue: ConsumeQueue | None, message: Dispatched) -> None:
         """Let a message that was appended wait for its flush; without a queue it gets no entry there."""
-        if queue is not None:
-            queue.next_offset = max(queue.next_offset, message.queue_offset + 1)
+        if queue is not None and queue.next_offset <= message.queue_offset:
+            queue.next_offset = message.queue_offset + 1
         self._index.reserved += len(message.hashes)
         self._waiting.append((queue, message))
 

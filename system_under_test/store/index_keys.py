@@ -51,12 +51,12 @@ class KeyHasher:
         if heads is None:
             self._count_head()
             heads = self._heads[topic] = {}
-        unique = (self._hash(heads, topic, unique_key),) if unique_key else ()
-        if not keys:
-            return unique
-        if " " not in keys:
-            return (*unique, self._hash(heads, topic, keys))
-        return (*unique, *[self._hash(heads, topic, word) for word in keys.split(" ") if word])
+        if unique_key and keys and " " not in keys:  # what most messages have
+            return self._hash(heads, topic, unique_key), self._hash(heads, topic, keys)
+        words = [unique_key] if unique_key else []
+        if keys:
+            words += keys.split(" ")
+        return tuple([self._hash(heads, topic, word) for word in words if word])
 
     def _hash(self, heads: Heads, topic: str, key: str) -> int:
         """Like `index_hash`; remembers what comes before the tail."""
