@@ -108,9 +108,8 @@ class IndexFile(StoreFile):
         return self._allocated < self._layout.numbers
 
     def allocate(self, count: int = 1) -> None:
-        """Take blocks for at least `count` more entries, if so many fit. Raises NoSpace, OSError."""
-        wanted = self.header.next_number + max(count, _ALLOCATED_ENTRIES)
-        allocated = min(max(wanted, self._allocated), self._layout.numbers)
+        """Take blocks for at least `count` entries beyond `room`, if so many fit. Raises NoSpace, OSError."""
+        allocated = min(self._allocated + max(count, _ALLOCATED_ENTRIES), self._layout.numbers)
         try:
             self.file.allocate(self._layout.position_of(allocated))
         except OSError as error:

@@ -56,6 +56,18 @@ def test_files_follow_one_another(world: StoreOnDisk) -> None:
     check_found(world, 30)
 
 
+def test_more_messages_wait_for_a_flush_than_have_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("system_under_test.store.index_file._ALLOCATED_ENTRIES", 8)
+    world = StoreOnDisk(log_file_size=1 << 20, index_slots=3, index_numbers=35)
+    world.open()
+    messages = [
+        make_message(b"%d" % number, UNIQ_KEY=f"unique-{number}", KEYS=f"k-{number}")
+        for number in range(40)
+    ]
+    world.put_visible(*messages)
+    check_found(world, 40)
+
+
 @pytest.mark.parametrize("power", [False, True])
 @pytest.mark.parametrize("queues_flushed", [False, True])
 def test_an_unclean_end(world: StoreOnDisk, power: bool, queues_flushed: bool) -> None:
