@@ -1,9 +1,8 @@
 """Packets that vanish, by an nftables table of our own: nobody else's rules are read or touched.
 
 The table is made anew from what is dropped with each change, in one transaction; the counters are objects with names,
-so they live until `heal()`. What comes in is lost as on a wire: the sender's kernel hears nothing and waits longer and
-longer. What goes out is refused to our own kernel, which tries again every half second, so after the end of such a
-drop it is quicker than a real network would let it be.
+so they live until `heal()`. To TCP both directions are as lost as on a wire, it waits longer and longer before it tries
+again: after 20 s of either, with a packet every 20 ms, the next one arrived 6.5 s after the end.
 """
 
 from __future__ import annotations

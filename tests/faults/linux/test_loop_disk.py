@@ -122,6 +122,7 @@ def test_a_disk_in_use_is_not_unmounted(
                 with pytest.raises(DiskError, match="another mount namespace"):
                     await disk.unmount()
                 copy.kill()
+            monkeypatch.setattr(loop_disk, "UNMOUNT_TIMEOUT_S", 10.0)
             await disk.unmount()
             await disk.mount()
 
