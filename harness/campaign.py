@@ -18,7 +18,7 @@ from faults.shape import BrokerNode, ClusterShape
 
 FLUSH_MODES = ("sync", "async")
 REPLICATION_MODES = ("sync", "async", "none")
-ENVIRONMENTS = ("simulation", "processes", "namespaces", "docker")
+ENVIRONMENTS = ("simulation", "processes", "namespaces", "docker", "ssh")
 TARGETS = ("own",)
 CLIENTS = ("own", "cpp")  # of producers and consumers
 MODES = ("hardened", "faithful")  # of brokers and name servers: how they keep their promises

@@ -10,7 +10,8 @@ from functools import partial
 from typing import BinaryIO
 
 from harness.campaign import Campaign
-from harness.environments.catalogue import make_fleet
+from harness.environments.catalogue import DEFAULTS, make_fleet
+from harness.environments.fleet_options import FleetOptions
 from harness.environments.real import RealEnvironment
 from harness.environments.real_controls import real_controls
 from harness.recorder import Recorder
@@ -28,6 +29,7 @@ def run_for_real(
     history: BinaryIO | None = None,
     observations: BinaryIO | None = None,
     progress: Progress | None = None,
+    fleet_options: FleetOptions = DEFAULTS,
 ) -> RunResult:
     """Run the campaign in its environment and judge it.
 
@@ -38,7 +40,9 @@ def run_for_real(
         EnvironmentFailed: the machines could not be made.
         CapabilityMissing: a fault of the plan cannot be carried out here.
     """
-    return asyncio.run(_run(campaign, history, observations, progress or no_progress))
+    return asyncio.run(
+        _run(campaign, history, observations, progress or no_progress, fleet_options)
+    )
 
 
 async def _run(
@@ -46,8 +50,9 @@ async def _run(
     history: BinaryIO | None,
     observations: BinaryIO | None,
     progress: Progress,
+    fleet_options: FleetOptions,
 ) -> RunResult:
-    fleet = make_fleet(campaign.environment)
+    fleet = make_fleet(campaign.environment, fleet_options)
     clock: list[Callable[[], int]] = []
     recorder = Recorder(lambda: clock[0](), history=history, observations=observations)
     environment = RealEnvironment(

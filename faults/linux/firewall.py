@@ -45,7 +45,12 @@ def _match(address: str | None, field: str) -> str:
 
 
 def ruleset(
-    incoming: list[Drop], outgoing: list[Drop], *, black_hole: bool, anew: bool = False
+    incoming: list[Drop],
+    outgoing: list[Drop],
+    *,
+    black_hole: bool,
+    anew: bool = False,
+    spared: str | None = None,
 ) -> str:
     """The whole table as `nft -f` reads it; to load it twice changes nothing, and no counter unless `anew`."""
     counters = [drop.counter for drop in (*incoming, *outgoing)]
@@ -59,6 +64,11 @@ def ruleset(
         hook = f"type filter hook {chain} priority {PRIORITY}; policy accept;"
         lines += [f"add chain {TABLE} {chain} {{ {hook} }}", f"flush chain {TABLE} {chain}"]
         lines += [_rule(chain, drop) for drop in drops]
+    if black_hole and spared is not None:
+        lines += [
+            f"add rule {TABLE} input {_match(spared, 'saddr')}accept",
+            f"add rule {TABLE} output {_match(spared, 'daddr')}accept",
+        ]
     if black_hole:
         lines += [
             f'add rule {TABLE} input iifname != "lo" counter name {BLACK_HOLE_IN} drop',
@@ -81,11 +91,13 @@ def counted(listing: str) -> dict[str, int]:
 class Firewall:
     """The table on one machine, or in one network namespace (the machine's prefix).
 
-    Two faults may drop the same; it is restored when both have ended.
+    Two faults may drop the same; it is restored when both have ended. A black hole spares the address from which a
+    machine elsewhere is told what to do, if there is one.
     """
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, *, spared: str | None = None) -> None:
         self._machine = machine
+        self._spared = spared
         self._incoming: dict[Drop, int] = {}
         self._outgoing: dict[Drop, int] = {}
         self._black_holes = 0
@@ -116,7 +128,7 @@ class Firewall:
     async def black_hole(self) -> None:
         """Drop everything in and out, without a word: no RST, no FIN. Loopback is kept. ARP still answers.
 
-        Only in a network namespace of a node's own, or on a machine that is not asked over the network.
+        Only in a network namespace of a node's own, or where the address is spared from which the machine is told.
         """
         self._black_holes += 1
         await self._load()
@@ -188,5 +200,6 @@ class Firewall:
                 list(self._outgoing),
                 black_hole=self._black_holes > 0,
                 anew=is_first,
+                spared=self._spared,
             )
             await self._machine.run(["nft", "-f", "-"], input=rules.encode())

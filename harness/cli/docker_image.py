@@ -22,13 +22,14 @@ def docker_image(base: str | None, tag: str | None) -> int:
       staticfire docker-image
       staticfire docker-image --base my-debian:bookworm
 
-    STATICFIRE_IMAGE names another image for `staticfire run --environment docker`.
+    `staticfire run --environment docker --image NAME` uses another one.
 
     Exit status: 0 built, 254 bad arguments, 255 it could not be built.
     """
-    from harness.environments.docker_fleet import IMAGE, connect
+    from harness.environments.docker_fleet import connect
     from harness.environments.docker_image import BASE, build_image
     from harness.environments.errors import EnvironmentFailed
+    from harness.environments.fleet_options import IMAGE
 
     name = tag or IMAGE
     try:

@@ -17,16 +17,17 @@ from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import orjson
 
 from faults.defects import DefectError
 from faults.errors import FaultError
-from harness.campaign import CampaignError
+from harness.campaign import Campaign, CampaignError
 from harness.campaign_draw import draw_campaign
-from harness.cli.options import campaign_options, check_nodes, given_options
+from harness.cli.fleet_options import fleet_options
+from harness.cli.options import campaign_options, check_nodes, choose_faults, given_options
 from harness.cli.status import (
     EXIT_HARNESS_ERROR,
     EXIT_INVALID,
@@ -36,6 +37,7 @@ from harness.cli.status import (
     HarnessError,
 )
 from harness.defective import use_defect
+from harness.environments.fleet_options import FleetOptions
 
 SEEDS_MAX = 1_000_000
 
@@ -60,11 +62,19 @@ class SeedResult:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
+class Judging(NamedTuple):
+    """How the seeds of a hunt are run and judged."""
+
+    client_only: bool
+    fleet: FleetOptions
+
+
 @click.command(short_help="Run many seeds of a campaign.")
 @click.option(
     "--seeds", default="0-99", show_default=True, metavar="FIRST-LAST", help="Range of seeds."
 )
 @campaign_options
+@fleet_options
 @click.option("--jobs", type=int, default=os.cpu_count() or 1, show_default=True, help="Processes.")
 @click.option("--reverse", is_flag=True, help="Last seed first.")
 @click.option("--until-found", is_flag=True, help="Stop at the first seed that is invalid.")
@@ -79,6 +89,7 @@ def hunt(
     until_found: bool,
     client_only: bool,
     out: Path | None,
+    fleet: FleetOptions,
     **options: Any,
 ) -> int:
     """Run one campaign with every seed of a range and say what came of them.
@@ -97,7 +108,9 @@ def hunt(
         raise BadInput(f"--jobs is {jobs}; allowed: 1 to 256")
     try:
         given = given_options(**options)
-        ends = [draw_campaign(seed, given) for seed in (order[0], order[-1])]
+        is_real = given.get("environment", "simulation") != "simulation"
+        judging = Judging(client_only, fleet)
+        ends = [_campaign(seed, given, judging) for seed in (order[0], order[-1])]
         use_defect(str(given.get("defect", "")))
         for campaign in ends:
             check_nodes(campaign)
@@ -108,7 +121,7 @@ def hunt(
     order = order[::-1] if reverse else order
     results: list[SeedResult] = []
     try:
-        _run_all(results, order, given, jobs, until_found, client_only)
+        _run_all(results, order, given, 1 if is_real else jobs, until_found, judging)
     except KeyboardInterrupt:
         if results:
             _print_summary(results, _as_given(options))
@@ -159,11 +172,11 @@ def _run_all(
     given: dict[str, Any],
     jobs: int,
     until_found: bool,
-    client_only: bool,
+    judging: Judging,
 ) -> None:
     """Appends to `results` as they come."""
     started = time.monotonic()
-    for result in _results(order, given, jobs, client_only):
+    for result in _results(order, given, jobs, judging):
         results.append(result)
         if result.valid is not True:
             print("\n".join([f"seed {result.seed}: {result.valid}", *result.summary]), flush=True)
@@ -175,18 +188,18 @@ def _run_all(
 
 
 def _results(
-    order: range, given: dict[str, Any], jobs: int, client_only: bool
+    order: range, given: dict[str, Any], jobs: int, judging: Judging
 ) -> Iterator[SeedResult]:
     if jobs == 1:
         for seed in order:
-            yield run_seed(seed, given, client_only)
+            yield run_seed(seed, given, judging)
         return
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(
         min(jobs, len(order)), mp_context=context, initializer=_begin_worker
     ) as pool:
         try:
-            futures = [pool.submit(run_seed, seed, given, client_only) for seed in order]
+            futures = [pool.submit(run_seed, seed, given, judging) for seed in order]
             for future in as_completed(futures):
                 yield future.result()
         except BaseException:  # stopped early: nobody waits for the seeds under way
@@ -209,10 +222,10 @@ def _end_with(parent: BaseProcess) -> None:
     os._exit(EXIT_HARNESS_ERROR)
 
 
-def run_seed(seed: int, given: dict[str, Any], client_only: bool) -> SeedResult:
+def run_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult:
     """Never raises: whatever happens to one seed must not hide what the others found."""
     try:
-        return judge_seed(seed, given, client_only)
+        return judge_seed(seed, given, judging)
     except Exception as error:
         return SeedResult(
             seed=seed,
@@ -227,17 +240,24 @@ def run_seed(seed: int, given: dict[str, Any], client_only: bool) -> SeedResult:
         )
 
 
-def judge_seed(seed: int, given: dict[str, Any], client_only: bool) -> SeedResult:
+def _campaign(seed: int, given: dict[str, Any], judging: Judging) -> Campaign:
+    """Raises CampaignError, BadInput."""
+    given = dict(given)
+    choose_faults(seed, given, judging.fleet)
+    return draw_campaign(seed, given)
+
+
+def judge_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult:
     from checkers.compose import CLIENT_CHECKERS, check_run
     from harness.any_runner import runner_of
     from harness.report.console import summary_lines
     from harness.report.verdict_lines import verdict_lines
 
     started = time.process_time()
-    campaign = draw_campaign(seed, given)
-    result = runner_of(campaign)(campaign)
+    campaign = _campaign(seed, given, judging)
+    result = runner_of(campaign, judging.fleet)(campaign)
     verdict = result.verdict
-    if client_only:
+    if judging.client_only:
         verdict = check_run(result.ops, [], result.facts, CLIENT_CHECKERS)
     cuts = [record for record in result.faults if record.evidence.get("lost_bytes", 0) > 0]
     cpu_s = time.process_time() - started

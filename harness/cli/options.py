@@ -23,6 +23,7 @@ from harness.campaign import (
 from harness.campaign_draw import draw_faults
 from harness.campaign_file import load_options, typed_options
 from harness.cli.status import BadInput
+from harness.environments.fleet_options import FleetOptions
 
 ALL = "all"
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -121,12 +122,12 @@ def _kinds(text: str) -> tuple[str, ...]:
     return () if text == "none" else tuple(text.split(","))
 
 
-def choose_faults(seed: int, given: dict[str, Any]) -> dict[str, str]:
+def choose_faults(seed: int, given: dict[str, Any], fleet: FleetOptions) -> dict[str, str]:
     """Keep to the kinds that the environment can carry out; returns the others, each with the reason.
 
     They are left out where the seed draws the kinds and where `all` are asked for. Raises BadInput where one is named.
     """
-    missing = _missing_in(given.get("environment", "simulation"))
+    missing = missing_in(given.get("environment", "simulation"), fleet)
     available = tuple(kind for kind in FAULTS if kind not in missing)
     named = given.get("faults")
     if named == (ALL,):
@@ -140,12 +141,13 @@ def choose_faults(seed: int, given: dict[str, Any]) -> dict[str, str]:
     return missing
 
 
-def _missing_in(environment: Any) -> dict[str, str]:
+def missing_in(environment: Any, fleet: FleetOptions) -> dict[str, str]:
+    """The kinds of fault that the environment cannot carry out, each with the reason."""
     if environment == "simulation" or environment not in ENVIRONMENTS:
         return {}
     from harness.environments.catalogue import make_fleet, missing_faults
 
-    return missing_faults(make_fleet(environment).lacks)
+    return missing_faults(make_fleet(environment, fleet).lacks)
 
 
 def _name_and_value(text: str) -> tuple[str, str]:

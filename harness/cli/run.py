@@ -14,16 +14,19 @@ from faults.defects import DefectError
 from faults.errors import FaultError
 from harness.campaign import Campaign, CampaignError
 from harness.campaign_draw import draw_campaign
+from harness.cli.fleet_options import fleet_options
 from harness.cli.options import campaign_options, check_nodes, choose_faults, given_options
 from harness.cli.progress import show_progress
 from harness.cli.status import BadInput, HarnessError, status_of_validity
 from harness.defective import use_defect
+from harness.environments.fleet_options import FleetOptions
 from harness.run_folder import RunFolder, RunFolderError
 
 
 @click.command(short_help="Run one fault campaign and judge it.")
 @click.option("--seed", type=int, help="Everything not given is drawn from it. Default: a new one.")
 @campaign_options
+@fleet_options
 @click.option(
     "--runs",
     type=click.Path(file_okay=False, path_type=Path),
@@ -31,7 +34,7 @@ from harness.run_folder import RunFolder, RunFolderError
     show_default=True,
     help="Folder that keeps the runs.",
 )
-def run(seed: int | None, runs: Path, **options: Any) -> int:
+def run(seed: int | None, runs: Path, fleet: FleetOptions, **options: Any) -> int:
     """Run one fault campaign on a cluster, simulated or real, and judge it.
 
     \b
@@ -49,16 +52,18 @@ def run(seed: int | None, runs: Path, **options: Any) -> int:
     if seed is None:
         seed = secrets.randbelow(2**31) if file_seed is None else file_seed
     try:
-        missing = choose_faults(seed, given)
+        missing = choose_faults(seed, given, fleet)
         campaign = draw_campaign(seed, given)
         use_defect(campaign.defect)
         check_nodes(campaign)
     except (CampaignError, FaultError, DefectError) as error:
         raise BadInput(str(error)) from error
-    return run_and_report(campaign, runs, missing)
+    return run_and_report(campaign, runs, missing, fleet)
 
 
-def run_and_report(campaign: Campaign, runs: Path, missing: Mapping[str, str]) -> int:
+def run_and_report(
+    campaign: Campaign, runs: Path, missing: Mapping[str, str], fleet: FleetOptions
+) -> int:
     """Run, keep and print. The system under test is imported only now: a defect may have replaced it."""
     from harness.any_runner import runner_of
     from harness.environments.errors import EnvironmentFailed
@@ -78,7 +83,7 @@ def run_and_report(campaign: Campaign, runs: Path, missing: Mapping[str, str]) -
             folder.open_observations() as observations,
             show_progress(campaign) as progress,
         ):
-            result = runner_of(campaign)(
+            result = runner_of(campaign, fleet)(
                 campaign, history=history, observations=observations, progress=progress
             )
         folder.finish(result)

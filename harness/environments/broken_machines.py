@@ -9,13 +9,14 @@ import tempfile
 from collections.abc import Iterable, Set
 from pathlib import Path
 
-from faults.linux.clock import LIBRARY, PACKAGE, FakeClock, local_library
+from faults.linux.clock import LIBRARY, PACKAGE, FakeClock, library_path, local_library
 from faults.linux.disk_speed import THROTTLES
-from faults.linux.executor import LocalExecutor
+from faults.linux.executor import Executor, LocalExecutor
 from faults.linux.firewall import Firewall
 from faults.linux.inventory import Inventory
 from faults.linux.loop_disk import LoopDisk
 from faults.linux.machine import Machine
+from faults.linux.resources import removal_order
 from harness.environments.fleet import MachineControls
 from harness.environments.linux_controls import FakedClocks, FirewalledNetwork, LoopDisks
 from harness.environments.real import RealEnvironment
@@ -36,29 +37,42 @@ def lacks_here() -> dict[str, str]:
 
 
 class BreakableMachines:
-    """On this host: `folder` and the journal are there at once, the rest is made by the fleet's `up`."""
+    """The journal and a folder on this host are there at once, the rest is made by the fleet's `up`.
+
+    A node's machine is this host, unless `is_on` says otherwise.
+    """
 
     def __init__(self) -> None:
         self.inventory = Inventory.begin(state_folder())
         self.host = Machine(
             executor=LocalExecutor(), inventory=self.inventory, python=sys.executable
         )
+        self._executors: dict[str, Executor] = {"": self.host.executor}
         self.folder = Path(tempfile.mkdtemp(prefix="staticfire-"))
         self.host.will_make("folder", str(self.folder))
+        self._elsewhere: dict[str, tuple[Machine, str]] = {}
         self.addresses: dict[str, str] = {}
         self._disks: dict[str, LoopDisk] = {}
         self._firewalls: dict[str, Firewall] = {}
         self.clocks: dict[str, FakeClock] = {}
 
+    def is_on(self, node: str, machine: Machine, folder: str) -> None:
+        """The node is on another machine, with this folder for it there."""
+        self._elsewhere[node] = (machine, folder)
+        self._executors[machine.host] = machine.executor
+
+    def _where(self, node: str) -> tuple[Machine, str]:
+        return self._elsewhere.get(node) or (self.host, str(self.own_folder(node)))
+
     async def make_clocks(self, nodes: Iterable[str], needs: Set[str]) -> None:
         """A clock of its own for each node, if a fault of the plan is to change one: they are slow to look at."""
-        library = local_library()
-        if CLOCK_NEED not in needs or library is None:
+        if CLOCK_NEED not in needs:
             return
         for node in nodes:
-            folder = self.own_folder(node) / "clock"
-            folder.mkdir()
-            self.clocks[node] = FakeClock(self.host, str(folder / "offset"), library)
+            machine, folder = self._where(node)
+            await machine.run(["mkdir", "-p", f"{folder}/clock"])
+            library = await library_path(machine)
+            self.clocks[node] = FakeClock(machine, f"{folder}/clock/offset", library)
             await self.clocks[node].create()
 
     def variables(self, node: str) -> dict[str, str]:
@@ -69,24 +83,25 @@ class BreakableMachines:
     async def make_disks(self, nodes: Iterable[str]) -> None:
         """A disk of its own for each of these nodes. Raises CommandFailed."""
         for node in nodes:
-            self._disks[node] = LoopDisk(self.host, str(self.folder / node / "disk"))
+            machine, folder = self._where(node)
+            self._disks[node] = LoopDisk(machine, f"{folder}/disk")
         await asyncio.gather(*(disk.create() for disk in self._disks.values()))
 
     def own_folder(self, node: str) -> Path:
-        """For what is no business of the node's disk, such as its log."""
+        """On this host, for what is no business of the node's disk, such as its log."""
         own = self.folder / node
         own.mkdir(exist_ok=True)
         return own
 
-    def data_folder(self, node: str) -> Path:
-        """For the node's files: on its disk, if it has one."""
+    def data_folder(self, node: str) -> str:
+        """For the node's files, on its machine: on its disk, if it has one."""
         disk = self._disks.get(node)
-        return self.own_folder(node) if disk is None else Path(disk.data_folder)
+        return self._where(node)[1] if disk is None else disk.data_folder
 
-    def has_network(self, node: str, address: str, network: Machine) -> None:
-        """The node is reached at this address, and `network` is its network namespace."""
+    def has_network(self, node: str, address: str, firewall: Firewall) -> None:
+        """The node is reached at this address, through this packet filter, which it may share."""
         self.addresses[node] = address
-        self._firewalls[node] = Firewall(network)
+        self._firewalls[node] = firewall
 
     def controls(self, environment: RealEnvironment) -> MachineControls:
         return MachineControls(
@@ -104,6 +119,6 @@ class BreakableMachines:
 
     async def remove_rest(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
-        for resource in self.inventory.made:
-            await self.inventory.remove(resource, LocalExecutor())
+        for resource in removal_order(self.inventory.made):
+            await self.inventory.remove(resource, self._executors[resource.host])
         self.inventory.close()

@@ -9,20 +9,23 @@ from faults.catalogue import FAULTS
 from faults.fault import Fault
 from harness.environments.errors import EnvironmentFailed
 from harness.environments.fleet import Fleet
+from harness.environments.fleet_options import FleetOptions
 
+DEFAULTS = FleetOptions()
 # Where each fleet is. It is imported when it is used: some need half a second of libraries.
 FLEETS = {
     "processes": "harness.environments.processes:ProcessFleet",
     "namespaces": "harness.environments.namespaces:NamespaceFleet",
     "docker": "harness.environments.docker_fleet:DockerFleet",
+    "ssh": "harness.environments.ssh_fleet:SshFleet",
 }
 
 
-def make_fleet(environment: str) -> Fleet:
+def make_fleet(environment: str, options: FleetOptions = DEFAULTS) -> Fleet:
     """The machines of an environment, not yet made. Raises EnvironmentFailed where its library is not installed."""
     module, _, name = FLEETS[environment].partition(":")
     try:
-        fleet: Fleet = getattr(importlib.import_module(module), name)()
+        fleet: Fleet = getattr(importlib.import_module(module), name)(options)
     except ModuleNotFoundError as error:
         raise EnvironmentFailed(
             f"--environment {environment} needs the Python package {error.name}; "

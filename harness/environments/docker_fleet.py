@@ -6,7 +6,6 @@ The machinery that breaks disks and networks is this host's own; the engine star
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
@@ -15,17 +14,17 @@ import docker.errors
 import docker.models.networks
 import docker.types
 
+from faults.linux.firewall import Firewall
 from harness.environments.broken_machines import BreakableMachines, lacks_here
 from harness.environments.docker_place import FOLDER, DockerPlace, Engine
 from harness.environments.errors import EnvironmentFailed
 from harness.environments.fleet import MachineControls
+from harness.environments.fleet_options import FleetOptions
 from harness.environments.namespaces import TOOLS, check_root
 from harness.environments.place import Place
 from harness.environments.real import RealEnvironment
 from harness.targets.own_processes import code_folders
 
-IMAGE_VARIABLE = "STATICFIRE_IMAGE"
-IMAGE = "staticfire-node:latest"
 PYTHON = "/opt/staticfire/bin/python"  # in the image
 LABEL = (
     "staticfire.run"  # of every container and network of ours; its value is the identity of the run
@@ -40,11 +39,11 @@ ATTEMPTS = 10
 class DockerFleet:
     """Implements `harness.environments.fleet.Fleet`."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: FleetOptions) -> None:
         self.lacks: Mapping[str, str] = lacks_here()
         self._machines: BreakableMachines | None = None
         self._engine: Engine | None = None
-        self._image = os.environ.get(IMAGE_VARIABLE, IMAGE)
+        self._image = options.image
 
     @property
     def python(self) -> str:
@@ -114,10 +113,10 @@ class DockerFleet:
 
         pid = await engine.ask(make)
         inside = ("nsenter", f"--net=/proc/{pid}/ns/net", "--")
-        machines.has_network(node, address, machines.host.behind(inside))
+        machines.has_network(node, address, Firewall(machines.host.behind(inside)))
 
     def _place(self, node: str, machines: BreakableMachines, engine: Engine) -> Place:
-        data = machines.data_folder(node)
+        data = Path(machines.data_folder(node))
         volumes = {str(data): {"bind": FOLDER, "mode": "rw"}}
         for path, place in zip(code_folders(), self.code, strict=True):
             volumes[path] = {"bind": place, "mode": "ro"}

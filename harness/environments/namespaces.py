@@ -6,12 +6,15 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence, Set
+from pathlib import Path
 
 from faults.linux.executor import SYSTEM_PATHS
+from faults.linux.firewall import Firewall
 from faults.linux.network import Network
 from harness.environments.broken_machines import BreakableMachines, lacks_here
 from harness.environments.errors import EnvironmentFailed
 from harness.environments.fleet import MachineControls
+from harness.environments.fleet_options import FleetOptions
 from harness.environments.local_place import LocalPlace
 from harness.environments.place import Place
 from harness.environments.real import RealEnvironment
@@ -29,7 +32,7 @@ TOOLS = {
 class NamespaceFleet:
     """Implements `harness.environments.fleet.Fleet`."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: FleetOptions) -> None:
         self.lacks: Mapping[str, str] = lacks_here()
         self._machines: BreakableMachines | None = None
         self._network: Network | None = None
@@ -53,7 +56,7 @@ class NamespaceFleet:
         await network.create()
         for node in nodes:
             found = await network.add(node)
-            machines.has_network(node, found.address, machines.host.behind(found.prefix))
+            machines.has_network(node, found.address, Firewall(machines.host.behind(found.prefix)))
         await machines.make_disks(servers)
         await machines.make_clocks(nodes, needs)
         return {node: self._place(node, machines, network) for node in nodes}
@@ -62,7 +65,7 @@ class NamespaceFleet:
         return LocalPlace(
             node,
             machines.addresses[node],
-            machines.data_folder(node),
+            Path(machines.data_folder(node)),
             machines.own_folder(node) / "log.jsonl",
             prefix=network.nodes[node].prefix,
             variables=machines.variables(node),

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from harness.environments.errors import EnvironmentFailed
 from harness.environments.fleet import MachineControls
+from harness.environments.fleet_options import FleetOptions
 from harness.environments.local_place import LocalPlace
 from harness.environments.place import Place
 from harness.environments.real import RealEnvironment
@@ -29,7 +30,7 @@ ATTEMPTS = 50
 class ProcessFleet:
     """Implements `harness.environments.fleet.Fleet` with nothing but processes and a temporary folder."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: FleetOptions) -> None:
         self.lacks: Mapping[str, str] = {
             "network": NO_NETWORK,
             "disk": NO_DISKS,

@@ -8,6 +8,7 @@ from faults.catalogue import FAULTS
 from harness.cli.options import choose_faults
 from harness.cli.status import BadInput
 from harness.environments.catalogue import FLEETS, make_fleet, missing_faults
+from harness.environments.fleet_options import FleetOptions
 
 
 def test_what_needs_a_lacking_capability_or_ability_is_missing_with_the_reason() -> None:
@@ -22,31 +23,33 @@ def test_what_needs_a_lacking_capability_or_ability_is_missing_with_the_reason()
 def test_every_environment_can_kill_and_none_cuts_power_inside_an_operation(
     environment: str,
 ) -> None:
-    missing = missing_faults(make_fleet(environment).lacks)
+    missing = missing_faults(make_fleet(environment, FleetOptions()).lacks)
     assert "power-cut-in-operation" in missing
     assert not {"kill", "graceful-stop", "pause", "client-crash", "topic-change"} & missing.keys()
 
 
 def test_all_means_all_that_are_available() -> None:
     given = {"environment": "processes", "faults": ("all",)}
-    missing = choose_faults(1, given)
+    missing = choose_faults(1, given, FleetOptions())
     assert set(given["faults"]) == set(FAULTS) - set(missing)
     assert "kill" in given["faults"]
 
 
 def test_without_a_word_the_seed_draws_from_what_is_available() -> None:
     given = {"environment": "processes"}
-    missing = choose_faults(1, given)
+    missing = choose_faults(1, given, FleetOptions())
     assert given["faults"]
     assert not set(given["faults"]) & set(missing)
 
 
 def test_a_kind_that_is_named_and_missing_is_refused_with_the_reason() -> None:
     with pytest.raises(BadInput, match="power-cut is not available here: processes share the disk"):
-        choose_faults(1, {"environment": "processes", "faults": ("kill", "power-cut")})
+        choose_faults(
+            1, {"environment": "processes", "faults": ("kill", "power-cut")}, FleetOptions()
+        )
 
 
 def test_the_simulation_lacks_nothing() -> None:
     given: dict[str, object] = {"faults": ("all",)}
-    assert choose_faults(1, given) == {}
+    assert choose_faults(1, given, FleetOptions()) == {}
     assert given["faults"] == tuple(FAULTS)

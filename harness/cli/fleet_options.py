@@ -1,0 +1,62 @@
+"""The options that say which machines a run gets, shared by the commands that run campaigns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import click
+
+from harness.cli.status import BadInput
+from harness.environments.fleet_options import IMAGE, FleetOptionError, FleetOptions, SshHost
+
+Command = Callable[..., Any]
+
+_OPTIONS = (
+    click.option(
+        "--image", default=IMAGE, show_default=True, help="With --environment docker: nodes' image."
+    ),
+    click.option(
+        "--ssh-hosts",
+        metavar="HOST[,HOST...]",
+        help="With --environment ssh: user@host:port; one for each server, and one or more for clients.",
+    ),
+    click.option("--ssh-key", metavar="FILE", help="Private key; default: agent and usual files."),
+    click.option("--ssh-known-hosts", metavar="FILE", help="Besides those of the user."),
+    click.option(
+        "--ssh-python", default="python3", show_default=True, help="Interpreter on the hosts."
+    ),
+)
+
+
+def fleet_options(command: Command) -> Command:
+    """Gives the command an argument `fleet`."""
+
+    @wraps(command)
+    def with_fleet(
+        *args: Any,
+        image: str,
+        ssh_hosts: str | None,
+        ssh_key: str | None,
+        ssh_known_hosts: str | None,
+        ssh_python: str,
+        **rest: Any,
+    ) -> Any:
+        try:
+            hosts = tuple(map(SshHost.parse, ssh_hosts.split(","))) if ssh_hosts else ()
+        except FleetOptionError as error:
+            raise BadInput(str(error)) from error
+        fleet = FleetOptions(
+            image=image,
+            hosts=hosts,
+            ssh_key=ssh_key,
+            known_hosts=ssh_known_hosts,
+            ssh_python=ssh_python,
+        )
+        return command(*args, fleet=fleet, **rest)
+
+    wrapped: Command = with_fleet
+    for option in reversed(_OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped

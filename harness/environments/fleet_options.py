@@ -1,0 +1,47 @@
+"""What the user says about machines: which image, which hosts, how to reach them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+IMAGE = "staticfire-node:latest"
+_HOST = re.compile(r"(?:(?P<user>[^@:\s]+)@)?(?P<name>[^@:\s]+)(?::(?P<port>[0-9]{1,5}))?")
+
+
+class FleetOptionError(ValueError):
+    """One sentence: which option, its value, what is allowed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SshHost:
+    """One host as `user@name:port` says it."""
+
+    name: str
+    user: str = "root"
+    port: int = 22
+
+    def __str__(self) -> str:
+        return f"{self.user}@{self.name}:{self.port}"
+
+    @classmethod
+    def parse(cls, text: str) -> SshHost:
+        """Raises FleetOptionError."""
+        match = _HOST.fullmatch(text.strip())
+        port = int(match["port"] or 22) if match else 0
+        if match is None or not 1 <= port <= 65535:
+            raise FleetOptionError(
+                f"--ssh-hosts holds {text!r}; allowed: user@host:port, of which user and port may be left out"
+            )
+        return cls(name=match["name"], user=match["user"] or "root", port=port)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetOptions:
+    """For `make_fleet`; each environment looks at its own."""
+
+    image: str = IMAGE
+    hosts: tuple[SshHost, ...] = ()
+    ssh_key: str | None = None
+    known_hosts: str | None = None
+    ssh_python: str = "python3"

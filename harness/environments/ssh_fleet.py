@@ -1,0 +1,219 @@
+"""The environment `ssh`: nodes on hosts that let root in. Each server has a host of its own; clients share the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import shlex
+import socket
+import tarfile
+from collections.abc import Mapping, Sequence, Set
+from pathlib import Path
+
+from faults.linux.executor import CommandFailed
+from faults.linux.firewall import Firewall
+from faults.linux.machine import Machine
+from harness.environments.broken_machines import NO_CUT_AT, BreakableMachines
+from harness.environments.errors import EnvironmentFailed
+from harness.environments.fleet import MachineControls
+from harness.environments.fleet_options import FleetOptions, SshHost
+from harness.environments.namespaces import TOOLS
+from harness.environments.place import Order, Place
+from harness.environments.real import RealEnvironment
+from harness.environments.ssh_connection import SshExecutor, SshProcess, connect
+from harness.targets.own_processes import code_folders
+
+PACKAGES = ("system_under_test", "harness", "faults", "checkers")  # what nodes and clients import
+UPLOAD_TIMEOUT_S = 120.0
+CHECK = "import sys, orjson, numpy; sys.exit(sys.version_info < (3, 11))"
+
+
+class SshPlace:
+    """Implements `harness.environments.place.Place`."""
+
+    def __init__(
+        self,
+        node: str,
+        address: str,
+        folder: str,
+        log: Path,
+        *,
+        host: SshHost,
+        options: FleetOptions,
+        executor: SshExecutor,
+        variables: Mapping[str, str],
+    ) -> None:
+        self.node = node
+        self.address = address
+        self.folder = folder
+        self.log = log
+        self._host = host
+        self._options = options
+        self._executor = executor
+        self._variables = variables
+
+    async def launch(self, order: Order) -> SshProcess:
+        for path, data in order.files.items():
+            script = 'mkdir -p "$(dirname "$1")" && cat > "$1"'
+            await self._executor.run(["sh", "-c", script, "sh", path], input=data)
+        variables = [
+            f"{name}={value}" for name, value in {**order.variables, **self._variables}.items()
+        ]
+        command = shlex.join(["env", *variables, *order.argv])
+        process = await asyncio.to_thread(self._start, command)
+        process.listen()
+        return process
+
+    def _start(self, command: str) -> SshProcess:
+        return SshProcess(connect(self._host, self._options), command, self.log, self._executor)
+
+    async def read_files(self, folder: str) -> dict[str, bytes]:
+        archive = await self._executor.run(
+            ["tar", "--create", "--directory", folder, "."], timeout_s=UPLOAD_TIMEOUT_S
+        )
+        with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+            found = (
+                (member.name.removeprefix("./"), files.extractfile(member)) for member in files
+            )
+            return {f"{folder}/{name}": file.read() for name, file in found if file is not None}
+
+
+class SshFleet:
+    """Implements `harness.environments.fleet.Fleet`."""
+
+    def __init__(self, options: FleetOptions) -> None:
+        self.lacks: Mapping[str, str] = {"disk.power_cut_at": NO_CUT_AT}
+        self._options = options
+        self._machines: BreakableMachines | None = None
+        self._executors: dict[SshHost, SshExecutor] = {}
+        self._root = ""
+
+    @property
+    def python(self) -> str:
+        return self._options.ssh_python
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        return (f"{self._root}/code",)
+
+    async def up(
+        self, nodes: Sequence[str], *, servers: Sequence[str], needs: Set[str]
+    ) -> dict[str, Place]:
+        """Raises EnvironmentFailed for too few hosts and for what a host refuses or lacks."""
+        hosts = share_out(nodes, servers, self._options.hosts)
+        machines = self._machines = BreakableMachines()
+        self._root = f"/var/tmp/staticfire-{machines.inventory.identity}"
+        self._executors = {
+            host: SshExecutor(host, self._options) for host in dict.fromkeys(hosts.values())
+        }
+        archive = pack(code_folders())
+        found = await asyncio.gather(
+            *(self._prepare(host, machines, archive) for host in self._executors)
+        )
+        firewalls = dict(zip(self._executors, found, strict=True))
+        for node, host in hosts.items():
+            machine = self._machine(host, machines)
+            machines.is_on(node, machine, f"{self._root}/{node}")
+            address = await asyncio.to_thread(socket.gethostbyname, host.name)
+            machines.has_network(node, address, firewalls[host])
+        await machines.make_disks(servers)
+        await machines.make_clocks(nodes, needs)
+        return {node: self._place(node, host, machines) for node, host in hosts.items()}
+
+    async def _prepare(
+        self, host: SshHost, machines: BreakableMachines, archive: bytes
+    ) -> Firewall:
+        """Look whether the host has what nodes need, and bring our code there."""
+        machine = self._machine(host, machines)
+        await self._check(host, machine)
+        machine.will_make("folder", self._root)
+        machines.inventory.will_make_marked_processes(str(host))
+        await machine.run(["mkdir", "-p", f"{self._root}/code"])
+        await machine.executor.run(
+            ["tar", "--extract", "--gzip", "--directory", f"{self._root}/code"],
+            input=archive,
+            timeout_s=UPLOAD_TIMEOUT_S,
+        )
+        told_from = (await machine.run(["sh", "-c", "echo ${SSH_CLIENT%% *}"])).strip()
+        return Firewall(machine, spared=told_from)
+
+    async def _check(self, host: SshHost, machine: Machine) -> None:
+        if (await machine.run(["id", "-u"])).strip() != "0":
+            raise EnvironmentFailed(
+                f"{host} lets us in as {host.user}, who is not root; allowed: root"
+            )
+        for tool, package in TOOLS.items():
+            if not await machine.answers(["sh", "-c", f"command -v {tool}"]):
+                raise EnvironmentFailed(
+                    f"{host} has no command {tool}; install the package {package} there"
+                )
+        try:
+            await machine.run([self.python, "-c", CHECK])
+        except CommandFailed as error:
+            raise EnvironmentFailed(
+                f"{self.python} on {host} is no Python 3.11 with orjson and numpy ({error.stderr.strip()[-200:]}); "
+                "install them, or name another one with --ssh-python"
+            ) from error
+
+    def _machine(self, host: SshHost, machines: BreakableMachines) -> Machine:
+        return Machine(
+            executor=self._executors[host],
+            inventory=machines.inventory,
+            host=str(host),
+            python=self.python,
+        )
+
+    def _place(self, node: str, host: SshHost, machines: BreakableMachines) -> Place:
+        return SshPlace(
+            node,
+            machines.addresses[node],
+            machines.data_folder(node),
+            machines.own_folder(node) / "log.jsonl",
+            host=host,
+            options=self._options,
+            executor=self._executors[host],
+            variables=machines.variables(node),
+        )
+
+    def controls(self, environment: RealEnvironment) -> MachineControls:
+        assert self._machines is not None, "the machines are up"
+        return self._machines.controls(environment)
+
+    async def down(self) -> None:
+        """Everything that was made, also half of it; the processes have ended."""
+        machines, self._machines = self._machines, None
+        if machines is not None:
+            await machines.remove_disks_and_filters()
+            await machines.remove_rest()
+        for executor in self._executors.values():
+            executor.close()
+
+
+def share_out(
+    nodes: Sequence[str], servers: Sequence[str], hosts: Sequence[SshHost]
+) -> dict[str, SshHost]:
+    """A host for each node. Raises EnvironmentFailed for fewer hosts than servers and one more."""
+    if len(hosts) < len(servers) + 1:
+        raise EnvironmentFailed(
+            f"--ssh-hosts names {len(hosts)} hosts; this campaign needs {len(servers) + 1} or more: "
+            f"one for each of {len(servers)} servers and one for clients"
+        )
+    found = dict(zip(servers, hosts, strict=False))
+    rest = hosts[len(servers) :]
+    others = [node for node in nodes if node not in found]
+    found |= {node: rest[number % len(rest)] for number, node in enumerate(others)}
+    return {node: found[node] for node in nodes}
+
+
+def pack(folders: Sequence[str]) -> bytes:
+    """A compressed archive of our packages, each from the first folder that has it."""
+    output = io.BytesIO()
+    with tarfile.open(fileobj=output, mode="w:gz", compresslevel=1) as archive:
+        for package in PACKAGES:
+            folder = next(Path(f) / package for f in folders if (Path(f) / package).is_dir())
+            archive.add(folder, package, filter=_without_caches)
+    return output.getvalue()
+
+
+def _without_caches(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    return None if member.name.endswith("__pycache__") else member
