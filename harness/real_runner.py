@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import BinaryIO
 
 from harness.campaign import Campaign
 from harness.environments.catalogue import DEFAULTS, make_fleet
 from harness.environments.fleet_options import FleetOptions
+from harness.environments.place import Place
 from harness.environments.real import RealEnvironment
 from harness.environments.real_controls import real_controls
 from harness.recorder import Recorder
@@ -19,6 +19,7 @@ from harness.run_result import RunResult
 from harness.run_status import Progress, no_progress
 from harness.runner import Run
 from harness.targets.own_processes import OwnProcesses
+from harness.targets.target import Target
 
 TICK_S = 0.5  # between two reports of progress
 
@@ -53,14 +54,13 @@ async def _run(
     fleet_options: FleetOptions,
 ) -> RunResult:
     fleet = make_fleet(campaign.environment, fleet_options)
+
+    def make_target(places: Mapping[str, Place]) -> Target:
+        return OwnProcesses(campaign, places, python=fleet.python, code=fleet.code)
+
     clock: list[Callable[[], int]] = []
     recorder = Recorder(lambda: clock[0](), history=history, observations=observations)
-    environment = RealEnvironment(
-        campaign,
-        recorder,
-        fleet,
-        partial(OwnProcesses, campaign, python=fleet.python, code=fleet.code),
-    )
+    environment = RealEnvironment(campaign, recorder, fleet, make_target)
     clock.append(environment.now_ns)
     async with environment:
         run = Run(environment, real_controls(environment, fleet), progress, tick_s=TICK_S)

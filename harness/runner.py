@@ -152,13 +152,22 @@ class Run:
         }
         outcome = await self._ask_until_ok(request, SETUP_BOUND_S)
         if outcome.type != "ok":
-            raise RunError(f"{node} did not come up in {SETUP_BOUND_S:g} s: {outcome.error}")
+            raise RunError(
+                f"{node} did not come up in {SETUP_BOUND_S:g} s: {outcome.error}{self._last_exit()}"
+            )
 
     async def _wait_until_serving(self, broker_name: str) -> None:
         """A synchronous master answers SEND_OK only once its slave has connected."""
         outcome = await self._prober.send_until_served(broker_name, "warm-up", SETUP_BOUND_S)
         if outcome.type != "ok":
-            raise RunError(f"{broker_name} did not serve in {SETUP_BOUND_S:g} s: {outcome.error}")
+            raise RunError(
+                f"{broker_name} did not serve in {SETUP_BOUND_S:g} s: {outcome.error}{self._last_exit()}"
+            )
+
+    def _last_exit(self) -> str:
+        """Which node ended last by itself, and why; empty if none did."""
+        exits = [op for op in self._recorder.ops if op.f == "node_exit"]
+        return f"; {exits[-1].node} ended: {exits[-1].error}" if exits else ""
 
     async def _ask_until_ok(self, request: Request, bound_s: float) -> Outcome:
         deadline_ns = self._environment.now_ns() + int(bound_s * 1e9)

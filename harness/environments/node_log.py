@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,17 +49,19 @@ def _fields_of(raw: bytes) -> dict[str, Any] | None:
 
 
 def last_error(path: Path) -> str:
-    """What the node said last about its own failure; empty if nothing."""
-    return next(_errors_backwards(path), "")
+    """What the node said last about its own failure, or else its last line that is no JSON; empty if nothing."""
+    tail = _tail(path)
+    failures = (fields for raw in reversed(tail) if (fields := _fields_of(raw)) is not None)
+    failed = next((fields for fields in failures if fields["event"] == "node failed"), None)
+    if failed is not None:
+        return str(failed.get("error", ""))
+    text = (raw.decode(errors="replace") for raw in reversed(tail) if _fields_of(raw) is None)
+    return next(filter(str.strip, text), "")[:TEXT_MAX]
 
 
-def _errors_backwards(path: Path) -> Iterator[str]:
+def _tail(path: Path) -> list[bytes]:
     if not path.exists():
-        return
+        return []
     with path.open("rb") as log:
         log.seek(max(path.stat().st_size - TAIL_BYTES, 0))
-        tail = log.read().splitlines()
-    for raw in reversed(tail):
-        fields = _fields_of(raw)
-        if fields is not None and fields["event"] == "node failed":
-            yield str(fields.get("error", ""))
+        return log.read().splitlines()

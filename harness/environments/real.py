@@ -189,7 +189,8 @@ class RealEnvironment:
         how = await process.wait()
         if not node.wanted or self._ending:
             return
-        error = broken or last_error(node.place.log) or how
+        said = last_error(node.place.log)
+        error = broken or (f"{how}: {said}" if said else how)
         value = {"targets": [node.name], "phase": "exited"}
         self.recorder.record(NEMESIS, "info", "node_exit", value, error, node.name)
         asyncio.get_running_loop().call_later(RESTART_DELAY_S, self._start_again, node)

@@ -1,0 +1,124 @@
+"""Hosts for the environment ssh: an sshd in a network namespace each, with keys of their own. Needs root.
+
+`python -m tests.support.ssh_hosts N` keeps N of them until Ctrl-C and prints the options for `staticfire run`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from faults.linux.executor import LocalExecutor
+from faults.linux.inventory import Inventory
+from faults.linux.machine import Machine
+from faults.linux.network import Network
+from harness.environments.fleet_options import FleetOptions, SshHost
+
+READY_POLL_S = 0.02
+CONFIG = """\
+Port 22
+HostKey {folder}/host_key
+AuthorizedKeysFile {folder}/user_key.pub
+PidFile {folder}/{name}.pid
+PermitRootLogin prohibit-password
+PasswordAuthentication no
+StrictModes no
+UsePAM no
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SshHosts:
+    """What is there: as options of the fleet, and as options of the command line."""
+
+    options: FleetOptions
+
+    @property
+    def arguments(self) -> list[str]:
+        fleet = self.options
+        assert fleet.ssh_key is not None
+        assert fleet.known_hosts is not None
+        hosts = ",".join(map(str, fleet.hosts))
+        return [
+            *("--ssh-hosts", hosts, "--ssh-key", fleet.ssh_key),
+            *("--ssh-known-hosts", fleet.known_hosts, "--ssh-python", fleet.ssh_python),
+        ]
+
+
+@asynccontextmanager
+async def ssh_hosts(count: int) -> AsyncIterator[SshHosts]:
+    """Hosts that let root in from this machine; nothing is left of them."""
+    with tempfile.TemporaryDirectory(prefix="staticfire-sshd-") as name:
+        folder = Path(name)
+        machine = Machine(executor=LocalExecutor(), inventory=Inventory.begin(folder / "inventory"))
+        network = Network(machine)
+        servers: list[asyncio.subprocess.Process] = []
+        try:
+            await network.create()
+            _make_keys(folder)
+            addresses = [(await network.add(f"host{number}")).address for number in range(count)]
+            servers += [await _start(folder, network, host) for host in network.nodes]
+            await asyncio.gather(*(_answers(address) for address in addresses))
+            yield SshHosts(_options(folder, addresses))
+        finally:
+            for server in servers:
+                server.kill()
+                await server.wait()
+            await network.remove()
+
+
+def _make_keys(folder: Path) -> None:
+    for key in ("host_key", "user_key"):
+        argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / key)]
+        subprocess.run(argv, check=True)
+    Path("/run/sshd").mkdir(exist_ok=True)  # sshd insists on it
+
+
+def _options(folder: Path, addresses: list[str]) -> FleetOptions:
+    public = (folder / "host_key.pub").read_text().rpartition(" ")[0]
+    known = folder / "known_hosts"
+    known.write_text("".join(f"{address} {public}\n" for address in addresses))
+    return FleetOptions(
+        hosts=tuple(SshHost(name=address) for address in addresses),
+        ssh_key=str(folder / "user_key"),
+        known_hosts=str(known),
+        ssh_python=sys.executable,
+    )
+
+
+async def _start(folder: Path, network: Network, host: str) -> asyncio.subprocess.Process:
+    config = folder / f"{host}.config"
+    config.write_text(CONFIG.format(folder=folder, name=host))
+    prefix = network.nodes[host].prefix
+    argv = [*prefix, "/usr/sbin/sshd", "-D", "-f", str(config), "-E", str(folder / f"{host}.log")]
+    return await asyncio.create_subprocess_exec(*argv)
+
+
+async def _answers(address: str) -> None:
+    while True:
+        try:
+            _, writer = await asyncio.open_connection(address, 22)
+        except OSError:
+            await asyncio.sleep(READY_POLL_S)
+        else:
+            writer.close()
+            return
+
+
+async def _keep(count: int) -> None:
+    async with ssh_hosts(count) as hosts:
+        print(" ".join(hosts.arguments), flush=True)
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    try:
+        asyncio.run(_keep(int(sys.argv[1])))
+    except KeyboardInterrupt:
+        sys.exit(0)
