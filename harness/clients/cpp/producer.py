@@ -52,7 +52,6 @@ class CppProducer:
         if not self._sending.acquire(blocking=False):
             os._exit(0)
         self._dll.ShutdownProducer(self._handle)
-        self._dll.DestroyProducer(self._handle)
 
     def send(self, request: Request) -> Outcome:
         """Send one message and wait for the answer, through all attempts. Raises LibraryError."""
@@ -110,24 +109,25 @@ def sent_value(sent: Sent, status: str) -> dict[str, Any]:
 
 
 async def serve_cpp_producer(library: Library, fields: Configuration, port: ClientSide) -> None:
-    """Apply requests one at a time until the process ends. Raises PortClosed when there are no more, LibraryError."""
+    """Apply requests one at a time until the process ends. Raises PortClosed when there are no more, LibraryError.
+
+    `open` goes on with the same producer: nothing of a send is left in it, and while brokers come and go the library
+    may abort when one is shut down (boost::thread_interrupted, caught by nobody).
+    """
     producer = await asyncio.to_thread(CppProducer, library, fields)
     port.emit("ok", "open", {}, None)
     try:
         while True:
             request, reply = await port.next()
-            if request["f"] == "open":
-                await asyncio.to_thread(producer.stop)
-                producer = await asyncio.to_thread(CppProducer, library, fields)
-                reply(Outcome("ok", {}))
-            else:
-                reply(await carry_out(producer, request))
+            reply(await carry_out(producer, request))
     finally:
         await asyncio.to_thread(producer.stop)
 
 
 async def carry_out(producer: CppProducer, request: Request) -> Outcome:
     """`fail` for what the library cannot do; nothing happens then."""
+    if request["f"] == "open":
+        return Outcome("ok", {})
     if request["f"] == "send_batch":
         return Outcome("fail", {}, NO_BATCH)
     if "queue" in request:
