@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from faults.proxy.addresses import AddressError
 from faults.proxy.link_faults import Direction, LinkFault, LinkFaultError, LinkFaultKind
+from faults.proxy.network import ProxyNetwork
 from faults.proxy.ports import PortError
 from faults.proxy.proxy import Proxy, ProxyError
 from faults.proxy.status import LinkStatus
@@ -21,4 +22,5 @@ __all__ = [
     "PortError",
     "Proxy",
     "ProxyError",
+    "ProxyNetwork",
 ]

@@ -202,4 +202,4 @@ class Flow:
 
 def _credit(faults: Iterable[LinkFault], size: int) -> None:
     for fault in faults:
-        fault.bytes += size
+        fault.count(size)

@@ -39,10 +39,10 @@ class Direction(StrEnum):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class LinkFault:
-    """One fault on all links between two kinds of ends. `bytes` and `connections` count what it did.
+    """One fault on all links between two kinds of ends. `bytes`, `pieces` and `connections` count what it did.
 
-    `bytes`: that came later because of it, or not at all. `connections`: that were cut or refused, or accepted without
-    being served.
+    `bytes`: that came later because of it, or not at all; `pieces`: of how many frames, chunks or ends they were.
+    `connections`: that were cut or refused, or accepted without being served.
 
     Raises:
         LinkFaultError: a value that the kind does not allow.
@@ -57,6 +57,7 @@ class LinkFault:
     jitter_ms: float = 0.0
     bytes_per_s: int = 0
     bytes: int = field(default=0, init=False)
+    pieces: int = field(default=0, init=False)
     connections: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -70,7 +71,7 @@ class LinkFault:
     @property
     def bitten(self) -> bool:
         """Whether it was seen to have an effect."""
-        return self.bytes > 0 or self.connections > 0
+        return self.pieces > 0 or self.connections > 0
 
     def strikes(self, clients: Sequence[str], servers: Sequence[str], kind: str) -> bool:
         """Whether it strikes a link whose ends have these names; `kind` is that of the server, spelt out."""
@@ -90,7 +91,13 @@ class LinkFault:
             shown |= {"delay_ms": self.delay_ms, "jitter_ms": self.jitter_ms}
         if self.kind is LinkFaultKind.LIMIT:
             shown["bytes_per_s"] = self.bytes_per_s
-        return {**shown, "bytes": self.bytes, "connections": self.connections}
+        counted = {"bytes": self.bytes, "pieces": self.pieces, "connections": self.connections}
+        return shown | counted
+
+    def count(self, size: int) -> None:
+        """It has struck a piece of this many bytes."""
+        self.bytes += size
+        self.pieces += 1
 
 
 def _check(is_needed: bool, name: str, value: float) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.proxy import LinkFault, Proxy
+from faults.proxy import LinkFault, Proxy, ProxyNetwork
 from harness.local_cluster import LocalCluster
 from system_under_test.admin.client import AdminClient
 from system_under_test.admin.messages import by_offset_id
@@ -239,10 +239,12 @@ async def _cut_off(proxy: Proxy, pair: LocalPair) -> None:
     async def send_one() -> SendResult:
         return await producer.send(Message(topic=TOPIC, body=b"x"))
 
-    fault = proxy.freeze(client="slave", server="broker-a-0/ha", direction="down")
+    master = [str(one.address) for one, _, _ in proxy.servers if one.name.startswith("broker-a-0")]
+    network = ProxyNetwork(proxy, {"master": list(dict.fromkeys(master))})
+    await network.drop(source="master", target="slave")
     assert (await send_one()).status is SendStatus.FLUSH_SLAVE_TIMEOUT
-    assert fault.bytes > 0
-    proxy.heal(fault)
+    assert await network.dropped(source="master", target="slave") > 0
+    await network.heal()
     await _until_ok(send_one)
     cut = proxy.cut(client="slave", server="ha")
     await bitten(cut)

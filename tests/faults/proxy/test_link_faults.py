@@ -77,7 +77,9 @@ def test_refused(kind: str, values: dict[str, Any], words: str) -> None:
 
 def test_as_plain_data() -> None:
     found = fault("delay", delay_ms=5, client="c")
-    found.bytes = 9
+    assert not found.bitten
+    found.count(4)
+    found.count(5)
     assert found.bitten
     assert found.to_json() == {
         "fault": 1,
@@ -88,5 +90,6 @@ def test_as_plain_data() -> None:
         "delay_ms": 5,
         "jitter_ms": 0.0,
         "bytes": 9,
+        "pieces": 2,
         "connections": 0,
     }
