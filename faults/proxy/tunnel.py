@@ -108,13 +108,11 @@ class Tunnel:
         self.client = self.client_end.address("peername")
         self._owner.opened(self)
         faults = self._owner.faults_for(self)
-        up = effect_of(faults, Direction.UP)
-        if up.cuts:
-            self._cut(up)
-            return
         self._make_rewriter()
         self._make_ways()
         self.apply(faults)
+        if self._is_stopped:  # it was cut
+            return
         _count(self._blocking(faults))
         self._connecting = self._loop.create_task(self._connect())
 

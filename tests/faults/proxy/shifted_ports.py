@@ -1,4 +1,4 @@
-"""A translator for tests: the proxy's address is the real one with 10000 added to the port."""
+"""A translator for tests: the proxy's address is the real one with something added to the port."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from faults.proxy.addresses import Address
 
 SHIFT = 10_000
 HA_SHIFT = 20_000
+REGISTERED_SHIFT = 5_000  # besides
 PORT_SIZE = 4
 
 
@@ -18,12 +19,14 @@ class ShiftedPorts:
     def broker(self, address: str, name: str = "") -> str:
         return self._shifted(address, name, SHIFT)
 
-    registered_broker = broker
-
     def ha(self, address: str, name: str = "") -> str:
         return self._shifted(address, name, HA_SHIFT)
 
-    registered_ha = ha
+    def registered_broker(self, address: str, name: str = "") -> str:
+        return self._shifted(address, name, SHIFT + REGISTERED_SHIFT)
+
+    def registered_ha(self, address: str, name: str = "") -> str:
+        return self._shifted(address, name, HA_SHIFT + REGISTERED_SHIFT)
 
     def store_host(self, host: bytes) -> bytes | None:
         port = int.from_bytes(host[-PORT_SIZE:], "big")

@@ -57,6 +57,12 @@ def test_other_bodies_stay(body: bytes) -> None:
     assert rewrite_records(body, STORE_HOST) is None
 
 
+@pytest.mark.parametrize("size", [0, 8, 71])
+def test_a_record_that_ends_before_its_store_host_is_none(size: int) -> None:
+    record = bytes(encode_record(Message(topic="T", body=b"", store_host=(V4, 10911))))
+    assert rewrite_records(size.to_bytes(4, "big") + record[4:size], STORE_HOST) is None
+
+
 @pytest.mark.parametrize("host", [V4, V6])
 def test_ids_change_one_by_one(host: str) -> None:
     before = ",".join(offset_message_id(host, 10911, offset) for offset in (0, 1 << 40))

@@ -21,6 +21,7 @@ from system_under_test.protocol.message import (
 from tests.faults.proxy.shifted_ports import ShiftedPorts
 
 HERE, THERE = "127.0.0.1:10911", "127.0.0.1:20911"
+FOR_EVERYBODY = "127.0.0.1:25911"
 BROKER = {"brokerName": "a", "brokerId": "1", "clusterName": "C", "brokerAddr": HERE}
 RECORD = bytes(encode_record(Message(topic="T", body=b"x", store_host=("127.0.0.1", 10911))))
 
@@ -66,7 +67,7 @@ def test_a_registration(serialize_type: int) -> None:
     found = rewritten.up(sent)
     expected = {
         **shown(sent),
-        "ext_fields": {**ext, "brokerAddr": THERE, "haServerAddr": "127.0.0.1:30912"},
+        "ext_fields": {**ext, "brokerAddr": FOR_EVERYBODY, "haServerAddr": "127.0.0.1:35912"},
     }
     assert shown(found) == expected
     assert rewritten.client.names == ("a-1",)
@@ -79,7 +80,7 @@ def test_a_registration(serialize_type: int) -> None:
 def test_what_else_brokers_say_of_themselves(code: int) -> None:
     assert (
         Rewritten(NameServerRewriter).up(command(code, ext=dict(BROKER))).ext_fields["brokerAddr"]
-        == THERE
+        == FOR_EVERYBODY
     )
 
 
