@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from system_under_test.env import Log
 from system_under_test.store.checkpoint import Checkpoint
-from system_under_test.store.index_file import IndexFile
+from system_under_test.store.index_file import IndexFile, NewKey
 from system_under_test.store.index_keys import KeyHasher, record_hashes
 from system_under_test.store.message_index import MessageIndex
 from system_under_test.store.record_scan import ScannedRecord
@@ -23,6 +23,7 @@ RecordAt = Callable[[int], ScannedRecord | None]
 Scan = Callable[[int, int, Callable[[ScannedRecord], None]], None]
 
 _NO_LIMIT = 1 << 63
+_KEYS_AT_ONCE = 1 << 12
 
 
 class IndexRecovery:
@@ -48,7 +49,8 @@ class IndexRecovery:
         self._record_at = record_at
         self._scan = scan
         self._log = log
-        self._next_offset = 0  # records before it are in the index
+        self._next_offset = 0  # records before it are in the index, or their keys are in `_keys`
+        self._keys: list[NewKey] = []
         self._walks = True  # whether what a walk meets is added
 
     def prepare(self, first: int, start: int, *, clean: bool) -> None:
@@ -85,13 +87,19 @@ class IndexRecovery:
         if record.physical_offset < self._next_offset or not self._hasher.is_on:
             return
         offset, stored_ms = record.physical_offset, record.store_timestamp_ms
-        keys = [(key, offset, stored_ms) for key in record_hashes(self._hasher, record)]
+        self._keys += [(key, offset, stored_ms) for key in record_hashes(self._hasher, record)]
+        self._next_offset = offset + 1
+        if len(self._keys) >= _KEYS_AT_ONCE:
+            self._write_keys()
+
+    def _write_keys(self) -> None:
+        keys, self._keys = self._keys, []
         self._index.make_room(len(keys))
         self._index.add(keys)
-        self._next_offset = record.physical_offset + 1
 
     def finish(self, end: int) -> None:
         """The log ends at `end`: nothing in the index may lie beyond, or what is put there would not be found."""
+        self._write_keys()
         if self._index.end_offset >= end:
             self._cut(end)
 
