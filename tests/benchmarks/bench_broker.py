@@ -1,6 +1,7 @@
 """The broker's send and pull path under a load that is not the bottleneck, beside what disk and loopback give.
 
-    PYTHONPATH=. python tests/benchmarks/bench_broker.py [--folder DIR] [--seconds 4] [--rows sync,pull] [--messages N]
+    PYTHONPATH=. python tests/benchmarks/bench_broker.py [--folder DIR] [--seconds 4] [--rows sync,pull] [--runs N]
+        [--messages N]
 
 1 KiB bodies, one connection, N in flight; broker, slave and load are a process each. "us" is the broker's CPU time a
 message, "RSS" its resident memory afterwards. "of Java" compares with Apache RocketMQ 4.9.8 under its own client on
@@ -31,6 +32,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from system_under_test.protocol.codes import RequestCode
 from system_under_test.protocol.command import RemotingCommand
@@ -45,6 +47,9 @@ QUEUES = 4
 PULL_COUNT = 32
 RECORD_SIZE = 1250
 IN_FLIGHT = (1, 8, 64)
+SLAVE_RUNS = (
+    3  # two processes flush and one waits for the other: no row differs more from run to run
+)
 TICKS_S = 1 / os.sysconf("SC_CLK_TCK")
 JAVA = {
     "async": {1: 3700, 8: 13_300, 64: 19_800},
@@ -151,31 +156,51 @@ def resident_mb(pid: int) -> float:
 # Rows
 
 
+class Run(NamedTuple):
+    """One load, and what it cost the broker."""
+
+    result: LoadResult
+    cpu_s: float
+
+    @property
+    def rate(self) -> float:
+        return self.result.rate
+
+
 def print_header() -> None:
     print(f"{'':22}{'msgs/s':>9}{'p50 ms':>9}{'p99 ms':>9}{'us':>8}{'RSS MB':>8}{'of Java':>9}")
 
 
-def print_row(name: str, result: LoadResult, per_answer: int, pid: int, cpu: float) -> None:
+def print_row(name: str, runs: list[Run], per_answer: int, pid: int) -> None:
+    """The run with the median rate; of several, also how far the others are from it."""
+    runs = sorted(runs, key=lambda run: run.rate)
+    result, cpu = runs[len(runs) // 2]
     messages = result.answers * per_answer
     row, _, in_flight = name.rpartition(" ")
     java = JAVA[row].get(int(in_flight))
     of_java = f"{messages / result.seconds / java:.2f}" if java else "-"
-    odd = {code.decode(): n for code, n in result.codes.items() if code != b"0"}
+    odd = {code.decode(): n for run in runs for code, n in run.result.codes.items() if code != b"0"}
+    rates = [run.rate * per_answer for run in runs]
     print(
         f"{name:22}{messages / result.seconds:9.0f}{result.percentile_ms(50):9.2f}"
         f"{result.percentile_ms(99):9.2f}{cpu / messages * 1e6:8.1f}{resident_mb(pid):8.0f}"
-        f"{of_java:>9}{f'  codes {odd}' if odd else ''}",
+        f"{of_java:>9}{f'  codes {odd}' if odd else ''}"
+        f"{f'  {len(runs)} runs: {rates[0]:.0f} to {rates[-1]:.0f}' if len(runs) > 1 else ''}",
         flush=True,
     )
 
 
-def measure(bench: Bench, name: str, frames: list[Frame], in_flight: int, seconds: float) -> None:
+def measure(
+    bench: Bench, name: str, frames: list[Frame], in_flight: int, seconds: float, runs: int = 1
+) -> None:
     pid = bench.master.pid
     bench.load(frames, in_flight, seconds / 4)  # warm up
-    before = cpu_s(pid)
-    result = bench.load(frames, in_flight, seconds)
-    per_answer = PULL_COUNT if name == "pull" else 1
-    print_row(f"{name} {in_flight}", result, per_answer, pid, cpu_s(pid) - before)
+    done = []
+    for _ in range(runs):
+        before = cpu_s(pid)
+        result = bench.load(frames, in_flight, seconds)
+        done.append(Run(result, cpu_s(pid) - before))
+    print_row(f"{name} {in_flight}", done, PULL_COUNT if name == "pull" else 1, pid)
 
 
 def wait_for_slave(bench: Bench) -> None:
@@ -187,7 +212,7 @@ def wait_for_slave(bench: Bench) -> None:
     raise RuntimeError("the slave has not connected in 30 s")
 
 
-def bench_sends(folder: Path, name: str, seconds: float) -> None:
+def bench_sends(folder: Path, name: str, seconds: float, runs: int) -> None:
     with_slave = name.endswith("slave")
     flush = "async" if name == "async" else "sync"
     bench = Bench(folder, flush=flush, with_slave=with_slave)
@@ -195,7 +220,7 @@ def bench_sends(folder: Path, name: str, seconds: float) -> None:
         if with_slave:
             wait_for_slave(bench)
         for in_flight in IN_FLIGHT:
-            measure(bench, name, send_frames(), in_flight, seconds)
+            measure(bench, name, send_frames(), in_flight, seconds, runs)
 
 
 def fill(bench: Bench, messages: int) -> None:
@@ -279,6 +304,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--messages", type=int, default=200_000, help="for pulls and restarts")
+    parser.add_argument("--runs", type=int, help="of each row of sends (default 1; with a slave 3)")
     parser.add_argument("--rows", default=",".join(ROWS))
     options = parser.parse_args()
     rows = options.rows.split(",")
@@ -293,7 +319,8 @@ def main() -> None:
                 elif row == "restart":
                     bench_restart(Path(store), options.messages)
                 else:
-                    bench_sends(Path(store), row, options.seconds)
+                    runs = options.runs or (SLAVE_RUNS if row.endswith("slave") else 1)
+                    bench_sends(Path(store), row, options.seconds, runs)
 
 
 if __name__ == "__main__":
