@@ -15,24 +15,16 @@ from typing import Any
 
 import pytest
 
-from harness.clients.port import Outcome
+from harness.clients.port import ONE_WAY, Outcome
 from harness.local_cluster import LocalCluster
 from tests.support.client_processes import ROOT, ClientProcess, client_process
 
 pytestmark = pytest.mark.real
 OURS, CPP = "harness.clients", "harness.clients.cpp_client"
-BOTH = pytest.mark.parametrize(
-    "module",
-    [
-        OURS,
-        pytest.param(
-            CPP,
-            marks=pytest.mark.skipif(
-                importlib.util.find_spec("rocketmq") is None, reason="needs the extra cpp-client"
-            ),
-        ),
-    ],
+HAS_CPP = pytest.mark.skipif(
+    importlib.util.find_spec("rocketmq") is None, reason="needs the extra cpp-client"
 )
+BOTH = pytest.mark.parametrize("module", [OURS, pytest.param(CPP, marks=HAS_CPP)])
 QUEUES = 2
 
 
@@ -189,6 +181,31 @@ def test_a_listener_misbehaves_when_told(cluster: LocalCluster) -> None:
             assert (await consumer.ask("listener_counters")).value["failed"] == 1
 
     play(cluster, "Misbehaving", story)
+
+
+@HAS_CPP
+def test_what_the_cpp_client_did_not_send_has_failed(cluster: LocalCluster) -> None:
+    async def story(world: World) -> None:
+        nobody = {**world.producer(CPP), "name_servers": ["127.0.0.1:9"]}
+        async with (
+            client_process(CPP, "producer", nobody) as lonely,
+            client_process(CPP, "producer", world.producer(CPP)) as producer,
+        ):
+            send = {"topic": world.topic, "key": "k", "size": 10}
+            failed = await lonely.ask("send", **send)
+            assert (failed.type, failed.value) == ("fail", {"attempts": 0})
+            to_a_queue = await producer.ask("send", **send, broker="broker-a", queue=0)
+            batch = await producer.ask("send_batch", topic=world.topic, messages=[send])
+            assert (to_a_queue.type, batch.type) == ("fail", "fail")
+            assert await producer.ask("send", **send, one_way=True) == Outcome(
+                "info", {"attempts": 1}, ONE_WAY
+            )
+            assert (await producer.ask("send", **send)).type == "ok"
+            while (stored := await world.lag()) < 2:  # what is stored shows a moment later
+                await asyncio.sleep(0.01)
+            assert stored == 2
+
+    play(cluster, "Failed", story)
 
 
 @pytest.mark.parametrize(
