@@ -85,6 +85,21 @@ def test_a_disk_with_space_again_is_used_at_once_or_after_the_next_check(
     assert on_disk.store.put(make_message()).status.value == status
 
 
+@pytest.mark.parametrize(("mode", "found"), [(Mode.HARDENED, 1), (Mode.FAITHFUL, 0)])
+def test_a_message_stored_later_in_the_second_where_a_query_begins_is_found_or_not(
+    mode: Mode, found: int
+) -> None:
+    world = StoreOnDisk()
+    world.open()
+    world.put_visible(make_message(KEYS="k"))
+    world.clock.now_ms += 1800
+    world.put_visible(make_message(KEYS="k"))  # by the index one second after the first
+    query = KeyQuery("TopicTest", "k", 64, START_MS + 1500, START_MS + 2000)
+    rules = BROKER_POLICIES[mode].store.key_search
+    records = search(world.store._index, query, rules, world.store.look_up).records
+    assert len(records) == found
+
+
 @pytest.mark.parametrize(("mode", "found"), [(Mode.HARDENED, 1), (Mode.FAITHFUL, 2)])
 def test_other_keys_of_the_same_hash_are_left_out_or_not(mode: Mode, found: int) -> None:
     world = StoreOnDisk()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from system_under_test.broker.clients import CLIENT_EXPIRY_NS, Clients
+from system_under_test.mode import Mode
+from system_under_test.policies import BROKER_POLICIES
 from system_under_test.protocol.bodies import ConsumerData, HeartbeatData, SubscriptionData
 from system_under_test.remoting import Connection
 from tests.system_under_test.broker.bench import Peer
@@ -127,10 +129,11 @@ def test_silent_client_is_closed_and_a_lively_one_is_not(registry: Registry) -> 
     assert [key for key, peer in registry.peers.items() if peer.closed] == [1, 2]
 
 
-@pytest.mark.parametrize(("tells", "told"), [(True, [("g", 2)]), (False, [])])
-def test_members_that_expire_are_told_or_not(tells: bool, told: list[tuple[str, int]]) -> None:
+@pytest.mark.parametrize(("mode", "told"), [(Mode.HARDENED, [("g", 2)]), (Mode.FAITHFUL, [])])
+def test_members_that_expire_are_told_or_not(mode: Mode, told: list[tuple[str, int]]) -> None:
     """RocketMQ has forgotten the member when its connection ends, and tells nobody."""
-    registry = Registry(tells_of_silent_members=tells)
+    policy = BROKER_POLICIES[mode].admin
+    registry = Registry(tells_of_silent_members=policy.tells_of_silent_members)
     registry.consume(1, "t")
     registry.consume(2, "t")
     registry.now_ns = CLIENT_EXPIRY_NS + 1

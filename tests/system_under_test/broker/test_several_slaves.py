@@ -305,6 +305,34 @@ def test_after_a_slave_came_back_sends_are_ok_at_once_or_stall_for_5_s() -> None
     assert 4.0 < recovery_s(Mode.FAITHFUL) < 8.0
 
 
+def test_a_slave_that_has_not_reported_is_waited_for_or_not() -> None:
+    """Its first report comes late in both."""
+    late = "replication.reports_at_once"
+    assert wait_for_silent_slave_s(late) < 0.5
+    assert wait_for_silent_slave_s() > 2.0
+
+
+def wait_for_silent_slave_s(*policies: str) -> float:
+    """Seconds until a send is answered that came just after a slave had connected."""
+    cluster = Cluster(mode=Mode.FAITHFUL, faithful_policies=policies)
+    waited: list[float] = []
+
+    async def story(client: Client) -> None:
+        cluster.start_master()
+        slave = cluster.start_slave()
+        await client.send_until(OK, within_s=20)
+        slave.kill()
+        await asyncio.sleep(0.5)
+        cluster.start_slave()
+        await asyncio.sleep(1)
+        begin_s = asyncio.get_running_loop().time()
+        await client.send(timeout_s=10)
+        waited.append(asyncio.get_running_loop().time() - begin_s)
+
+    cluster.run(story)
+    return waited[0]
+
+
 def test_a_slave_that_only_reports_late_stalls_sends_no_longer() -> None:
     """Two lines of the table alone: the slave's side of the protocol is the hardened one."""
     names = ("replication.counts_from_accept", "replication.reports_at_once")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from system_under_test.mode import Mode
 from system_under_test.name_server.route_table import (
     BrokerIdentity,
     MasterAddresses,
     Registration,
     RouteTable,
 )
-from system_under_test.name_server.rules import leaves_any_place, no_topics
+from system_under_test.policies import NAME_SERVER_POLICIES
 from system_under_test.protocol.bodies import DataVersion, TopicConfig
 
 SECOND_NS = 1_000_000_000
@@ -225,7 +226,7 @@ def test_an_old_master_that_leaves_late_does_not_take_the_new_one_along(registry
 
 
 def test_in_faithful_mode_it_does(registry: Registry) -> None:
-    registry.table = RouteTable(leaves=leaves_any_place)
+    registry.table = RouteTable(leaves=NAME_SERVER_POLICIES[Mode.FAITHFUL].leaves)
     registry.register("c/a/0@Old", "T")
     registry.register("c/a/0@New", "T", key=2)
     registry.unregister("c/a/0@Old")
@@ -233,7 +234,7 @@ def test_in_faithful_mode_it_does(registry: Registry) -> None:
 
 
 def test_in_faithful_mode_topics_of_slaves_are_ignored(registry: Registry) -> None:
-    registry.table = RouteTable(slave_topics=no_topics)
+    registry.table = RouteTable(slave_topics=NAME_SERVER_POLICIES[Mode.FAITHFUL].slave_topics)
     registry.register("c/a/1@A1", "T")
     assert registry.brokers("T") is None
 
