@@ -18,12 +18,12 @@ from typing import Any
 from harness.clients.configuration import Configuration
 from harness.clients.consumer import ListenerControl
 from harness.clients.cpp.library import LOG_FILE_MIB, LOG_FILES, Library
+from harness.clients.cpp.stopping import EXIT_FAILED, stop_in_time
 from harness.clients.payload import is_intact, key_of
 from harness.clients.port import ClientSide
 
 SUCCESS, LATER = 0, 1  # CConsumeStatus
 FROM_FIRST_OFFSET = 4  # rocketmq::ConsumeFromWhere
-EXIT_FAILED = 1
 
 
 class CppListener:
@@ -151,4 +151,4 @@ async def serve_cpp_consumer(
             request, reply = await port.next()
             reply(control.apply(request))
     finally:
-        await asyncio.to_thread(consumer.stop)
+        await stop_in_time(consumer.stop)

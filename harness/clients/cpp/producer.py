@@ -10,6 +10,7 @@ from typing import Any
 
 from harness.clients.configuration import Configuration
 from harness.clients.cpp.library import LOG_FILE_MIB, LOG_FILES, Library, LibraryError, Sent
+from harness.clients.cpp.stopping import stop_in_time
 from harness.clients.payload import make_body
 from harness.clients.port import ONE_WAY, ClientSide, Outcome, Request
 
@@ -121,7 +122,7 @@ async def serve_cpp_producer(library: Library, fields: Configuration, port: Clie
             request, reply = await port.next()
             reply(await carry_out(producer, request))
     finally:
-        await asyncio.to_thread(producer.stop)
+        await stop_in_time(producer.stop)
 
 
 async def carry_out(producer: CppProducer, request: Request) -> Outcome:

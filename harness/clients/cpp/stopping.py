@@ -1,0 +1,22 @@
+"""The end of a client of the library, which may hang in it: a client that was told to end ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+
+STOP_TIMEOUT_S = 10.0
+EXIT_FAILED = 1
+
+
+async def stop_in_time(stop: Callable[[], None]) -> None:
+    """Stop what the library runs; where that takes longer than `STOP_TIMEOUT_S`, end the process without."""
+    try:
+        async with asyncio.timeout(STOP_TIMEOUT_S):
+            await asyncio.to_thread(stop)
+    except TimeoutError:
+        sys.stderr.write(f"librocketmq did not stop within {STOP_TIMEOUT_S:g} s.\n")
+        sys.stderr.flush()
+        os._exit(EXIT_FAILED)
