@@ -175,4 +175,12 @@ def offset_table_from_json(document: Mapping[str, object]) -> OffsetTable:
 def _queue_offsets(key: str, queues: object) -> dict[int, int]:
     if not isinstance(queues, Mapping):
         raise ValueError(f"offsets of {key!r} are not an object: {queues!r}")  # noqa: TRY004
-    return {int(queue_id): int(offset) for queue_id, offset in queues.items()}
+    found: dict[int, int] = {}
+    for queue_id, offset in queues.items():
+        try:
+            found[int(queue_id)] = int(offset)
+        except (ValueError, TypeError, OverflowError):
+            raise ValueError(
+                f"offset of queue {queue_id!r} of {key!r} is {offset!r}; whole numbers are needed"
+            ) from None
+    return found
