@@ -7,9 +7,13 @@ store or an address that cannot be used.
 
 from __future__ import annotations
 
+import signal
+
+if __name__ == "__main__":  # Ctrl-C while Python still imports: an end without a traceback
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 import argparse
 import asyncio
-import signal
 import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping

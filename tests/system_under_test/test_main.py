@@ -89,6 +89,19 @@ def test_a_name_server_says_when_it_is_ready_and_stops_on_sigterm(tmp_path: Path
 
 
 @pytest.mark.real
+@pytest.mark.parametrize("wait_s", [0.06, 0.1, 0.14, 0.18, 0.22])
+def test_interrupted_while_it_starts(wait_s: float, tmp_path: Path) -> None:
+    with start_name_server(tmp_path, "--port", "0") as process:
+        time.sleep(wait_s)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=10)
+    assert (
+        "system_under_test/__main__.py" not in errors
+    )  # before its first line Python has a traceback of its own
+    assert process.returncode in (0, 1, -signal.SIGINT)
+
+
+@pytest.mark.real
 def test_a_taken_port_is_one_line_of_the_log(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
