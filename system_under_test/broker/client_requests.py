@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from system_under_test.broker.clients import Clients
 from system_under_test.broker.subscription_groups import SubscriptionGroups, group_name_error
 from system_under_test.broker.topics import Topics
@@ -45,7 +47,8 @@ class ClientRequests:
             return  # no topic can be named after it
         group = self._groups.find(name)
         if group is not None and group.retry_queue_nums > 0:
-            self._topics.create_retry_topic(name, group.retry_queue_nums, unit_mode=unit_mode)
+            with suppress(OSError):  # the disk is full: with a later heartbeat, or the first retry
+                self._topics.create_retry_topic(name, group.retry_queue_nums, unit_mode=unit_mode)
 
     def unregister(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         header = UnregisterClientHeader.from_ext(request.ext_fields)

@@ -265,17 +265,27 @@ class SendProcessor:
                 ResponseCode.NO_PERMISSION, f"Sending message to topic[{name}] is forbidden."
             )
         if topic is None:
-            topic = self._topics.create_on_send(
-                name,
-                header.default_topic,
-                header.default_topic_queue_nums,
-                unit_mode=header.unit_mode,
-            )
+            topic = self._create(header)
         if topic is None:
             raise SendRefused(
                 ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!{FAQ}"
             )
         return topic
+
+    def _create(self, header: SendMessageHeader) -> TopicConfig | None:
+        """The topic after its template, if that may be. Raises SendRefused if it cannot be made durable."""
+        try:
+            return self._topics.create_on_send(
+                header.topic,
+                header.default_topic,
+                header.default_topic_queue_nums,
+                unit_mode=header.unit_mode,
+            )
+        except OSError as error:
+            raise SendRefused(
+                ResponseCode.SERVICE_NOT_AVAILABLE,
+                f"topic[{header.topic}] cannot be made now: {error.strerror}",
+            ) from error
 
     def _check_time(self) -> None:
         start_ms = self._config.accept_sends_from_ms

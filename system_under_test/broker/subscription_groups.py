@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from system_under_test.broker.config import BrokerConfig
@@ -72,12 +73,18 @@ class SubscriptionGroups:
         return wanted and self._config.notify_consumer_ids_changed
 
     def find(self, group: str) -> SubscriptionGroupConfig | None:
-        """The settings of a group, created if that is allowed; None if it is unknown and may not be created."""
+        """The settings of a group, created if that is allowed; None if it is unknown and may not be created.
+
+        While they cannot be written (the disk is full) the group has the usual ones: who consumes is what helps then.
+        """
         found = self._groups.get(group)
         if found is not None:
             return found
         if self._config.auto_create_groups or group.startswith(SYSTEM_GROUP_PREFIX):
-            return self.put(SubscriptionGroupConfig(group_name=group))
+            usual = SubscriptionGroupConfig(group_name=group)
+            with suppress(OSError):
+                self.put(usual)
+            return usual
         return None
 
     def put(self, group: SubscriptionGroupConfig) -> SubscriptionGroupConfig:

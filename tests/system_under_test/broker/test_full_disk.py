@@ -1,0 +1,45 @@
+"""What a broker says while nothing of its metadata can be written."""
+
+from __future__ import annotations
+
+from system_under_test.broker.topics import make_topic
+from system_under_test.protocol.bodies import ConsumerData, HeartbeatData, SubscriptionData
+from system_under_test.protocol.codes import ResponseCode
+from tests.system_under_test.broker.admin_language import beat
+from tests.system_under_test.broker.bench import Bench, Peer
+
+HEARTBEAT = HeartbeatData(
+    client_id="c1",
+    consumers=[
+        ConsumerData(
+            group_name="newcomers",
+            subscriptions=[SubscriptionData(topic="TopicTest", sub_string="*", sub_version=1)],
+        )
+    ],
+)
+
+
+def test_a_topic_that_cannot_be_made_is_refused_as_a_full_disk_is(bench: Bench) -> None:
+    bench.disk.fill()
+    answer = bench.send("Unknown")
+    assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert answer.remark == "topic[Unknown] cannot be made now: No space left on device"
+    bench.disk.heal()
+    assert bench.send("Unknown").code == ResponseCode.SUCCESS
+
+
+def test_a_new_group_consumes_all_the_same(bench: Bench) -> None:
+    """If only old groups could, a disk that waits for its consumers would stay full."""
+    bench.topics.put(make_topic("TopicTest", 4))
+    bench.send()
+    bench.disk.fill()
+    beat(bench, HEARTBEAT, Peer(), 409)
+    assert bench.clients.consumer_group("newcomers") is not None
+    answer = bench.pull(group="newcomers")
+    assert answer is not None
+    assert answer.code == ResponseCode.SUCCESS
+    assert bench.groups.get("newcomers") is None
+    bench.disk.heal()
+    beat(bench, HEARTBEAT, Peer(), 409)
+    assert bench.groups.get("newcomers") is not None
+    assert bench.topics.get("%RETRY%newcomers") is not None
