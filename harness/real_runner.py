@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from harness.campaign import Campaign
 from harness.environments.catalogue import DEFAULTS, make_fleet
+from harness.environments.fleet import Rerouting
 from harness.environments.fleet_options import FleetOptions
 from harness.environments.place import Place
 from harness.environments.real import RealEnvironment
@@ -18,6 +19,7 @@ from harness.recorder import Recorder
 from harness.run_result import RunResult
 from harness.run_status import Progress, no_progress
 from harness.runner import Run
+from harness.targets.own_cluster import directly
 from harness.targets.own_processes import OwnProcesses
 from harness.targets.target import Target
 
@@ -56,7 +58,8 @@ async def _run(
     fleet = make_fleet(campaign.environment, fleet_options)
 
     def make_target(places: Mapping[str, Place]) -> Target:
-        return OwnProcesses(campaign, places, python=fleet.python, code=fleet.code)
+        reach = fleet.reach if isinstance(fleet, Rerouting) else directly
+        return OwnProcesses(campaign, places, python=fleet.python, code=fleet.code, reach=reach)
 
     clock: list[Callable[[], int]] = []
     recorder = Recorder(lambda: clock[0](), history=history, observations=observations)

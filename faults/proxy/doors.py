@@ -12,20 +12,15 @@ from dataclasses import dataclass
 
 from faults.proxy.addresses import Address
 from faults.proxy.ports import PortError, listen, listen_anywhere
-from faults.proxy.servers import Server, ServerKind
+from faults.proxy.servers import HA_PORT_SHIFT, Server, ServerKind, Servers
 
 __all__ = ["COMMON_DOOR", "Door", "Gate", "PortPlan"]
 
 COMMON_DOOR = ""
 FAST_PORT_SHIFT = -2  # where brokers answer everything but pulls; clients find it by subtraction
-SHIFTS = {
-    ServerKind.NAME_SERVER: (0,),
-    ServerKind.BROKER: (0, FAST_PORT_SHIFT),
-    ServerKind.HA: (0,),
-}
+BROKER_SHIFTS = (0, FAST_PORT_SHIFT, HA_PORT_SHIFT)
 BROKER_PORT_DISTANCE = 1035  # 10911 - 9876
 BROKER_PORT_STEP = 10
-HA_PORT_DISTANCE = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,24 +32,24 @@ class Gate:
     target: Address
 
 
-@dataclass(slots=True)
 class PortPlan:
     """Which ports to listen on: free ones, or from `first` up in the distances that RocketMQ's defaults have."""
 
-    first: int = 0  # 0: free ones
-    _counts: dict[ServerKind, int] | None = None
+    def __init__(self, first: int = 0) -> None:
+        self._first = first  # 0: free ones
+        self._name_servers = 0
+        self._brokers = 0
 
-    def next(self, kind: ServerKind) -> int:
-        """The port for one more server of this kind; 0: any."""
-        if not self.first:
-            return 0
-        counts = self._counts = self._counts or dict.fromkeys(ServerKind, 0)
-        number = counts[kind]
-        counts[kind] += 1
-        if kind is ServerKind.NAME_SERVER:
-            return self.first + number
-        shift = HA_PORT_DISTANCE if kind is ServerKind.HA else 0
-        return self.first + BROKER_PORT_DISTANCE + BROKER_PORT_STEP * number + shift
+    def next_name_server(self) -> int:
+        """The port for one more name server; 0: any."""
+        self._name_servers += 1
+        return self._first and self._first + self._name_servers - 1
+
+    def next_broker(self) -> int:
+        """The main port for one more broker; 0: any."""
+        self._brokers += 1
+        distance = BROKER_PORT_DISTANCE + BROKER_PORT_STEP * (self._brokers - 1)
+        return self._first and self._first + distance
 
 
 class Door:
@@ -63,6 +58,7 @@ class Door:
     Args:
         name: of the client that uses it; COMMON_DOOR for all others.
         host: to listen on.
+        servers: all that are known.
         on_listen: gets each new listening socket.
         on_event: gets sentences for people.
     """
@@ -71,12 +67,14 @@ class Door:
         self,
         name: str,
         host: str,
+        servers: Servers,
         plan: PortPlan,
         on_listen: Callable[[Gate, socket.socket], None],
         on_event: Callable[[str], None],
     ) -> None:
         self.name = name
         self._host = host
+        self._servers = servers
         self._plan = plan
         self._on_listen = on_listen
         self._on_event = on_event
@@ -89,26 +87,39 @@ class Door:
     def port_of(self, server: Server) -> int:
         """Where to dial for this server; the door listens there from now on. Raises PortError."""
         if server not in self._ports:
-            self._open(server)
+            if server.kind is ServerKind.NAME_SERVER:
+                self._open_name_server(server)
+            else:
+                self._open_broker(server)
         return self._ports[server]
 
-    def _open(self, server: Server) -> None:
-        shifts = SHIFTS[server.kind]
-        sockets = self._listen(server, shifts)
-        self._ports[server] = sockets[0].getsockname()[1]
-        host, port = server.address
-        for shift, found in zip(shifts, sockets, strict=True):
-            self._on_listen(Gate(self, server, Address(host, port + shift)), found)
+    def _open_name_server(self, server: Server) -> None:
+        wanted = self._plan.next_name_server()
+        [found] = listen(self._host, [wanted])  # no other port: clients were told where to look
+        self._add(server, server.address, found)
 
-    def _listen(self, server: Server, shifts: tuple[int, ...]) -> list[socket.socket]:
-        wanted = self._plan.next(server.kind)
+    def _open_broker(self, server: Server) -> None:
+        """All ports of a broker at once, in the distances that it has itself."""
+        host, port = server.address
+        main = port - HA_PORT_SHIFT if server.kind is ServerKind.HA else port
+        broker = self._servers.meet(ServerKind.BROKER, Address(host, main))
+        replication = self._servers.replication_of(broker)
+        sockets = self._listen(broker)
+        for shift, found in zip(BROKER_SHIFTS, sockets, strict=True):
+            owner = replication if shift == HA_PORT_SHIFT else broker
+            self._add(owner, Address(host, main + shift), found)
+
+    def _add(self, server: Server, target: Address, found: socket.socket) -> None:
+        self._ports.setdefault(server, found.getsockname()[1])  # the main port comes first
+        self._on_listen(Gate(self, server, target), found)
+
+    def _listen(self, broker: Server) -> list[socket.socket]:
+        wanted = self._plan.next_broker()
         if not wanted:
-            return listen_anywhere(self._host, shifts)
+            return listen_anywhere(self._host, BROKER_SHIFTS)
         try:
-            return listen(self._host, [wanted + shift for shift in shifts])
+            return listen(self._host, [wanted + shift for shift in BROKER_SHIFTS])
         except PortError as error:
-            if server.kind is ServerKind.NAME_SERVER:  # clients were told where to look
-                raise
-            found = listen_anywhere(self._host, shifts)
-            self._on_event(f"{error}; {server.name} is at {found[0].getsockname()[1]} instead")
+            found = listen_anywhere(self._host, BROKER_SHIFTS)
+            self._on_event(f"{error}; {broker.name} is at {found[0].getsockname()[1]} instead")
             return found

@@ -52,7 +52,7 @@ class Proxy(Striking):
     their master through it. All methods but the first ones belong to the event loop that the proxy was started on.
 
     Args:
-        name_servers: the real ones, `host:port`; they need not run yet.
+        name_servers: the real ones, `host:port`; they need not run yet. `address_for` takes others.
         listen: the address of this machine to listen on; 0.0.0.0 for all.
         port: of the first name server, brokers from 1035 above it; 0: free ports.
         advertise: the host that clients are told; None: the one by which they reached the proxy.
@@ -66,7 +66,7 @@ class Proxy(Striking):
 
     def __init__(
         self,
-        name_servers: Sequence[str],
+        name_servers: Sequence[str] = (),
         *,
         listen: str = "127.0.0.1",
         port: int = 0,
@@ -90,8 +90,6 @@ class Proxy(Striking):
             )
             for number, text in enumerate(name_servers, 1)
         ]
-        if not self._name_servers:
-            raise ProxyError("there is no name server; at least one is needed")
         self._tunnels: dict[Tunnel, None] = {}
         self._totals = Totals()
         self._pipes: dict[tuple[str, Server, Direction], Pipe] = {}
@@ -144,7 +142,7 @@ class Proxy(Striking):
         return ";".join(self._address(client, server) for server in self._name_servers)
 
     def address_for(self, address: str, *, kind: str = "brokers", client: str = "") -> str:
-        """Where a client is to dial for a broker (or its address for replication: kind "ha") that no route names.
+        """Where a client is to dial for a server (of kind "brokers", "ha" or "name-servers") that no route names.
 
         Raises:
             AddressError: that is no address.
@@ -224,7 +222,7 @@ class Proxy(Striking):
 
     def _make_door(self, name: str) -> Door:
         plan = PortPlan(self._port if name == COMMON_DOOR else 0)
-        return Door(name, self._listen, plan, self._add_gate, self.event)
+        return Door(name, self._listen, self._book.servers, plan, self._add_gate, self.event)
 
     def _add_gate(self, gate: Gate, found: socket.socket) -> None:
         """The socket listens already: who connects before the loop gets to it waits a moment."""

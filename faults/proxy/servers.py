@@ -11,6 +11,9 @@ from faults.proxy.addresses import Address
 __all__ = ["Server", "ServerKind", "Servers"]
 
 HA_SUFFIX = "/ha"
+HA_PORT_SHIFT = (
+    1  # RocketMQ's BrokerStartup takes the port after the main one, whatever is configured
+)
 
 
 class ServerKind(StrEnum):
@@ -26,6 +29,11 @@ class Server:
     kind: ServerKind
     address: Address
     name: str  # name-server-1, broker-a-0, broker-a-0/ha; the address as long as no name is known
+
+    @property
+    def has_name(self) -> bool:
+        """Whether anybody has said one."""
+        return self.name != str(self.address)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -47,11 +55,25 @@ class Servers:
 
     def meet(self, kind: ServerKind, address: Address, name: str = "") -> Server:
         """The server there; it is known from now on. `name`: of the node, if the caller knows it."""
-        if name and kind is ServerKind.HA:
-            name += HA_SUFFIX
         server = self._known.get((kind, address))
         if server is None:
-            server = self._known[kind, address] = Server(kind, address, name or str(address))
-        elif name:
-            server.name = name
+            server = self._known[kind, address] = Server(kind, address, str(address))
+        if name:
+            server.name = name + HA_SUFFIX if kind is ServerKind.HA else name
+        if kind is ServerKind.BROKER:
+            self._name_replication(server)
         return server
+
+    def replication_of(self, broker: Server) -> Server:
+        """The port beside a broker's, where its slaves come to."""
+        host, port = broker.address
+        replication = self.meet(ServerKind.HA, Address(host, port + HA_PORT_SHIFT))
+        self._name_replication(broker)
+        return replication
+
+    def _name_replication(self, broker: Server) -> None:
+        """A broker's name is that of the port beside it, too."""
+        host, port = broker.address
+        replication = self.find(ServerKind.HA, Address(host, port + HA_PORT_SHIFT))
+        if replication is not None and broker.has_name:
+            replication.name = broker.name + HA_SUFFIX

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import struct
 from typing import Protocol, cast
@@ -60,13 +61,17 @@ class SocketEnd(asyncio.Protocol):
         if end is End.RESET:
             self.reset()
         elif self._transport is not None and not self._transport.is_closing():
-            self._transport.write_eof()
+            try:
+                self._transport.write_eof()
+            except OSError:  # the peer has reset it, and asyncio has not told us yet
+                self.reset()
 
     def reset(self) -> None:
         """Close with RST."""
         if self._transport is not None and not self._transport.is_closing():
             found: socket.socket = self._transport.get_extra_info("socket")
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_NONE)
+            with contextlib.suppress(OSError):
+                found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_NONE)
             self._transport.abort()
 
     def close(self) -> None:

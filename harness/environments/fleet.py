@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from faults.capabilities import ClockControl, DiskControl, NetworkControl
+from faults.proxy.servers import ServerKind
 from harness.environments.place import Place
 
 if TYPE_CHECKING:
@@ -52,4 +53,13 @@ class Fleet(Protocol):
 
     async def down(self) -> None:
         """Remove everything that `up` made, also half of it."""
+        ...
+
+
+@runtime_checkable
+class Rerouting(Protocol):
+    """A fleet whose nodes reach each other through something that stands between them."""
+
+    def reach(self, node: str, address: str, kind: ServerKind) -> str:
+        """What a node is told in place of the real address of a server. For machines that are up."""
         ...

@@ -30,6 +30,8 @@ CAPABILITY_OF: Mapping[str, str] = {
     "disk.slow": "blkio throttle",
     "clock": "libfaketime",
 }
+# What an environment can do on any machine: its proxy parts processes.
+UNAIDED: Mapping[str, tuple[str, ...]] = {"processes": ("network",)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +58,17 @@ def diagnose(environment: str, capabilities: Sequence[Capability]) -> Diagnosis:
         return Diagnosis(missing=dict.fromkeys(FAULTS, str(error)))
     if reason := _lacking(found, ENVIRONMENT_NEEDS.get(environment, ())):
         return Diagnosis(missing=dict.fromkeys(FAULTS, reason))
-    reasons = {name: _why_not(fault, lacks, found) for name, fault in FAULTS.items()}
+    unaided = UNAIDED.get(environment, ())
+    reasons = {name: _why_not(fault, lacks, unaided, found) for name, fault in FAULTS.items()}
     return Diagnosis(missing={name: reason for name, reason in reasons.items() if reason})
 
 
-def _why_not(fault: Fault, lacks: Mapping[str, str], found: Mapping[str, Capability]) -> str:
+def _why_not(
+    fault: Fault,
+    lacks: Mapping[str, str],
+    unaided: Sequence[str],
+    found: Mapping[str, Capability],
+) -> str:
     """First what the environment never can, then what this machine cannot."""
     if reason := why_missing(fault, lacks):
         return reason
@@ -68,7 +76,7 @@ def _why_not(fault: Fault, lacks: Mapping[str, str], found: Mapping[str, Capabil
         CAPABILITY_OF[name]
         for need in fault.needs
         for name in (need, need.partition(".")[0])
-        if name in CAPABILITY_OF
+        if name in CAPABILITY_OF and name not in unaided
     )
     return _lacking(found, tuple(wanted))
 

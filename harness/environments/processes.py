@@ -1,4 +1,7 @@
-"""The environment `processes`: every node a process of this host, on a loopback address of its own."""
+"""The environment `processes`: every node a process of this host, on a loopback address of its own.
+
+Partitions need no root either: where a plan holds any, nodes reach each other through a proxy.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ import tempfile
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 
+from faults.proxy import Proxy, ProxyNetwork
+from faults.proxy.servers import ServerKind
 from harness.environments.errors import EnvironmentFailed
 from harness.environments.fleet import MachineControls
 from harness.environments.fleet_options import FleetOptions
@@ -18,9 +23,6 @@ from harness.environments.place import Place
 from harness.environments.real import RealEnvironment
 from harness.targets.own_processes import code_folders
 
-NO_NETWORK = (
-    "processes share the loopback device of this host; --environment namespaces can part nodes"
-)
 NO_DISKS = "processes share the disk of this host; --environment namespaces has disks of its own"
 NO_CLOCKS = "processes share the clock of this host; --environment namespaces can fake clocks"
 PROBED_PORT = 10911
@@ -32,11 +34,12 @@ class ProcessFleet:
 
     def __init__(self, options: FleetOptions) -> None:
         self.lacks: Mapping[str, str] = {
-            "network": NO_NETWORK,
             "disk": NO_DISKS,
             "clock": NO_CLOCKS,
         }
         self._folder: Path | None = None
+        self._proxy: Proxy | None = None
+        self._network: ProxyNetwork | None = None
 
     @property
     def python(self) -> str:
@@ -58,15 +61,33 @@ class ProcessFleet:
             own.mkdir()
             log = own / "log.jsonl"
             places[node] = LocalPlace(node, f"{block}.{number}", own, log)
+        if any(need.partition(".")[0] == "network" for need in needs):
+            self._proxy = Proxy(on_event=_tell)
+            await self._proxy.start()
+            every_port = {node: [f"{places[node].address}:*"] for node in servers}
+            self._network = ProxyNetwork(self._proxy, every_port)
         return places
 
+    def reach(self, node: str, address: str, kind: ServerKind) -> str:
+        """Implements `harness.environments.fleet.Rerouting`."""
+        if self._proxy is None:
+            return address
+        return self._proxy.address_for(address, kind=kind, client=node)
+
     def controls(self, environment: RealEnvironment) -> MachineControls:
-        return MachineControls()
+        return MachineControls(network=self._network)
 
     async def down(self) -> None:
+        if self._proxy is not None:
+            await self._proxy.stop()
+            self._proxy = None
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
+
+
+def _tell(text: str) -> None:
+    print(f"staticfire: {text}", file=sys.stderr)
 
 
 def _free_block(count: int) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from faults.proxy.servers import ServerKind
 from faults.shape import BrokerNode, ClusterShape
 from harness.campaign import Campaign, CampaignError, Properties
 from harness.node_properties import with_properties
@@ -31,6 +32,13 @@ INDEX_SLOTS, INDEX_NUMBERS = 500, 2000  # so do index files
 
 Config = TypeVar("Config", BrokerConfig, NameServerConfig)
 Main = Callable[[Env], Coroutine[Any, Any, None]]
+# What a node (the first argument) is told in place of an address of a server: something may stand between them.
+Reach = Callable[[str, str, ServerKind], str]
+
+
+def directly(_node: str, address: str, _kind: ServerKind) -> str:
+    """Nothing stands between them."""
+    return address
 
 
 class OwnCluster:
@@ -41,10 +49,12 @@ class OwnCluster:
         campaign: Campaign,
         addresses: Mapping[str, str],
         stores: Mapping[str, str] = MappingProxyType({}),
+        reach: Reach = directly,
     ) -> None:
         self._campaign = campaign
         self._addresses = addresses
         self._stores = stores
+        self._reach = reach
         self.shape: ClusterShape = campaign.shape()
 
     def name_server_address(self, node: str) -> str:
@@ -90,7 +100,7 @@ class OwnCluster:
             role=self._role(broker),
             listen_host=self._addresses[broker.node],
             listen_port=BROKER_PORT,
-            name_servers=self._name_server_addresses(name_servers),
+            name_servers=self._name_servers_for(broker.node, name_servers),
             store_path=self.store_folder(broker.node),
             sync_flush=campaign.flush == "sync",
             commit_log_file_size=campaign.log_file_bytes,
@@ -98,7 +108,7 @@ class OwnCluster:
             index_slots=INDEX_SLOTS,
             index_numbers=INDEX_NUMBERS,
             **self._mode(is_broker=True),
-            ha_peers=tuple(f"{self._addresses[o.node]}:{BROKER_PORT + 1}" for o in others),
+            ha_peers=tuple(self._ha_address_for(broker.node, other.node) for other in others),
         )
         return _with_properties(config, campaign.broker_properties, node_config.BROKER_PROPERTIES)
 
@@ -123,7 +133,7 @@ class OwnCluster:
         return ProducerConfig(
             group="staticfire-producers",
             client_id=f"{self._addresses[node]}@{node}",
-            name_servers=self._name_server_addresses(name_servers),
+            name_servers=self._name_servers_for(node, name_servers),
         )
 
     def consumer_config(self, node: str, name_servers: Sequence[str]) -> ConsumerConfig:
@@ -131,11 +141,16 @@ class OwnCluster:
             group=self._campaign.group,
             topic=self._campaign.topic,
             client_id=f"{self._addresses[node]}@{node}",
-            name_servers=self._name_server_addresses(name_servers),
+            name_servers=self._name_servers_for(node, name_servers),
         )
 
-    def _name_server_addresses(self, nodes: Sequence[str]) -> tuple[str, ...]:
-        return tuple(self.name_server_address(node) for node in nodes)
+    def _name_servers_for(self, node: str, name_servers: Sequence[str]) -> tuple[str, ...]:
+        addresses = map(self.name_server_address, name_servers)
+        return tuple(self._reach(node, address, ServerKind.NAME_SERVER) for address in addresses)
+
+    def _ha_address_for(self, node: str, other: str) -> str:
+        address = f"{self._addresses[other]}:{BROKER_PORT + 1}"
+        return self._reach(node, address, ServerKind.HA)
 
 
 def _with_properties(

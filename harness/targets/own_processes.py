@@ -13,7 +13,7 @@ from harness.campaign import Campaign
 from harness.clients.configuration import Configuration, configuration_of
 from harness.environments.environment import ADMIN, PROBE
 from harness.environments.place import Order, Place
-from harness.targets.own_cluster import OwnCluster
+from harness.targets.own_cluster import OwnCluster, Reach, directly
 from system_under_test import config as node_config
 from system_under_test import java_properties, option_values
 
@@ -37,11 +37,13 @@ class OwnProcesses:
         *,
         python: str,
         code: Sequence[str],
+        reach: Reach = directly,
     ) -> None:
         self._cluster = OwnCluster(
             campaign,
             {name: place.address for name, place in places.items()},
             {name: f"{place.folder}/store" for name, place in places.items()},
+            reach,
         )
         self._campaign = campaign
         self._places = places

@@ -180,7 +180,10 @@ def _split(name_servers: tuple[str, ...]) -> list[str]:
     text = ";".join(name_servers)
     for separator in SEPARATORS:
         text = text.replace(separator, ";")
-    return [part.strip() for part in text.split(";") if part.strip()]
+    found = [part.strip() for part in text.split(";") if part.strip()]
+    if not found:
+        raise BadInput(f"--name-server is {text!r:.80}; allowed: host:port")
+    return found
 
 
 async def _serve(found: Proxy, doors: tuple[str, ...], view: View) -> None:

@@ -34,6 +34,7 @@ class World:
             lambda name: Door(
                 name,
                 HOST,
+                self.book.servers,
                 PortPlan(first_port if name == COMMON_DOOR else 0),
                 lambda gate, found: self.gates.append((gate, found.getsockname()[1])),
                 self.events.append,
@@ -70,14 +71,25 @@ def test_each_door_has_a_listener_of_its_own_for_each_server(world: World) -> No
     assert everybody.broker("10.0.0.2:10911", "b-0") == f"{HOST}:50100"
     assert slave.broker("10.0.0.1:10911") == f"{HOST}:50200"
     assert everybody.broker("10.0.0.1:10911") == f"{HOST}:50000"
-    assert [server.name for server in world.book.servers] == ["a-0", "b-0"]
+    assert sorted(server.name for server in world.book.servers) == [
+        "a-0",
+        "a-0/ha",
+        "b-0",
+        "b-0/ha",
+    ]
 
 
-def test_the_fast_port_is_two_below(world: World) -> None:
-    world.view().broker("10.0.0.1:10911")
-    assert [(gate.target.port, port) for gate, port in world.gates] == [
-        (10911, 50000),
-        (10909, 49998),
+@pytest.mark.parametrize("met_by", ["broker", "ha"])
+def test_all_ports_of_a_broker_are_where_they_are_looked_for(world: World, met_by: str) -> None:
+    """Clients subtract 2 for the fast port, slaves 1 from the port for replication."""
+    if met_by == "broker":
+        assert world.view().broker("10.0.0.1:10911") == f"{HOST}:50000"
+    else:
+        assert world.view().ha("10.0.0.1:10912") == f"{HOST}:50001"
+    assert [(gate.target.port, port, gate.server.kind) for gate, port in world.gates] == [
+        (10911, 50000, ServerKind.BROKER),
+        (10909, 49998, ServerKind.BROKER),
+        (10912, 50001, ServerKind.HA),
     ]
 
 
@@ -88,13 +100,17 @@ def test_an_address_of_the_proxy_is_translated_for_another_door(world: World) ->
     assert world.view().broker(shown) == shown
     assert world.view("slave").broker(shown, "a-0") == f"{HOST}:50100"
     assert world.view("slave").broker(shown) == world.view("slave").broker("10.0.0.1:10911")
-    assert [server.name for server in world.book.servers] == ["a-0"]
+    assert sorted(server.name for server in world.book.servers) == ["a-0", "a-0/ha"]
 
 
-def test_replication_is_another_server(world: World) -> None:
+@pytest.mark.parametrize("told", ["early", "late"])
+def test_replication_is_another_server(world: World, told: str) -> None:
     view = world.view()
-    assert view.ha("10.0.0.1:10912", "a-0") == view.registered_ha("10.0.0.1:10912")
-    [server] = world.book.servers
+    view.ha("10.0.0.1:10912", "a-0" if told == "early" else "")
+    assert view.ha("10.0.0.1:10912") == view.registered_ha("10.0.0.1:10912")
+    view.broker("10.0.0.1:10911", "a-0")
+    server = world.book.servers.find(ServerKind.HA, Address("10.0.0.1", 10912))
+    assert server is not None
     assert (server.name, server.kind) == ("a-0/ha", ServerKind.HA)
     assert server.names == ("a-0/ha", "10.0.0.1:10912")
 
@@ -133,6 +149,7 @@ def test_given_ports_are_where_the_defaults_of_rocketmq_would_be(
     assert view.broker("a:1") == f"{HOST}:10911"
     assert view.broker("b:1") == f"{HOST}:10921"
     assert view.ha("a:2") == f"{HOST}:10912"
+    assert view.ha("c:2") == f"{HOST}:10932"
     assert world.view("slave").broker("a:1") == f"{HOST}:50000"
 
 

@@ -49,7 +49,8 @@ def test_what_only_some_faults_need() -> None:
 
 def test_what_an_environment_never_can_comes_first() -> None:
     missing = diagnose("processes", all_but(nftables="there is no command nft")).missing
-    assert "--environment namespaces" in missing["partition-one"]
+    assert "--environment namespaces" in missing["power-cut"]
+    assert "partition-one" not in missing  # through a proxy
 
 
 def test_an_environment_whose_library_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:

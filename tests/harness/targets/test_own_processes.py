@@ -9,6 +9,7 @@ from typing import Any, cast
 import orjson
 import pytest
 
+from faults.proxy.servers import ServerKind
 from harness.campaign_draw import draw_campaign
 from harness.clients.configuration import Configuration, consumer_config, producer_config
 from harness.environments.place import Order, Place
@@ -79,6 +80,33 @@ def test_a_broker_reads_the_very_configuration_of_the_simulation(
     assert replace(wanted, **fields, role=role, mode=mode) == wanted
     assert fields["name_servers"] == ("198.18.7.2:9876", "198.18.7.3:9876")
     assert fields["store_path"] == f"/places/{node}/store" == target.store_folder(node)
+
+
+def test_nodes_are_told_where_the_fleet_says_that_servers_are_reached(
+    places: dict[str, Somewhere],
+) -> None:
+    def reach(node: str, address: str, kind: ServerKind) -> str:
+        asked.append((node, address, kind.value))
+        return f"127.0.0.1:{5000 + len(asked)}"
+
+    asked: list[tuple[str, str, str]] = []
+    target = OwnProcesses(
+        CAMPAIGN, cast(dict[str, Place], places), python="python", code=(), reach=reach
+    )
+    order = target.server_order("broker-a-0", ("ns-1",))
+    (file,) = order.files.values()
+    fields = fields_of(file, node_config.BROKER_PROPERTIES)
+    assert asked == [
+        ("broker-a-0", "198.18.7.2:9876", "name-servers"),
+        ("broker-a-0", f"{places['broker-a-1'].address}:10912", "ha"),
+    ]
+    assert (fields["name_servers"], fields["ha_peers"]) == (
+        ("127.0.0.1:5001",),
+        ("127.0.0.1:5002",),
+    )
+    _, line = as_read(target.client_order("producer-1", ("ns-2",)))
+    assert producer_config(line).name_servers == ("127.0.0.1:5003",)
+    assert target.server_address("broker-a-0") == f"{places['broker-a-0'].address}:10911"
 
 
 def test_a_name_server_keeps_its_files_at_its_place(target: OwnProcesses) -> None:

@@ -151,7 +151,7 @@ def read_until(descriptor: int, words: str) -> str:
     [
         ("", "Missing option '--name-server'"),
         ("--name-server x", "--name-server: name server address is 'x'; allowed: host:port"),
-        ("--name-server ;", "--name-server: there is no name server"),
+        ("--name-server ;", "--name-server is ';'; allowed: host:port"),
         ("--name-server h:1 --port 99999", "99999 is not in the range"),
         ("--name-server h:1 surplus", "unexpected extra argument"),
     ],
