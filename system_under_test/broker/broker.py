@@ -40,6 +40,7 @@ class Broker:
         self._progress = self._parts.engine.progress
         self._services = self._parts.processors.services
         self._schedule = Schedule(env.log)
+        self._registers = asyncio.Event()
 
     # Life
 
@@ -72,14 +73,19 @@ class Broker:
         await self._parts.listeners.start()
         await self.ha.start(catch_up=self._parts.catch_up.is_needed)
         if not restores:
-            self._parts.neighbours.registration.start()
+            self._register()
         self._parts.schedule(self._schedule)
         self._env.log.info("broker started", address=self._config.address, ready=self.ha.ready)
+
+    def _register(self) -> None:
+        self._parts.neighbours.registration.start()
+        self._registers.set()
 
     async def until_registered(self) -> None:
         """Return when name servers have been told for the first time, or are too slow to be waited for."""
         with suppress(TimeoutError):
             async with asyncio.timeout(REGISTERED_TIMEOUT_S):
+                await self._registers.wait()
                 await self._parts.neighbours.registration.tried.wait()
 
     async def stop(self) -> None:
@@ -122,7 +128,7 @@ class Broker:
             return
         if await self._parts.catch_up.end():
             self.flow.set_handlers(self._parts.handlers)
-            self._parts.neighbours.registration.start()
+            self._register()
         for clamped in self._parts.policies.clamp_offsets(
             self._parts.tables.offsets, self._parts.engine.queue_end
         ):

@@ -147,10 +147,13 @@ class ClientInstance:
                 raise
             return known
         except RouteNotFound:
-            if known is not None:
+            if known is not None and not known.is_template:
                 return known
+            # A template may have come from a slave alone, before its master was there.
             template = await self.name_servers.route(TEMPLATE_TOPIC)
             if template is None:
+                if known is not None:
+                    return known
                 raise
             return self.routes.use_template(topic, template)
 

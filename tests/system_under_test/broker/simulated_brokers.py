@@ -64,9 +64,9 @@ class Cluster:
         self._sync_flush = sync_flush
         self._name_servers = name_servers
 
-    def start_master(self) -> SimProcess:
+    def start_master(self, on_ready: Callable[[str], None] | None = None) -> SimProcess:
         config = self.master_config()
-        return self.master.start("master", lambda env: main(env, config))
+        return self.master.start("master", lambda env: main(env, config, on_ready=on_ready))
 
     def master_config(self) -> BrokerConfig:
         return self._config(MASTER, self._role, 0)
@@ -134,9 +134,8 @@ class Client:
         self, host: str, code: int, ext: dict[str, str] | None = None, timeout_s: float = 10.0
     ) -> RemotingCommand:
         request = RemotingCommand.request(code, ext or {}, b"x" * 100)
-        return await self._remoting.invoke(
-            f"{host}:10911", request, timeout_s, close_on_timeout=True
-        )
+        address = host if ":" in host else f"{host}:10911"
+        return await self._remoting.invoke(address, request, timeout_s, close_on_timeout=True)
 
     async def send(self, key: str = "k", *, queue_id: int = 0, timeout_s: float = 1.0) -> int:
         """Send one message to the master; return the response code, or -1 if nobody answers."""

@@ -7,6 +7,7 @@ import asyncio
 from system_under_test.broker.config import BrokerRole
 from system_under_test.mode import Mode
 from system_under_test.protocol import json_dialect
+from system_under_test.protocol.bodies import TopicRouteData
 from system_under_test.protocol.codes import RequestCode
 from tests.system_under_test.broker.bench import pull_ext
 from tests.system_under_test.broker.simulated_brokers import (
@@ -163,6 +164,27 @@ def test_a_master_with_a_new_disk_gets_topics_groups_and_offsets_back() -> None:
         await asyncio.sleep(14)
         assert await tables_of(client, SLAVE) == tables
         assert await offset_of(client, SECOND_SLAVE, offset) == "1"
+
+    cluster.run(story)
+
+
+def test_a_master_that_says_it_is_ready_is_registered_even_if_it_has_to_ask_its_slave_first() -> (
+    None
+):
+    cluster = Cluster(name_servers=NAME_SERVERS)
+
+    async def story(client: Client) -> None:
+        cluster.start_name_server()
+        cluster.start_slave()
+        await asyncio.sleep(2)
+        ready = asyncio.Event()
+        cluster.start_master(on_ready=lambda _address: ready.set())
+        await ready.wait()
+        answer = await client.ask(
+            f"{NAME_SERVER}:9876", RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "TBW102"}
+        )
+        route = TopicRouteData.from_json(json_dialect.loads(answer.body.decode()))
+        assert route.broker_datas[0].broker_addrs[0] == f"{MASTER}:10911"
 
     cluster.run(story)
 

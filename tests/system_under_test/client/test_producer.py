@@ -295,6 +295,26 @@ def test_a_new_topic_uses_the_route_of_the_template(remoting: ScriptedRemoting) 
     scenario(main)
 
 
+def test_a_template_without_a_master_is_asked_for_again(remoting: ScriptedRemoting) -> None:
+    async def main() -> None:
+        sender = Sender(remoting, a=broker(STORED))
+        route = route_of("a", slaves=True)
+        master = route.broker_datas[0].broker_addrs.pop(0)  # not registered yet
+
+        def only_template(request):  # type: ignore[no-untyped-def]
+            if request.ext_fields["topic"] == "TBW102":
+                return answer_route(route)(request)
+            return answer_code(ResponseCode.TOPIC_NOT_EXIST)(request)
+
+        remoting.scripts["n"] = only_template
+        with pytest.raises(SendFailed, match="no queue that can be written"):
+            await sender.send()
+        route.broker_datas[0].broker_addrs[0] = master
+        assert (await sender.send()).queue.broker_name == "a"
+
+    scenario(main)
+
+
 def test_heartbeats_go_to_masters_only_and_goodbye_is_said(remoting: ScriptedRemoting) -> None:
     async def main() -> None:
         sender = Sender(remoting, a=broker(STORED))
