@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ from faults.linux.inventory import Inventory
 from faults.linux.machine import Machine
 from faults.linux.network import Network
 from harness.environments.fleet_options import FleetOptions, SshHost
+from harness.environments.state import state_folder
 
 READY_POLL_S = 0.02
 CONFIG = """\
@@ -30,6 +32,8 @@ PermitRootLogin prohibit-password
 PasswordAuthentication no
 StrictModes no
 UsePAM no
+# Or bash would read a ~/.bashrc for every command, which takes half a second on some machines.
+SetEnv SHLVL=2
 """
 
 
@@ -56,7 +60,7 @@ async def ssh_hosts(count: int) -> AsyncIterator[SshHosts]:
     """Hosts that let root in from this machine; nothing is left of them."""
     with tempfile.TemporaryDirectory(prefix="staticfire-sshd-") as name:
         folder = Path(name)
-        machine = Machine(executor=LocalExecutor(), inventory=Inventory.begin(folder / "inventory"))
+        machine = Machine(executor=LocalExecutor(), inventory=Inventory.begin(state_folder()))
         network = Network(machine)
         servers: list[asyncio.subprocess.Process] = []
         try:
@@ -71,6 +75,7 @@ async def ssh_hosts(count: int) -> AsyncIterator[SshHosts]:
                 server.kill()
                 await server.wait()
             await network.remove()
+            machine.inventory.close()
 
 
 def _make_keys(folder: Path) -> None:
@@ -112,13 +117,13 @@ async def _answers(address: str) -> None:
 
 
 async def _keep(count: int) -> None:
+    ended = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, ended.set)
     async with ssh_hosts(count) as hosts:
         print(" ".join(hosts.arguments), flush=True)
-        await asyncio.Event().wait()
+        await ended.wait()
 
 
 if __name__ == "__main__":
-    try:
-        asyncio.run(_keep(int(sys.argv[1])))
-    except KeyboardInterrupt:
-        sys.exit(0)
+    asyncio.run(_keep(int(sys.argv[1])))
