@@ -110,8 +110,8 @@ def hunt(
         given = given_options(**options)
         is_real = given.get("environment", "simulation") != "simulation"
         judging = Judging(client_only, fleet)
+        use_defect(str(given.get("defect", "")))  # before anything imports the system
         ends = [_campaign(seed, given, judging) for seed in (order[0], order[-1])]
-        use_defect(str(given.get("defect", "")))
         for campaign in ends:
             check_nodes(campaign)
     except (CampaignError, FaultError, DefectError) as error:

@@ -52,9 +52,9 @@ def run(seed: int | None, runs: Path, fleet: FleetOptions, **options: Any) -> in
     if seed is None:
         seed = secrets.randbelow(2**31) if file_seed is None else file_seed
     try:
+        use_defect(str(given.get("defect", "")))  # before anything imports the system
         missing = choose_faults(seed, given, fleet)
         campaign = draw_campaign(seed, given)
-        use_defect(campaign.defect)
         check_nodes(campaign)
     except (CampaignError, FaultError, DefectError) as error:
         raise BadInput(str(error)) from error

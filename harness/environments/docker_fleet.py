@@ -15,6 +15,7 @@ import docker.models.networks
 import docker.types
 
 from faults.linux.firewall import Firewall
+from faults.linux.resources import Resource
 from harness.environments.broken_machines import BreakableMachines, lacks_here
 from harness.environments.docker_place import FOLDER, DockerPlace, Engine
 from harness.environments.errors import EnvironmentFailed
@@ -30,6 +31,7 @@ LABEL = (
     "staticfire.run"  # of every container and network of ours; its value is the identity of the run
 )
 CLOCK = "/clock"  # the folder of a node's clock, in its container
+OUR_KINDS = ("containers", "container networks")  # in the order of their removal
 MEMORY = "512m"  # of a node
 PIDS = 256
 FIRST_HOST = 10  # the last number of the first node's address
@@ -44,6 +46,7 @@ class DockerFleet:
         self._machines: BreakableMachines | None = None
         self._engine: Engine | None = None
         self._image = options.image
+        self._ours: list[Resource] = []
 
     @property
     def python(self) -> str:
@@ -58,10 +61,12 @@ class DockerFleet:
         self, nodes: Sequence[str], *, servers: Sequence[str], needs: Set[str]
     ) -> dict[str, Place]:
         """Raises EnvironmentFailed without root, an engine or the image, CommandFailed where the kernel refuses."""
-        check_root("docker", TOOLS)
+        check_root("docker", {**TOOLS, "docker": "docker.io"})
         engine = self._engine = connect()
         await engine.ask(lambda: self._check_image(engine))
         machines = self._machines = BreakableMachines()
+        label = f"{LABEL}={machines.inventory.identity}"
+        self._ours = [machines.host.will_make(kind, label) for kind in OUR_KINDS]
         network = await engine.ask(lambda: make_network(engine, machines.inventory.identity))
         disks = asyncio.create_task(machines.make_disks(servers))
         try:
@@ -149,9 +154,9 @@ class DockerFleet:
         machines, self._machines = self._machines, None
         engine, self._engine = self._engine, None
         if machines is not None and engine is not None:
-            identity = machines.inventory.identity
             await machines.remove_disks_and_filters()
-            await engine.ask(lambda: remove_ours(engine, identity))
+            for resource in self._ours:
+                await machines.host.remove(resource)
             await machines.remove_rest()
         if engine is not None:
             engine.close()
@@ -208,16 +213,3 @@ def make_network(engine: Engine, identity: str) -> PodNetwork:
             continue
         return PodNetwork(name, subnet)
     raise EnvironmentFailed("the Docker engine has no free subnet for a network of this run")
-
-
-def remove_ours(engine: Engine, identity: str) -> int:
-    """Remove every container and network of a run, and nothing else; returns how many there were."""
-    wanted: Any = {"label": f"{LABEL}={identity}"}
-    containers = engine.client.containers.list(all=True, filters=wanted)
-    # Nodes before the pods whose network they use.
-    for container in sorted(containers, key=lambda one: str(one.name).endswith("-pod")):
-        container.remove(force=True, v=True)
-    networks = engine.client.networks.list(filters=wanted)
-    for network in networks:
-        network.remove()
-    return len(containers) + len(networks)

@@ -6,13 +6,15 @@ Partitions need no root either: where a plan holds any, nodes reach each other t
 from __future__ import annotations
 
 import secrets
-import shutil
 import socket
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 
+from faults.linux.executor import LocalExecutor
+from faults.linux.inventory import Inventory
+from faults.linux.resources import Resource, removal_order
 from faults.proxy import Proxy, ProxyNetwork
 from faults.proxy.servers import ServerKind
 from harness.environments.errors import EnvironmentFailed
@@ -21,6 +23,7 @@ from harness.environments.fleet_options import FleetOptions
 from harness.environments.local_place import LocalPlace
 from harness.environments.place import Place
 from harness.environments.real import RealEnvironment
+from harness.environments.state import state_folder
 from harness.targets.own_processes import code_folders
 
 NO_DISKS = "processes share the disk of this host; --environment namespaces has disks of its own"
@@ -37,7 +40,7 @@ class ProcessFleet:
             "disk": NO_DISKS,
             "clock": NO_CLOCKS,
         }
-        self._folder: Path | None = None
+        self._inventory: Inventory | None = None
         self._proxy: Proxy | None = None
         self._network: ProxyNetwork | None = None
 
@@ -53,14 +56,17 @@ class ProcessFleet:
         self, nodes: Sequence[str], *, servers: Sequence[str], needs: Set[str]
     ) -> dict[str, Place]:
         """Raises EnvironmentFailed where loopback has only one address."""
-        folder = self._folder = Path(tempfile.mkdtemp(prefix="staticfire-"))
+        inventory = self._inventory = Inventory.begin(state_folder())
+        folder = Path(tempfile.mkdtemp(prefix="staticfire-"))
+        inventory.will_make(Resource(kind="folder", name=str(folder)))
+        inventory.will_make_marked_processes()
         block = _free_block(len(nodes))
         places: dict[str, Place] = {}
         for number, node in enumerate(nodes, 1):
             own = folder / node
             own.mkdir()
             log = own / "log.jsonl"
-            places[node] = LocalPlace(node, f"{block}.{number}", own, log)
+            places[node] = LocalPlace(node, f"{block}.{number}", own, log, variables=inventory.mark)
         if any(need.partition(".")[0] == "network" for need in needs):
             self._proxy = Proxy(on_event=_tell)
             await self._proxy.start()
@@ -78,12 +84,15 @@ class ProcessFleet:
         return MachineControls(network=self._network)
 
     async def down(self) -> None:
+        """The processes have ended."""
         if self._proxy is not None:
             await self._proxy.stop()
             self._proxy = None
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
+        inventory, self._inventory = self._inventory, None
+        if inventory is not None:
+            for resource in removal_order(inventory.made):
+                await inventory.remove(resource, LocalExecutor())
+            inventory.close()
 
 
 def _tell(text: str) -> None:

@@ -24,6 +24,10 @@ def code_folders() -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(Path(package.__path__[0]).parent) for package in packages))
 
 
+# -P: what lies in the current folder must not come before a planted copy.
+PYTHON_OPTIONS = ("-P", "-m")
+
+
 class OwnProcesses:
     """Implements `harness.targets.target.Target`.
 
@@ -71,7 +75,7 @@ class OwnProcesses:
             known = node_config.BROKER_PROPERTIES
         path = f"{self._places[node].folder}/{role}.properties"
         return Order(
-            argv=(self._python, "-m", "system_under_test", role, "-c", path),
+            argv=(self._python, *PYTHON_OPTIONS, "system_under_test", role, "-c", path),
             files={path: _properties(config, known).encode()},
             variables=self._variables,
         )
@@ -93,7 +97,7 @@ class OwnProcesses:
         if self._campaign.client == "cpp" and node not in (ADMIN, PROBE):
             module = "harness.clients.cpp_client"
             first_line["log_folder"] = f"{self._places[node].folder}/librocketmq"
-        argv = (self._python, "-m", module, role)
+        argv = (self._python, *PYTHON_OPTIONS, module, role)
         return Order(argv=argv, variables=self._variables), first_line
 
 

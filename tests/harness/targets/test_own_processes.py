@@ -66,7 +66,7 @@ def test_a_broker_reads_the_very_configuration_of_the_simulation(
 ) -> None:
     order = target.server_order(node, CAMPAIGN.shape().name_servers)
     path = f"/places/{node}/broker.properties"
-    assert order.argv == ("python", "-m", "system_under_test", "broker", "-c", path)
+    assert order.argv == ("python", "-P", "-m", "system_under_test", "broker", "-c", path)
     assert order.variables["PYTHONPATH"] == "/code"
     fields = fields_of(order.files[path], node_config.BROKER_PROPERTIES)
     cluster = OwnCluster(
@@ -120,7 +120,7 @@ def test_a_name_server_keeps_its_files_at_its_place(target: OwnProcesses) -> Non
 
 def test_clients_are_told_who_they_are_in_their_first_line(target: OwnProcesses) -> None:
     order, line = as_read(target.client_order("producer-1", ("ns-2",)))
-    assert order.argv == ("python", "-m", "harness.clients", "producer")
+    assert order.argv == ("python", "-P", "-m", "harness.clients", "producer")
     assert producer_config(line).name_servers == ("198.18.7.3:9876",)
     order, line = as_read(target.client_order("consumer-1", ("ns-1",)))
     assert order.argv[-1] == "consumer"
@@ -140,6 +140,6 @@ def test_the_other_client_is_that_of_producers_and_consumers_alone(
     modules = {"producer-1": f"{ours}.cpp_client", "consumer-1": f"{ours}.cpp_client"}
     for node, module in {**modules, "admin": ours, "probe": ours}.items():
         order, line = as_read(target.client_order(node, ["ns-1"]))
-        assert order.argv[2] == module
+        assert order.argv[-2] == module
         assert ("log_folder" in line) == (node in modules)
         assert not node.startswith("c") or line["log_folder"] == f"/places/{node}/librocketmq"
