@@ -18,6 +18,7 @@ ADDRESSES_BY_ID: Final = "brokerAddrs"  # broker id -> address
 BROKER_NAME: Final = "brokerName"
 SINGLE_ADDRESS: Final = "brokerAddr"
 FILTER_SERVERS: Final = "filterServerTable"  # broker address -> addresses of filter servers
+DIGITS_MAX: Final = 20  # a broker id is a Java long
 _MARK: Final = b'"brokerAddr'  # what the three of them have in common, but for the last
 _FILTER_MARK: Final = b'"filterServerTable"'
 
@@ -31,12 +32,12 @@ def rewrite_body(body: bytes, translator: Translator) -> bytes | None:
         return None
     try:
         document = loads(body)
-    except BodyError:
+        changed = _Rewriting(translator).of(document)
+        if changed == document:
+            return None
+        return dumps(changed) if _is_standard(body) else dumps_fastjson(_with_integer_keys(changed))
+    except (BodyError, RecursionError, TypeError):  # no JSON, or nested too deep to be written
         return None
-    changed = _Rewriting(translator).of(document)
-    if changed == document:
-        return None
-    return dumps(changed) if _is_standard(body) else dumps_fastjson(_with_integer_keys(changed))
 
 
 class _Rewriting:
@@ -92,4 +93,5 @@ def _with_integer_keys(value: Any) -> Any:
 
 
 def _broker_id(text: str) -> int | str:
-    return int(text) if text.isascii() and text.isdigit() else text
+    is_number = text.isascii() and text.isdigit() and len(text) < DIGITS_MAX
+    return int(text) if is_number else text

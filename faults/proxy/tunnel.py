@@ -146,7 +146,7 @@ class Tunnel:
         target = self.gate.target
         try:
             await self._loop.create_connection(lambda: self._server_end, *target)
-        except OSError:
+        except (OSError, OverflowError, UnicodeError):  # a port or a name that cannot be dialled
             self._server_end.connection_lost(None)
 
     def stop(self) -> None:

@@ -264,6 +264,17 @@ async def test_a_frozen_client_does_not_notice_that_there_is_no_server() -> None
 
 
 @real_time
+async def test_a_server_that_cannot_be_dialled() -> None:
+    """A name that is none, and the port beside the last one."""
+    async with bench() as (proxy, _, _connect):
+        for address, shift in (("a..b:10911", 0), (f"{HOST}:65535", 1)):
+            host, _, port = proxy.address_for(address).partition(":")
+            client = Client(await asyncio.open_connection(host, int(port) + shift))
+            assert await client.is_reset()
+            client.writer.close()
+
+
+@real_time
 async def test_a_cut_resets_what_there_is_and_what_comes() -> None:
     async with bench() as (proxy, server, connect):
         client = await connect()
