@@ -57,7 +57,7 @@ def frames(draw: Any) -> bytes:
     kind = draw(st.sampled_from(["json", "fields", "binary", "bytes"]))
     if kind == "bytes":
         payload = draw(st.binary(min_size=4, max_size=80))
-        return struct.pack(">i", len(payload)) + payload
+        return bytes(struct.pack(">i", len(payload)) + payload)
     if kind == "binary":
         header, serialize_type = draw(st.binary(max_size=60)), 1
     elif kind == "json":
