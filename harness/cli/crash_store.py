@@ -28,13 +28,20 @@ LOG_EVERY_CYCLES = 5_000  # a line of progress, where nobody watches
     "--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes."
 )
 @click.option("--defect", default="", help="Plant a known bug first; see `staticfire defects`.")
-def crash_store(cycles: int, seed: int, jobs: int, defect: str) -> int:
+@click.option(
+    "--policies",
+    default="",
+    metavar="NAME[,NAME...]",
+    help="Lines of docs/faithful.md in which the store is as RocketMQ's, such as store.cut_log.",
+)
+def crash_store(cycles: int, seed: int, jobs: int, defect: str, policies: str) -> int:
     """Crash the store on a simulated disk at any disk operation, recover it, compare it with a model.
 
     \b
     Example:
       staticfire crash-store --cycles 25000 --jobs 2
       staticfire crash-store --cycles 1000 --defect recovery-ignores-crc
+      staticfire crash-store --cycles 200 --policies store.cut_log
 
     A cycle is four crashes on average.
     Exit status: 0 valid, 1 invalid, 254 bad arguments, 255 harness error.
@@ -43,12 +50,17 @@ def crash_store(cycles: int, seed: int, jobs: int, defect: str) -> int:
         use_defect(defect)
     except DefectError as error:
         raise BadInput(str(error)) from error
-    from harness.store_crash.cycles import run_parallel
+    from harness.store_crash.cycles import run_parallel, store_policy
 
-    total = run_parallel(seed, cycles, jobs, _print_progress)
+    try:
+        policy = store_policy(policies.split(",") if policies else ())
+    except ValueError as error:
+        raise BadInput(str(error)) from error
+    total = run_parallel(seed, cycles, jobs, _print_progress, policy)
     if sys.stderr.isatty():
         print(file=sys.stderr)
     command = "staticfire crash-store" + (f" --defect {defect}" if defect else "")
+    command += f" --policies {policies}" if policies else ""
     print("\n".join(total.lines(command)))
     return EXIT_INVALID if total.failures else EXIT_VALID
 

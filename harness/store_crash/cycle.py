@@ -37,6 +37,7 @@ from system_under_test.store.flush import FlushTask, QueueFlushTask
 from system_under_test.store.message_store import MessageStore
 from system_under_test.store.results import PutStatus
 from system_under_test.store.retention_config import RetentionConfig
+from system_under_test.store.store_policy import CAREFUL_STORE, StorePolicy
 from system_under_test.store.transient_pool import PoolConfig
 
 WrapStorage = Callable[[Storage], Storage]
@@ -45,7 +46,10 @@ WrapStorage = Callable[[Storage], Storage]
 class Cycle:
     """Runs one seed. `wrap` may put a faulty layer between store and disk, to see that the test can fail."""
 
-    def __init__(self, seed: int, *, wrap: WrapStorage | None = None) -> None:
+    def __init__(
+        self, seed: int, *, wrap: WrapStorage | None = None, policy: StorePolicy = CAREFUL_STORE
+    ) -> None:
+        self._policy = policy
         self.random = Random(f"storage crash {seed}")
         self.plan = CyclePlan.draw(self.random)
         self.counts = CycleCounts(cycles=1)
@@ -108,8 +112,11 @@ class Cycle:
             self._disk.fail_write()
         else:
             self._disk.fail_fsync()
+        errors_before = self._count_errors()
         try:
             while self._store.failure is None:
+                if self._count_errors() > errors_before:
+                    raise PromiseBroken("the store goes on after a failed write or sync")
                 self._work_step()
         except OSError:
             self.counts.disk_errors += 1
@@ -119,6 +126,9 @@ class Cycle:
         self.counts.process_deaths += 1
         if self._draw(2) == 0:
             self._cut_power()
+
+    def _count_errors(self) -> int:
+        return self._disk.counters.write_errors + self._disk.counters.sync_errors
 
     def _check_store_has_stopped(self) -> None:
         """The disk works again, but nobody knows what is on it: only a new start may find out."""
@@ -378,7 +388,7 @@ class Cycle:
             pool=PoolConfig(buffers=2, commit_pages=2) if self.plan.pool else None,
             message_size_max=BODY_SIZE_MAX,
         )
-        return MessageStore(self._storage, self._clock, SilentLog(), config)
+        return MessageStore(self._storage, self._clock, SilentLog(), config, policy=self._policy)
 
     def _charge(self, cost_ns: int) -> None:
         self._clock.now_ns += cost_ns

@@ -10,13 +10,18 @@ from __future__ import annotations
 import multiprocessing
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 
 from harness.store_crash.cycle import Cycle, WrapStorage
 from harness.store_crash.plan import CycleCounts
+from system_under_test.mode import Mode
+from system_under_test.policies import BROKER_POLICIES
+from system_under_test.policy_choice import policy_names, with_chosen
+from system_under_test.store.store_policy import CAREFUL_STORE, StorePolicy
 
-__all__ = ["CrashSummary", "CycleFailure", "run_cycles", "run_parallel"]
+__all__ = ["CrashSummary", "CycleFailure", "run_cycles", "run_parallel", "store_policy"]
 
 CHUNK_SIZE = 200
 FAILURES_SHOWN = 5
@@ -65,13 +70,32 @@ class CrashSummary:
         yield f"{len(failures)} of {self.counts.cycles} cycles failed"
 
 
-def run_cycles(seed_from: int, count: int, *, wrap: WrapStorage | None = None) -> CrashSummary:
+def store_policy(names: Sequence[str]) -> StorePolicy:
+    """The hardened store but for these lines of the policy table (docs/faithful.md).
+
+    Raises ValueError for a name that is no line of a store.
+    """
+    hardened, faithful = BROKER_POLICIES[Mode.HARDENED], BROKER_POLICIES[Mode.FAITHFUL]
+    known = [name for name in policy_names(hardened) if name.startswith("store.")]
+    for name in names:
+        if name not in known:
+            raise ValueError(f"policies hold {name!r}; there are: {', '.join(known)}")
+    return with_chosen(hardened, faithful, names).store
+
+
+def run_cycles(
+    seed_from: int,
+    count: int,
+    *,
+    wrap: WrapStorage | None = None,
+    policy: StorePolicy = CAREFUL_STORE,
+) -> CrashSummary:
     """Run the cycles of the seeds `seed_from` to `seed_from + count - 1` in this process."""
     summary = CrashSummary()
     begin_s = time.process_time()
     for seed in range(seed_from, seed_from + count):
         try:
-            summary.counts.add(Cycle(seed, wrap=wrap).run())
+            summary.counts.add(Cycle(seed, wrap=wrap, policy=policy).run())
         except Exception as error:
             summary.counts.cycles += 1
             summary.failures.append(_failure(seed, error))
@@ -80,7 +104,11 @@ def run_cycles(seed_from: int, count: int, *, wrap: WrapStorage | None = None) -
 
 
 def run_parallel(
-    seed_from: int, count: int, jobs: int, progress: Callable[[CrashSummary], None]
+    seed_from: int,
+    count: int,
+    jobs: int,
+    progress: Callable[[CrashSummary], None],
+    policy: StorePolicy = CAREFUL_STORE,
 ) -> CrashSummary:
     """Like `run_cycles` in `jobs` processes; calls `progress` with the sum so far after each chunk."""
     chunks = [
@@ -89,14 +117,14 @@ def run_parallel(
     ]
     total = CrashSummary()
     with multiprocessing.get_context("fork").Pool(min(jobs, len(chunks))) as pool:
-        for part in pool.imap_unordered(_run_chunk, chunks):
+        for part in pool.imap_unordered(partial(_run_chunk, policy), chunks):
             total.add(part)
             progress(total)
     return total
 
 
-def _run_chunk(chunk: tuple[int, int]) -> CrashSummary:
-    return run_cycles(*chunk)
+def _run_chunk(policy: StorePolicy, chunk: tuple[int, int]) -> CrashSummary:
+    return run_cycles(*chunk, policy=policy)
 
 
 def _failure(seed: int, error: Exception) -> CycleFailure:

@@ -27,7 +27,9 @@ class _Batch:
     def __init__(self, queue: ConsumeQueue, first_offset: int) -> None:
         self.queue = queue
         if not queue.max_offset and not queue.files.files:
+            numbers_given = queue.next_offset
             queue.begin_at(first_offset)  # a replica that begins in the middle of the log
+            queue.next_offset = max(numbers_given, first_offset)
         self.entries = bytearray()
         self.next_offset = queue.max_offset
 

@@ -5,10 +5,12 @@ The whole of it: `staticfire crash-store --cycles 25000 --jobs 2` (a cycle is fo
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from harness.cli import status_of
-from harness.store_crash.cycles import CrashSummary, CycleFailure, run_cycles
+from harness.store_crash.cycles import CrashSummary, CycleFailure, run_cycles, store_policy
 from system_under_test.env import DiskUsage, File, Storage
 
 
@@ -80,6 +82,21 @@ class LazyStorage:
 def test_a_forgotten_sync_is_found(forgets: str) -> None:
     summary = run_cycles(0, 20, wrap=lambda storage: LazyStorage(storage, forgets=forgets))
     assert len(summary.failures) >= 10
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["store.cut_log"], "bytes of an older record|is no end of a record|has no message"),
+        (["store.health"], "a put was accepted after a failed write|the store goes on"),
+        (["store.sync"], "the store goes on after a failed write or sync"),
+        (["store.wants_whole_files"], "every file there must have"),
+        (["store.synced_index", "store.index_recovery"], "leads to"),
+    ],
+)
+def test_what_rocketmq_gets_wrong_is_found(names: list[str], found: str) -> None:
+    failures = run_cycles(0, 60, policy=store_policy(names)).failures
+    assert any(re.search(found, failure.text) for failure in failures), failures
 
 
 def test_the_command_prints_counts_and_speed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -226,3 +226,14 @@ def test_a_file_that_a_power_cut_left_short_ends_the_start_or_not(mode: Mode, op
     else:
         with pytest.raises(StoreError, match="100 bytes; every file there must have 1024"):
             world.open()
+
+
+def test_faithful_numbers_of_a_new_queue_are_given_once() -> None:
+    """A queue whose first file is made by dispatch keeps count of what waits behind the first message."""
+    world = StoreInMode(Mode.FAITHFUL)
+    world.open()
+    first = world.put()
+    world.put()
+    world.flush()
+    world.store.dispatch(first.end_offset)
+    assert world.put().queue_offset == 2
