@@ -288,9 +288,10 @@ class LocalCluster:
         nodes = make_nodes(self.options, ports, folder.path, is_new=folder.is_new)
         busy = first_busy(port for node in nodes for port in node.ports)
         if busy is not None:
-            raise PortInUse(
-                f"port {busy} on 127.0.0.1 is in use; choose another first port, or 0 for free ports"
-            )
+            advice = "choose another first port, or 0 for free ports"
+            if not self.options.port:
+                advice = f"the store {folder.path} had it last time: end who has it, or choose a first port"
+            raise PortInUse(f"port {busy} on 127.0.0.1 is in use; {advice}")
         return ports, False
 
 

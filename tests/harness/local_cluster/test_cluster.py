@@ -81,7 +81,9 @@ def test_a_damaged_cluster_file_is_refused(text: str, tmp_path: Path) -> None:
 def test_a_store_in_use_is_refused(tmp_path: Path) -> None:
     with LocalCluster(store=tmp_path):
         other = LocalCluster(store=tmp_path)
-        with pytest.raises(PortInUse, match=r"port \d+ .* is in use"):
+        with pytest.raises(
+            PortInUse, match=r"port \d+ .* is in use; the store .* had it last time"
+        ):
             other.start()
         (tmp_path / "cluster.json").unlink()
         with pytest.raises(NodeRefused, match=r"broker-a-0 failed: store .* is in use by another"):
