@@ -189,6 +189,19 @@ def test_a_log_without_a_writable_folder_is_refused(
     assert "every folder of the commit log is read-only (/a, /b)" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("node", "known"), [("broker", "visible_end"), ("name-server", "leaves")])
+def test_a_faithful_policy_that_there_is_not_is_refused(
+    node: str, known: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write_options(tmp_path, f"mode=faithful\nfaithfulPolicies={known};nope")
+    with pytest.raises(SystemExit) as caught:
+        run([node, "-c", file])
+    assert caught.value.code == 254
+    error = capsys.readouterr().err
+    assert "there is no policy 'nope'" in error
+    assert f" {known}, " in error
+
+
 def test_hours_of_retention_are_local_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found: list[BrokerConfig] = []
     monkeypatch.setattr("system_under_test.broker.store_config.make_store_config", found.append)
