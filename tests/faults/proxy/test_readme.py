@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import subprocess
@@ -31,9 +32,14 @@ def test_the_example() -> None:
     )
 
 
+@pytest.mark.real
 def test_the_lines() -> None:
-    proxy = Proxy(["h:1"])
     lines = re.findall(r'`?(\{"f": .*?\})', SECTION)
     assert len(lines) > 6
-    for line in lines:
-        assert answer(proxy, line.encode())["ok"], json.loads(line)
+
+    async def run() -> None:
+        async with Proxy(["h:1"]) as proxy:
+            for line in lines:
+                assert answer(proxy, line.encode())["ok"], json.loads(line)
+
+    asyncio.run(run())
