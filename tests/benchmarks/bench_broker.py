@@ -4,21 +4,36 @@
         [--messages N]
 
 1 KiB bodies, one connection, N in flight; broker, slave and load are a process each. "us" is the broker's CPU time a
-message, "RSS" its resident memory afterwards. "of Java" compares with Apache RocketMQ 4.9.8 under its own client on
-two quiet cores (JAVA below). Another
+message, "RSS" its resident memory afterwards. Of several runs the one with the median rate is told, and the range of
+the rates. "of Java" compares with Apache RocketMQ 4.9.8 under its own client on two quiet cores (JAVA below). Another
 machine, another client: read it as an order of magnitude, and compare rows of one run.
 
-Where the CPU of a send goes (py-spy, sync flush, 64 in flight, index and statistics on), in percent with everything
-below: append 30 (encode the record 9, index hashes and entry 7, queue entry and log 9), decode the frame 8, read the
-header 5, answer from the template and settle 7, socket write 5, hand the flush to its thread 5. A pull is the socket
-write and one pread of neighbouring records. What made a difference: one write a turn of the loop also with async
-flush (46 to 37 us under load), looking at 32 queue entries for a pull and not at 800 (8.8 to 2.8 us), not reading the
-hole behind the log at a restart (2.5 to 0.8 s). In pairs on a busy machine: remembered heads of user keys, small
-numbers of a header looked up, one message appended without lists and properties searched once took a send with sync
-flush from 42.0 to 36.7 us (means of 4 pairs); with index entries a record at a time and frames copied once, too, from
-40.6 to 34.7 (2 pairs: those two alone are within noise). What is left of one send, each measured alone: decode a frame
-3.2, read the header 2.4, encode the record 2.1, key hashes 1.2, properties 0.5 us. A recovery (opening a store of
-200,000 records: 1.6 s of CPU) is half key hashes and index entries, a quarter checks of the records (cProfile).
+Where the time of a send goes (py-spy, samples with the interpreter lock, sync flush, 64 in flight, index and
+statistics on, a busy machine), in percent with everything below: append 23 (encode the record 8, key hashes 4, queue
+entry and log the rest), wake the thread that flushes 11, decode the frame 11, answers 10 (of it the template 4),
+dispatch 7 (index entries 2), read the header 6, properties and message 4, be told by the thread 3. A pull is the
+socket write and one pread of neighbouring records. One flush carries all 64 sends, so what is done once a flush
+hardly counts.
+
+What made a difference, in alternating pairs on a busy machine, us a message and the median of the ratios:
+
+* One object a message from append to visible, the send header without a loop over its fields, one look at the numbers
+  of a frame, a record packed at once, index entries of a flush made together, answers formatted as bytes, answers
+  that do not keep the request, a thread for the flushes: sync 64 33.1 to 24.1 (12 pairs, 0.72), async 64 31.8 to 20.5
+  (8 pairs, 0.65), sync 1 280 to 234 (12 pairs, 0.80), sync + slave 64 47.5 to 35.3 (8 pairs, 0.75).
+* Of these alone: an answer that does not keep request and body until the flush about 1 us, as what is freed at once
+  is still in the cache; the thread instead of asyncio's executor 0.85 with 1 in flight (14 pairs), 0.93 with 8, noise
+  with 64.
+* Before: one write a turn of the loop also with async flush (46 to 37), looking at 32 queue entries for a pull and
+  not at 800 (8.8 to 2.8), not reading the hole behind the log at a restart (2.5 to 0.8 s), remembered heads of user
+  keys and numbers of a header looked up (42.0 to 36.7, 4 pairs).
+* Nothing: frames freed one by one, a list of records in place of one buffer, another threshold of the garbage
+  collector.
+
+What is left of one send, each measured alone: decode a frame 2.4, encode the record 1.8 (properties 0.6), read the
+header 1.0, make the message 0.9 (properties 0.5), answer 0.9, key hashes 0.8, reserve space 0.6, wait for the flush
+0.3 us. Opening a store of 200,000 records takes 1.4 s of CPU: checks of the records 29 %, key hashes and index
+entries 43 % (py-spy).
 """
 
 from __future__ import annotations
