@@ -44,17 +44,25 @@ def run_for_real(
         CapabilityMissing: a fault of the plan cannot be carried out here.
     """
     return asyncio.run(
-        _run(campaign, history, observations, progress or no_progress, fleet_options)
+        carry_out(
+            campaign,
+            history=history,
+            observations=observations,
+            progress=progress,
+            fleet_options=fleet_options,
+        )
     )
 
 
-async def _run(
+async def carry_out(
     campaign: Campaign,
-    history: BinaryIO | None,
-    observations: BinaryIO | None,
-    progress: Progress,
-    fleet_options: FleetOptions,
+    *,
+    history: BinaryIO | None = None,
+    observations: BinaryIO | None = None,
+    progress: Progress | None = None,
+    fleet_options: FleetOptions = DEFAULTS,
 ) -> RunResult:
+    """`run_for_real` on a loop that is there, in the main thread: signals are handled."""
     fleet = make_fleet(campaign.environment, fleet_options)
 
     def make_target(places: Mapping[str, Place]) -> Target:
@@ -66,7 +74,9 @@ async def _run(
     environment = RealEnvironment(campaign, recorder, fleet, make_target)
     clock.append(environment.now_ns)
     async with environment:
-        run = Run(environment, real_controls(environment, fleet), progress, tick_s=TICK_S)
+        run = Run(
+            environment, real_controls(environment, fleet), progress or no_progress, tick_s=TICK_S
+        )
         with _Interrupts(run):
             await run.main()
         return run.result()

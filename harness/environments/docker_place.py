@@ -74,8 +74,8 @@ class ContainerProcess:
     def _attach(self) -> socket.socket:
         wanted = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
         attached: Any = self._container.attach_socket(params=wanted)
-        raw: socket.socket = attached._sock.dup()  # the SDK has no other way to it
-        attached.close()
+        # The SDK has no other way to the socket; it must not close it behind our back.
+        raw = socket.socket(fileno=attached._sock.detach())
         raw.setblocking(False)
         return raw
 

@@ -1,0 +1,190 @@
+"""Short campaigns on real machines: judged valid, every fault proven, and nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faults.fault import PlannedFault
+from harness.campaign import Campaign
+from harness.campaign_draw import draw_campaign
+from harness.environments.namespaces import TOOLS
+from harness.environments.state import VARIABLE
+from harness.real_runner import carry_out, run_for_real
+from harness.run_result import RunResult
+from tests.support.ssh_hosts import ssh_hosts
+
+ROOT = Path(__file__).parent.parent.parent
+LOAD_S = 8.0
+UP_BOUND_S = 60.0
+
+pytestmark = pytest.mark.real
+
+
+def planned(
+    number: int, kind: str, at_s: float, duration_s: float, *targets: str, **params: Any
+) -> PlannedFault:
+    return PlannedFault(
+        fault_id=number, kind=kind, at_s=at_s, duration_s=duration_s, targets=targets, params=params
+    )
+
+
+KILL = planned(1, "kill", 1.0, 2.0, "broker-a-1")
+PAUSE = planned(2, "pause", 4.5, 1.0, "broker-a-1")
+POWER_CUT = planned(3, "power-cut", 1.0, 2.0, "broker-a-0")
+CUT_OFF = planned(
+    4, "partition-one-way", 5.0, 1.5, "broker-a-1", drop=[["broker-a-0", "broker-a-1"]]
+)
+
+
+def campaign_on(environment: str, *plan: PlannedFault) -> Campaign:
+    """One master, one slave, everything synchronous."""
+    given = {
+        "environment": environment,
+        "name_servers": 1,
+        "slaves": (1,),
+        "flush": "sync",
+        "replication": "sync",
+        "time_s": LOAD_S,
+        "producers": 2,
+        "consumers": 1,
+        "think_ms": 40.0,
+        "faults": (),
+        "acks_min": 5,  # a slave believes for 20 s that a master without power is only silent
+        "log_file_bytes": 65536,
+        "payload_bytes": (1000, 1400),
+        "batch_share": 0.0,
+        "one_way_share": 0.0,
+        "broker_properties": (),
+        "plan": plan,
+    }
+    return draw_campaign(1, given)
+
+
+def run(environment: str, *plan: PlannedFault) -> RunResult:
+    return run_for_real(campaign_on(environment, *plan))
+
+
+def assert_valid(result: RunResult) -> None:
+    verdict = result.verdict
+    assert verdict.valid is True, (verdict.below_floors, verdict.findings(), result.faults)
+    assert [record.planned.kind for record in result.faults if not record.bitten] == []
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The journals of these runs; none may be left, for each names what was not removed."""
+    folder = tmp_path / "state"
+    monkeypatch.setenv(VARIABLE, str(folder))
+    return folder
+
+
+def left_in(state: Path) -> list[Path]:
+    return list(state.iterdir()) if state.exists() else []
+
+
+def test_processes(state: Path) -> None:
+    assert_valid(run("processes", KILL, PAUSE))
+    assert left_in(state) == []
+
+
+@pytest.mark.needs_root(*TOOLS)
+def test_namespaces(state: Path) -> None:
+    result = run("namespaces", POWER_CUT, CUT_OFF)
+    assert_valid(result)
+    assert left_in(state) == []
+
+
+@pytest.mark.needs_root(*TOOLS)
+def test_a_full_disk_refuses_with_code_14_loses_nothing_and_serves_again(state: Path) -> None:
+    full = planned(1, "disk-full", 1.0, 5.0, "broker-a-0", free_bytes=0)
+    result = run("namespaces", full)
+    assert_valid(result)
+    fault = result.faults[0]
+    assert fault.healed_ns is not None
+    refused = [op for op in result.ops if op.f == "send" and op.type == "fail"]
+    assert refused
+    assert all("code 14" in str(op.error) for op in refused)
+    served = [
+        op
+        for op in result.ops
+        if op.f == "send" and op.type == "ok" and op.time_ns > fault.healed_ns
+    ]
+    assert served
+    assert left_in(state) == []
+
+
+@pytest.mark.needs_docker
+@pytest.mark.needs_root(*TOOLS)
+def test_docker(state: Path) -> None:
+    assert_valid(run("docker", POWER_CUT, CUT_OFF))
+    assert left_in(state) == []
+
+
+@pytest.mark.needs_ssh
+@pytest.mark.needs_root(*TOOLS)
+def test_ssh(state: Path) -> None:
+    async def main() -> RunResult:
+        async with ssh_hosts(4) as hosts:
+            campaign = campaign_on("ssh", POWER_CUT, CUT_OFF)
+            return await carry_out(campaign, fleet_options=hosts.options)
+
+    assert_valid(asyncio.run(main()))
+    assert left_in(state) == []
+
+
+@pytest.mark.needs_root(*TOOLS)
+def test_what_a_killed_harness_leaves_is_cleaned(state: Path, tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "harness", "run", "--seed", "1", "--campaign", "default"]
+    argv += ["--environment", "namespaces", "--faults", "none", "--runs", str(tmp_path / "runs")]
+    output = subprocess.DEVNULL
+    harness = subprocess.Popen(argv, cwd=ROOT, stdout=output, stderr=output)
+    _wait_for_processes(state)
+    harness.kill()
+    harness.wait()
+    identity = _identity(state)
+    assert _processes_of(identity)
+    clean = [sys.executable, "-m", "harness", "clean"]
+    done = subprocess.run(clean, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert _processes_of(identity) == []
+    assert left_in(state) == []
+    assert (
+        identity
+        not in subprocess.run(["ip", "netns"], capture_output=True, text=True, check=True).stdout
+    )
+
+
+def _identity(state: Path) -> str:
+    (journal,) = state.iterdir()
+    return journal.name.partition(".")[0]
+
+
+def _wait_for_processes(state: Path) -> None:
+    deadline = time.monotonic() + UP_BOUND_S
+    while time.monotonic() < deadline:
+        if left_in(state) and _processes_of(_identity(state)):
+            return
+        time.sleep(0.05)
+    raise AssertionError("no node was started")
+
+
+def _processes_of(identity: str) -> list[int]:
+    mark = f"STATICFIRE_RUN={identity}".encode()
+    found = []
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            variables = (folder / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if mark in variables:
+            found.append(int(folder.name))
+    return found
