@@ -45,7 +45,7 @@ class Proxy(Striking):
 
     A link is what connections of one client with one server have in common. Ends of links are named by patterns in
     which `*` stands for any text. A client is known by the name of its door (`name_servers_for`), its source host, its
-    source `host:port`, the client id of its heartbeats or, if it is a broker, as that; a server by its name
+    source `host:port`, its groups, the client id of its heartbeats or, if it is a broker, as that; a server by its name
     (`name-server-1`, `broker-a-0`, `broker-a-0/ha`), its own address, or its kind (`name-servers`, `brokers`, `ha`).
 
     Brokers that have the proxy for a name server are registered with the proxy's addresses, and slaves among them reach
