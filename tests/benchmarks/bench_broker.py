@@ -12,8 +12,7 @@ Where the time of a send goes (py-spy, samples with the interpreter lock, sync f
 statistics on, a busy machine), in percent with everything below: append 23 (encode the record 8, key hashes 4, queue
 entry and log the rest), wake the thread that flushes 11, decode the frame 11, answers 10 (of it the template 4),
 dispatch 7 (index entries 2), read the header 6, properties and message 4, be told by the thread 3. A pull is the
-socket write and one pread of neighbouring records. One flush carries all 64 sends, so what is done once a flush
-hardly counts.
+socket write and one pread of neighbouring records. One flush carries all 64 sends.
 
 What made a difference, in alternating pairs on a busy machine, us a message and the median of the ratios:
 
