@@ -15,6 +15,7 @@ from pathlib import Path
 
 from faults.linux.clock import LIBRARY
 from faults.linux.executor import SYSTEM_PATHS
+from harness.environments.fleet_options import IMAGE
 
 REQUIRE = "STATICFIRE_REQUIRE"
 TRY_TIMEOUT_S = 10.0
@@ -51,8 +52,11 @@ def lacks_root(*commands: str) -> str:
 
 
 def lacks_docker() -> str:
-    works = _works("docker", "version", "--format", "{{.Server.Version}}")
-    return "" if works else "needs docker: no engine answers"
+    if not _works("docker", "version", "--format", "{{.Server.Version}}"):
+        return "needs docker: no engine answers"
+    if not _works("docker", "image", "inspect", IMAGE):
+        return f"needs docker and the image {IMAGE}: `staticfire docker-image` builds it"
+    return ""
 
 
 def lacks_ssh() -> str:
