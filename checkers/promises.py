@@ -32,7 +32,7 @@ class Judgement(StrEnum):
 class Damage(IntEnum):
     """What a fault destroys on a node, from nothing to everything."""
 
-    NONE = 0  # partition, pause, full disk, slow disk, clock: nothing that was acknowledged
+    NONE = 0  # partition, black hole, pause, graceful stop, full or slow disk, clock: nothing that was acknowledged
     PROCESS = 1  # memory of the process; the page cache stays
     WRITE_ERROR = 2  # the dirty pages of a failed fsync (fsyncgate), then a restart
     POWER = 3  # everything that was not fsynced
@@ -63,6 +63,7 @@ DAMAGE_OF_FAULT: Mapping[str, Damage] = MappingProxyType(
         "power_cut": Damage.POWER,
         "power_cut_in_operation": Damage.POWER,
         "cluster_power_cut": Damage.POWER,
+        "wiped_slave": Damage.DISK,
         "disk_lost": Damage.DISK,
     }
 )

@@ -40,7 +40,7 @@ class ProcessControl(Protocol):
     async def resume(self, node: str) -> None: ...
 
 
-class NetworkControl(Protocol):
+class PartitionControl(Protocol):
     """Drop packets between nodes, one direction at a time."""
 
     async def drop(self, *, source: str, target: str) -> None: ...
@@ -48,11 +48,41 @@ class NetworkControl(Protocol):
     async def restore(self, *, source: str, target: str) -> None: ...
 
     async def heal(self) -> None:
-        """Restore every pair."""
+        """Restore every pair, and end whatever else this control has done."""
         ...
 
     async def dropped(self, *, source: str, target: str) -> int:
         """Packets dropped so far from `source` to `target`."""
+        ...
+
+
+class NetworkControl(PartitionControl, Protocol):
+    """The network of a node as a whole: gone, late, lossy or narrow. The latter three are of what the node sends."""
+
+    async def black_hole(self, node: str) -> None:
+        """The host is gone: nothing gets in or out, and nobody is told (no RST, no FIN)."""
+        ...
+
+    async def end_black_hole(self, node: str) -> None: ...
+
+    async def swallowed(self, node: str) -> int:
+        """Packets to and from the node that black holes have swallowed so far."""
+        ...
+
+    async def delay(self, node: str, milliseconds: float) -> None:
+        """Each packet arrives this much later; 0 ends it."""
+        ...
+
+    async def lose(self, node: str, percent: float) -> None:
+        """This share of the packets never arrives; 0 ends it."""
+        ...
+
+    async def limit(self, node: str, bits_per_s: int) -> None:
+        """No more than this gets out; 0 ends it."""
+        ...
+
+    async def traffic_counters(self, node: str) -> dict[str, int]:
+        """Running totals of packets: `delayed`, `lost`, `limited` (had to wait for bandwidth)."""
         ...
 
 
@@ -82,8 +112,8 @@ class DiskControl(Protocol):
         """Boot the machine and start its node."""
         ...
 
-    async def fill(self, node: str, free_bytes: int) -> None:
-        """Let somebody else's data take the space, all but this much."""
+    async def fill(self, node: str, free_bytes: int, over_s: float) -> None:
+        """Let somebody else's data take the space, all but this much, within this time; returns when it is taken."""
         ...
 
     async def fail(self, node: str, *, writes: int, fsyncs: int) -> None:
@@ -92,6 +122,10 @@ class DiskControl(Protocol):
 
     async def slow(self, node: str, factor: float) -> None:
         """Make everything that must reach the disk (fsync) take `factor` times as long."""
+        ...
+
+    async def wipe(self, node: str) -> int:
+        """Remove everything from the disk of a node that does not run, durably; returns how many bytes that was."""
         ...
 
     async def destroy(self, node: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from faults.bad_network import Bandwidth, NetworkLatency, PacketLoss
+from faults.black_holes import BrokerBlackHole, NameServerBlackHole
 from faults.client_faults import ClientCrash, FailingListener, SlowConsumer
 from faults.clock_skew import ClockSkew
 from faults.disk_faults import DiskFull, DiskLost, FailingDisk, SlowDisk
@@ -17,12 +19,15 @@ from faults.partition import (
 )
 from faults.power_cut import ClusterPowerCut, PowerCut, PowerCutInOperation
 from faults.process_faults import GracefulStop, Kill, Pause
+from faults.rolling_restart import NameServerFreezeInRollingRestart, RollingRestart
 from faults.topic_change import TopicChange
+from faults.wiped_slave import WipedSlave
 
 _ALL: tuple[Fault, ...] = (
     Kill(),
     GracefulStop(),
     Pause(),
+    RollingRestart(),
     PowerCut(),
     PowerCutInOperation(),
     ClusterPowerCut(),
@@ -31,12 +36,19 @@ _ALL: tuple[Fault, ...] = (
     PartitionOneWay(),
     PartitionBridge(),
     PartitionRing(),
+    BrokerBlackHole(),
+    NetworkLatency(),
+    PacketLoss(),
+    Bandwidth(),
     DiskFull(),
     FailingDisk(),
     SlowDisk(),
+    WipedSlave(),
     DiskLost(),
     ClockSkew(),
     NameServerFreeze(),
+    NameServerBlackHole(),
+    NameServerFreezeInRollingRestart(),
     NameServerAmnesia(),
     SplitNameServers(),
     TopicChange(),

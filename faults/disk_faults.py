@@ -11,6 +11,7 @@ from faults.capabilities import Controls, DiskControl, Evidence
 from faults.draws import between, pick
 from faults.fault import Fault, PlannedFault, Situation, Strike, a_broker
 
+FILL_S_MAX = 2.5  # of a disk that fills up slowly
 ALONE_S_MAX = 2.0  # how long a master whose disk is about to be lost may be cut off from its slaves
 
 
@@ -40,17 +41,27 @@ class DiskFault(Fault):
 
 class DiskFull(DiskFault):
     name = "disk-full"
-    summary = "a broker's disk has no space left (ENOSPC, short writes), then space comes back"
+    summary = (
+        "a broker's disk fills up, suddenly or slowly (ENOSPC, short writes), then space comes back"
+    )
     needs = ("disk.fill",)
     counter = "enospc"
-    duration_s = (5.5, 10.0)  # offsets are written every 5 s: something will want space
+    duration_s = (
+        8.0,
+        12.0,
+    )  # offsets are written every 5 s: when it is full, something will want space
 
     def draw(self, random: Random, situation: Situation) -> Strike | None:
         free_bytes = 0 if random.random() < 0.7 else int(between(random, 0, 30_000))
-        return Strike(targets=a_broker(random, situation), params={"free_bytes": free_bytes})
+        over_s = 0.0 if random.random() < 0.5 else round(between(random, 0.5, FILL_S_MAX), 3)
+        return Strike(
+            targets=a_broker(random, situation),
+            params={"free_bytes": free_bytes, "over_s": over_s},
+        )
 
     async def damage(self, disk: DiskControl, planned: PlannedFault) -> None:
-        await disk.fill(planned.targets[0], planned.params["free_bytes"])
+        params = planned.params
+        await disk.fill(planned.targets[0], params["free_bytes"], params.get("over_s", 0.0))
 
 
 class FailingDisk(DiskFault):

@@ -53,7 +53,9 @@ class Fault(ABC):
     summary: ClassVar[str]  # one line, for `staticfire faults`
     needs: ClassVar[tuple[str, ...]]  # attributes of Controls
     destructive: ClassVar[bool] = False  # may lose data that was not yet durable
+    empties: ClassVar[bool] = False  # leaves its targets without any data, to be fetched again
     permanent: ClassVar[bool] = False  # is never healed: the targets are gone for good
+    strikes_all: ClassVar[bool] = False  # every broker is a target
     max_per_run: ClassVar[int] = 99
     duration_s: ClassVar[tuple[float, float]] = (2.0, 8.0)  # the range that a plan draws from
 

@@ -28,8 +28,8 @@ def draw_plan(
 
     Raises FaultError for an unknown kind.
     """
-    # The most demanding kind first: everything later must fit around it.
-    faults = sorted(map(fault_named, kinds), key=lambda fault: not fault.permanent)
+    # The most demanding kinds first: everything later must fit around them.
+    faults = sorted(map(fault_named, kinds), key=_modesty)
     plan: list[PlannedFault] = []
     for slot in range(count if faults else 0):
         fault = _kind_for(random, faults, slot)
@@ -37,6 +37,10 @@ def draw_plan(
         if planned is not None:
             plan.append(planned)
     return tuple(sorted(plan, key=lambda planned: (planned.at_s, planned.fault_id)))
+
+
+def _modesty(fault: Fault) -> int:
+    return 0 if fault.permanent else 1 if fault.strikes_all else 2
 
 
 def _kind_for(random: Random, faults: Sequence[Fault], slot: int) -> Fault:
@@ -99,11 +103,27 @@ def touched(planned: PlannedFault) -> frozenset[str]:
 
 
 def _survivable(planned: PlannedFault, plan: Sequence[PlannedFault], situation: Situation) -> bool:
-    """A lost disk must leave a whole replica: around it nothing may break the others, and nothing is left to break."""
+    """A lost disk must leave a whole replica: around it nothing may break the others, and nothing is left to break.
+
+    So must an emptied one, until it has caught up.
+    """
+    if any(_meets_emptied(planned, other, situation) for other in plan):
+        return False
     if _is_permanent(planned):
         return all(_leaves_replica(other, planned, situation) for other in plan)
     lost = (other for other in plan if _is_permanent(other))
     return all(_leaves_replica(planned, other, situation) for other in lost)
+
+
+def _meets_emptied(a: PlannedFault, b: PlannedFault, situation: Situation) -> bool:
+    """Whether one of them empties a replica that the other might leave without a whole peer."""
+    kinds = (fault_named(a.kind), fault_named(b.kind))
+    if not any(kind.empties for kind in kinds) or not all(kind.destructive for kind in kinds):
+        return False
+    if a.until_s + RESYNC_S <= b.at_s or b.until_s + RESYNC_S <= a.at_s:
+        return False
+    emptied, other = (a, b) if kinds[0].empties else (b, a)
+    return _shares_replica(other, emptied, situation)
 
 
 def _is_permanent(planned: PlannedFault) -> bool:
@@ -119,6 +139,7 @@ def _leaves_replica(other: PlannedFault, lost: PlannedFault, situation: Situatio
 
 
 def _shares_replica(planned: PlannedFault, lost: PlannedFault, situation: Situation) -> bool:
+    """Whether the one strikes a replica of what the other takes away."""
     shape = situation.shape
     name = shape.broker(lost.targets[0]).broker_name
     replicas = frozenset(replica.node for replica in shape.replicas(name))

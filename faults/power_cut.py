@@ -31,8 +31,10 @@ async def counters_now(controls: Controls, planned: PlannedFault) -> dict[str, i
 
 
 class PowerCut(Fault):
+    """A host that reboots: it falls silent at once (no RST, no FIN), has lost what was not synced, and returns."""
+
     name = "power-cut"
-    summary = "cut the power of a broker's machine; unsynced writes are lost, torn or reordered"
+    summary = "cut the power of a broker's machine, which boots again; unsynced writes are lost, torn or reordered"
     needs = ("disk.power_cut",)
     destructive = True
 
@@ -84,6 +86,7 @@ class PowerCutInOperation(Fault):
 class ClusterPowerCut(PowerCut):
     name = "cluster-power-cut"
     summary = "cut the power of every broker and name server in one instant"
+    strikes_all = True
     max_per_run = 2
     duration_s = (1.0, 4.0)
 

@@ -39,7 +39,7 @@ class GracefulStop(ProcessFault):
 
 
 class Pause(ProcessFault):
-    """A broker's fake death: its connections stay open and nothing answers."""
+    """A broker's fake death: its connections stay open and nothing answers (`black_holes.py` has the other one)."""
 
     name = "pause"
     summary = "SIGSTOP a broker: connections stay open, nothing is answered; then SIGCONT"

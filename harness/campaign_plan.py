@@ -97,21 +97,22 @@ def _check_entry(planned: PlannedFault, place: str, campaign: Campaign) -> None:
 
 def _check_targets(planned: PlannedFault, place: str, rule: Rule, shape: ClusterShape) -> None:
     targets = planned.targets
+    roles = rule.roles[:-1] if rule.many else rule.roles
+    right = len(targets) >= len(roles) and all(
+        target in ROLES[role](shape) for target, role in zip(targets, roles, strict=False)
+    )
+    words = [
+        f"one of {', '.join(ROLES[role](shape)) or 'none: this cluster has no such node'}"
+        for role in roles
+    ]
+    rest = targets[len(roles) :]
     if rule.many:
-        nodes = ROLES[rule.roles[0]](shape)
-        right = (
-            len(targets) > 0 and set(targets) <= set(nodes) and len(set(targets)) == len(targets)
-        )
-        allowed = f"one or more, each once, of {', '.join(nodes)}"
+        nodes = ROLES[rule.roles[-1]](shape)
+        right = right and 0 < len(rest) == len(set(rest)) and set(rest) <= set(nodes)
+        words.append(f"one or more, each once, of {', '.join(nodes)}")
     else:
-        right = len(targets) == len(rule.roles) and all(
-            target in ROLES[role](shape) for target, role in zip(targets, rule.roles, strict=True)
-        )
-        allowed = " and ".join(
-            f"one of {', '.join(ROLES[role](shape)) or 'none: this cluster has no such node'}"
-            for role in rule.roles
-        )
-    _require(right, "targets", place, list(targets), allowed or "none")
+        right = right and not rest
+    _require(right, "targets", place, list(targets), " and ".join(words) or "none")
 
 
 def _require(condition: bool, name: str, place: str, value: object, allowed: str) -> None:
@@ -132,7 +133,7 @@ class Param:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """The role of each target (`many`: any number of the one role), and the parameters, or the choices of them."""
+    """The role of each target (`many`: any number of the last role), and the parameters, or the choices of them."""
 
     roles: tuple[str, ...]
     many: bool = False
@@ -183,6 +184,7 @@ ROLES: dict[str, Callable[[ClusterShape], tuple[str, ...]]] = {
     "server": lambda shape: shape.servers,
     "broker": lambda shape: tuple(broker.node for broker in shape.brokers),
     "master": lambda shape: tuple(broker.node for broker in shape.masters),
+    "slave": lambda shape: tuple(b.node for b in shape.brokers if not b.is_master),
     "name server": lambda shape: shape.name_servers,
     "client": lambda shape: shape.clients,
     "consumer": lambda shape: shape.consumers,
@@ -190,6 +192,7 @@ ROLES: dict[str, Callable[[ClusterShape], tuple[str, ...]]] = {
 _NODES = Param(_is_list_of_nodes, lambda _: "a list of nodes")
 _PAIRS = Param(_are_pairs, lambda _: "a list of pairs of two nodes")
 _NAME_SERVER = _one_of(lambda campaign: campaign.shape().name_servers)
+_FREE_BYTES = _whole(0, 2**40)
 _AHEAD = _whole(1, 10**9)
 _PARTITION = Rule(roles=("broker",), params={"drop": _PAIRS})
 
@@ -197,6 +200,7 @@ RULES: dict[str, Rule] = {
     "kill": Rule(roles=("server",)),
     "graceful-stop": Rule(roles=("server",)),
     "pause": Rule(roles=("server",)),
+    "rolling-restart": Rule(roles=("broker",), many=True),
     "power-cut": Rule(roles=("server",), many=True),
     "power-cut-in-operation": Rule(
         roles=("server",), params=({"sync": _AHEAD}, {"operation": _AHEAD})
@@ -207,16 +211,29 @@ RULES: dict[str, Rule] = {
     "partition-one-way": _PARTITION,
     "partition-bridge": _PARTITION,
     "partition-ring": _PARTITION,
-    "disk-full": Rule(roles=("server",), params={"free_bytes": _whole(0, 2**40)}),
+    "broker-black-hole": Rule(roles=("broker",)),
+    "network-latency": Rule(roles=("server",), params={"delay_ms": _number(0.1, 60_000)}),
+    "packet-loss": Rule(roles=("server",), params={"percent": _number(0.01, 100)}),
+    "bandwidth": Rule(roles=("server",), params={"bits_per_s": _whole(8000, 10**12)}),
+    "disk-full": Rule(
+        roles=("server",),
+        params=(
+            {"free_bytes": _FREE_BYTES, "over_s": _number(0, TIME_S_MAX)},
+            {"free_bytes": _FREE_BYTES},
+        ),
+    ),
     "failing-disk": Rule(
         roles=("server",), params={"writes": _whole(0, 10**6), "fsyncs": _whole(0, 10**6)}
     ),
     "slow-disk": Rule(roles=("server",), params={"factor": _number(1, 10**6)}),
+    "wiped-slave": Rule(roles=("slave",)),
     "disk-lost": Rule(
         roles=("master",), params={"alone_s": _number(0, TIME_S_MAX), "slaves": _NODES}
     ),
     "clock-skew": Rule(roles=("node",), params={"step_ms": _whole(-(10**10), 10**10)}),
     "name-server-freeze": Rule(roles=("name server",)),
+    "name-server-black-hole": Rule(roles=("name server",)),
+    "name-server-freeze-in-rolling-restart": Rule(roles=("name server", "broker"), many=True),
     "name-server-amnesia": Rule(roles=("name server",)),
     "split-name-servers": Rule(
         roles=("broker", "client"),

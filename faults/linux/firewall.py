@@ -96,7 +96,7 @@ class Firewall:
     """
 
     def __init__(self, machine: Machine, *, spared: str | None = None) -> None:
-        self._machine = machine
+        self.machine = machine
         self._spared = spared
         self._incoming: dict[Drop, int] = {}
         self._outgoing: dict[Drop, int] = {}
@@ -145,7 +145,7 @@ class Firewall:
         self._black_holes = 0
         async with self._loading:
             if self._table is not None:
-                await self._machine.remove(self._table)
+                await self.machine.remove(self._table)
                 self._table = None
 
     async def dropped_from(self, address: str) -> int:
@@ -171,7 +171,7 @@ class Firewall:
             return {}
         try:
             argv = ["nft", "--json", "list", "counters", "table", *TABLE.split()]
-            return counted(await self._machine.run(argv))
+            return counted(await self.machine.run(argv))
         except CommandFailed as error:
             if "No such file" in error.stderr:  # somebody flushed all rules of the machine
                 return {}
@@ -194,7 +194,7 @@ class Firewall:
         async with self._loading:
             is_first = self._table is None
             if self._table is None:
-                self._table = self._machine.will_make("nft table", TABLE)
+                self._table = self.machine.will_make("nft table", TABLE)
             rules = ruleset(
                 list(self._incoming),
                 list(self._outgoing),
@@ -202,4 +202,4 @@ class Firewall:
                 anew=is_first,
                 spared=self._spared,
             )
-            await self._machine.run(["nft", "-f", "-"], input=rules.encode())
+            await self.machine.run(["nft", "-f", "-"], input=rules.encode())

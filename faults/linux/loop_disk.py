@@ -42,6 +42,11 @@ MKFS = {
     "xfs": ("mkfs.xfs", "-q", "-f"),
 }
 
+_WIPE = """
+find "$1" -mindepth 1 -type f -printf '%s\\n' | awk '{ sum += $1 } END { printf "%.0f", sum }'
+find "$1" -mindepth 1 -delete && sync -f "$1"
+"""
+
 
 class DiskError(FaultError):
     """A disk is not what a caller thought: in use, not there, too small."""
@@ -194,9 +199,10 @@ class LoopDisk:
         block, blocks, free = map(int, (await self.machine.run(argv)).split())
         return Space(size_bytes=block * blocks, free_bytes=block * free)
 
-    async def wipe(self) -> None:
-        """Remove all files of the node, whose process must not run."""
-        await self.machine.run(["find", self.data_folder, "-mindepth", "1", "-delete"])
+    async def wipe(self) -> int:
+        """Remove all files of the node, whose process must not run, durably; returns how many bytes they had."""
+        said = await self.machine.run(["sh", "-c", _WIPE, "sh", self.data_folder])
+        return int(said)
 
     async def destroy(self) -> None:
         """The disk is gone for good: every call answers EIO from now on. Then kill the processes, and `remove()`."""

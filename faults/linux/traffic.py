@@ -6,7 +6,9 @@ Bandwidth needs the kernel's tbf, delay and loss need netem, which many small ke
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Any
 
 from faults.errors import FaultError
 from faults.linux.executor import CommandFailed
@@ -32,6 +34,10 @@ class Shape:
     delay_ms: float = 0.0
     jitter_ms: float = 0.0
     loss_percent: float = 0.0
+
+    @property
+    def is_plain(self) -> bool:
+        return not (self.bits_per_s or self.needs_netem)
 
     @property
     def needs_netem(self) -> bool:
@@ -91,10 +97,24 @@ def counters_of(listing: str) -> Counters:
     )
 
 
+# On the loopback of a namespace that is gone at once; needs root.
+TRY_NETEM = (
+    *("unshare", "--net"),
+    *("tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"),
+)
+
+
 async def has_netem(machine: Machine) -> bool:
-    """Tried on the loopback of a namespace that is gone at once; needs root."""
-    argv = ["unshare", "--net", "tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"]
-    return await machine.answers(argv)
+    return await machine.answers(list(TRY_NETEM))
+
+
+async def interface_of(machine: Machine, address: str) -> str:
+    """The interface that has this address. Raises TrafficError for none."""
+    said = await machine.run(["ip", "-json", "address", "show", "to", address])
+    found = [link["ifname"] for link in json.loads(said) if link.get("addr_info")]
+    if not found:
+        raise TrafficError(f"no interface of this machine has the address {address}")
+    return str(found[0])
 
 
 class Traffic:
@@ -131,6 +151,44 @@ class Traffic:
         if self._qdisc is not None:
             await self._machine.remove(self._qdisc)
             self._qdisc = None
+
+
+class NodeTraffic:
+    """All that is wrong at the same time with what a node sends; counters go on when something changes."""
+
+    def __init__(self, machine: Machine, address: str) -> None:
+        self._machine = machine
+        self._address = address
+        self._shape = Shape()
+        self._traffic: Traffic | None = None
+        self._before: Counter[str] = Counter()
+
+    async def change(self, **properties: Any) -> None:
+        """Change properties of the shape; 0 ends one. Raises TrafficError."""
+        if self._traffic is None:
+            interface = await interface_of(self._machine, self._address)
+            self._traffic = Traffic(self._machine, interface)
+        self._before = Counter(await self.counters())
+        self._shape = replace(self._shape, **properties)
+        if self._shape.is_plain:
+            await self._traffic.heal()
+        else:
+            await self._traffic.shape(self._shape)
+
+    async def counters(self) -> dict[str, int]:
+        """Packets `delayed`, `lost` and `limited` so far."""
+        now: Counter[str] = Counter()
+        if self._traffic is not None and not self._shape.is_plain:
+            seen = await self._traffic.counters()
+            now["delayed"] = seen.packets if self._shape.delay_ms else 0
+            now["lost"] = seen.dropped if self._shape.loss_percent else 0
+            now["limited"] = seen.delayed if self._shape.bits_per_s else 0
+        return {name: self._before[name] + now[name] for name in ("delayed", "lost", "limited")}
+
+    async def heal(self) -> None:
+        """End everything."""
+        if self._traffic is not None:
+            await self.change(bits_per_s=0, delay_ms=0.0, loss_percent=0.0)
 
 
 def _kind(argv: list[str]) -> str:

@@ -13,7 +13,7 @@ Pair = tuple[str, str]
 
 
 class ProxyNetwork:
-    """Implements faults.capabilities.NetworkControl over the links of a proxy.
+    """Implements faults.capabilities.PartitionControl over the links of a proxy.
 
     Each node, client or broker, uses the door with its own name. What is sent from one node to another travels up the
     links that the one has opened and down those that the other has. It is held back and not lost: TCP repeats it after

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Set
@@ -11,29 +14,47 @@ from pathlib import Path
 
 from faults.linux.clock import LIBRARY, PACKAGE, FakeClock, library_path, local_library
 from faults.linux.disk_speed import THROTTLES
-from faults.linux.executor import Executor, LocalExecutor
+from faults.linux.executor import SYSTEM_PATHS, Executor, LocalExecutor
 from faults.linux.firewall import Firewall
 from faults.linux.inventory import Inventory
 from faults.linux.loop_disk import LoopDisk
 from faults.linux.machine import Machine
 from faults.linux.resources import removal_order
+from faults.linux.traffic import TRY_NETEM, NodeTraffic
 from harness.environments.fleet import MachineControls
 from harness.environments.linux_controls import FakedClocks, FirewalledNetwork, LoopDisks
 from harness.environments.real import RealEnvironment
 from harness.environments.state import state_folder
 
 NO_CUT_AT = "only the simulation can cut the power inside a chosen disk operation"
+NO_NETEM = "this kernel has no netem; the proxy (`staticfire proxy`) can delay"
+NETEM_NEEDS = frozenset({"network.delay", "network.lose"})
 CLOCK_NEED = "clock.step"
 
 
 def lacks_here() -> dict[str, str]:
     """What this host cannot do, by need, each with the reason and the cure."""
     lacks = {"disk.power_cut_at": NO_CUT_AT}
+    if not netem_is_here():
+        lacks |= dict.fromkeys(sorted(NETEM_NEEDS), NO_NETEM)
     if local_library() is None:
         lacks["clock"] = f"there is no {LIBRARY} on this machine; install the package {PACKAGE}"
     if not any(Path(file).exists() for file in THROTTLES):
         lacks["disk.slow"] = "no cgroup of this machine can throttle a disk"
     return lacks
+
+
+@functools.cache
+def netem_is_here() -> bool:
+    """Tried once, which takes some milliseconds. Without root nothing can be tried, nor done: true."""
+    if os.geteuid() != 0:
+        return True
+    variables = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:{SYSTEM_PATHS}"}
+    try:
+        tried = subprocess.run(TRY_NETEM, env=variables, capture_output=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return tried.returncode == 0
 
 
 class BreakableMachines:
@@ -54,6 +75,7 @@ class BreakableMachines:
         self.addresses: dict[str, str] = {}
         self._disks: dict[str, LoopDisk] = {}
         self._firewalls: dict[str, Firewall] = {}
+        self._traffic: dict[str, NodeTraffic] = {}
         self.clocks: dict[str, FakeClock] = {}
 
     def is_on(self, node: str, machine: Machine, folder: str) -> None:
@@ -102,10 +124,11 @@ class BreakableMachines:
         """The node is reached at this address, through this packet filter, which it may share."""
         self.addresses[node] = address
         self._firewalls[node] = firewall
+        self._traffic[node] = NodeTraffic(firewall.machine, address)
 
     def controls(self, environment: RealEnvironment) -> MachineControls:
         return MachineControls(
-            network=FirewalledNetwork(self._firewalls, self.addresses),
+            network=FirewalledNetwork(self._firewalls, self.addresses, self._traffic),
             disk=LoopDisks(environment, self._disks, self._firewalls),
             clock=FakedClocks(self.clocks),
         )
@@ -114,6 +137,8 @@ class BreakableMachines:
         """The processes of the nodes have ended; their network namespaces are still there."""
         for disk in self._disks.values():
             await disk.remove()
+        for traffic in self._traffic.values():
+            await traffic.heal()
         for firewall in self._firewalls.values():
             await firewall.heal()
 

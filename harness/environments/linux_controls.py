@@ -16,6 +16,7 @@ from faults.linux.disk_speed import DiskSpeed
 from faults.linux.firewall import Firewall
 from faults.linux.loop_disk import LoopDisk
 from faults.linux.power_loss import PowerCut, cut_power
+from faults.linux.traffic import NodeTraffic
 
 if TYPE_CHECKING:
     from harness.environments.real import RealEnvironment
@@ -24,11 +25,17 @@ COUNTERS = ("enospc", "eio", "slow_ns", "lost_bytes", "power_cuts")
 
 
 class FirewalledNetwork:
-    """Implements `faults.capabilities.NetworkControl`: each node's own packet filter drops what comes in."""
+    """Implements `faults.capabilities.NetworkControl`: each node's own packet filter and traffic control."""
 
-    def __init__(self, firewalls: Mapping[str, Firewall], addresses: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        firewalls: Mapping[str, Firewall],
+        addresses: Mapping[str, str],
+        traffic: Mapping[str, NodeTraffic],
+    ) -> None:
         self._firewalls = firewalls
         self._addresses = addresses
+        self._traffic = traffic
 
     async def drop(self, *, source: str, target: str) -> None:
         await self._firewalls[target].drop_from(self._addresses[source])
@@ -38,9 +45,31 @@ class FirewalledNetwork:
 
     async def heal(self) -> None:
         await asyncio.gather(*(firewall.heal() for firewall in self._firewalls.values()))
+        await asyncio.gather(*(traffic.heal() for traffic in self._traffic.values()))
 
     async def dropped(self, *, source: str, target: str) -> int:
         return await self._firewalls[target].dropped_from(self._addresses[source])
+
+    async def black_hole(self, node: str) -> None:
+        await self._firewalls[node].black_hole()
+
+    async def end_black_hole(self, node: str) -> None:
+        await self._firewalls[node].end_black_hole()
+
+    async def swallowed(self, node: str) -> int:
+        return await self._firewalls[node].dropped_in_black_hole()
+
+    async def delay(self, node: str, milliseconds: float) -> None:
+        await self._traffic[node].change(delay_ms=milliseconds)
+
+    async def lose(self, node: str, percent: float) -> None:
+        await self._traffic[node].change(loss_percent=percent)
+
+    async def limit(self, node: str, bits_per_s: int) -> None:
+        await self._traffic[node].change(bits_per_s=bits_per_s)
+
+    async def traffic_counters(self, node: str) -> dict[str, int]:
+        return await self._traffic[node].counters()
 
 
 @dataclass(slots=True)
@@ -114,10 +143,14 @@ class LoopDisks:
             real.powered = True
         await self._environment.start(node)
 
-    async def fill(self, node: str, free_bytes: int) -> None:
+    async def fill(self, node: str, free_bytes: int, over_s: float) -> None:
         broken = self._disks[node]
         broken.is_full = True
-        filled = await broken.space.fill(free_bytes)
+        if over_s:
+            surplus = (await broken.disk.space()).free_bytes - free_bytes
+            filled = await broken.space.fill_slowly(int(max(surplus, 0) / over_s), free_bytes)
+        else:
+            filled = await broken.space.fill(free_bytes)
         broken.counters["enospc"] += filled.bitten
 
     async def fail(self, node: str, *, writes: int, fsyncs: int) -> None:
@@ -140,6 +173,9 @@ class LoopDisks:
     async def _hold(self, node: str, pid: int) -> None:
         if node in self._disks:
             await self._disks[node].speed.hold(pid)
+
+    async def wipe(self, node: str) -> int:
+        return await self._disks[node].disk.wipe()
 
     async def destroy(self, node: str) -> None:
         environment, broken = self._environment, self._disks[node]

@@ -23,9 +23,13 @@ ENVIRONMENT_NEEDS: Mapping[str, tuple[str, ...]] = {
 # What a need of a fault (`Fault.needs`) takes of the machine, in environments that can do it.
 CAPABILITY_OF: Mapping[str, str] = {
     "network": "nftables",
+    "network.delay": "netem",
+    "network.lose": "netem",
+    "network.limit": "tbf",
     "disk.power_cut": "shutdown ext4",
     "disk.destroy": "shutdown ext4",
     "disk.fill": "loop ext4",
+    "disk.wipe": "loop ext4",
     "disk.fail": "failing fsync",
     "disk.slow": "blkio throttle",
     "clock": "libfaketime",

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from faults.capabilities import Controls, Evidence
 from harness.environments.cluster_through_admin import ClusterThroughAdmin
 from harness.environments.simulation import SimulationEnvironment
+from harness.simulation.link import Link
 from harness.simulation.process import SimProcess
+
+FILL_STEPS = 50  # of a disk that fills up slowly
 
 
 class SimulatedProcesses:
@@ -55,7 +59,7 @@ class SimulatedProcesses:
 
 
 class SimulatedNetwork:
-    """Two faults may drop the same pair: it is restored when both have ended."""
+    """Two faults may drop the same pair: it is restored when both have ended. A black hole drops all of a node's."""
 
     def __init__(self, environment: SimulationEnvironment) -> None:
         self._network = environment.world.network
@@ -79,6 +83,39 @@ class SimulatedNetwork:
 
     async def dropped(self, *, source: str, target: str) -> int:
         return self._network.dropped(source, target)
+
+    async def black_hole(self, node: str) -> None:
+        for link in self._links_of(node):
+            await self.drop(source=link.source, target=link.target)
+
+    async def end_black_hole(self, node: str) -> None:
+        for link in self._links_of(node):
+            await self.restore(source=link.source, target=link.target)
+
+    async def swallowed(self, node: str) -> int:
+        return sum(link.dropped for link in self._links_of(node))
+
+    def _links_of(self, node: str) -> list[Link]:
+        return [*self._network.links_from(node), *self._network.links_to(node)]
+
+    async def delay(self, node: str, milliseconds: float) -> None:
+        for link in self._network.links_from(node):
+            self._network.delay(node, link.target, milliseconds)
+
+    async def lose(self, node: str, percent: float) -> None:
+        for link in self._network.links_from(node):
+            self._network.lose(node, link.target, percent / 100)
+
+    async def limit(self, node: str, bits_per_s: int) -> None:
+        self._network.limit(node, bits_per_s)
+
+    async def traffic_counters(self, node: str) -> dict[str, int]:
+        links = self._network.links_from(node)
+        return {
+            "delayed": sum(link.delayed for link in links),
+            "lost": sum(link.lost for link in links),
+            "limited": self._network.limited(node),
+        }
 
 
 class SimulatedDisks:
@@ -111,8 +148,13 @@ class SimulatedDisks:
             host.power_on()
         self._environment.start_now(node)
 
-    async def fill(self, node: str, free_bytes: int) -> None:
-        self._nodes[node].host.disk.fill(free_bytes)
+    async def fill(self, node: str, free_bytes: int, over_s: float) -> None:
+        disk = self._nodes[node].host.disk
+        surplus = max(disk.free_bytes - free_bytes, 0)
+        for step in range(1, FILL_STEPS if over_s else 1):
+            disk.fill(free_bytes + surplus * (FILL_STEPS - step) // FILL_STEPS)
+            await asyncio.sleep(over_s / FILL_STEPS)
+        disk.fill(free_bytes)
 
     async def fail(self, node: str, *, writes: int, fsyncs: int) -> None:
         disk = self._nodes[node].host.disk
@@ -121,6 +163,9 @@ class SimulatedDisks:
 
     async def slow(self, node: str, factor: float) -> None:
         self._nodes[node].host.disk.slow(factor)
+
+    async def wipe(self, node: str) -> int:
+        return self._nodes[node].host.disk.wipe()
 
     async def destroy(self, node: str) -> None:
         victim = self._nodes[node]

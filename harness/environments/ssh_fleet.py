@@ -13,7 +13,13 @@ from pathlib import Path
 from faults.linux.executor import CommandFailed
 from faults.linux.firewall import Firewall
 from faults.linux.machine import Machine
-from harness.environments.broken_machines import NO_CUT_AT, BreakableMachines
+from faults.linux.traffic import has_netem
+from harness.environments.broken_machines import (
+    NETEM_NEEDS,
+    NO_CUT_AT,
+    NO_NETEM,
+    BreakableMachines,
+)
 from harness.environments.errors import EnvironmentFailed
 from harness.environments.fleet import MachineControls
 from harness.environments.fleet_options import FleetOptions, SshHost
@@ -110,6 +116,8 @@ class SshFleet:
         found = await asyncio.gather(
             *(self._prepare(host, machines, archive) for host in self._executors)
         )
+        if needs & NETEM_NEEDS:
+            await self._check_netem(machines)
         firewalls = dict(zip(self._executors, found, strict=True))
         for node, host in hosts.items():
             machine = self._machine(host, machines)
@@ -154,6 +162,13 @@ class SshFleet:
                 f"{self.python} on {host} is no Python 3.11 with orjson and numpy ({error.stderr.strip()[-200:]}); "
                 "install them, or name another one with --ssh-python"
             ) from error
+
+    async def _check_netem(self, machines: BreakableMachines) -> None:
+        for host in self._executors:
+            if not await has_netem(self._machine(host, machines)):
+                raise EnvironmentFailed(
+                    f"{host}: {NO_NETEM}; allowed there: faults other than network-latency and packet-loss"
+                )
 
     def _machine(self, host: SshHost, machines: BreakableMachines) -> Machine:
         return Machine(

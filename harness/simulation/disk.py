@@ -4,7 +4,7 @@
 come in through the constructor. A process that dies keeps its page cache (`release_locks`); a power cut does not
 (`power_cut`, later `power_on`): see `disk_crash` for what becomes of files and `disk_namespace` for their names.
 The faults (`fill`, `fail_write`, `fail_fsync`, `slow`, `cut_at`, `cut_at_sync`, `destroy`, `heal`) are those of
-`disk_device`.
+`disk_device`; `wipe` makes a new disk of it.
 """
 
 from __future__ import annotations
@@ -148,6 +148,17 @@ class SimDisk(DiskDevice):
         self.is_powered = True
         self._free_at_ns = 0
         self._update_restricted()
+
+    def wipe(self) -> int:
+        """Be empty, as a new disk is, whatever happens to the power; returns how many bytes the files had.
+
+        Nobody may have a file open.
+        """
+        self.release_locks()
+        size = sum(inode.cached.size for _, inode in self._names.files())
+        self._names = Namespace()
+        self._allocated_bytes = 0
+        return size
 
     # --- for tests and observers: no cost, no faults, no power needed ---------------------------------------------
 

@@ -58,8 +58,10 @@ class Handshake:
     def _syn_arrives(self, _: object) -> None:
         if self._socket.is_gone:
             return
-        if self._target is None or not self._link.open:
+        if self._target is None:
             self._link.count_loss()
+            return
+        if not self._link.lets_through():
             return
         listener = self._target.listener(self._socket.remote)
         if listener is None:
@@ -75,8 +77,7 @@ class Handshake:
         self._scheduler.at(when_ns, self._answer_arrives, peer)
 
     def _answer_arrives(self, peer: TcpSocket | None) -> None:
-        if not self._back.open:
-            self._back.count_loss()
+        if not self._back.lets_through():
             is_useless = True
         else:
             is_useless = (

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from harness.simulation.link import Link
+from harness.simulation.shaper import Shaper
 from harness.simulation.trace import Trace
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class Network:
         self._kernels: dict[str, Kernel] = {}  # by host name
         self._by_address: dict[str, Kernel] = {}
         self._links: dict[tuple[str, str], Link] = {}
+        self._shapers: dict[str, Shaper] = {}
         # Bounds for links that are made from now on.
         self.latency_ns = (LATENCY_MIN_NS, LATENCY_MAX_NS)
 
@@ -70,11 +72,36 @@ class Network:
         """Make every segment of one direction take `extra_ms` longer; 0 ends it."""
         self._known_link(source, target).extra_ns = int(extra_ms * 1e6)
 
+    def lose(self, source: str, target: str, share: float) -> None:
+        """Lose this share of the segments of one direction; 0 ends it."""
+        self._known_link(source, target).loss = share
+
+    def limit(self, source: str, bits_per_s: int) -> None:
+        """Let the host send no more than this to all others together; 0 ends it."""
+        shaper = self._shapers.setdefault(source, Shaper())
+        shaper.limit(bits_per_s)
+        for link in self.links_from(source):
+            link.shaper = shaper if bits_per_s else None
+
     def heal(self) -> None:
-        """End every drop and every delay."""
+        """End every drop, delay, loss and limit."""
         for link in self._links.values():
             link.update(is_dropping=False)
             link.extra_ns = 0
+            link.loss = 0.0
+            link.shaper = None
+
+    def links_from(self, source: str) -> list[Link]:
+        """The directions from this host to every other one."""
+        return [self._known_link(source, target) for target in self._kernels if target != source]
+
+    def links_to(self, target: str) -> list[Link]:
+        return [self._known_link(source, target) for source in self._kernels if source != target]
+
+    def limited(self, source: str) -> int:
+        """Segments of this host that had to wait for `limit` so far."""
+        shaper = self._shapers.get(source)
+        return 0 if shaper is None else shaper.limited
 
     def dropped(self, source: str, target: str) -> int:
         """Segments from `source` to `target` that `drop` took so far."""

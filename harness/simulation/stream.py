@@ -3,6 +3,9 @@
 Acknowledgements are not simulated one by one: a segment that arrives counts as acknowledged if the way back is open at
 that moment. What stays unacknowledged is retried after 200 ms, 400 ms, ... 120 s (Linux: TCP_RTO_MIN, TCP_RTO_MAX), and
 while that goes on nothing new is sent, because the congestion window has collapsed to one segment.
+
+Where links lose some segments, every loss costs such a time-out, as that of the last segments of a burst does on Linux:
+there is no fast retransmit. Acknowledgements are not lost so, as the next one stands for all before it.
 """
 
 from __future__ import annotations
@@ -86,6 +89,8 @@ class Stream:
             self._queued.append(segment)
             return
         when_ns = now_ns + self._link.latency_ns()
+        if self._link.shaper is not None:
+            when_ns += self._link.shaper.wait_ns(now_ns, len(segment or b""))
         if when_ns < self._last_ns:
             when_ns = self._last_ns
         self._last_ns = when_ns
@@ -115,26 +120,21 @@ class Stream:
 
     def _update_arrives(self, _: object) -> None:
         self._is_updating = False
-        if self._back.open:
+        if self._back.lets_through():
             self._source.window_opened()
         else:  # the sender probes a closed window as it probes a lost segment
-            self._back.count_loss()
             self._retry_later()
 
     @staticmethod
     def _reset_arrives(argument: tuple[Link, TcpSocket]) -> None:
         link, socket = argument
-        if link.open:
+        if link.lets_through():
             socket.reset()
-        else:
-            link.count_loss()
 
     def _arrive(self, segment: Segment) -> None:
         if self._trace.labelled:
             self._record(segment)
-        if not self._link.open:
-            self._link.count_loss()
-        elif not self._lost:
+        if self._link.lets_through() and not self._lost:
             if self._target.receive(segment, self) and not self._back.open:
                 self._back.count_loss()
                 self._is_unacknowledged = True
@@ -168,8 +168,7 @@ class Stream:
             return
         self._lost.extend(self._queued)
         self._queued.clear()
-        if not self._link.open:
-            self._link.count_loss()
+        if not self._link.lets_through():
             self._back_off()
         elif self._target.is_gone:
             self.reset_source()

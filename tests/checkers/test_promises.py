@@ -59,6 +59,10 @@ def test_one_broker(kind: str, sync_flush: Loss, async_flush: Loss) -> None:
         ([hit("disk_lost"), hit("power_cut", "n1")], Loss.SUFFIX),
         ([hit("power_cut"), hit("disk_lost", "n1")], Loss.SUFFIX),
         ([hit("disk_lost", "n0", "n1")], Loss.ANY),
+        ([hit("wiped_slave", "n1")], Loss.NEVER),
+        ([hit("wiped_slave", "n1"), hit("kill")], Loss.NEVER),
+        ([hit("wiped_slave", "n1"), hit("power_cut")], Loss.SUFFIX),
+        ([hit("broker_black_hole", "n0", "n1"), hit("rolling_restart", "n0", "n1")], Loss.NEVER),
     ],
 )
 def test_sync_master_with_async_flush(faults: list[FaultFacts], expected: Loss) -> None:
@@ -72,6 +76,7 @@ def test_sync_master_with_async_flush(faults: list[FaultFacts], expected: Loss) 
         ([hit("cluster_power_cut", "n0", "n1")], Loss.NEVER),
         ([hit("disk_lost"), hit("power_cut", "n1")], Loss.NEVER),
         ([hit("disk_lost", "n0", "n1")], Loss.ANY),
+        ([hit("wiped_slave", "n1"), hit("power_cut")], Loss.NEVER),
     ],
 )
 def test_sync_master_with_sync_flush(faults: list[FaultFacts], expected: Loss) -> None:

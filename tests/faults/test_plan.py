@@ -57,6 +57,34 @@ def test_a_lost_disk_leaves_replicas_that_nothing_else_breaks() -> None:
                 assert whole_again or not replicas & touched(other)
 
 
+def test_an_emptied_slave_catches_up_before_its_peers_lose_anything() -> None:
+    pairs = [
+        (emptied, other)
+        for plan in map(plan_of, range(60))
+        for emptied in plan
+        if emptied.kind == "wiped-slave"
+        for other in plan
+        if other is not emptied and fault_named(other.kind).destructive
+    ]
+    assert pairs, "no plan of 60 had a wiped slave and another destructive fault"
+    for emptied, other in pairs:
+        name = SHAPE.broker(emptied.targets[0]).broker_name
+        if {replica.node for replica in SHAPE.replicas(name)} & touched(other):
+            assert (
+                emptied.until_s + RESYNC_S <= other.at_s or other.until_s + RESYNC_S <= emptied.at_s
+            )
+
+
+def test_what_strikes_every_broker_is_placed_before_the_rest_of_the_plan() -> None:
+    plans = [plan_of(seed) for seed in range(30)]
+    with_both = [plan for plan in plans if {"rolling-restart", "cluster-power-cut"} <= kinds(plan)]
+    assert len(with_both) > 10
+
+
+def kinds(plan: tuple[PlannedFault, ...]) -> set[str]:
+    return {planned.kind for planned in plan}
+
+
 def test_disk_lost_needs_synchronous_replication() -> None:
     alone = Situation(
         shape=cluster_shape(1, (0,), 1, 1), topic="T", sync_flush=True, replication="none"

@@ -68,7 +68,19 @@ def test_a_drawn_plan_is_within_the_rules(seed: int, time_s: float) -> None:
         ({"kind": "slow-disk"}, "exactly these: factor"),
         ({"kind": "slow-disk", "params": {"factor": "2"}}, "a number from 1"),
         ({"kind": "disk-full", "params": {"free_bytes": True}}, "a whole number from 0"),
+        ({"kind": "disk-full", "params": {"free_bytes": 0, "over_s": -1}}, "a number from 0"),
         ({"kind": "power-cut-in-operation"}, "sync or operation"),
+        ({"kind": "wiped-slave"}, "one of broker-a-1"),
+        ({"kind": "packet-loss", "params": {"percent": 101}}, "to 100"),
+        ({"kind": "bandwidth", "params": {"bits_per_s": 1.5}}, "a whole number"),
+        ({"kind": "broker-black-hole", "targets": ["ns-1"]}, "broker-a-1"),
+        ({"kind": "rolling-restart", "targets": []}, "one or more, each once, of broker-a-0"),
+        ({"kind": "rolling-restart", "targets": ["broker-a-0", "ns-1"]}, "one or more"),
+        (
+            {"kind": "name-server-freeze-in-rolling-restart", "targets": ["broker-a-0"]},
+            "one of ns-1, ns-2 and one or more, each once, of broker-a-0",
+        ),
+        ({"kind": "name-server-freeze-in-rolling-restart", "targets": ["ns-1"]}, "one or more"),
         ({"kind": "power-cut", "targets": ["ns-1", "ns-1"]}, "each once"),
         ({"kind": "partition-one", "params": {"drop": [["ns-1"]]}}, "pairs of two nodes"),
         ({"kind": "partition-one", "params": {"drop": [["ns-1", [1]]]}}, "pairs of two nodes"),
@@ -86,6 +98,18 @@ def test_an_id_may_come_only_once() -> None:
 
 def test_a_plan_may_hold_only_so_many_faults() -> None:
     assert str(PLAN_MAX) in refusal(*[KILL] * (PLAN_MAX + 1))
+
+
+def test_a_name_server_and_brokers_are_the_targets_of_one_kind() -> None:
+    targets = ["ns-2", "broker-a-1", "broker-a-0"]
+    row = {**KILL, "kind": "name-server-freeze-in-rolling-restart", "targets": targets}
+    assert planned(row).plan[0].targets == tuple(targets)
+
+
+def test_an_old_plan_says_nothing_of_how_fast_a_disk_fills_up() -> None:
+    old = {**KILL, "kind": "disk-full", "params": {"free_bytes": 0}}
+    new = {**old, "params": {"free_bytes": 0, "over_s": 2}, "at_s": 5.0}
+    assert len(planned(old, new).plan) == 2
 
 
 def test_faults_may_overlap_and_take_no_time() -> None:

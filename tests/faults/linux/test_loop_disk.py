@@ -72,7 +72,8 @@ def test_a_real_disk(machine: Machine, tmp_path: Path, file_system: FileSystem) 
             await disk.mount()
             assert (data / "folder" / "file").read_text() == "kept"
             assert (await disk.space()).free_bytes > 0.5 * SIZE[file_system]
-            await disk.wipe()
+            assert await disk.wipe() == len("kept")
+            assert await disk.wipe() == 0
             assert list(data.iterdir()) == []
             with pytest.raises(DiskError, match="is there already"):
                 await disk.create()

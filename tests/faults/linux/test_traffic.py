@@ -14,6 +14,7 @@ from faults.linux.network import Network
 from faults.linux.traffic import (
     HANDLE,
     Counters,
+    NodeTraffic,
     Shape,
     Traffic,
     TrafficError,
@@ -106,6 +107,39 @@ def test_bandwidth_of_a_real_interface(machine: Machine) -> None:
             await network.remove()
 
     asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+def test_counters_go_on_when_something_else_goes_wrong_with_a_node(tmp_path: Path) -> None:
+    machine, executor = recording_machine(tmp_path)
+    executor.answers = {
+        "ip": '[{"ifname": "eth7", "addr_info": [{"local": "198.18.0.2"}]}]',
+        "tc -statistics": json.dumps(
+            [{"handle": HANDLE, "packets": 9, "drops": 2, "overlimits": 5}]
+        ),
+    }
+
+    async def scenario() -> None:
+        traffic = NodeTraffic(machine, "198.18.0.2")
+        assert await traffic.counters() == {"delayed": 0, "lost": 0, "limited": 0}
+        await traffic.change(delay_ms=50.0)
+        assert await traffic.counters() == {"delayed": 9, "lost": 0, "limited": 0}
+        await traffic.change(loss_percent=5.0)
+        assert await traffic.counters() == {"delayed": 18, "lost": 2, "limited": 0}
+        await traffic.change(delay_ms=0.0, loss_percent=0.0)
+        assert await traffic.counters() == {"delayed": 18, "lost": 2, "limited": 0}
+        await traffic.heal()
+
+    asyncio.run(scenario())
+    assert machine.inventory.made == []
+    machine.inventory.close()
+
+
+def test_an_address_that_is_nowhere_is_told(tmp_path: Path) -> None:
+    machine, executor = recording_machine(tmp_path)
+    executor.answers = {"ip": "[{}]"}
+    with pytest.raises(TrafficError, match=r"no interface .* has the address 198\.18\.0\.2"):
+        asyncio.run(NodeTraffic(machine, "198.18.0.2").change(bits_per_s=1000))
+    machine.inventory.close()
 
 
 @pytest.mark.real

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from faults.capabilities import NetworkControl
+from faults.capabilities import PartitionControl
 from faults.proxy import Proxy, ProxyNetwork
 from faults.proxy.link_faults import LinkFault
 
@@ -22,7 +22,7 @@ ADDRESSES = {
 class Bench:
     def __init__(self) -> None:
         self.proxy = Proxy(["10.0.0.1:9876"])
-        self.network: NetworkControl = ProxyNetwork(self.proxy, ADDRESSES)
+        self.network: PartitionControl = ProxyNetwork(self.proxy, ADDRESSES)
 
     def do(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run(work)

@@ -261,3 +261,19 @@ def test_modified_ms_counts_from_the_epoch() -> None:
     )
     disk.open("/f", create=True).pwrite(b"x", 0)
     assert disk.modified_ms("/f") == 1_700_000_000_007
+
+
+def test_a_wiped_disk_is_empty_whatever_happens_next() -> None:
+    disk = make_disk()
+    durable_file(disk, data=b"x" * 5000).close()
+    free_before = disk.free_bytes
+    assert disk.wipe() == 5000
+    assert disk.listdir("/") == []
+    assert disk.free_bytes > free_before
+    disk.power_cut()
+    disk.power_on()
+    assert not disk.exists("/d/f")
+    assert disk.wipe() == 0
+    disk.makedirs("/d")
+    durable_file(disk, data=b"new")
+    assert disk.read_durable("/d/f") == b"new"

@@ -1,0 +1,80 @@
+"""Rolling restarts, with and without a frozen name server, and slaves that come back empty."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from faults.rolling_restart import ANSWER_BOUND_S
+from tests.faults.fault_stories import carried_out
+
+
+def test_each_broker_is_waited_for_before_the_next_is_stopped() -> None:
+    asked: dict[str, int] = {}
+
+    def answers(node: str) -> bool:
+        asked[node] = asked.get(node, 0) + 1
+        return asked[node] == 2
+
+    calls, evidence = carried_out(
+        "rolling-restart", "b", "a", answers={"answers": answers, "stop": True}
+    )
+    assert calls == [
+        *("stop b", "start b", "answers b", "answers b"),
+        *("stop a", "start a", "answers a", "answers a"),
+    ]
+    assert evidence == {"restarted": ["b", "a"], "failed": [], "left_out": [], "bitten": True}
+
+
+def test_a_broker_that_did_not_stop_or_never_answers_again_is_no_bite() -> None:
+    script: dict[str, Any] = {"answers": True, "stop": lambda node: node == "b"}
+    _, evidence = carried_out("rolling-restart", "b", "a", answers=script)
+    assert (evidence["failed"], evidence["bitten"]) == (["a"], False)
+    calls, evidence = carried_out(
+        "rolling-restart", "b", "a", answers={"answers": False, "stop": True}, duration_s=99.0
+    )
+    assert evidence["failed"] == ["b", "a"]
+    assert calls.count("answers b") > ANSWER_BOUND_S
+
+
+def test_what_would_take_longer_than_planned_is_left_out() -> None:
+    async def stop(_: str) -> bool:
+        await asyncio.sleep(4.0)
+        return True
+
+    script = {"answers": True, "stop": stop}
+    _, evidence = carried_out("rolling-restart", "a", "b", "c", answers=script, duration_s=10.0)
+    assert evidence == {
+        "restarted": ["a", "b"],
+        "failed": [],
+        "left_out": ["c"],
+        "bitten": True,
+    }
+
+
+def test_the_name_server_is_frozen_before_the_first_broker_and_thawed_after_the_last() -> None:
+    kind = "name-server-freeze-in-rolling-restart"
+    script = {"answers": lambda node: node != "ns-1", "stop": True, "pause": True}
+    calls, evidence = carried_out(kind, "ns-1", "b", answers=script)
+    assert calls == [
+        *("pause ns-1", "answers ns-1"),
+        *("stop b", "start b", "answers b", "resume ns-1"),
+    ]
+    assert evidence["bitten"] is True
+    _, evidence = carried_out(kind, "ns-1", "b", answers={**script, "answers": True})
+    assert evidence["bitten"] is False  # it was not frozen at all
+
+
+def test_a_slave_is_killed_wiped_and_started_again() -> None:
+    calls, evidence = carried_out("wiped-slave", "s", answers={"kill": True, "wipe": 4096})
+    assert calls == ["kill s", "wipe s", "start s"]
+    assert evidence == {"bitten": True, "wiped_bytes": 4096}
+    _, evidence = carried_out("wiped-slave", "s", answers={"kill": True, "wipe": 0})
+    assert evidence["bitten"] is False
+
+
+def test_a_disk_fills_up_at_once_or_slowly() -> None:
+    counters = {"enospc": 0}
+    for params in ({"free_bytes": 7, "over_s": 2.5}, {"free_bytes": 7}):
+        calls, _ = carried_out("disk-full", "b", params=params, answers={"counters": counters})
+        assert calls[1] == f"fill b 7 {params.get('over_s', 0.0)}"
