@@ -40,8 +40,8 @@ class ProcessControl(Protocol):
     async def resume(self, node: str) -> None: ...
 
 
-class PartitionControl(Protocol):
-    """Drop packets between nodes, one direction at a time."""
+class NetworkControl(Protocol):
+    """Drop packets between nodes, one direction at a time; and the network of a node as a whole."""
 
     async def drop(self, *, source: str, target: str) -> None: ...
 
@@ -55,10 +55,6 @@ class PartitionControl(Protocol):
         """Packets dropped so far from `source` to `target`."""
         ...
 
-
-class NetworkControl(PartitionControl, Protocol):
-    """The network of a node as a whole: gone, late, lossy or narrow. The latter three are of what the node sends."""
-
     async def black_hole(self, node: str) -> None:
         """The host is gone: nothing gets in or out, and nobody is told (no RST, no FIN)."""
         ...
@@ -70,15 +66,15 @@ class NetworkControl(PartitionControl, Protocol):
         ...
 
     async def delay(self, node: str, milliseconds: float) -> None:
-        """Each packet arrives this much later; 0 ends it."""
+        """Each packet that the node sends arrives this much later; 0 ends it."""
         ...
 
     async def lose(self, node: str, percent: float) -> None:
-        """This share of the packets never arrives; 0 ends it."""
+        """This share of the packets that the node sends never arrives; 0 ends it."""
         ...
 
     async def limit(self, node: str, bits_per_s: int) -> None:
-        """No more than this gets out; 0 ends it."""
+        """No more than this gets out of the node; 0 ends it."""
         ...
 
     async def traffic_counters(self, node: str) -> dict[str, int]:

@@ -27,7 +27,9 @@ from harness.environments.real import RealEnvironment
 from harness.environments.state import state_folder
 
 NO_CUT_AT = "only the simulation can cut the power inside a chosen disk operation"
-NO_NETEM = "this kernel has no netem; the proxy (`staticfire proxy`) can delay"
+NO_NETEM = (
+    "this kernel has no netem; the proxy (`staticfire proxy`, --environment processes) can delay"
+)
 NETEM_NEEDS = frozenset({"network.delay", "network.lose"})
 CLOCK_NEED = "clock.step"
 

@@ -34,8 +34,10 @@ CAPABILITY_OF: Mapping[str, str] = {
     "disk.slow": "blkio throttle",
     "clock": "libfaketime",
 }
-# What an environment can do on any machine: its proxy parts processes.
-UNAIDED: Mapping[str, tuple[str, ...]] = {"processes": ("network",)}
+# What an environment can do on any machine: its proxy parts processes, and holds back what they send.
+UNAIDED: Mapping[str, tuple[str, ...]] = {
+    "processes": ("network", "network.delay", "network.limit"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """The environment `processes`: every node a process of this host, on a loopback address of its own.
 
-Partitions need no root either: where a plan holds any, nodes reach each other through a proxy.
+Partitions, delays and limits need no root either: where a plan holds any, nodes reach each other through a proxy.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from faults.linux.executor import LocalExecutor
 from faults.linux.inventory import Inventory
 from faults.linux.resources import Resource, removal_order
 from faults.proxy import Proxy, ProxyNetwork
+from faults.proxy.network import PROXY_LACKS
 from faults.proxy.servers import ServerKind
 from harness.environments.errors import EnvironmentFailed
 from harness.environments.fleet import MachineControls
@@ -39,6 +40,7 @@ class ProcessFleet:
         self.lacks: Mapping[str, str] = {
             "disk": NO_DISKS,
             "clock": NO_CLOCKS,
+            **PROXY_LACKS,
         }
         self._inventory: Inventory | None = None
         self._proxy: Proxy | None = None

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from faults.capabilities import PartitionControl
+from faults.capabilities import NetworkControl
 from faults.proxy import Proxy, ProxyNetwork
 from faults.proxy.link_faults import LinkFault
 
@@ -22,7 +22,7 @@ ADDRESSES = {
 class Bench:
     def __init__(self) -> None:
         self.proxy = Proxy(["10.0.0.1:9876"])
-        self.network: PartitionControl = ProxyNetwork(self.proxy, ADDRESSES)
+        self.network: NetworkControl = ProxyNetwork(self.proxy, ADDRESSES)
 
     def do(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run(work)
@@ -78,3 +78,30 @@ def test_heal_ends_partitions_and_nothing_else(bench: Bench) -> None:
     bench.do(bench.network.drop(source="broker-a-0", target="ns-1"))
     bench.do(bench.network.heal())
     assert bench.proxy.faults == (other,)
+
+
+def test_what_a_node_sends_goes_up_its_own_links_and_down_those_of_others(bench: Bench) -> None:
+    bench.do(bench.network.delay("broker-a-0", 30))
+    assert bench.struck == [
+        ("broker-a-0", "*", "up"),
+        ("*", "10.0.0.2:10911", "down"),
+        ("*", "10.0.0.2:10912", "down"),
+    ]
+    assert {fault.delay_ms for fault in bench.proxy.faults} == {30}
+    bench.do(bench.network.limit("producer-1", 80_000))
+    assert bench.struck[3:] == [("producer-1", "*", "up")]
+    assert bench.proxy.faults[3].bytes_per_s == 10_000
+
+
+def test_delays_and_limits_count_also_when_they_are_over(bench: Bench) -> None:
+    none = {"delayed": 0, "limited": 0, "lost": 0}
+    assert bench.do(bench.network.traffic_counters("ns-1")) == none
+    bench.do(bench.network.delay("ns-1", 30))
+    bench.do(bench.network.limit("ns-1", 8000))
+    for fault in bench.proxy.faults[:3]:
+        fault.count(100)
+    assert bench.do(bench.network.traffic_counters("ns-1")) == {**none, "delayed": 2, "limited": 1}
+    bench.do(bench.network.delay("ns-1", 0))
+    bench.do(bench.network.heal())
+    assert bench.struck == []
+    assert bench.do(bench.network.traffic_counters("ns-1")) == {**none, "delayed": 2, "limited": 1}
