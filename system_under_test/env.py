@@ -44,6 +44,13 @@ class File(Protocol):
         """Where, from `offset` on, bytes other than zero may be: (start, end) in order (SEEK_DATA, SEEK_HOLE)."""
         ...
 
+    def forget_cache(self) -> None:
+        """Let what is not waiting to be written be read from the disk again (POSIX_FADV_DONTNEED).
+
+        After a failed fsync Linux shows pages that the disk does not have, also to the next process.
+        """
+        ...
+
     def try_lock(self) -> bool:
         """Take the exclusive lock that ends with close() or with the process; False if held elsewhere."""
         ...

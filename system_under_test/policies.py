@@ -131,6 +131,7 @@ FAITHFUL_STORE = StorePolicy(
     time_search=nearest_in_file,
     synced_index=only_full_files,
     index_recovery=JavaIndexRecovery,
+    believes_page_cache=True,
     wants_whole_files=True,
 )
 HARDENED_ADMIN = AdminPolicy(

@@ -77,6 +77,10 @@ class RealFile:
             offset = end
         return ranges
 
+    def forget_cache(self) -> None:
+        if sys.platform == "linux":
+            os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+
     def try_lock(self) -> bool:
         """Both locks that exist: an open file description's, and a record lock on the first byte as Java takes it.
 

@@ -47,6 +47,7 @@ def lose_power(inode: Inode, random: Random) -> Loss:
     if inode.changes or inode.is_cache_stale:
         inode.cached = inode.durable.copy()
     inode.is_cache_stale = False
+    inode.unwritable.clear()
     inode.changes.clear()
     inode.dirty_bytes = 0
     return loss

@@ -97,6 +97,10 @@ class SimFile:
         size = self.size()
         return [(offset, size)] if offset < size else []  # holes are not modelled
 
+    def forget_cache(self) -> None:
+        self._check_usable()
+        self._inode.forget_cache()
+
     def try_lock(self) -> bool:
         self._check_usable()
         if self._inode.lock_holder is None:
@@ -135,8 +139,14 @@ class SimFile:
         if not size:
             return
         inode.cached.write(data, offset)
-        inode.changes.append(Change(ChangeKind.WRITE, offset, data))
-        inode.dirty_bytes += size
+        if inode.unwritable:
+            for start, end in inode.writable_parts(offset, offset + size):
+                part = data[start - offset : end - offset]
+                inode.changes.append(Change(ChangeKind.WRITE, start, part))
+                inode.dirty_bytes += end - start
+        else:
+            inode.changes.append(Change(ChangeKind.WRITE, offset, data))
+            inode.dirty_bytes += size
         inode.modified_ns = device.now_ns()
         device.counters.bytes_written += size
 
@@ -146,6 +156,7 @@ class SimFile:
             self._resize(Change(ChangeKind.EXTEND, size))
 
     def _truncate(self, size: int) -> None:
+        self._inode.cut_unwritable(size)
         self._resize(Change(ChangeKind.TRUNCATE, size))
         self._device.release(self._inode, size)
 

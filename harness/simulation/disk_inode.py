@@ -99,6 +99,7 @@ class Inode:
         "lock_holder",
         "modified_ns",
         "open_files",
+        "unwritable",
     )
 
     def __init__(self, now_ns: int) -> None:
@@ -110,6 +111,8 @@ class Inode:
         self.is_cache_stale = (
             False  # a failed fsync: the cache differs from the platter without a change to sync
         )
+        # After a failed fsync whose pages stayed in the cache: what is written to these ranges again goes nowhere else.
+        self.unwritable: list[tuple[int, int]] = []
         self.links = 0
         self.open_files = 0
         self.lock_holder: object | None = None
@@ -130,8 +133,15 @@ class Inode:
 
         The next fsync succeeds without a word (the "fsyncgate" of PostgreSQL, 2018). Size changes are journalled
         metadata and stay, so the lost part of a grown file reads as zeros. With `keep_cache` processes go on reading
-        what was written, although it will never reach the platter.
+        what was written, although it will never reach the platter, not even when it is written again: ext4 takes the
+        page for one whose blocks are there, and a remount shows zeros (seen with Linux 6.18).
         """
+        if keep_cache:
+            self.unwritable += [
+                (change.at - change.at % BLOCK_SIZE, whole_blocks(change.at + len(change.data)))
+                for change in self.changes
+                if change.kind == ChangeKind.WRITE
+            ]
         metadata = [change for change in self.changes if change.kind != ChangeKind.WRITE]
         metadata.append(Change(ChangeKind.EXTEND, self.cached.size))
         if not keep_cache:
@@ -143,6 +153,33 @@ class Inode:
         self.dirty_bytes = 0
         self.is_cache_stale = True
         return lost
+
+    def writable_parts(self, start: int, end: int) -> list[tuple[int, int]]:
+        """The parts of a range that a write brings on its way to the platter."""
+        parts = [(start, end)]
+        for lost_start, lost_end in self.unwritable:
+            parts = [
+                part
+                for begin, stop in parts
+                for part in ((begin, min(stop, lost_start)), (max(begin, lost_end), stop))
+                if part[0] < part[1]
+            ]
+        return parts
+
+    def cut_unwritable(self, size: int) -> None:
+        """The pages behind a new end are gone."""
+        limit = whole_blocks(size)
+        self.unwritable = [(at, min(end, limit)) for at, end in self.unwritable if at < limit]
+
+    def forget_cache(self) -> None:
+        """Read from the platter again whatever is not on its way there."""
+        if not self.is_cache_stale:
+            return
+        self.cached = self.durable.copy()
+        for change in self.changes:
+            self.cached.apply(change)
+        self.is_cache_stale = False
+        self.unwritable.clear()
 
 
 def whole_blocks(size: int) -> int:

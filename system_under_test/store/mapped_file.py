@@ -125,6 +125,11 @@ class MappedFileQueue:
             # The page cache of a process that was killed shows a full file of which nothing may be durable yet.
             self.files[-1].is_new = True
 
+    def forget_cache(self) -> None:
+        """Believe the disk alone: the page cache may show what a failed fsync has not written."""
+        for mapped_file in self.files:
+            mapped_file.forget_cache()
+
     def sync_names(self) -> None:
         """Make durable what an earlier process did to the names in the folders, if there are several.
 

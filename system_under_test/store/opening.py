@@ -47,6 +47,8 @@ def _open(parts: StoreParts) -> RecoveryReport:
     parts.queues.load(clean=clean, whole=whole)
     if parts.config.index_enabled:
         parts.index.load()
+    if not (clean or parts.policy.believes_page_cache):
+        _forget_cache(parts)
     parts.checkpoint.open()
     running.set()  # before anything changes: the next start must look closely
     recovery = Recovery(
@@ -64,6 +66,16 @@ def _open(parts: StoreParts) -> RecoveryReport:
     parts.appender.last_timestamp_ms = recovery.last_timestamp_ms
     parts.dispatcher.begin_at(report.end_offset, recovery.last_timestamp_ms, parts.queues)
     return report
+
+
+def _forget_cache(parts: StoreParts) -> None:
+    """The dead process may have seen an fsync fail. What it wrote is in the page cache then and not on the disk.
+
+    Ext4 does not even write such a page that is written again, so recovery must see what the disk has.
+    """
+    parts.commit_log.files.forget_cache()
+    parts.queues.forget_cache()
+    parts.index.forget_cache()
 
 
 def close_store(parts: StoreParts, flushing: Flushing, dispatch: Callable[[], object]) -> None:

@@ -40,6 +40,11 @@ class QueueTable:
                     )
                 self.get_or_create(topic, int(queue_id)).files.load(clean=clean, whole=whole)
 
+    def forget_cache(self) -> None:
+        """Believe the disk alone (see MappedFileQueue.forget_cache)."""
+        for queue in self:
+            queue.files.forget_cache()
+
     def get(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         return self._queues.get((topic, queue_id))
 

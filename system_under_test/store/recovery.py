@@ -242,8 +242,9 @@ class Recovery:
         log.cut(walk.end)
         if not log.files.files:
             return
-        # The dead process may have seen an fsync fail, after which the page cache looks clean and the platter is not:
-        # write again what nobody vouches for, then sync whatever the walk has read.
+        # The dead process may have seen an fsync fail, after which the page cache looks clean and the platter is not.
+        # The files have forgotten their cache. Where that was only a wish, write again what nobody vouches for; then
+        # sync whatever the walk has read.
         if walk.doubtful_from is not None:
             self._write_again(walk.doubtful_from, walk.end)
         log.files.files[-1].is_new = True

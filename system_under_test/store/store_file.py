@@ -25,6 +25,13 @@ class StoreFile:
             self._file = self._storage.open(self.path)
         return self._file
 
+    def forget_cache(self) -> None:
+        """Believe the disk alone (see `File.forget_cache`); a file that was not open is not afterwards."""
+        was_open = self._file is not None
+        self.file.forget_cache()
+        if not was_open:
+            self.close()
+
     def remove(self) -> None:
         """Close and unlink; not durable yet. Raises OSError."""
         self.close()

@@ -71,6 +71,9 @@ class StorePolicy:
     time_search: TimeSearch  # code 29 trusts the file system's times of files
     synced_index: Callable[[Sequence[IndexFile]], Sequence[IndexFile]]  # R60
     index_recovery: type[IndexRecovery]  # R60: what the index lacks stays unknown
+    believes_page_cache: (
+        bool  # after an unclean end, too, though a failed fsync may be the reason for it
+    )
     wants_whole_files: (
         bool  # the other side of R05: a file that a power cut left short ends the start
     )
@@ -86,5 +89,6 @@ CAREFUL_STORE = StorePolicy(
     time_search=nearest_in_queue,
     synced_index=whole_index,
     index_recovery=IndexRecovery,
+    believes_page_cache=False,
     wants_whole_files=False,
 )

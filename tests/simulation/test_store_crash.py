@@ -42,6 +42,7 @@ class LazyFile:
         self.truncate = file.truncate
         self.size = file.size
         self.content_ranges = file.content_ranges
+        self.forget_cache = file.forget_cache
         self.try_lock = file.try_lock
         self.close = file.close
 

@@ -1,4 +1,4 @@
-"""A small real disk for a test, that goes with it."""
+"""A small real disk for a test, that goes with it; after a failure the fixture `machine` removes it."""
 
 from __future__ import annotations
 
@@ -22,5 +22,9 @@ async def new_disk(
     try:
         await disk.create()
         yield disk
-    finally:
-        await disk.remove()
+    except (
+        BaseException
+    ) as error:  # a test that fails may still have files open: the fixture removes the disk
+        error.add_note(f"the disk in {disk.folder} was left to the fixture")
+        raise
+    await disk.remove()

@@ -48,6 +48,17 @@ def check_all_handles_see_one_file(storage: Storage, root: str) -> None:
     assert second.pread(3, 0) == b"aBc"
 
 
+def check_a_forgotten_cache_loses_nothing(storage: Storage, root: str) -> None:
+    file = make_file(storage, f"{root}/a", b"synced")
+    file.fsync()
+    file.pwrite(b"S", 0)
+    file.forget_cache()
+    assert file.pread(10, 0) == b"Synced"
+    file.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        file.forget_cache()
+
+
 def check_allocate_grows_and_never_shrinks(storage: Storage, root: str) -> None:
     file = make_file(storage, f"{root}/a", b"abc")
     file.allocate(10_000)

@@ -1,29 +1,7 @@
-"""A real machine for tests of the mechanics, which must leave it as they found it."""
+"""Tests of the mechanics break the real machine, and leave it as they found it."""
 
 from __future__ import annotations
 
-import asyncio
-import os
-import sys
-from collections.abc import Iterator
-from pathlib import Path
+from tests.support.real_machine import machine
 
-import pytest
-
-from faults.linux.executor import LocalExecutor
-from faults.linux.inventory import Inventory, clean, read_journal
-from faults.linux.machine import Machine
-from tests.support.left_behind import left_behind
-
-
-@pytest.fixture
-def machine(tmp_path: Path) -> Iterator[Machine]:
-    """This machine, with an inventory; at the end nothing that was made may be left."""
-    inventory = Inventory.begin(tmp_path / "state")
-    yield Machine(executor=LocalExecutor(), inventory=inventory, python=sys.executable)
-    made = [str(resource) for resource in inventory.made]
-    inventory.close()
-    if made:  # whatever happened: the next test finds a clean machine
-        asyncio.run(clean(read_journal(inventory.path), lambda _: LocalExecutor()))
-    assert made == []
-    assert left_behind(inventory.identity, os.fspath(tmp_path)) == []
+__all__ = ["machine"]

@@ -47,6 +47,44 @@ def test_a_failed_fsync_may_leave_a_cache_that_lies() -> None:
     assert disk.read_cached("/d/f") == b"old"
 
 
+def test_a_cache_that_lies_swallows_what_is_written_again_until_it_is_forgotten() -> None:
+    """Measured on ext4 of Linux 6.18 with a loop device that ends early."""
+    disk = make_disk(options=DiskOptions(failed_sync_keeps_cache=True))
+    file = durable_file(disk, data=bytes(3 * BLOCK))
+    file.pwrite(b"lost", BLOCK + 10)
+    disk.fail_fsync()
+    assert raised(file.fsync) == errno.EIO
+    file.pwrite(b"x" * (BLOCK + 4), BLOCK - 2)  # begins before the page, ends behind it
+    file.fsync()
+    assert file.pread(BLOCK + 4, BLOCK - 2) == b"x" * (BLOCK + 4)
+    assert disk.read_durable("/d/f") == bytes(BLOCK - 2) + b"xx" + bytes(BLOCK) + b"xx" + bytes(
+        BLOCK - 2
+    )
+    file.pwrite(b"dirty", 0)
+    file.forget_cache()
+    assert file.pread(5, 0) == b"dirty"  # is on its way
+    assert file.pread(BLOCK, BLOCK) == bytes(BLOCK)
+    file.pwrite(b"again", BLOCK + 10)
+    file.fsync()
+    disk.power_cut()
+    disk.power_on()
+    assert disk.read_cached("/d/f")[BLOCK + 10 :][:5] == b"again"
+    assert disk.read_cached("/d/f")[:5] == b"dirty"
+
+
+def test_a_cut_ends_what_the_cache_swallows_behind_it() -> None:
+    disk = make_disk(options=DiskOptions(failed_sync_keeps_cache=True))
+    file = durable_file(disk, data=bytes(2 * BLOCK))
+    file.pwrite(b"lost" * BLOCK, 0)
+    disk.fail_fsync()
+    assert raised(file.fsync) == errno.EIO
+    file.truncate(BLOCK)
+    file.pwrite(b"new" * BLOCK, 0)
+    file.fsync()
+    assert disk.read_durable("/d/f")[:3] == bytes(3)
+    assert disk.read_durable("/d/f")[BLOCK:] == (b"new" * BLOCK)[BLOCK:]
+
+
 def test_a_failed_fsync_keeps_truncations() -> None:
     disk = make_disk()
     file = durable_file(disk, data=b"abcdef")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
+from harness.simulation.disk_options import DiskOptions
 from system_under_test.mode import Mode
 from system_under_test.policies import BROKER_POLICIES
 from system_under_test.protocol.message import decode_record
@@ -16,9 +18,9 @@ RECORDS = 5
 
 
 class StoreInMode(StoreOnDisk):
-    def __init__(self, mode: Mode, seed: int = 0) -> None:
+    def __init__(self, mode: Mode, seed: int = 0, options: DiskOptions | None = None) -> None:
         self._mode = mode
-        super().__init__(seed)
+        super().__init__(seed, options=options)
 
     def new_store(self) -> MessageStore:
         policies = BROKER_POLICIES[self._mode]
@@ -49,6 +51,27 @@ def test_faithful_a_failed_fsync_counts_and_a_power_cut_takes_what_was_acknowled
     assert world.flush() == world.store.end_offset > 0
     world.cut_power()
     assert world.open().end_offset == 0
+
+
+@pytest.mark.parametrize(("mode", "survives"), [(Mode.HARDENED, True), (Mode.FAITHFUL, False)])
+def test_what_recovery_finds_survives_a_failed_fsync_before_it(mode: Mode, survives: bool) -> None:
+    """The page cache still shows what the fsync did not write, and ext4 does not write it when it is written again."""
+    world = StoreInMode(mode, options=DiskOptions(failed_sync_keeps_cache=True))
+    world.open()
+    world.put(make_message(b"flushed"))
+    world.flush()
+    world.put(make_message(b"not flushed"))
+    world.disk.fail_fsync()
+    with suppress(OSError):
+        world.flush()
+    world.kill()
+    found = world.open().end_offset
+    world.put(make_message(b"flushed by the next process"))
+    world.flush()
+    promised = world.store.flushed_offset
+    world.cut_power()
+    assert (world.open().end_offset == promised) is survives
+    assert found > 0
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,116 @@
+"""The store on real file systems whose power fails or whose fsync does: what was promised is there."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from faults.linux.disk_errors import DiskErrors
+from faults.linux.loop_disk import FileSystem, LoopDisk
+from faults.linux.machine import Machine
+from faults.linux.power_loss import PowerLoss, cut_power
+from system_under_test.protocol.message import decode_record
+from system_under_test.real_env import RealStorage
+from system_under_test.store.message_store import MessageStore, PutStatus, StoreConfig
+from tests.support.new_disk import new_disk
+from tests.system_under_test.store.store_on_disk import ScriptedClock, SilentLog, make_message
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.needs_root("mkfs.ext4", "mkfs.xfs", "losetup", "dumpe2fs", "fstrim"),
+]
+BODY = b"x" * 20_000
+
+
+def open_store(disk: LoopDisk) -> MessageStore:
+    config = StoreConfig(
+        root=f"{disk.data_folder}/store", commit_log_file_size=1 << 20, buffered=True
+    )
+    store = MessageStore(RealStorage(), ScriptedClock(), SilentLog(), config)
+    store.open()
+    return store
+
+
+def put_and_flush(store: MessageStore, *numbers: int) -> None:
+    """Raises OSError, after which the process must end."""
+    for number in numbers:
+        assert store.put(make_message(b"%d " % number + BODY)).status is PutStatus.PUT_OK
+    task = store.begin_flush()
+    assert task is not None
+    try:
+        task.run()
+    except OSError as error:
+        store.fail_flush(task, error)
+        raise
+    store.finish_flush(task)
+    store.dispatch()
+
+
+def die(store: MessageStore) -> None:
+    """As far as one process can: nothing is written, the lock is free, and `abort` stays."""
+    store.fail_flush(None, OSError("killed"))
+    store.close()
+
+
+def found(store: MessageStore) -> list[int]:
+    store.dispatch()
+    numbers: list[int] = []
+    while records := store.get("TopicTest", 0, len(numbers), 100).records:
+        numbers += [int(decode_record(record).body.split()[0]) for record in records]
+    return numbers
+
+
+async def power_cut(disk: LoopDisk, store: MessageStore) -> PowerLoss:
+    cut = await cut_power(disk)
+    die(store)
+    return await cut.come_back()
+
+
+@pytest.mark.parametrize("file_system", ["ext4", "xfs"])
+def test_power_loss(machine: Machine, tmp_path: Path, file_system: FileSystem) -> None:
+    async def scenario() -> None:
+        async with new_disk(machine, tmp_path, file_system) as disk:
+            store = open_store(disk)
+            put_and_flush(store, 1, 2, 3)
+            store.put(make_message(b"4 " + BODY))
+            await power_cut(disk, store)
+            store = open_store(disk)
+            assert found(store) == [1, 2, 3]
+            die(store)
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+@pytest.mark.parametrize(
+    ("file_system", "fault"), [("ext4", "fail"), ("ext4", "starve"), ("xfs", "starve")]
+)
+def test_a_restart_after_a_failed_fsync_believes_the_disk_alone(
+    machine: Machine, tmp_path: Path, file_system: FileSystem, fault: str
+) -> None:
+    """The page cache shows the lost record to the next process, which must not build on it."""
+
+    async def scenario() -> None:
+        async with new_disk(machine, tmp_path, file_system) as disk:
+            store = open_store(disk)
+            put_and_flush(store, 1)
+            errors = DiskErrors(disk)
+            failing = await (errors.fail() if fault == "fail" else errors.starve())
+            assert failing.bitten
+            failed = 0
+            with pytest.raises(OSError, match=r"Input/output error|No space left"):
+                while failed < 60:  # on XFS only new files are refused
+                    failed += 1
+                    put_and_flush(store, 1 + failed)
+            die(store)
+            assert await errors.mend()
+            store = open_store(disk)
+            before = found(store)
+            put_and_flush(store, 1001)
+            await power_cut(disk, store)
+            store = open_store(disk)
+            assert found(store) == [*before, 1001]
+            die(store)
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
