@@ -43,15 +43,18 @@ def run_for_real(
         EnvironmentFailed: the machines could not be made.
         CapabilityMissing: a fault of the plan cannot be carried out here.
     """
-    return asyncio.run(
-        carry_out(
-            campaign,
-            history=history,
-            observations=observations,
-            progress=progress,
-            fleet_options=fleet_options,
+    try:
+        return asyncio.run(
+            carry_out(
+                campaign,
+                history=history,
+                observations=observations,
+                progress=progress,
+                fleet_options=fleet_options,
+            )
         )
-    )
+    except asyncio.CancelledError:  # by the second Ctrl-C; everything is removed
+        raise KeyboardInterrupt from None
 
 
 async def carry_out(

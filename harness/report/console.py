@@ -115,10 +115,13 @@ def summary_lines(result: RunResult, cpu_s: float | None) -> list[str]:
 
 def _faults_line(records: list[FaultRecord]) -> str:
     bitten = dict.fromkeys(record.planned.kind for record in records if record.bitten)
-    idle = dict.fromkeys(record.planned.kind for record in records if not record.bitten)
-    missed = [kind for kind in idle if kind not in bitten]
+    idle = [record for record in records if record.planned.kind not in bitten]
+    missed = dict.fromkeys(record.planned.kind for record in idle if record.fired_ns is not None)
+    unfired = dict.fromkeys(record.planned.kind for record in idle)
+    spared = [kind for kind in unfired if kind not in missed]
     line = f"faults    {len(bitten)} kinds proven: {', '.join(bitten)}"
-    return line + (f"; never bit: {', '.join(missed)}" if missed else "")
+    line += f"; never bit: {', '.join(missed)}" if missed else ""
+    return line + (f"; never fired: {', '.join(spared)}" if spared else "")
 
 
 def _repeat_line(result: RunResult, folder: Path) -> str:
