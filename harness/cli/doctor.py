@@ -23,6 +23,8 @@ from harness.cli.status import HarnessError
 from harness.environments.machine_needs import Diagnosis, diagnose
 from harness.environments.state import state_folder
 
+WIDTH_MAX = 1000  # of the table, which is never cut to the terminal
+
 
 @click.command(short_help="Say which faults work on this machine.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -75,6 +77,8 @@ def _show(capabilities: list[Capability], diagnoses: dict[str, Diagnosis]) -> No
     table = Table("fault", *diagnoses, box=None, header_style="bold", pad_edge=False)
     for fault in FAULTS:
         table.add_row(fault, *(_mark(found.missing.get(fault)) for found in diagnoses.values()))
+    wide = console.options.update(width=WIDTH_MAX)
+    console.width = max(console.width, console.measure(table, options=wide).maximum)
     console.print(table)
     if reasons := _reasons(diagnoses):
         console.print("\n[bold]missing[/bold]")
