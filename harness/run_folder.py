@@ -117,6 +117,7 @@ class RunFolder:
             self._keep_node(node)
         document = {
             "digest": result.digest,
+            "up_s": result.up_s,
             "run_s": result.run_s,
             "facts": result.facts.to_json(),
             "verdict": result.verdict.to_json(),

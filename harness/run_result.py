@@ -34,6 +34,7 @@ class RunResult:
     faults: list[FaultRecord]
     digest: str  # of everything that happened, history included
     nodes: list[NodeRecord]  # of servers
+    up_s: float  # until every broker served
     run_s: float
 
     def exercised(self) -> dict[str, int]:

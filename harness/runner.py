@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, BinaryIO
 
 from checkers.compose import check_run
@@ -86,6 +86,7 @@ class Run:
         )
         self._interpreter: Interpreter | None = None
         self._is_cut_short = False
+        self._up_ns = 0
         self._load_start_ns = 0
 
     async def main(self) -> None:
@@ -132,16 +133,17 @@ class Run:
 
     async def _set_up(self) -> None:
         environment = self._environment
-        for node in (*environment.shape.servers, ADMIN):
-            await environment.start(node)
+        await self._start((*environment.shape.servers, ADMIN, PROBE))
         for master in environment.shape.masters:
             await self._create_topic(master.node)
-        await environment.start(PROBE)
         for name in environment.shape.broker_names:
             await self._wait_until_serving(name)
-        for node in environment.shape.clients:
-            await environment.start(node)
+        self._up_ns = environment.now_ns()
+        await self._start(environment.shape.clients)
         self._load_start_ns = environment.now_ns()
+
+    async def _start(self, nodes: Sequence[str]) -> None:
+        await asyncio.gather(*map(self._environment.start, nodes))
 
     async def _create_topic(self, node: str) -> None:
         request = {
@@ -222,5 +224,6 @@ class Run:
                 environment.node_record(name, keeps_store=verdict.valid is not True)
                 for name in environment.shape.servers
             ],
+            up_s=self._up_ns / 1e9,
             run_s=environment.now_ns() / 1e9,
         )

@@ -101,7 +101,7 @@ def summary_lines(result: RunResult, cpu_s: float | None) -> list[str]:
     cpu = f"  {cpu_s:.2f} CPU s" if cpu_s is not None else ""
     return [
         f"sends     {acked} acknowledged, {unclear} unclear, {refused} refused; {consumed} deliveries  "
-        f"{result.run_s:.1f} {seconds_of(result.campaign)}{cpu}",
+        f"up after {result.up_s:.1f}, end after {result.run_s:.1f} {seconds_of(result.campaign)}{cpu}",
         *wrap(
             _faults_line(result.faults), WIDTH, subsequent_indent=" " * 10, break_on_hyphens=False
         ),

@@ -28,9 +28,12 @@ def result(ops: list[Op], bitten: bool = True) -> RunResult:
         facts=facts(),
         ops=ops,
         observations=[],
-        faults=[FaultRecord(planned=planned, bitten=bitten) for planned in CAMPAIGN.plan],
+        faults=[
+            FaultRecord(planned=planned, fired_ns=1, bitten=bitten) for planned in CAMPAIGN.plan
+        ],
         digest="d" * 64,
         nodes=[],
+        up_s=1.5,
         run_s=61.5,
     )
 
@@ -87,6 +90,17 @@ def test_faults_are_named_by_whether_they_bit(
     text = "\n".join(printed(result(history("0 ok send a"), bitten), capsys))
     for kind in {planned.kind for planned in CAMPAIGN.plan}:
         assert kind in text.split(words)[1].splitlines()[0]
+
+
+def test_faults_of_a_run_that_was_cut_short_were_never_fired(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cut = result(history("0 ok send a"), bitten=False)
+    for record in cut.faults:
+        record.fired_ns = None
+    text = "\n".join(printed(cut, capsys))
+    assert "never fired: " in text
+    assert "never bit" not in text
 
 
 def test_the_most_important_lines_of_a_verdict_come_first() -> None:
