@@ -18,6 +18,7 @@ from faults.linux.firewall import Firewall
 from faults.linux.resources import Resource
 from harness.environments.broken_machines import BreakableMachines, lacks_here
 from harness.environments.docker_place import FOLDER, DockerPlace, Engine
+from harness.environments.environment import ADMIN, PROBE
 from harness.environments.errors import EnvironmentFailed
 from harness.environments.fleet import MachineControls
 from harness.environments.fleet_options import FleetOptions
@@ -47,6 +48,7 @@ class DockerFleet:
         self._engine: Engine | None = None
         self._image = options.image
         self._ours: list[Resource] = []
+        self._pods: dict[str, asyncio.Task[None]] = {}
 
     @property
     def python(self) -> str:
@@ -60,7 +62,10 @@ class DockerFleet:
     async def up(
         self, nodes: Sequence[str], *, servers: Sequence[str], needs: Set[str]
     ) -> dict[str, Place]:
-        """Raises EnvironmentFailed without root, an engine or the image, CommandFailed where the kernel refuses."""
+        """The pods of load clients may still be made when it returns: their containers wait for them.
+
+        Raises EnvironmentFailed without root, an engine or the image, CommandFailed where the kernel refuses.
+        """
         check_root("docker", {**TOOLS, "docker": "docker.io"})
         engine = self._engine = connect()
         await engine.ask(lambda: self._check_image(engine))
@@ -69,17 +74,18 @@ class DockerFleet:
         self._ours = [machines.host.will_make(kind, label) for kind in OUR_KINDS]
         network = await engine.ask(lambda: make_network(engine, machines.inventory.identity))
         disks = asyncio.create_task(machines.make_disks(servers))
-        try:
-            await asyncio.gather(
-                *(
-                    self._make_pod(node, f"{network.prefix}.{number}", network, machines, engine)
-                    for number, node in enumerate(nodes, FIRST_HOST)
-                )
-            )
-            await machines.make_clocks(nodes, needs)
-        finally:
-            await disks
-        return {node: self._place(node, machines, engine) for node in nodes}
+        first = (*servers, ADMIN, PROBE)
+        for node in sorted(nodes, key=lambda node: node not in first):  # the cluster first
+            address = f"{network.prefix}.{FIRST_HOST + nodes.index(node)}"
+            making = self._make_pod(node, address, network, machines, engine)
+            self._pods[node] = asyncio.create_task(making)
+        await machines.make_clocks(nodes, needs)
+        await disks
+        await asyncio.gather(*(self._pods[node] for node in nodes if node in first))
+        return {
+            node: self._place(node, f"{network.prefix}.{FIRST_HOST + number}", machines, engine)
+            for number, node in enumerate(nodes)
+        }
 
     def _check_image(self, engine: Engine) -> None:
         try:
@@ -116,11 +122,15 @@ class DockerFleet:
             client.api.start(pod["Id"])
             return int(client.api.inspect_container(pod["Id"])["State"]["Pid"])
 
-        pid = await engine.ask(make)
+        try:
+            pid = await engine.ask(make)
+        except docker.errors.APIError as error:
+            reason = error.explanation or error
+            raise EnvironmentFailed(f"the container of {node} was not made: {reason}") from error
         inside = ("nsenter", f"--net=/proc/{pid}/ns/net", "--")
         machines.has_network(node, address, Firewall(machines.host.behind(inside)))
 
-    def _place(self, node: str, machines: BreakableMachines, engine: Engine) -> Place:
+    def _place(self, node: str, address: str, machines: BreakableMachines, engine: Engine) -> Place:
         data = Path(machines.data_folder(node))
         volumes = {str(data): {"bind": FOLDER, "mode": "rw"}}
         for path, place in zip(code_folders(), self.code, strict=True):
@@ -143,7 +153,8 @@ class DockerFleet:
             volumes[str(Path(clock.file).parent)] = {"bind": CLOCK, "mode": "ro"}
             variables |= clock.environment_for(f"{CLOCK}/{Path(clock.file).name}")
         log = machines.own_folder(node) / "log.jsonl"
-        return DockerPlace(node, machines.addresses[node], data, log, engine, options, variables)
+        pod = self._pods[node]
+        return DockerPlace(node, address, data, log, engine, options, variables, pod)
 
     def controls(self, environment: RealEnvironment) -> MachineControls:
         assert self._machines is not None, "the machines are up"
@@ -153,6 +164,7 @@ class DockerFleet:
         """Everything that was made, also half of it; the processes have ended."""
         machines, self._machines = self._machines, None
         engine, self._engine = self._engine, None
+        await asyncio.gather(*self._pods.values(), return_exceptions=True)
         if machines is not None and engine is not None:
             await machines.remove_disks_and_filters()
             for resource in self._ours:

@@ -136,6 +136,7 @@ class DockerPlace:
         engine: Engine,
         options: Mapping[str, Any],
         variables: Mapping[str, str],
+        pod: asyncio.Future[None],
     ) -> None:
         self.node = node
         self.address = address
@@ -145,12 +146,14 @@ class DockerPlace:
         self._engine = engine
         self._options = options
         self._variables = variables
+        self._pod = pod
         self._container: docker.models.containers.Container | None = None
 
     async def launch(self, order: Order) -> ContainerProcess:
         for path, data in order.files.items():
             self._here(path).parent.mkdir(parents=True, exist_ok=True)
             self._here(path).write_bytes(data)
+        await asyncio.shield(self._pod)
         if self._container is None:  # its command never changes
             self._container = await self._engine.ask(lambda: self._create(order))
         process = ContainerProcess(self._engine, self._container)
