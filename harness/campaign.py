@@ -19,7 +19,7 @@ from faults.shape import BrokerNode, ClusterShape
 FLUSH_MODES = ("sync", "async")
 REPLICATION_MODES = ("sync", "async", "none")
 ENVIRONMENTS = ("simulation", "processes", "namespaces", "docker", "ssh")
-TARGETS = ("own",)
+TARGETS = ("own", "apache")
 CLIENTS = ("own", "cpp")  # of producers and consumers
 MODES = ("hardened", "faithful")  # of brokers and name servers: how they keep their promises
 PROPERTY_TABLES = ("broker_properties", "name_server_properties")
@@ -65,7 +65,7 @@ class Campaign:
     batch_share: float = 0.0  # of the ops of producers
     one_way_share: float = 0.0
     environment: str = "simulation"
-    target: str = "own"
+    target: str = "own"  # what is tested
     client: str = "own"  # which implementation
     mode: str = "hardened"
     policies: tuple[str, ...] = ()  # in faithful mode only these lines of the policy table; (): all

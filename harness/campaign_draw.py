@@ -86,7 +86,8 @@ _DRAWS: dict[str, _Draw] = {
     "environment": lambda random, drawn: "simulation",
     "target": lambda random, drawn: "own",
     "client": lambda random, drawn: "own",
-    "mode": lambda random, drawn: "hardened",  # a swarm looks for bugs, and faithful mode has them
+    # A swarm looks for bugs, and faithful mode has them; nobody else's product is anything but faithful.
+    "mode": lambda random, drawn: "hardened" if drawn["target"] == "own" else "faithful",
     "policies": lambda random, drawn: (),
     "defect": lambda random, drawn: "",
     "batch_share": lambda random, drawn: (

@@ -21,6 +21,7 @@ from harness.workloads.catalogue import WORKLOADS
 
 FAULTS_MAX = 1000  # kinds; one may be named again to be drawn more often
 ACKS_MAX = 10**9
+REAL = ", ".join(name for name in ENVIRONMENTS if name != "simulation")
 
 
 def _require(condition: bool, option: str, value: object, allowed: str) -> None:
@@ -42,9 +43,9 @@ def check_campaign(campaign: Campaign) -> None:
         ", ".join(REPLICATION_MODES),
     )
     _require(c.environment in ENVIRONMENTS, "environment", c.environment, ", ".join(ENVIRONMENTS))
-    _require(c.target in TARGETS, "target", c.target, ", ".join(TARGETS))
-    _check_client(c)
     _require(c.mode in MODES, "mode", c.mode, ", ".join(MODES))
+    _check_target(c)
+    _check_client(c)
     _require(1 <= c.name_servers <= 9, "name-servers", c.name_servers, "1 to 9")
     _require(1 <= c.masters <= 9, "masters", c.masters, "1 to 9")
     _require(all(0 <= n <= 5 for n in c.slaves), "slaves", c.slaves, "0 to 5 for each master")
@@ -56,11 +57,20 @@ def check_campaign(campaign: Campaign) -> None:
     check_plan(c)
 
 
+def _check_target(c: Campaign) -> None:
+    _require(c.target in TARGETS, "target", c.target, ", ".join(TARGETS))
+    if c.target == "apache":
+        suffix = "with --target apache"
+        _require(c.environment != "simulation", "environment", c.environment, f"{REAL} {suffix}")
+        _require(c.mode == "faithful", "mode", c.mode, f"faithful {suffix}")
+        _require(not c.policies, "policies", c.policies, f"none {suffix}")
+        _require(not c.defect, "defect", c.defect, f"none {suffix}")
+
+
 def _check_client(c: Campaign) -> None:
     _require(c.client in CLIENTS, "client", c.client, ", ".join(CLIENTS))
     if c.client == "cpp":
-        real = ", ".join(name for name in ENVIRONMENTS if name != "simulation")
-        _require(c.environment != "simulation", "environment", c.environment, f"{real} for C++")
+        _require(c.environment != "simulation", "environment", c.environment, f"{REAL} for C++")
         _require(c.batch_share == 0, "batch_share", c.batch_share, "0, as C++ sends no batches")
 
 

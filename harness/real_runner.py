@@ -10,7 +10,6 @@ from typing import BinaryIO
 
 from harness.campaign import Campaign
 from harness.environments.catalogue import DEFAULTS, make_fleet
-from harness.environments.fleet import Rerouting
 from harness.environments.fleet_options import FleetOptions
 from harness.environments.place import Place
 from harness.environments.real import RealEnvironment
@@ -19,8 +18,7 @@ from harness.recorder import Recorder
 from harness.run_result import RunResult
 from harness.run_status import Progress, no_progress
 from harness.runner import Run
-from harness.targets.own_cluster import directly
-from harness.targets.own_processes import OwnProcesses
+from harness.targets.catalogue import make_target
 from harness.targets.target import Target
 
 TICK_S = 0.5  # between two reports of progress
@@ -68,13 +66,12 @@ async def carry_out(
     """`run_for_real` on a loop that is there, in the main thread: signals are handled."""
     fleet = make_fleet(campaign.environment, fleet_options)
 
-    def make_target(places: Mapping[str, Place]) -> Target:
-        reach = fleet.reach if isinstance(fleet, Rerouting) else directly
-        return OwnProcesses(campaign, places, python=fleet.python, code=fleet.code, reach=reach)
+    def target_at(places: Mapping[str, Place]) -> Target:
+        return make_target(campaign, fleet, places, fleet_options)
 
     clock: list[Callable[[], int]] = []
     recorder = Recorder(lambda: clock[0](), history=history, observations=observations)
-    environment = RealEnvironment(campaign, recorder, fleet, make_target)
+    environment = RealEnvironment(campaign, recorder, fleet, target_at)
     clock.append(environment.now_ns)
     async with environment:
         run = Run(

@@ -27,6 +27,11 @@ _OPTIONS = (
     click.option(
         "--ssh-python", default="python3", show_default=True, help="Interpreter on the hosts."
     ),
+    click.option(
+        "--home",
+        metavar="DIR",
+        help="With --target apache: folder of the distribution, on the machines of the servers.",
+    ),
 )
 
 
@@ -41,6 +46,7 @@ def fleet_options(command: Command) -> Command:
         ssh_key: str | None,
         ssh_known_hosts: str | None,
         ssh_python: str,
+        home: str | None,
         **rest: Any,
     ) -> Any:
         try:
@@ -53,6 +59,7 @@ def fleet_options(command: Command) -> Command:
             ssh_key=ssh_key,
             known_hosts=ssh_known_hosts,
             ssh_python=ssh_python,
+            home=home,
         )
         return command(*args, fleet=fleet, **rest)
 

@@ -113,7 +113,7 @@ def hunt(
         use_defect(str(given.get("defect", "")))  # before anything imports the system
         ends = [_campaign(seed, given, judging) for seed in (order[0], order[-1])]
         for campaign in ends:
-            check_nodes(campaign)
+            check_nodes(campaign, fleet)
     except (CampaignError, FaultError, DefectError) as error:
         raise BadInput(str(error)) from error
     if out is not None:

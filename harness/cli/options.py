@@ -16,14 +16,15 @@ from harness.campaign import (
     FLUSH_MODES,
     MODES,
     REPLICATION_MODES,
+    TARGETS,
     Campaign,
     CampaignError,
     OneOf,
 )
 from harness.campaign_draw import draw_faults
 from harness.campaign_file import load_options, typed_options
-from harness.cli.status import BadInput
-from harness.environments.fleet_options import FleetOptions
+from harness.cli.status import BadInput, HarnessError
+from harness.environments.fleet_options import FleetOptionError, FleetOptions
 
 ALL = "all"
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -42,6 +43,10 @@ _OPTIONS = (
     click.option(
         "--environment",
         help=f"Where nodes run: {', '.join(ENVIRONMENTS)}. Default: simulation.",
+    ),
+    click.option(
+        "--target",
+        help=f"What is tested: {' or '.join(TARGETS)}, Apache RocketMQ in --home. Default: own.",
     ),
     click.option(
         "--client",
@@ -157,11 +162,27 @@ def _name_and_value(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def check_nodes(campaign: Campaign) -> None:
-    """Raises CampaignError for properties that nodes cannot have. Call it when a defect, if any, is in use."""
-    from harness.targets.own_cluster import check_properties
+def check_nodes(campaign: Campaign, fleet: FleetOptions) -> None:
+    """Call it when a defect, if any, is in use.
 
-    check_properties(campaign)
+    Raises:
+        CampaignError: properties that nodes cannot have.
+        BadInput, HarnessError: a target that is not where the user says, or that this machine cannot run.
+    """
+    if campaign.target == "own":
+        from harness.targets.own_cluster import check_properties
+
+        check_properties(campaign)
+        return
+    from harness.environments.errors import EnvironmentFailed
+    from harness.targets.catalogue import check_target
+
+    try:
+        check_target(campaign, fleet)
+    except FleetOptionError as error:
+        raise BadInput(str(error)) from error
+    except EnvironmentFailed as error:
+        raise HarnessError(str(error)) from error
 
 
 def _base_options(campaign: str | None, defect: str | None) -> dict[str, Any]:

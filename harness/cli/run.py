@@ -55,7 +55,7 @@ def run(seed: int | None, runs: Path, fleet: FleetOptions, **options: Any) -> in
         use_defect(str(given.get("defect", "")))  # before anything imports the system
         missing = choose_faults(seed, given, fleet)
         campaign = draw_campaign(seed, given)
-        check_nodes(campaign)
+        check_nodes(campaign, fleet)
     except (CampaignError, FaultError, DefectError) as error:
         raise BadInput(str(error)) from error
     return run_and_report(campaign, runs, missing, fleet)

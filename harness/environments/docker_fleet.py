@@ -25,7 +25,7 @@ from harness.environments.fleet_options import FleetOptions
 from harness.environments.namespaces import TOOLS, check_root
 from harness.environments.place import Place
 from harness.environments.real import RealEnvironment
-from harness.targets.own_processes import code_folders
+from harness.targets.interpreter import code_folders
 
 PYTHON = "/opt/staticfire/bin/python"  # in the image
 LABEL = (

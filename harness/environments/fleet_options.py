@@ -45,3 +45,4 @@ class FleetOptions:
     ssh_key: str | None = None
     known_hosts: str | None = None
     ssh_python: str = "python3"
+    home: str | None = None  # of the distribution that is tested, on the machines

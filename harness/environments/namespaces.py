@@ -18,7 +18,7 @@ from harness.environments.fleet_options import FleetOptions
 from harness.environments.local_place import LocalPlace
 from harness.environments.place import Place
 from harness.environments.real import RealEnvironment
-from harness.targets.own_processes import code_folders
+from harness.targets.interpreter import code_folders
 
 TOOLS = {
     "ip": "iproute2",

@@ -25,7 +25,7 @@ from harness.environments.local_place import LocalPlace
 from harness.environments.place import Place
 from harness.environments.real import RealEnvironment
 from harness.environments.state import state_folder
-from harness.targets.own_processes import code_folders
+from harness.targets.interpreter import code_folders
 
 NO_DISKS = "processes share the disk of this host; --environment namespaces has disks of its own"
 NO_CLOCKS = "processes share the clock of this host; --environment namespaces can fake clocks"

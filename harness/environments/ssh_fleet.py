@@ -27,7 +27,7 @@ from harness.environments.namespaces import TOOLS
 from harness.environments.place import Order, Place
 from harness.environments.real import RealEnvironment
 from harness.environments.ssh_connection import SshExecutor, SshProcess, connect
-from harness.targets.own_processes import code_folders
+from harness.targets.interpreter import code_folders
 
 PACKAGES = ("system_under_test", "harness", "faults", "checkers")  # what nodes and clients import
 UPLOAD_TIMEOUT_S = 120.0

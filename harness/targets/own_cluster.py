@@ -42,7 +42,15 @@ def directly(_node: str, address: str, _kind: ServerKind) -> str:
 
 
 class OwnCluster:
-    """Configurations by node. `addresses` gives the IP address of every node, `stores` the folder of each server."""
+    """Configurations by node.
+
+    Args:
+        campaign: which nodes, and how they keep their data.
+        addresses: the IP address of every node.
+        stores: the folder of each server.
+        reach: what stands between nodes.
+        ports: of servers that have not the usual one.
+    """
 
     def __init__(
         self,
@@ -50,15 +58,17 @@ class OwnCluster:
         addresses: Mapping[str, str],
         stores: Mapping[str, str] = MappingProxyType({}),
         reach: Reach = directly,
+        ports: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self._campaign = campaign
+        self._ports = ports
         self._addresses = addresses
         self._stores = stores
         self._reach = reach
         self.shape: ClusterShape = campaign.shape()
 
     def name_server_address(self, node: str) -> str:
-        return f"{self._addresses[node]}:{NAME_SERVER_PORT}"
+        return f"{self._addresses[node]}:{self._ports.get(node, NAME_SERVER_PORT)}"
 
     def server_address(self, node: str) -> str:
         """Of a name server or broker."""
@@ -67,7 +77,7 @@ class OwnCluster:
         return self.broker_address(node)
 
     def broker_address(self, node: str) -> str:
-        return f"{self._addresses[node]}:{BROKER_PORT}"
+        return f"{self._addresses[node]}:{self._ports.get(node, BROKER_PORT)}"
 
     def store_folder(self, node: str) -> str:
         return self._stores.get(node, STORE_ROOT)
@@ -100,7 +110,7 @@ class OwnCluster:
             role=self._role(broker),
             listen_host=self._addresses[broker.node],
             listen_port=BROKER_PORT,
-            name_servers=self._name_servers_for(broker.node, name_servers),
+            name_servers=self.name_servers_for(broker.node, name_servers),
             store_path=self.store_folder(broker.node),
             sync_flush=campaign.flush == "sync",
             commit_log_file_size=campaign.log_file_bytes,
@@ -133,7 +143,7 @@ class OwnCluster:
         return ProducerConfig(
             group="staticfire-producers",
             client_id=f"{self._addresses[node]}@{node}",
-            name_servers=self._name_servers_for(node, name_servers),
+            name_servers=self.name_servers_for(node, name_servers),
         )
 
     def consumer_config(self, node: str, name_servers: Sequence[str]) -> ConsumerConfig:
@@ -141,15 +151,16 @@ class OwnCluster:
             group=self._campaign.group,
             topic=self._campaign.topic,
             client_id=f"{self._addresses[node]}@{node}",
-            name_servers=self._name_servers_for(node, name_servers),
+            name_servers=self.name_servers_for(node, name_servers),
         )
 
-    def _name_servers_for(self, node: str, name_servers: Sequence[str]) -> tuple[str, ...]:
+    def name_servers_for(self, node: str, name_servers: Sequence[str]) -> tuple[str, ...]:
+        """The addresses of these name servers (nodes) as the node is told them."""
         addresses = map(self.name_server_address, name_servers)
         return tuple(self._reach(node, address, ServerKind.NAME_SERVER) for address in addresses)
 
     def _ha_address_for(self, node: str, other: str) -> str:
-        address = f"{self._addresses[other]}:{BROKER_PORT + 1}"
+        address = f"{self._addresses[other]}:{self._ports.get(other, BROKER_PORT) + 1}"
         return self._reach(node, address, ServerKind.HA)
 
 

@@ -1,0 +1,140 @@
+"""Apache RocketMQ 4.9 or 5 from a distribution folder: how its name servers and brokers are started.
+
+They are started without the scripts of the distribution, which ask for 8 GiB of heap and fork. A node's folder stands
+for the home folder of RocketMQ and of the user, so everything that it writes is there; its log is its standard error.
+RocketMQ listens on all addresses of its machine, so nodes that share a machine have ports of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from harness.campaign import Campaign
+from harness.clients.configuration import Configuration
+from harness.environments.place import Order, Place
+from harness.targets import apache_files
+from harness.targets.client_processes import ClientProcesses
+from harness.targets.interpreter import Interpreter
+from harness.targets.own_cluster import BROKER_PORT, NAME_SERVER_PORT, OwnCluster, Reach, directly
+
+NAME_SERVER_CLASS = "org.apache.rocketmq.namesrv.NamesrvStartup"
+BROKER_CLASS = "org.apache.rocketmq.broker.BrokerStartup"
+NAME_SERVER_HEAP = ("-Xms32m", "-Xmx96m")
+BROKER_HEAP = ("-Xms96m", "-Xmx256m", "-XX:MaxDirectMemorySize=256m")
+JVM_OPTIONS = (
+    "-XX:+UseSerialGC",
+    "-XX:-UsePerfData",  # no file among the temporary ones
+    "-Djava.net.preferIPv4Stack=true",
+    "-Dtls.server.mode=disabled",  # no certificate is made at the start
+)
+# What RocketMQ unmaps files with is closed from Java 9 on. Java 8 does not read this variable, and needs none of it.
+JDK_OPTIONS = " ".join(
+    f"--add-opens=java.base/{package}=ALL-UNNAMED"
+    for package in ("java.nio", "sun.nio.ch", "jdk.internal.ref", "java.lang", "java.util")
+)
+
+
+class DistributionError(ValueError):
+    """`--home` is no distribution of RocketMQ; the text is one sentence."""
+
+
+def check_distribution(home: str) -> None:
+    """Raises DistributionError unless the libraries of a broker and a name server are in `home`/lib."""
+    folder = Path(home)
+    if not folder.is_dir():
+        raise DistributionError(
+            f"--home is {home!r}; allowed: the folder of an unpacked Apache RocketMQ 4.9 or 5"
+        )
+    names = [path.name for path in (folder / "lib").glob("*.jar")]
+    for wanted in ("rocketmq-broker", "rocketmq-namesrv"):
+        if not any(name.startswith(wanted) for name in names):
+            raise DistributionError(
+                f"--home is {home!r}, which has no lib/{wanted}-*.jar; "
+                "allowed: the folder of an unpacked Apache RocketMQ 4.9 or 5 (binaries, not sources)"
+            )
+
+
+class ApacheDistribution:
+    """Implements `harness.targets.target.Target`.
+
+    Args:
+        campaign: which nodes, and how they keep their data.
+        places: where each node is.
+        home: the folder of the distribution on the machines.
+        java: the command on the machines.
+        interpreter: of our clients.
+        reach: what stands between nodes.
+        ports: of servers that share a machine.
+    """
+
+    def __init__(
+        self,
+        campaign: Campaign,
+        places: Mapping[str, Place],
+        *,
+        home: str,
+        java: Sequence[str],
+        interpreter: Interpreter,
+        ports: Mapping[str, int],
+        reach: Reach = directly,
+    ) -> None:
+        self._campaign = campaign
+        self._places = places
+        self._home = home.rstrip("/")
+        self._java = tuple(java)
+        self._ports = ports
+        addresses = {name: place.address for name, place in places.items()}
+        self._cluster = OwnCluster(campaign, addresses, reach=reach, ports=ports)
+        self._clients = ClientProcesses(campaign, places, self._cluster, interpreter)
+
+    def server_address(self, node: str) -> str:
+        return self._cluster.server_address(node)
+
+    def store_folder(self, node: str) -> str:
+        return f"{self._places[node].folder}/store"
+
+    def client_order(self, node: str, name_servers: Sequence[str]) -> tuple[Order, Configuration]:
+        return self._clients.order(node, name_servers)
+
+    def server_order(self, node: str, name_servers: Sequence[str]) -> Order:
+        place = self._places[node]
+        shape = self._cluster.shape
+        heap: tuple[str, ...]
+        if node in shape.name_servers:
+            role, main, heap = "namesrv", NAME_SERVER_CLASS, NAME_SERVER_HEAP
+            properties = self._campaign.name_server_properties
+            port = self._ports.get(node, NAME_SERVER_PORT)
+            file = apache_files.name_server_file(self._campaign, place.folder, port)
+        else:
+            role, main, heap = "broker", BROKER_CLASS, BROKER_HEAP
+            properties = self._campaign.broker_properties
+            file = apache_files.broker_file(
+                self._campaign,
+                shape.broker(node),
+                address=place.address,
+                port=self._ports.get(node, BROKER_PORT),
+                folder=place.folder,
+                name_servers=self._cluster.name_servers_for(node, name_servers),
+            )
+        path = f"{place.folder}/{role}.properties"
+        logback = f"{place.folder}/conf/logback_{role}.xml"  # where 4.9 looks
+        return Order(
+            argv=(
+                *self._java,
+                *heap,
+                *JVM_OPTIONS,
+                f"-Duser.home={place.folder}",
+                f"-Drocketmq.home.dir={place.folder}",
+                f"-Dlogback.configurationFile={logback}",
+                f"-Drmq.logback.configurationFile={logback}",  # where 5 looks
+                *apache_files.system_properties(dict(properties)),
+                "-cp",
+                f"{self._home}/conf:{self._home}/lib/*",
+                main,
+                "-c",
+                path,
+            ),
+            files={path: file, logback: apache_files.LOGBACK},
+            variables={"JDK_JAVA_OPTIONS": JDK_OPTIONS, "ROCKETMQ_HOME": place.folder},
+        )

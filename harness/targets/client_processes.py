@@ -1,0 +1,48 @@
+"""The clients of a run as processes: the same for every target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from harness.campaign import Campaign
+from harness.clients.configuration import Configuration, configuration_of
+from harness.environments.environment import ADMIN, PROBE
+from harness.environments.place import Order, Place
+from harness.targets.interpreter import Interpreter
+from harness.targets.own_cluster import OwnCluster
+
+
+class ClientProcesses:
+    """How producers, consumers and the administrator are started; `cluster` knows what they are told."""
+
+    def __init__(
+        self,
+        campaign: Campaign,
+        places: Mapping[str, Place],
+        cluster: OwnCluster,
+        interpreter: Interpreter,
+    ) -> None:
+        self._campaign = campaign
+        self._places = places
+        self._cluster = cluster
+        self._interpreter = interpreter
+
+    def order(self, node: str, name_servers: Sequence[str]) -> tuple[Order, Configuration]:
+        """The process of a client, and its first line."""
+        if node == ADMIN:
+            role = "admin"
+            first_line: Configuration = {"node": node}
+        elif node in self._cluster.shape.consumers:
+            role = "consumer"
+            first_line = configuration_of(
+                self._cluster.consumer_config(node, name_servers), node=node
+            )
+        else:
+            role = "producer"
+            producer = self._cluster.producer_config(node, name_servers)
+            first_line = configuration_of(producer, topic=self._campaign.topic, node=node)
+        module = "harness.clients"
+        if self._campaign.client == "cpp" and node not in (ADMIN, PROBE):
+            module = "harness.clients.cpp_client"
+            first_line["log_folder"] = f"{self._places[node].folder}/librocketmq"
+        return self._interpreter.order(module, role), first_line

@@ -1,0 +1,39 @@
+"""Our Python programs as processes: the interpreter and the folders of code on the machines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+import harness
+import system_under_test
+from harness.environments.place import Order
+
+# -P: what lies in the current folder must not come before a planted copy.
+PYTHON_OPTIONS = ("-P", "-m")
+
+
+def code_folders() -> tuple[str, ...]:
+    """The folders from which this process has imported the system and the harness: a planted copy comes first."""
+    packages = (system_under_test, harness)
+    return tuple(dict.fromkeys(str(Path(package.__path__[0]).parent) for package in packages))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interpreter:
+    """`python` is a command on the machines, `code` the folders there that hold our packages."""
+
+    python: str
+    code: tuple[str, ...]
+
+    def order(
+        self, module: str, *arguments: str, files: Mapping[str, bytes] = MappingProxyType({})
+    ) -> Order:
+        """How to start a module."""
+        return Order(
+            argv=(self.python, *PYTHON_OPTIONS, module, *arguments),
+            files=files,
+            variables={"PYTHONPATH": ":".join(self.code), "PYTHONDONTWRITEBYTECODE": "1"},
+        )

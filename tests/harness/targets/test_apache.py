@@ -1,0 +1,245 @@
+"""What an Apache RocketMQ is started with: no distribution is needed to know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from faults.proxy.servers import ServerKind
+from harness.campaign import CampaignError
+from harness.campaign_draw import draw_campaign
+from harness.environments.errors import EnvironmentFailed
+from harness.environments.fleet_options import FleetOptionError, FleetOptions
+from harness.environments.place import Order, Place
+from harness.targets.apache import ApacheDistribution, DistributionError, check_distribution
+from harness.targets.catalogue import check_target
+from harness.targets.interpreter import Interpreter
+from harness.targets.java import local_java, version_in
+from harness.targets.own_cluster import Reach, directly
+from system_under_test import java_properties
+
+GIVEN: dict[str, Any] = {
+    "slaves": (1,),
+    "flush": "sync",
+    "replication": "sync",
+    "name_servers": 2,
+    "faults": (),
+    "log_file_bytes": 65536,
+    "environment": "processes",
+    "target": "apache",
+}
+CAMPAIGN = draw_campaign(1, GIVEN)
+PORTS = {"ns-1": 11100, "broker-a-0": 11200}
+
+
+@dataclass
+class Somewhere:
+    """As much of a place as a target wants to know."""
+
+    node: str
+    address: str
+    folder: str
+
+
+def target_of(campaign: Any = CAMPAIGN, reach: Reach = directly) -> ApacheDistribution:
+    shape = campaign.shape()
+    places = {
+        name: Somewhere(name, f"198.18.7.{number}", f"/places/{name}")
+        for number, name in enumerate((*shape.servers, *shape.clients, "admin", "probe"), 2)
+    }
+    return ApacheDistribution(
+        campaign,
+        cast(dict[str, Place], places),
+        home="/opt/rocketmq/",
+        java=("java",),
+        interpreter=Interpreter(python="python", code=("/code",)),
+        ports=PORTS,
+        reach=reach,
+    )
+
+
+def properties_of(order: Order, path: str) -> dict[str, str]:
+    return dict(java_properties.parse_properties(order.files[path].decode()))
+
+
+def test_a_master_is_what_the_campaign_says() -> None:
+    order = target_of().server_order("broker-a-0", ("ns-1", "ns-2"))
+    found = properties_of(order, "/places/broker-a-0/broker.properties")
+    wanted = {
+        "brokerName": "broker-a",
+        "brokerId": "0",
+        "brokerRole": "SYNC_MASTER",
+        "flushDiskType": "SYNC_FLUSH",
+        "brokerIP1": "198.18.7.4",
+        "listenPort": "11200",
+        "haListenPort": "11201",
+        "namesrvAddr": "198.18.7.2:11100;198.18.7.3:9876",
+        "storePathRootDir": "/places/broker-a-0/store",
+        "storePathCommitLog": "/places/broker-a-0/store/commitlog",
+        "mappedFileSizeCommitLog": "65536",
+    }
+    assert {name: found[name] for name in wanted} == wanted
+
+
+@pytest.mark.parametrize(
+    ("node", "given", "role", "flush"),
+    [
+        ("broker-a-1", {}, "SLAVE", "SYNC_FLUSH"),
+        ("broker-a-0", {"replication": "async", "flush": "async"}, "ASYNC_MASTER", "ASYNC_FLUSH"),
+        ("broker-a-0", {"replication": "none", "slaves": (0,)}, "ASYNC_MASTER", "SYNC_FLUSH"),
+    ],
+)
+def test_roles_follow_replication_and_flush(
+    node: str, given: dict[str, Any], role: str, flush: str
+) -> None:
+    target = target_of(draw_campaign(1, {**GIVEN, **given}))
+    order = target.server_order(node, ("ns-1",))
+    found = properties_of(order, f"/places/{node}/broker.properties")
+    assert (found["brokerRole"], found["flushDiskType"]) == (role, flush)
+
+
+def test_java_is_started_without_scripts_in_the_folder_of_the_node() -> None:
+    order = target_of().server_order("broker-a-1", ("ns-1",))
+    argv = order.argv
+    assert argv[0] == "java"
+    assert argv[-5:] == (
+        "-cp",
+        "/opt/rocketmq/conf:/opt/rocketmq/lib/*",
+        "org.apache.rocketmq.broker.BrokerStartup",
+        "-c",
+        "/places/broker-a-1/broker.properties",
+    )
+    assert "-Duser.home=/places/broker-a-1" in argv
+    assert "-Drocketmq.home.dir=/places/broker-a-1" in argv
+    logback = order.files["/places/broker-a-1/conf/logback_broker.xml"]
+    assert b"System.err" in logback
+    assert "--add-opens" in order.variables["JDK_JAVA_OPTIONS"]  # which Java 8 does not read
+    assert not any(word.startswith("--add-opens") for word in argv)
+
+
+def test_a_name_server_keeps_its_files_at_its_place() -> None:
+    order = target_of().server_order("ns-1", ())
+    assert "org.apache.rocketmq.namesrv.NamesrvStartup" in order.argv
+    assert properties_of(order, "/places/ns-1/namesrv.properties") == {
+        "listenPort": "11100",
+        "kvConfigPath": "/places/ns-1/store/kvConfig.json",
+    }
+    assert "/places/ns-1/conf/logback_namesrv.xml" in order.files
+
+
+def test_options_that_are_system_properties_become_arguments() -> None:
+    given = (("rocketmq.broker.diskSpaceWarningLevelRatio", "0.99"), ("slaveTimeout", "1000"))
+    target = target_of(draw_campaign(1, {**GIVEN, "broker_properties": given}))
+    order = target.server_order("broker-a-0", ("ns-1",))
+    found = properties_of(order, "/places/broker-a-0/broker.properties")
+    assert "-Drocketmq.broker.diskSpaceWarningLevelRatio=0.99" in order.argv
+    assert found["slaveTimeout"] == "1000"
+    assert not any(name.startswith("rocketmq.") for name in found)
+
+
+def test_brokers_and_clients_reach_name_servers_by_what_stands_between() -> None:
+    def reach(node: str, address: str, kind: ServerKind) -> str:
+        return f"{node}/{address}"
+
+    target = target_of(reach=reach)
+    order = target.server_order("broker-a-0", ("ns-2",))
+    found = properties_of(order, "/places/broker-a-0/broker.properties")
+    assert found["namesrvAddr"] == "broker-a-0/198.18.7.3:9876"
+    _, line = target.client_order("producer-1", ("ns-1",))
+    assert line["name_servers"] == ("producer-1/198.18.7.2:11100",)
+    assert target.server_address("broker-a-0") == "198.18.7.4:11200"
+    assert target.store_folder("broker-a-0") == "/places/broker-a-0/store"
+
+
+# --- refusals
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "lib").mkdir()
+    for name in ("rocketmq-broker-4.9.8.jar", "rocketmq-namesrv-4.9.8.jar"):
+        (tmp_path / "lib" / name).touch()
+    return tmp_path
+
+
+def test_a_distribution_has_a_broker_and_a_name_server(home: Path) -> None:
+    check_distribution(str(home))
+    (home / "lib" / "rocketmq-namesrv-4.9.8.jar").unlink()
+    with pytest.raises(DistributionError, match=r"has no lib/rocketmq-namesrv-\*\.jar"):
+        check_distribution(str(home))
+
+
+def test_a_folder_that_is_not_there_is_no_distribution(tmp_path: Path) -> None:
+    with pytest.raises(DistributionError, match=r"--home is .*nowhere"):
+        check_distribution(str(tmp_path / "nowhere"))
+
+
+def test_the_home_must_be_said() -> None:
+    with pytest.raises(FleetOptionError, match="needs --home DIR"):
+        check_target(CAMPAIGN, FleetOptions())
+
+
+def test_machines_elsewhere_are_not_looked_at_from_here() -> None:
+    campaign = draw_campaign(1, {**GIVEN, "environment": "docker"})
+    check_target(campaign, FleetOptions(home="/in/the/image"))
+
+
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', 17),
+        ('java version "1.8.0_301"', 8),
+        ('openjdk version "21" 2023-09-19', 21),
+        ("no such thing", None),
+    ],
+)
+def test_the_version_of_java(said: str, version: int | None) -> None:
+    assert version_in(said) == version
+
+
+def fake_java(folder: Path, says: str) -> None:
+    command = folder / "bin" / "java"
+    command.parent.mkdir()
+    command.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
+    command.chmod(0o755)
+
+
+def test_java_home_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_java(tmp_path, 'openjdk version "11.0.2"')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert local_java() == str(tmp_path / "bin" / "java")
+
+
+def test_java_that_is_too_old_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_java(tmp_path, 'java version "1.7.0_80"')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(EnvironmentFailed, match=r"Java 8 or later: .* says 'java version"):
+        local_java()
+
+
+def test_no_java_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(EnvironmentFailed, match="has no bin/java"):
+        local_java()
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "allowed"),
+    [
+        ("environment", "simulation", "processes, namespaces, docker, ssh with --target apache"),
+        ("mode", "hardened", "faithful with --target apache"),
+        ("policies", ("any",), "none with --target apache"),
+        ("defect", "any", "none with --target apache"),
+    ],
+)
+def test_what_another_product_cannot_be(option: str, value: Any, allowed: str) -> None:
+    with pytest.raises(CampaignError, match=f"{option} is .*; allowed: {allowed}"):
+        draw_campaign(1, {**GIVEN, option: value})
+
+
+def test_another_product_is_judged_as_what_it_is() -> None:
+    assert CAMPAIGN.mode == "faithful"
+    assert all(not draw_campaign(seed, GIVEN).broker_properties for seed in range(10))
