@@ -40,6 +40,7 @@ def campaign_lines(campaign: Campaign) -> list[str]:
     lines = [
         f"seed {c.seed}  workload {c.workload}  {c.time_s:g} {seconds_of(c)}"
         + (f"  environment {c.environment}" if c.environment != "simulation" else "")
+        + (f"  target {c.target}" if c.target != "own" else "")
         + (f"  client {c.client}" if c.client != "own" else "")
         + _mode_text(c)
         + (f"  DEFECT {c.defect}" if c.defect else ""),
