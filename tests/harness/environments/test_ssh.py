@@ -1,0 +1,70 @@
+"""SSH hosts: how they are written, who runs where, and what is brought there. Runs over SSH are end-to-end tests."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from harness.environments.errors import EnvironmentFailed
+from harness.environments.fleet_options import FleetOptionError, SshHost
+from harness.environments.ssh_fleet import PACKAGES, pack, share_out
+
+HOSTS = tuple(SshHost(name=f"10.0.0.{number}") for number in range(1, 6))
+SERVERS = ("ns-1", "broker-a-0", "broker-a-1")
+NODES = (*SERVERS, "producer-1", "producer-2", "consumer-1", "admin")
+
+
+@pytest.mark.parametrize(
+    ("text", "host"),
+    [
+        ("10.0.0.1", SshHost(name="10.0.0.1")),
+        ("me@box", SshHost(name="box", user="me")),
+        ("root@box:2222", SshHost(name="box", port=2222)),
+    ],
+)
+def test_a_host_is_a_name_with_or_without_user_and_port(text: str, host: SshHost) -> None:
+    assert SshHost.parse(text) == host
+    assert SshHost.parse(str(host)) == host
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a b", "@box", "box:", "box:0", "box:65536", "box:ssh", "a@b@c"]
+)
+def test_what_is_no_host_is_refused_with_what_is_allowed(text: str) -> None:
+    with pytest.raises(FleetOptionError, match="allowed: user@host:port"):
+        SshHost.parse(text)
+
+
+def test_each_server_has_a_host_of_its_own_and_the_others_share_the_rest() -> None:
+    found = share_out(NODES, SERVERS, HOSTS)
+    assert [found[server] for server in SERVERS] == list(HOSTS[:3])
+    others = [found[node] for node in NODES[3:]]
+    assert others == [HOSTS[3], HOSTS[4], HOSTS[3], HOSTS[4]]
+    assert tuple(found) == NODES
+
+
+def test_too_few_hosts_are_refused_with_how_many_it_takes() -> None:
+    with pytest.raises(EnvironmentFailed, match="names 3 hosts; this campaign needs 4 or more"):
+        share_out(NODES, SERVERS, HOSTS[:3])
+
+
+def test_a_planted_copy_goes_to_the_hosts_and_the_sound_one_does_not(tmp_path: Path) -> None:
+    sound, planted = tmp_path / "sound", tmp_path / "planted"
+    for package in PACKAGES:
+        (sound / package / "__pycache__").mkdir(parents=True)
+        (sound / package / "code.py").write_text("sound")
+    (planted / "system_under_test").mkdir(parents=True)
+    (planted / "system_under_test" / "code.py").write_text("planted")
+    with tarfile.open(fileobj=io.BytesIO(pack([str(planted), str(sound)]))) as archive:
+        files = {
+            member.name: file.read().decode()
+            for member in archive
+            if (file := archive.extractfile(member)) is not None
+        }
+    assert files == {
+        f"{package}/code.py": "planted" if package == "system_under_test" else "sound"
+        for package in PACKAGES
+    }
