@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from system_under_test.env import File, Storage
 
 __all__ = ["StoreFile"]
@@ -26,8 +28,14 @@ class StoreFile:
         return self._file
 
     def forget_cache(self) -> None:
-        """Believe the disk alone (see `File.forget_cache`); a file that was not open is not afterwards."""
+        """Believe the disk alone (see `File.forget_cache`); a file that was not open is not afterwards.
+
+        Linux tells of a failed write-back once, if nobody has heard of it yet also a later process. What failed is
+        not on the disk, and that is all that counts here.
+        """
         was_open = self._file is not None
+        with suppress(OSError):
+            self.file.fsync()
         self.file.forget_cache()
         if not was_open:
             self.close()
