@@ -42,6 +42,15 @@ CUT_OFF = planned(
     4, "partition-one-way", 5.0, 1.5, "broker-a-1", drop=[["broker-a-0", "broker-a-1"]]
 )
 
+# Fake deaths, restarts, and what is done to what a node sends or has stored.
+OTHERS = (
+    planned(1, "wiped-slave", 2.0, 0.5, "broker-a-1"),
+    planned(2, "bandwidth", 0.5, 2.5, "broker-a-0", bits_per_s=200_000),
+    planned(3, "name-server-black-hole", 1.0, 4.0, "ns-1"),
+    planned(4, "broker-black-hole", 4.5, 3.0, "broker-a-1"),
+    planned(5, "rolling-restart", 8.0, 8.0, "broker-a-1", "broker-a-0"),
+)
+
 
 def campaign_on(environment: str, *plan: PlannedFault) -> Campaign:
     """One master, one slave, everything synchronous."""
@@ -98,6 +107,12 @@ def test_processes(state: Path) -> None:
 def test_namespaces(state: Path) -> None:
     result = run("namespaces", POWER_CUT, CUT_OFF)
     assert_valid(result)
+    assert left_in(state) == []
+
+
+@pytest.mark.needs_root(*TOOLS, "tc")
+def test_namespaces_with_fake_deaths_restarts_and_a_slave_from_nothing(state: Path) -> None:
+    assert_valid(run("namespaces", *OTHERS))
     assert left_in(state) == []
 
 

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,8 +75,17 @@ async def ssh_hosts(count: int) -> AsyncIterator[SshHosts]:
             for server in servers:
                 server.kill()
                 await server.wait()
+            for host in network.nodes.values():
+                await _end_sessions(machine, host.namespace)
             await network.remove()
             machine.inventory.close()
+
+
+async def _end_sessions(machine: Machine, namespace: str) -> None:
+    """What a dead sshd has left: without the network a session never hears that its client is gone."""
+    for pid in (await machine.run(["ip", "netns", "pids", namespace])).split():
+        with suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGKILL)
 
 
 def _make_keys(folder: Path) -> None:
