@@ -79,6 +79,7 @@ async def carry_out(
         )
         with _Interrupts(run):
             await run.main()
+            await environment.check()
         return run.result()
 
 

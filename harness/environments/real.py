@@ -27,6 +27,7 @@ from harness.environments.environment import (
     PROBE,
     RESTART_DELAY_S,
 )
+from harness.environments.errors import EnvironmentFailed
 from harness.environments.fleet import Fleet
 from harness.environments.node_log import last_error, read_log
 from harness.environments.place import Place, RunningProcess
@@ -93,6 +94,7 @@ class RealEnvironment:
         self._start_wall_ms = time.time_ns() // 1_000_000
         self._start_ns = time.monotonic_ns()
         self._consumer_processes = FIRST_CONSUMER_PROCESS
+        self._restarts: list[asyncio.Future[None]] = []
         self._ending = False
 
     async def __aenter__(self) -> RealEnvironment:
@@ -210,7 +212,18 @@ class RealEnvironment:
 
     def _start_again(self, node: RealNode) -> None:
         if node.wanted and not self._ending:
-            self._restart = asyncio.ensure_future(self._start(node))
+            self._restarts.append(asyncio.ensure_future(self._start(node)))
+
+    async def check(self) -> None:
+        """Call it before the run is judged: what the harness could not do must not be the system's fault.
+
+        Raises EnvironmentFailed if a node that had ended could not be started again, or could not be watched.
+        """
+        watchers = [node.watcher for node in self.nodes.values() if node.watcher is not None]
+        for task in (*self._restarts, *watchers):
+            error = task.exception() if task.done() and not task.cancelled() else None
+            if error is not None:
+                raise EnvironmentFailed(f"a node could not be kept running: {error!r}") from error
 
     async def kill(self, name: str, number: int = signal.SIGKILL) -> bool:
         """End a node with a signal and wait for its end; it stays down. Returns whether there was a process.
