@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from faults.linux.inventory import Journal, Removal, journals, read_journal
 from faults.linux.inventory import clean as clean_journal
 from faults.linux.resources import removal_order
 from harness.cli.status import EXIT_HARNESS_ERROR, BadInput
+from harness.environments.fleet_options import FleetOptionError, FleetOptions, SshHost
 from harness.environments.state import VARIABLE, state_folder
 
 
@@ -26,7 +28,15 @@ from harness.environments.state import VARIABLE, state_folder
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def clean(state: str | None, dry_run: bool, as_json: bool) -> int:
+@click.option("--ssh-key", metavar="FILE", help="For what --environment ssh has left on hosts.")
+@click.option("--ssh-known-hosts", metavar="FILE", help="Besides those of the user.")
+def clean(
+    state: str | None,
+    dry_run: bool,
+    as_json: bool,
+    ssh_key: str | None,
+    ssh_known_hosts: str | None,
+) -> int:
     """Remove the processes, mounts, loop devices, network namespaces, nftables tables and folders of killed runs.
 
     Every run writes down what it is about to make, so exactly that is removed and nothing else. A run that is still
@@ -36,10 +46,12 @@ def clean(state: str | None, dry_run: bool, as_json: bool) -> int:
     Example:
       staticfire clean --dry-run
       staticfire clean
+      staticfire clean --ssh-key ~/.ssh/id_ed25519
 
     Exit status: 0 clean, 254 bad arguments, 255 something could not be removed.
     """
-    reports = [_report(path, dry_run=dry_run) for path in _journals(state)]
+    hosts = FleetOptions(ssh_key=ssh_key, known_hosts=ssh_known_hosts)
+    reports = [_report(path, hosts, dry_run=dry_run) for path in _journals(state)]
     if as_json:
         print(json.dumps(reports, indent=2))
     else:
@@ -59,7 +71,7 @@ def _journals(text: str | None) -> list[Path]:
         raise BadInput(f"--state is no state folder: {error}") from error
 
 
-def _report(path: Path, *, dry_run: bool) -> dict[str, Any]:
+def _report(path: Path, hosts: FleetOptions, *, dry_run: bool) -> dict[str, Any]:
     """What there was of one run, and what became of it."""
     try:
         journal = read_journal(path)
@@ -71,18 +83,24 @@ def _report(path: Path, *, dry_run: bool) -> dict[str, Any]:
     if dry_run:
         left = removal_order(journal.left)
         return {**report, "resources": [_row(str(resource), "is left") for resource in left]}
-    return {**report, "resources": [_outcome(removal) for removal in _clean(journal)]}
+    return {**report, "resources": [_outcome(removal) for removal in _clean(journal, hosts)]}
 
 
-def _clean(journal: Journal) -> list[Removal]:
-    return asyncio.run(clean_journal(journal, _executor_of))
+def _clean(journal: Journal, hosts: FleetOptions) -> list[Removal]:
+    executor_of = cache(partial(_executor_of, hosts=hosts))  # one connection a host
+    return asyncio.run(clean_journal(journal, executor_of))
 
 
-def _executor_of(host: str) -> Executor:
-    """Raises FaultError for another machine than this one."""
-    if host:
-        raise FaultError(f"run `staticfire clean` with the environment that can reach {host!r}")
-    return LocalExecutor()
+def _executor_of(host: str, hosts: FleetOptions) -> Executor:
+    """Of this machine (""), or of a host as the fleet wrote it down. Raises FaultError for what is none."""
+    if not host:
+        return LocalExecutor()
+    from harness.environments.ssh_connection import SshExecutor
+
+    try:
+        return SshExecutor(SshHost.parse(host), hosts)
+    except FleetOptionError as error:
+        raise FaultError(str(error)) from error
 
 
 def _outcome(removal: Removal) -> dict[str, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from faults.errors import FaultError
 
-class EnvironmentFailed(Exception):
+
+class EnvironmentFailed(FaultError):
     """Machines could not be made as asked; the text is one sentence."""

@@ -78,14 +78,14 @@ def test_a_damaged_inventory_is_told(staticfire: Staticfire, tmp_path: Path) -> 
     assert "is no inventory" in said.out
 
 
-def test_another_host_needs_its_environment(staticfire: Staticfire, tmp_path: Path) -> None:
+def test_a_host_that_is_none_is_told(staticfire: Staticfire, tmp_path: Path) -> None:
     inventory = killed_inventory(tmp_path / "state", "/a/b/c")
     inventory.path.write_text(
-        inventory.path.read_text().replace('"host": ""', '"host": "machine-2"')
+        inventory.path.read_text().replace('"host": ""', '"host": "no host"')
     )
     said = staticfire("clean", "--state", tmp_path / "state")
     assert said.status == 255
-    assert "machine-2" in said.out
+    assert "'no host'; allowed: user@host:port" in said.out
 
 
 def test_bad_folders(staticfire: Staticfire, tmp_path: Path) -> None:
