@@ -154,8 +154,12 @@ def _stopped_by_signals() -> Iterator[None]:
 
 def _stop(_number: int, _frame: FrameType | None) -> NoReturn:
     for number in STOP_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
+        signal.signal(number, _not_again)
     raise KeyboardInterrupt
+
+
+def _not_again(_number: int, _frame: FrameType | None) -> None:
+    """Not SIG_IGN: a node that is just being started would inherit that, and not hear that it shall end."""
 
 
 def _serve(found: LocalCluster, woken: threading.Event) -> None:

@@ -88,6 +88,7 @@ class LocalCluster:
         self._thread: threading.Thread | None = None
         self._folder: StoreFolder | None = None
         self._supervisor: Supervisor | None = None
+        self._starting: asyncio.Task[Any] | None = None
 
     def _check_properties(self) -> None:
         ports = dict.fromkeys(node_names(self.options), 1)
@@ -107,6 +108,7 @@ class LocalCluster:
         self._folder = StoreFolder(self.options.store)
         atexit.register(self._remove_forgotten)
         try:
+            self._folder.open()
             self._folder.check_nodes(node_names(self.options))
             self._start_thread()
             self._run(self._start(self._folder))
@@ -116,9 +118,6 @@ class LocalCluster:
 
     def stop(self) -> None:
         """Stop all nodes gracefully, and remove the data if they are temporary. May be called again."""
-        if self._supervisor is not None:
-            self._run(self._supervisor.stop())
-            self._supervisor = None
         self._stop_thread()
         atexit.unregister(self._remove_forgotten)
         if self._folder is not None:
@@ -231,7 +230,7 @@ class LocalCluster:
     def _stop_thread(self) -> None:
         if self._loop is None or self._thread is None:
             return
-        self._run(_end_tasks())
+        self._run(self._end())
         self._run(self._loop.shutdown_default_executor())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -250,6 +249,13 @@ class LocalCluster:
     # Starting
 
     async def _start(self, folder: StoreFolder) -> None:
+        self._starting = asyncio.current_task()
+        try:
+            await self._start_somewhere(folder)
+        finally:
+            self._starting = None
+
+    async def _start_somewhere(self, folder: StoreFolder) -> None:
         """Free ports may be taken by somebody else at the last moment: then others are tried."""
         for attempt in range(PORT_ATTEMPTS_MAX):
             ports, may_change = self._choose_ports(folder)
@@ -294,9 +300,19 @@ class LocalCluster:
             raise PortInUse(f"port {busy} on 127.0.0.1 is in use; {advice}")
         return ports, False
 
+    async def _end(self) -> None:
+        """Stop all nodes, and let what was cancelled end as it should.
 
-async def _end_tasks() -> None:
-    """Let what was cancelled end as it should: a start that Ctrl-C interrupted stops its nodes."""
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    if others:
-        await asyncio.wait(others, timeout=STOP_TIMEOUT_S)
+        A start that Ctrl-C interrupted stops its nodes. Its task was not cancelled if the interrupt came before
+        anybody had its future.
+        """
+        if self._starting is not None:
+            if not self._starting.cancelling():
+                self._starting.cancel()
+            await asyncio.wait([self._starting], timeout=STOP_TIMEOUT_S)
+        if self._supervisor is not None:
+            await self._supervisor.stop()
+            self._supervisor = None
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        if others:
+            await asyncio.wait(others, timeout=STOP_TIMEOUT_S)

@@ -6,6 +6,7 @@ Ids of stored messages hold the address of their broker, so a cluster comes back
 from __future__ import annotations
 
 import json
+import secrets
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -17,15 +18,21 @@ FILE_NAME = "cluster.json"
 
 
 class StoreFolder:
-    """Raises ClusterOptionError if the given folder cannot be used."""
+    """Known before it is made, so that `close` removes it whenever an interrupt comes."""
 
     def __init__(self, given: Path | None) -> None:
         self._given = given
+        self.ports: dict[str, int] = {}
         if given is None:
-            self.path = Path(tempfile.mkdtemp(prefix="rocketmq-"))
+            self.path = Path(tempfile.gettempdir(), f"rocketmq-{secrets.token_hex(8)}")
         else:
             self.path = given.absolute()
+
+    def open(self) -> None:
+        """Make it, or read what it remembers. Raises ClusterOptionError if it cannot be used."""
         try:
+            if self.is_temporary:
+                self.path.mkdir(mode=0o700)
             self.log_folder.mkdir(parents=True, exist_ok=True)
             self.ports = self._read()
         except OSError as error:

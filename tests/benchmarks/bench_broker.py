@@ -48,11 +48,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from harness.local_cluster.ports import free_ports
 from system_under_test.protocol.codes import RequestCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.headers import PullMessageHeader, SendMessageHeader
 from system_under_test.protocol.message import encode_properties
-from tests.support.local_processes import LocalNode, free_port_triple
+from tests.support.local_processes import LocalNode
 from tests.support.raw_load import Frame, LoadResult, run_load
 
 TOPIC = "BenchBroker"
@@ -126,7 +127,7 @@ class Bench:
     """A broker, and if asked its slave, on ports of its own."""
 
     def __init__(self, folder: Path, *, flush: str, with_slave: bool = False) -> None:
-        port, slave_port = free_port_triple(), free_port_triple()
+        port, slave_port = free_ports(2)
         self.address = ("127.0.0.1", port)
         role = ["--role", "sync-master"] if with_slave else []
         self.master = self._node(folder, "master", port, flush, role)

@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
+from harness.local_cluster.ports import free_ports
 from system_under_test.protocol.command import RemotingCommand, decode_command
 from system_under_test.protocol.frames import FrameDecoder
 from system_under_test.protocol.message import decode_properties, decode_record, decode_records
-from tests.support.local_processes import LocalNode, free_port_triple
+from tests.support.local_processes import LocalNode
 from tests.system_under_test.broker.bench import pull_ext, send_ext
 
 pytestmark = pytest.mark.real
@@ -82,7 +83,7 @@ class Session:
 
 @contextmanager
 def broker(folder: Path) -> Iterator[Session]:
-    port = free_port_triple()
+    [port] = free_ports(1)
     (folder / "broker.conf").write_text(PROPERTIES)
     arguments = ["broker", "--broker-name", "broker-a", "--port", str(port)]
     arguments += ["--store", str(folder / "store"), "-c", str(folder / "broker.conf")]

@@ -76,14 +76,14 @@ async def send_until_over(seen: Seen, producer: Producer, sender: int) -> None:
 
 async def until_acknowledged(seen: Seen, count: int) -> None:
     goal = len(seen.acknowledged) + count
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while len(seen.acknowledged) < goal:
             await asyncio.sleep(0.01)
 
 
 async def until_refused(seen: Seen, count: int) -> None:
     goal = seen.refused.get(ResponseCode.SERVICE_NOT_AVAILABLE, 0) + count
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while seen.refused.get(ResponseCode.SERVICE_NOT_AVAILABLE, 0) < goal:
             await asyncio.sleep(0.01)
 
@@ -103,16 +103,19 @@ async def fill_and_free(pair: LocalPair, disk: Path) -> tuple[Seen, list[str]]:
     producer = Producer(env, config)
     await producer.start()
     seen = Seen()
-    senders = [asyncio.create_task(send_until_over(seen, producer, number)) for number in range(4)]
-    await until_acknowledged(seen, 100)
-    for _ in range(2):
-        fill(disk / "filler")
-        await until_refused(seen, 50)
-        (disk / "filler").unlink()
-        await until_acknowledged(seen, 100)
-    seen.is_over = True
-    await asyncio.gather(*senders)
-    await producer.stop()
+    try:
+        async with asyncio.TaskGroup() as senders:
+            for number in range(4):
+                senders.create_task(send_until_over(seen, producer, number))
+            await until_acknowledged(seen, 100)
+            for _ in range(2):
+                fill(disk / "filler")
+                await until_refused(seen, 50)
+                (disk / "filler").unlink()
+                await until_acknowledged(seen, 100)
+            seen.is_over = True
+    finally:
+        await producer.stop()
     return seen, await read_all(env, pair)
 
 

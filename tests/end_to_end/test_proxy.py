@@ -12,6 +12,7 @@ import pytest
 
 from faults.proxy import LinkFault, Proxy, ProxyNetwork
 from harness.local_cluster import LocalCluster
+from harness.local_cluster.ports import free_ports
 from system_under_test.admin.client import AdminClient
 from system_under_test.admin.messages import by_offset_id
 from system_under_test.client.errors import ClientError
@@ -22,13 +23,13 @@ from system_under_test.protocol.codes import SendStatus
 from system_under_test.protocol.message import Message, parse_offset_message_id
 from system_under_test.real_env import make_env
 from tests.support.cpp_load import IS_INSTALLED, CppLoad
-from tests.support.local_processes import LocalPair, free_port_triple
+from tests.support.local_processes import LocalPair
 from tests.support.sending import send
 
 pytestmark = pytest.mark.real
 
 TOPIC = "Orders"
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 async def until(what: str, is_so: Callable[[], object]) -> None:
@@ -203,7 +204,7 @@ def test_a_slave_is_cut_off_from_its_master(tmp_path: Path) -> None:
     properties.write_text("slaveTimeout=200\n")
 
     async def run() -> None:
-        port = free_port_triple()
+        [port] = free_ports(1)
         async with Proxy([f"127.0.0.1:{port}"]) as proxy:
             pair = LocalPair(
                 tmp_path,

@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import sys
 import tempfile
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from system_under_test.real_env import make_env
 from tests.support.local_processes import LocalPair
 
 TOPIC = "KillRounds"
+ACKS_TIMEOUT_S = 120.0
 
 
 @dataclass(slots=True)
@@ -63,17 +65,21 @@ async def read_all(env: Env, pair: LocalPair) -> list[str]:
     )
     consumer = PullConsumer(env, config)
     await consumer.start()
-    keys: list[str] = []
+    try:
+        return [key async for key in _keys(consumer)]
+    finally:
+        await consumer.stop()
+
+
+async def _keys(consumer: PullConsumer) -> AsyncIterator[str]:
     for queue in await consumer.fetch_queues(TOPIC):
         offset, end = await consumer.min_offset(queue), await consumer.max_offset(queue)
         while offset < end:
             result = await consumer.pull(queue, offset, count_max=32)
             for message in result.messages:
                 assert is_intact(message.body), f"damaged body of {key_of(message.body)}"
-                keys.append(key_of(message.body))
+                yield key_of(message.body)
             offset = result.next_offset
-    await consumer.stop()
-    return keys
 
 
 async def kill_rounds(pair: LocalPair, rounds: int, acks_a_round: int) -> tuple[Load, list[str]]:
@@ -85,17 +91,20 @@ async def kill_rounds(pair: LocalPair, rounds: int, acks_a_round: int) -> tuple[
     producer = Producer(env, config)
     await producer.start()
     load = Load()
-    senders = [asyncio.create_task(send_until_over(load, producer, number)) for number in range(4)]
-    for _ in range(rounds):
-        async with asyncio.timeout(60):
-            await load.wait_for(acks_a_round)
-        await asyncio.to_thread(pair.master.kill)
-        await asyncio.to_thread(pair.master.start)
-    async with asyncio.timeout(60):
-        await load.wait_for(acks_a_round)
-    load.is_over = True
-    await asyncio.gather(*senders)
-    await producer.stop()
+    try:
+        async with asyncio.TaskGroup() as senders:
+            for number in range(4):
+                senders.create_task(send_until_over(load, producer, number))
+            for _ in range(rounds):
+                async with asyncio.timeout(ACKS_TIMEOUT_S):
+                    await load.wait_for(acks_a_round)
+                await asyncio.to_thread(pair.master.kill)
+                await asyncio.to_thread(pair.master.start)
+            async with asyncio.timeout(ACKS_TIMEOUT_S):
+                await load.wait_for(acks_a_round)
+            load.is_over = True
+    finally:
+        await producer.stop()
     return load, await read_all(env, pair)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,21 +11,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from harness.local_cluster.ports import free_ports
+
 ROOT = Path(__file__).parent.parent.parent
 STOP_TIMEOUT_S = 20.0
-
-
-def free_port_triple() -> int:
-    """A port with a free one behind it: a broker replicates on the port after its own."""
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port = int(first.getsockname()[1])
-            try:
-                second.bind(("127.0.0.1", port + 1))
-            except (OSError, OverflowError):
-                continue
-            return port
 
 
 class LocalNode:
@@ -93,7 +81,8 @@ class LocalPair:
     ) -> None:
         """`broker_file`: properties of the brokers. `seen_as`: the name servers that "master" and "slave" are told."""
         self._file = [] if broker_file is None else ["-c", str(broker_file)]
-        name_server_port = name_server_port or free_port_triple()
+        free_port, master_port, slave_port = free_ports(3)
+        name_server_port = name_server_port or free_port
         self.name_server_address = f"127.0.0.1:{name_server_port}"
         self._seen_as = seen_as or (lambda _: self.name_server_address)
         self.name_server = LocalNode(
@@ -101,7 +90,6 @@ class LocalPair:
             folder,
             ["name-server", "--port", str(name_server_port), "--store", str(folder / "namesrv")],
         )
-        master_port, slave_port = free_port_triple(), free_port_triple()
         self.master_address = f"127.0.0.1:{master_port}"
         role = "sync-master" if with_slave else "async-master"
         peers = ["--ha-peers", f"127.0.0.1:{slave_port + 1}"] if with_slave else []

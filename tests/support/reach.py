@@ -7,7 +7,7 @@ from faults.linux.machine import Machine
 SCRIPT = """
 import socket, sys
 try:
-    socket.create_connection((sys.argv[1], 1), timeout=0.3)
+    socket.create_connection((sys.argv[1], 1), timeout=float(sys.argv[2]))
 except ConnectionRefusedError:
     print("reached")
 except TimeoutError:
@@ -15,7 +15,20 @@ except TimeoutError:
 """
 
 
-async def reach(source: Machine, address: str) -> str:
-    """ "reached" or "silence", seen from this machine."""
-    script = SCRIPT.encode()
-    return (await source.run([source.python, "-", address], input=script)).strip()
+ANSWER_TIMEOUT_S = 20.0  # the machine may be busy
+SILENCE_S = 0.3
+
+
+async def reaches(source: Machine, address: str) -> bool:
+    """Whether this machine has an answer; waits long for one."""
+    return await _reach(source, address, ANSWER_TIMEOUT_S) == "reached"
+
+
+async def hears_nothing(source: Machine, address: str) -> bool:
+    """Whether this machine has no answer for a moment."""
+    return await _reach(source, address, SILENCE_S) == "silence"
+
+
+async def _reach(source: Machine, address: str, timeout_s: float) -> str:
+    argv = [source.python, "-", address, str(timeout_s)]
+    return (await source.run(argv, input=SCRIPT.encode())).strip()

@@ -17,6 +17,8 @@ from tests.support.recording_executor import recording_machine
 
 HOUR_MS = 3_600_000
 
+# A busy machine may keep a process waiting for so long; what would be wrong is an hour.
+LATE_S = 60.0
 # Says its clocks at each line on stdin: wall clock, monotonic clock, how long 0.05 s last for asyncio and a lock.
 CLOCKS = """
 import asyncio, sys, threading, time
@@ -78,14 +80,14 @@ def test_a_process_sees_each_step_and_its_timers_do_not(machine: Machine, tmp_pa
     )
     with process:
         try:
-            assert abs(wall_offset_s(process)) < 1
+            assert abs(wall_offset_s(process)) < LATE_S
             moved_ms = asyncio.run(clock.step(HOUR_MS))
-            assert abs(moved_ms - HOUR_MS) < 1000
-            assert abs(wall_offset_s(process) - 3600) < 1
+            assert abs(moved_ms - HOUR_MS) < LATE_S * 1000
+            assert abs(wall_offset_s(process) - 3600) < LATE_S
             asyncio.run(clock.step(-2 * HOUR_MS))
-            assert abs(wall_offset_s(process) + 3600) < 1
+            assert abs(wall_offset_s(process) + 3600) < LATE_S
             asyncio.run(clock.reset())
-            assert abs(wall_offset_s(process)) < 1
+            assert abs(wall_offset_s(process)) < LATE_S
         finally:
             process.kill()
 
@@ -97,7 +99,7 @@ def wall_offset_s(process: subprocess.Popen[str]) -> float:
     process.stdin.write("\n")
     process.stdin.flush()
     wall, monotonic, slept, waited = map(float, process.stdout.readline().split())
-    assert abs(monotonic - time.monotonic()) < 1
-    assert 0.049 < slept < 1
-    assert 0.049 < waited < 1
+    assert abs(monotonic - time.monotonic()) < LATE_S
+    assert 0.049 < slept < LATE_S
+    assert 0.049 < waited < LATE_S
     return wall - time.time()

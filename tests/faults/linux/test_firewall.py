@@ -10,7 +10,7 @@ import pytest
 from faults.linux.firewall import BLACK_HOLE_IN, Drop, Firewall, counted, ruleset
 from faults.linux.machine import Machine
 from faults.linux.network import Network
-from tests.support.reach import reach
+from tests.support.reach import hears_nothing, reaches
 from tests.support.recording_executor import recording_machine
 
 
@@ -111,18 +111,18 @@ def test_drops_between_real_namespaces(machine: Machine) -> None:
 
 async def drops(one: Machine, one_address: str, two: Machine, two_address: str) -> None:
     firewall = Firewall(two)
-    assert await reach(one, two_address) == "reached"
+    assert await reaches(one, two_address)
     await firewall.drop_from(one_address)
-    assert await reach(one, two_address) == "silence"
+    assert await hears_nothing(one, two_address)
     seen = await firewall.dropped_from(one_address)
     assert seen > 0
     await firewall.drop_to(one_address)
     await firewall.restore_from(one_address)
     assert await firewall.dropped_from(one_address) == seen  # the counter outlives the rule
-    assert await reach(one, two_address) == "silence"  # the answer is lost
+    assert await hears_nothing(one, two_address)  # the answer is lost
     assert await firewall.dropped_to(one_address) > 0
     await firewall.restore_to(one_address)
-    assert await reach(one, two_address) == "reached"
+    assert await reaches(one, two_address)
     await firewall.heal()
     assert "staticfire" not in await two.run(["nft", "list", "tables"])
 
@@ -131,9 +131,9 @@ async def black_hole(host: Machine, node: Machine, address: str) -> None:
     await node.run(["nft", "add", "table", "inet", "somebody"])
     firewall = Firewall(node)
     await firewall.black_hole()
-    assert await reach(host, address) == "silence"
-    assert await reach(node, address) == "reached"  # within the machine
+    assert await hears_nothing(host, address)
+    assert await reaches(node, address)  # within the machine
     assert await firewall.dropped_in_black_hole() > 0
     await firewall.heal()
-    assert await reach(host, address) == "reached"
+    assert await reaches(host, address)
     assert await node.run(["nft", "list", "tables"]) == "table inet somebody\n"

@@ -16,7 +16,7 @@ from faults.linux.network import (
     subnet_prefix,
     subnets_taken,
 )
-from tests.support.reach import reach
+from tests.support.reach import reaches
 from tests.support.recording_executor import recording_machine
 
 
@@ -86,9 +86,9 @@ def test_nodes_reach_each_other_and_the_machine(machine: Machine) -> None:
             await network.create()
             nodes = [await network.add(name) for name in ("name-server-0", "broker-a-0")]
             inside = machine.behind(nodes[0].prefix)
-            assert await reach(inside, nodes[1].address) == "reached"
-            assert await reach(inside, network.host_address) == "reached"
-            assert await reach(machine, nodes[1].address) == "reached"
+            assert await reaches(inside, nodes[1].address)
+            assert await reaches(inside, network.host_address)
+            assert await reaches(machine, nodes[1].address)
             assert [node.address.rpartition(".")[2] for node in nodes] == ["2", "3"]
         finally:
             await network.remove()

@@ -24,7 +24,7 @@ def test_stop_and_go_and_kill(machine: Machine) -> None:
             assert await processes.pause(process)
             assert await processes.state(process) == "T"
             assert await processes.resume(process)
-            assert await processes.state(process) == "S"
+            assert await processes.state(process) in ("R", "S")  # it may not have run yet
             assert await processes.kill(process)
             assert await processes.state(process) == GONE  # nobody has waited for it: a zombie
             assert not await processes.kill(process)
@@ -50,7 +50,7 @@ def test_terminate(machine: Machine) -> None:
     async def scenario() -> None:
         processes = Processes(machine)
         with sleeper() as child:
-            assert await processes.terminate(await processes.identify(child.pid), 5.0)
+            assert await processes.terminate(await processes.identify(child.pid), 60.0)
         with sleeper(STUBBORN) as child:
             process = await processes.identify(child.pid)
             assert not await processes.terminate(process, 0.1)

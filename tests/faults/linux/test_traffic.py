@@ -89,11 +89,11 @@ def test_bandwidth_of_a_real_interface(machine: Machine) -> None:
             inside = machine.behind(node.prefix)
             traffic = Traffic(inside, node.interface)
             await traffic.shape(Shape(bits_per_s=1_000_000))
-            argv = [inside.python, "-", network.host_address, "200000"]
+            argv = [inside.python, "-", network.host_address, "2000000"]
             await inside.run(argv, input=SEND.encode())
             seen = await traffic.counters()
             assert seen.delayed > 0
-            assert seen.dropped > 50  # 200 kB at once, and 0.4 s of 1 Mbit/s may wait
+            assert seen.dropped > 50  # 2 MB at once, and 0.4 s of 1 Mbit/s may wait
             await traffic.shape(Shape(bits_per_s=2_000_000))
             assert (await traffic.counters()).dropped == 0
             await traffic.heal()

@@ -16,11 +16,44 @@ from pathlib import Path
 import pytest
 
 from harness.local_cluster.ports import free_ports
+from harness.local_cluster.running import STOP_TIMEOUT_S
 from tests.harness.cli.conftest import Said
 from tests.support.sending import send
 
 ROOT = Path(__file__).parents[3]
 Staticfire = Callable[..., Said]
+WAIT_S = 60.0
+
+# What the command is about to do (an event of sys.audit) and a word of it, and which time.
+MOMENTS = [
+    "os.mkdir rocketmq- 1",
+    "os.mkdir rocketmq- 2",
+    "socket.bind 127.0.0.1 1",
+    "open name-server-1.jsonl 1",
+    "subprocess.Popen node_process 1",
+    "subprocess.Popen node_process 2",
+    "socket.connect 127.0.0.1 1",
+    "open cluster.json 1",
+]
+INTERRUPTS = """
+import os, signal, sys, time
+
+moment = os.environ.pop("MOMENT", None)  # not for the nodes
+left = 0
+
+def interrupt(event, arguments):
+    global left
+    if left and event == wanted and word in str(arguments):
+        left -= 1
+        if left == 0:
+            os.write(2, f"{time.monotonic()}\\n".encode())
+            os.kill(os.getpid(), signal.SIGINT)
+
+if moment is not None:
+    wanted, word, number = moment.split()
+    left = int(number)
+    sys.addaudithook(interrupt)
+"""
 
 
 @contextmanager
@@ -56,7 +89,7 @@ def test_serves_until_it_is_told_to_stop(
     with cluster_up("--port", "0", "--store", tmp_path, *processes) as (process, said):
         assert send([name_server_of(said)], "Orders", b"x")
         process.send_signal(number)
-        assert process.wait(20) == 0
+        assert process.wait(WAIT_S) == 0
         assert process.stderr is not None
         assert process.stderr.read() == ""
     assert not (tmp_path / "broker-a-0" / "abort").exists(), "it was not stopped gracefully"
@@ -74,7 +107,7 @@ def test_says_how_to_connect_and_where_everybody_is() -> None:
         folder = Path(lines[3].partition("data in ")[2].rpartition(" (")[0])
         assert folder.is_dir()
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
+        assert process.wait(WAIT_S) == 0
     assert not folder.exists()
 
 
@@ -85,26 +118,28 @@ def test_a_killed_node_is_reported_and_the_last_one_ends_the_command() -> None:
         for pid in map(int, re.findall(r"process (\d+)", said)):
             os.kill(pid, signal.SIGKILL)
             assert "was killed by SIGKILL" in process.stderr.readline()
-        assert process.wait(20) == 255
+        assert process.wait(WAIT_S) == 255
         assert process.stderr.read() == "staticfire: every node has ended\n"
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("wait_s", [0.0, 0.08, 0.12, 0.16, 0.2, 0.3, 0.4])
-def test_interrupted_while_it_starts(wait_s: float, tmp_path: Path) -> None:
-    """At whatever moment it comes, Ctrl-C leaves no data, no process and no traceback behind."""
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_interrupted_while_it_starts(moment: str, tmp_path: Path) -> None:
+    """Whatever it is about to do, Ctrl-C leaves no data, no process and no traceback behind."""
+    folder, data = tmp_path / "python", tmp_path / "data"
+    folder.mkdir()
+    data.mkdir()
+    (folder / "sitecustomize.py").write_text(INTERRUPTS)
     command = [sys.executable, "-m", "harness", "cluster", "up", "--port", "0", "--processes"]
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    pipe = subprocess.PIPE
-    with subprocess.Popen(
-        command, stdout=pipe, stderr=pipe, text=True, cwd=ROOT, env=environment
-    ) as process:
-        time.sleep(wait_s)
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=20)
-    if "harness/__main__.py" not in err:  # Python was still being imported: its own traceback
-        assert err.strip() in ("", "staticfire: interrupted")
-    assert list(tmp_path.iterdir()) == []
+    environment = {**os.environ, "TMPDIR": str(data), "PYTHONPATH": str(folder), "MOMENT": moment}
+    ended = subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=WAIT_S
+    )
+    assert "stop      Ctrl-C" not in ended.stdout, "it was never interrupted"
+    began, _, said = ended.stderr.partition("\n")
+    assert said.strip() in ("", "staticfire: interrupted")
+    assert time.monotonic() - float(began) < STOP_TIMEOUT_S, "a node did not hear that it shall end"
+    assert list(data.iterdir()) == []
 
 
 @pytest.mark.real
@@ -117,7 +152,7 @@ def test_nodes_do_not_outlive_a_killed_command(
         process.kill()
         process.wait()
     host, _, port = address.partition(":")
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + WAIT_S
     while is_listening(host, int(port)):
         assert time.monotonic() < deadline, "the name server still listens"
         time.sleep(0.01)
