@@ -5,16 +5,16 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 
-from harness.simulation.disk_crash import tear_offset
+from harness.simulation.disk_crash import draw_below, tear_offset
 from harness.simulation.disk_device import DiskDevice
-from harness.simulation.disk_inode import Change, ChangeKind, Inode
+from harness.simulation.disk_inode import BLOCK_SIZE, Change, ChangeKind, Inode
 from harness.simulation.disk_namespace import posix_error
 
 
 class SimFile:
     """Implements `system_under_test.env.File`. Reads and writes touch the page cache, syncs the device."""
 
-    __slots__ = ("_device", "_inode", "_on_close", "is_open", "path")
+    __slots__ = ("_device", "_failures_heard", "_inode", "_on_close", "is_open", "path")
 
     def __init__(
         self,
@@ -26,6 +26,7 @@ class SimFile:
         self._device = device
         self._inode = inode
         self._on_close = on_close
+        self._failures_heard = inode.sync_failures
         self.path = path  # as it was opened: for messages
         self.is_open = True
         inode.open_files += 1
@@ -51,7 +52,8 @@ class SimFile:
         if offset + size > inode.allocated_bytes:
             room = device.reserve(inode, offset + size)
             if room < offset + size:
-                self._write(data[: max(0, room - offset)], offset)
+                self._write(data[: self._draw_short(room - offset)], offset)
+                device.release(inode, inode.cached.size)
                 raise device.no_space(self.path)
         self._write(data, offset)
 
@@ -62,6 +64,8 @@ class SimFile:
                 self._allocate(size)
             device.strike()
         if not device.can_reserve(inode, size):
+            if device.random.random() < 0.5:  # ext4 keeps what it found, XFS changes nothing
+                self._allocate(device.reserve(inode, size))
             raise device.no_space(self.path)
         self._allocate(size)
 
@@ -83,6 +87,10 @@ class SimFile:
         options = device.options
         device.charge_device(options.fsync_ns + int(inode.dirty_bytes * options.durable_byte_ns))
         inode.sync()
+        if inode.sync_failures != self._failures_heard:  # of another who has the file open
+            self._failures_heard = inode.sync_failures
+            device.counters.sync_errors += 1
+            raise posix_error(errno.EIO, self.path)
 
     fdatasync = (
         fsync  # without a grown size the data could not be read, so fdatasync writes that, too
@@ -131,6 +139,17 @@ class SimFile:
         self._check_usable()
         device.charge(device.options.call_ns)
         return device.is_cut_due()
+
+    def _draw_short(self, room: int) -> int:
+        """How much of a write arrives that finds `room` bytes: all of them, none, or some blocks.
+
+        Linux reserves space for a folio or for more at once, and gives all of it back if it does not fit.
+        """
+        random = self._device.random
+        choice = draw_below(random, 3) if room > 0 else 1
+        if choice == 2:
+            return draw_below(random, room // BLOCK_SIZE + 1) * BLOCK_SIZE
+        return 0 if choice else room
 
     def _write(self, data: bytes, offset: int) -> None:
         """Put `data` into the page cache; its blocks are reserved."""
@@ -186,4 +205,6 @@ class SimFile:
             device.charge_device(device.options.fsync_ns)
             keep_cache = device.options.failed_sync_keeps_cache
             device.counters.bytes_lost += self._inode.drop_dirty_pages(keep_cache=keep_cache)
+            self._inode.sync_failures += 1
+            self._failures_heard = self._inode.sync_failures
             raise posix_error(errno.EIO, self.path)

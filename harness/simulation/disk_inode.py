@@ -99,6 +99,7 @@ class Inode:
         "lock_holder",
         "modified_ns",
         "open_files",
+        "sync_failures",
         "unwritable",
     )
 
@@ -113,6 +114,7 @@ class Inode:
         )
         # After a failed fsync whose pages stayed in the cache: what is written to these ranges again goes nowhere else.
         self.unwritable: list[tuple[int, int]] = []
+        self.sync_failures = 0  # so far; each open file is told once (Linux: errseq_t)
         self.links = 0
         self.open_files = 0
         self.lock_holder: object | None = None

@@ -71,7 +71,7 @@ class Kernel:
         self.random = random
         self.powered = True
         self.sockets: dict[int, TcpSocket] = {}
-        self._listeners: dict[int, Listener] = {}
+        self._listeners: dict[Address, Listener] = {}
         self._last_number = 0
         self._last_port = EPHEMERAL_PORT_MIN - 1
 
@@ -84,14 +84,20 @@ class Kernel:
         if host not in (ANY, LOOPBACK, self.address):
             raise OSError(errno.EADDRNOTAVAIL, f"cannot bind {host}: this host is {self.address}")
         port = port or self._free_port()
-        if port in self._listeners:
+        if any(self._is_conflict(taken, (host, port)) for taken in self._listeners):
             raise OSError(errno.EADDRINUSE, f"address already in use: {host}:{port}")
-        listener = self._listeners[port] = Listener((host, port), backlog, acceptor)
+        listener = self._listeners[host, port] = Listener((host, port), backlog, acceptor)
         return listener
 
+    @staticmethod
+    def _is_conflict(taken: Address, wanted: Address) -> bool:
+        """Two may listen on one port, at different addresses; 0.0.0.0 is every address."""
+        is_same = taken[0] == wanted[0] or ANY in (taken[0], wanted[0])
+        return taken[1] == wanted[1] and is_same
+
     def close_listener(self, listener: Listener) -> None:
-        if self._listeners.get(listener.address[1]) is listener:
-            del self._listeners[listener.address[1]]
+        if self._listeners.get(listener.address) is listener:
+            del self._listeners[listener.address]
         listener.close()
 
     def connect(
@@ -124,10 +130,7 @@ class Kernel:
 
     def listener(self, address: Address) -> Listener | None:
         """Who listens at this address of this host."""
-        listener = self._listeners.get(address[1])
-        if listener is None or listener.address[0] not in (ANY, address[0]):
-            return None
-        return listener
+        return self._listeners.get(address) or self._listeners.get((ANY, address[1]))
 
     def new_socket(self, *, local: Address, remote: Address) -> TcpSocket:
         self._last_number += 1
@@ -153,10 +156,11 @@ class Kernel:
 
     def _free_port(self) -> int:
         used = {socket.local[1] for socket in self.sockets.values()}
+        used.update(port for _, port in self._listeners)
         port = self._last_port
         for _ in range(EPHEMERAL_PORT_MAX - EPHEMERAL_PORT_MIN + 1):
             port = port + 1 if port < EPHEMERAL_PORT_MAX else EPHEMERAL_PORT_MIN
-            if port not in used and port not in self._listeners:
+            if port not in used:
                 self._last_port = port
                 return port
         raise OSError(errno.EADDRNOTAVAIL, f"no free port left on {self.name}")

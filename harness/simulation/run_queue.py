@@ -37,6 +37,8 @@ class RunQueue:
 
     __slots__ = (
         "_busy_until_ns",
+        "_due",
+        "_is_asleep",
         "_prune_at",
         "_random",
         "_timing",
@@ -79,6 +81,8 @@ class RunQueue:
         self._trace = trace
         self._random = random
         self._busy_until_ns = 0
+        self._due: list[SimTimerHandle] = []  # timers that fell due while it was paused
+        self._is_asleep = False  # when it was paused
         self._turn = 0
 
     def enqueue(self, handle: SimHandle) -> None:
@@ -89,6 +93,9 @@ class RunQueue:
 
     def enqueue_timer(self, timer: SimTimerHandle) -> None:
         """Append a due timer. The loop wakes up late for it, but never runs two timers in the wrong order."""
+        if self.paused:
+            self._due.append(timer)
+            return
         self.ready.append(timer)
         if not self.scheduled:
             late = self._random()
@@ -165,6 +172,8 @@ class RunQueue:
 
     def pause(self) -> None:
         """Stop between two callbacks (SIGSTOP). Due timers and arrived bytes wait."""
+        if not self.paused:
+            self._is_asleep = not self.scheduled
         self.paused = True
         self.scheduled = True
         self._turn += 1
@@ -175,11 +184,23 @@ class RunQueue:
             return
         self.paused = False
         self.scheduled = False
+        self._take_due_timers()
         parked, self.parked = self.parked, []
         for restart in parked:
             restart()
         if self.ready:
             self.wake()
+
+    def _take_due_timers(self) -> None:
+        """A loop that was stopped in its sleep wakes up without events (signal(7): EINTR), so timers come first.
+
+        One that was stopped at work asks for events before it looks at the clock, as in every turn.
+        """
+        due, self._due = self._due, []
+        if self._is_asleep:
+            self.ready.extendleft(reversed(due))
+        else:
+            self.ready.extend(due)
 
     def die(self) -> None:
         """Run nothing any more."""
@@ -195,6 +216,7 @@ class RunQueue:
             for task in tasks:
                 task.discard()
         self.ready.clear()
+        self._due.clear()
         self.parked.clear()
 
 

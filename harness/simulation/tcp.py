@@ -145,15 +145,17 @@ class TcpSocket:
         self._forget_if_done()
 
     def reset(self) -> None:
-        """RST has arrived: what was not read yet is lost (Linux: tcp_reset)."""
-        self.fail(ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"))
+        """RST has arrived. Behind a FIN it is a broken pipe (Linux: tcp_reset)."""
+        if self.is_ended and not self._is_fin_sent:
+            self.fail(BrokenPipeError(errno.EPIPE, "Broken pipe"))
+        else:
+            self.fail(ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"))
 
     def fail(self, error: OSError) -> None:
-        """Let the connection end with `error`."""
+        """Let the connection end with `error`. What has arrived can still be read."""
         if self.is_gone:
             return
         self.error = error
-        self.buffer.clear()
         self.vanish()
         if self.user is not None:
             self.user.readable()

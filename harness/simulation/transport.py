@@ -195,10 +195,10 @@ class SimTransport(asyncio.Transport):
                 self._abandon(error)
             if socket.buffer or socket.is_ended or socket.error is not None:
                 self.readable()
+        elif socket.is_ended:  # also if a RST came behind it (Linux: SOCK_DONE)
+            self._read_eof()
         elif socket.error is not None:
             self._abandon(socket.error)
-        elif socket.is_ended:
-            self._read_eof()
 
     def _read_eof(self) -> None:
         try:

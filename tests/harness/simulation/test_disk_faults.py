@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -113,7 +114,7 @@ def test_a_failed_write_may_leave_a_prefix_of_whole_sectors() -> None:
         disk = make_disk(seed)
         file = disk.open("/d/f", create=True)
         disk.fail_write()
-        assert raised(lambda file=file: file.pwrite(b"x" * 1200, 0)) == errno.EIO  # type: ignore[misc]
+        assert raised(partial(file.pwrite, b"x" * 1200, 0)) == errno.EIO
         assert disk.counters.write_errors == 1
         lengths.add(file.size())
         file.pwrite(b"y", 0)
@@ -121,30 +122,56 @@ def test_a_failed_write_may_leave_a_prefix_of_whole_sectors() -> None:
 
 
 def test_a_full_disk_writes_short() -> None:
-    disk = make_disk()
-    file = disk.open("/d/f", create=True)
-    disk.fill(free_bytes=BLOCK)
-    assert raised(lambda: file.pwrite(b"x" * (BLOCK + 100), 0)) == errno.ENOSPC
-    assert file.size() == BLOCK
-    assert disk.disk_usage("/").free_bytes == 0
-    assert disk.counters.no_space_errors == 1
-    file.pwrite(b"y" * BLOCK, 0)  # its blocks are there
-    disk.free()
-    file.pwrite(b"z", BLOCK)
-    assert file.size() == BLOCK + 1
+    """What fits may arrive, or less of it; what does not arrive takes no space."""
+    sizes = set()
+    for seed in range(30):
+        disk = make_disk(seed)
+        file = disk.open("/d/f", create=True)
+        disk.fill(free_bytes=2 * BLOCK)
+        assert raised(partial(file.pwrite, b"x" * (2 * BLOCK + 100), 0)) == errno.ENOSPC
+        sizes.add(file.size())
+        assert disk.disk_usage("/").free_bytes == 2 * BLOCK - file.size()
+        assert disk.counters.no_space_errors == 1
+        file.pwrite(b"y" * 2 * BLOCK, 0)
+        disk.free()
+        file.pwrite(b"z", 2 * BLOCK)
+        assert file.size() == 2 * BLOCK + 1
+    assert sizes == {0, BLOCK, 2 * BLOCK}
 
 
-def test_allocate_reserves_or_changes_nothing() -> None:
+def test_a_file_keeps_its_blocks_when_a_write_finds_no_more() -> None:
+    for seed in range(10):
+        disk = make_disk(seed)
+        file = disk.open("/d/f", create=True)
+        file.allocate(2 * BLOCK)
+        disk.fill(free_bytes=0)
+        assert raised(partial(file.pwrite, b"x" * 3 * BLOCK, 0)) == errno.ENOSPC
+        file.pwrite(b"y" * 2 * BLOCK, 0)
+
+
+def test_what_is_allocated_can_be_written_on_a_full_disk() -> None:
     disk = make_disk()
     file = disk.open("/d/f", create=True)
     disk.fill(free_bytes=3 * BLOCK)
     file.allocate(2 * BLOCK)
     other = disk.open("/d/g", create=True)
-    assert raised(lambda: other.allocate(2 * BLOCK)) == errno.ENOSPC
-    assert other.size() == 0
     other.allocate(BLOCK)
-    file.pwrite(b"x" * 2 * BLOCK, 0)  # reserved before, so it fits on the full disk
+    file.pwrite(b"x" * 2 * BLOCK, 0)
     assert disk.disk_usage("/").free_bytes == 0
+
+
+def test_an_allocation_that_is_refused_keeps_what_it_found_or_nothing() -> None:
+    sizes = set()
+    for seed in range(20):
+        disk = make_disk(seed)
+        file = disk.open("/d/f", create=True)
+        disk.fill(free_bytes=BLOCK)
+        assert raised(partial(file.allocate, 3 * BLOCK)) == errno.ENOSPC
+        sizes.add(file.size())
+        assert disk.disk_usage("/").free_bytes == BLOCK - file.size()
+        file.truncate(0)
+        assert disk.disk_usage("/").free_bytes == BLOCK
+    assert sizes == {0, BLOCK}
 
 
 def test_a_sparse_file_costs_no_space_until_written() -> None:

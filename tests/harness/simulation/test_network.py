@@ -383,7 +383,7 @@ def test_a_retry_of_what_had_arrived_is_reset_by_the_rebooted_host() -> None:
     hosts.run(story)
 
 
-def test_rst_takes_what_was_not_read() -> None:
+def test_rst_leaves_what_was_not_read() -> None:
     hosts = TwoHosts()
     server = hosts.listen()
 
@@ -391,7 +391,7 @@ def test_rst_takes_what_was_not_read() -> None:
         client = await hosts.connect()
         await asyncio.sleep(0.01)
         client.transport.pause_reading()
-        hosts.accepted[0].transport.write(b"not read in time")
+        hosts.accepted[0].transport.write(b"not read yet")
         await asyncio.sleep(0.01)
         server.pause()
         client.transport.write(b"unread, so that the kill sends RST")
@@ -400,7 +400,7 @@ def test_rst_takes_what_was_not_read() -> None:
         await asyncio.sleep(0.01)
         client.transport.resume_reading()
         assert isinstance(await client.gone, ConnectionResetError)
-        assert not client.received
+        assert client.received == b"not read yet"
 
     hosts.run(story)
 
