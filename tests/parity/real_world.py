@@ -33,7 +33,7 @@ KNOBS = {
     "tcp_syn_retries": "6",
     "tcp_retries2": "15",
 }
-SOON = {"tcp_syn_retries": "1", "tcp_retries2": "3"}
+SOON = {"tcp_syn_retries": "1", "tcp_retries2": "2"}
 
 
 class RealHost(Host):

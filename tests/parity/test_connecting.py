@@ -32,7 +32,7 @@ def test_a_host_that_is_gone_is_given_up(play: Play) -> None:
 
 def test_a_lost_syn_is_sent_again(play: Play) -> None:
     async def scenario(world: World) -> None:
-        server, client = await world.server.start(), await world.client.start()
+        server, client = await world.start()
         await server.ask("listen", "s", world.server.address, PORT)
         await world.drop(world.client, world.server)
         connecting = client.tell("connect", "c", world.server.address, PORT)
@@ -48,7 +48,7 @@ def test_a_lost_syn_is_sent_again(play: Play) -> None:
 
 def test_a_lost_syn_ack_makes_one_connection(play: Play) -> None:
     async def scenario(world: World) -> None:
-        server, client = await world.server.start(), await world.client.start()
+        server, client = await world.start()
         await server.ask("listen", "s", world.server.address, PORT)
         await world.drop(world.server, world.client)
         connecting = client.tell("connect", "c", world.server.address, PORT)
@@ -69,7 +69,7 @@ def test_a_stopped_process_accepts_by_its_backlog(play: Play) -> None:
     """The name server that is fake dead: connections succeed, bytes are acknowledged, nobody answers."""
 
     async def scenario(world: World) -> None:
-        server, client = await world.server.start(), await world.client.start()
+        server, client = await world.start()
         await server.ask("listen", "s", world.server.address, PORT, echo=True)
         await world.server.pause()
         await client.ask("connect", "c", world.server.address, PORT)
@@ -85,7 +85,7 @@ def test_a_stopped_process_accepts_by_its_backlog(play: Play) -> None:
 
 def test_what_came_and_went_while_the_process_was_stopped(play: Play) -> None:
     async def scenario(world: World) -> None:
-        server, client = await world.server.start(), await world.client.start()
+        server, client = await world.start()
         await server.ask("listen", "s", world.server.address, PORT)
         await world.server.pause()
         await client.ask("connect", "c", world.server.address, PORT)
@@ -102,7 +102,7 @@ def test_what_came_and_went_while_the_process_was_stopped(play: Play) -> None:
 
 def test_a_full_backlog_ignores_syn(play: Play) -> None:
     async def scenario(world: World) -> None:
-        server, client = await world.server.start(), await world.client.start()
+        server, client = await world.start()
         await server.ask("listen", "s", world.server.address, PORT, backlog=1)
         await world.server.pause()
         await client.ask("connect", "c1", world.server.address, PORT)
@@ -120,7 +120,7 @@ def test_a_full_backlog_ignores_syn(play: Play) -> None:
 
 def test_killing_a_process_resets_who_waits_in_its_backlog(play: Play) -> None:
     async def scenario(world: World) -> None:
-        server, client = await world.server.start(), await world.client.start()
+        server, client = await world.start()
         await server.ask("listen", "s", world.server.address, PORT)
         await world.server.pause()
         await client.ask("connect", "c", world.server.address, PORT)
@@ -177,7 +177,7 @@ def test_addresses_in_use(play: Play) -> None:
 
 def test_loopback_and_the_own_address_are_two_places(play: Play) -> None:
     async def scenario(world: World) -> None:
-        server, client = await world.server.start(), await world.client.start()
+        server, client = await world.start()
         own = world.server.address
         await server.ask("listen", "inside", "127.0.0.1", PORT, greeting="inside")
         assert await client.fails("connect", "c", own, PORT) == "ECONNREFUSED"
@@ -204,7 +204,7 @@ def test_a_greeting_may_arrive_before_anything_was_sent(play: Play) -> None:
 
 def test_connects_at_once_and_bytes_of_each(play: Play) -> None:
     async def scenario(world: World) -> None:
-        server, client = await world.server.start(), await world.client.start()
+        server, client = await world.start()
         await server.ask("listen", "s", world.server.address, PORT, echo=True)
         names = [f"c{number}" for number in range(10)]
         await asyncio.gather(

@@ -204,11 +204,15 @@ class World(ABC):
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
+    async def start(self) -> tuple[Remote, Remote]:
+        """A process on the server, one on the client."""
+        return await asyncio.gather(self.server.start(), self.client.start())
+
     async def connect(
         self, *, listening: dict[str, Any] | None = None, **connecting: Any
     ) -> tuple[Remote, Remote]:
         """A server and a client with one connection: "c" at the client, "s.1" at the server."""
-        server, client = await self.server.start(), await self.client.start()
+        server, client = await self.start()
         await server.ask("listen", "s", self.server.address, PORT, **(listening or {}))
         await client.ask("connect", "c", self.server.address, PORT, **connecting)
         await server.until("s.1", "made")
