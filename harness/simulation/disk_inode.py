@@ -135,15 +135,11 @@ class Inode:
 
         The next fsync succeeds without a word (the "fsyncgate" of PostgreSQL, 2018). Size changes are journalled
         metadata and stay, so the lost part of a grown file reads as zeros. With `keep_cache` processes go on reading
-        what was written, although it will never reach the platter, not even when it is written again: ext4 takes the
-        page for one whose blocks are there, and a remount shows zeros (seen with Linux 6.18).
+        what was written, although it will never reach the platter; in new blocks not even when it is written again:
+        ext4 takes the page for one whose blocks are there, and a remount shows zeros (seen with Linux 6.18).
         """
         if keep_cache:
-            self.unwritable += [
-                (change.at - change.at % BLOCK_SIZE, whole_blocks(change.at + len(change.data)))
-                for change in self.changes
-                if change.kind == ChangeKind.WRITE
-            ]
+            self.unwritable += self._new_blocks()
         metadata = [change for change in self.changes if change.kind != ChangeKind.WRITE]
         metadata.append(Change(ChangeKind.EXTEND, self.cached.size))
         if not keep_cache:
@@ -155,6 +151,15 @@ class Inode:
         self.dirty_bytes = 0
         self.is_cache_stale = True
         return lost
+
+    def _new_blocks(self) -> list[tuple[int, int]]:
+        """Where unsynced writes go that the platter has never had anything of."""
+        known = whole_blocks(len(self.durable.data))
+        writes = [change for change in self.changes if change.kind == ChangeKind.WRITE]
+        ranges = [
+            (write.at - write.at % BLOCK_SIZE, write.at + len(write.data)) for write in writes
+        ]
+        return [(max(start, known), whole_blocks(end)) for start, end in ranges if end > known]
 
     def writable_parts(self, start: int, end: int) -> list[tuple[int, int]]:
         """The parts of a range that a write brings on its way to the platter."""

@@ -147,10 +147,10 @@ class RealHost(Host):
             if self._is_failing:
                 await self.mend_disk()
             await self.free_disk()
+            await self.machine.answers(
+                ["sync", "-f", self.disk.mount_point]
+            )  # hears of old failures
             await self.disk.wipe()
-            # Nothing may come back after the next power cut. The first hears of fsyncs that failed.
-            sync = f"sync -f {self.disk.mount_point}"
-            await self.machine.run(["sh", "-c", f"{sync} 2>/dev/null || {sync}"])
 
 
 class RealWorld(World):

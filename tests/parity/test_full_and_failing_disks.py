@@ -159,7 +159,37 @@ def test_the_cache_after_a_failed_fsync_is_no_evidence(play_with_failing_disk: P
     assert outcomes <= {("b*4096", "a*4096"), ("a*4096", "a*4096")}
 
 
-def test_what_is_written_again_after_a_failed_fsync_is_kept(play_with_failing_disk: Play) -> None:
+def test_new_blocks_whose_fsync_failed_may_swallow_what_is_written_again(
+    play_with_failing_disk: Play,
+) -> None:
+    """ext4 takes the page in the cache for one that the disk has, and leaves its blocks unwritten."""
+
+    async def scenario(world: World) -> object:
+        folder, node = world.server.folder, await world.server.start()
+        await node.ask("open", "f", f"{folder}/f")
+        await node.ask("fill", "f", "a", 4096)
+        await node.ask("fsync", "f")
+        await node.ask("fsync_dir", folder)
+        await world.server.fail_fsync()
+        await node.ask("fill", "f", "b", 4096, 4096)
+        assert await node.fails("fsync", "f") == "EIO"
+        await world.server.mend_disk()
+        await node.ask("fill", "f", "c", 4096, 4096)
+        assert await node.fails("fsync", "f") is None
+        shown = await node.ask("read", f"{folder}/f")
+        await world.server.power_cut()
+        await world.server.power_on()
+        node = await world.server.start()
+        return (shown, await node.ask("read", f"{folder}/f"))
+
+    outcomes = set(play_with_failing_disk(scenario))
+    assert ("a*4096 c*4096", "a*4096 0*4096") in outcomes
+    assert outcomes <= {("a*4096 c*4096", f"a*4096 {letter}*4096") for letter in "0c"}
+
+
+def test_overwritten_blocks_whose_fsync_failed_can_be_written_again(
+    play_with_failing_disk: Play,
+) -> None:
     async def scenario(world: World) -> object:
         folder, node = world.server.folder, await world.server.start()
         await failed_sync(world, node)

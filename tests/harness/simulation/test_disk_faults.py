@@ -51,7 +51,9 @@ def test_a_failed_fsync_may_leave_a_cache_that_lies() -> None:
 def test_a_cache_that_lies_swallows_what_is_written_again_until_it_is_forgotten() -> None:
     """Measured on ext4 of Linux 6.18 with a loop device that ends early."""
     disk = make_disk(options=DiskOptions(failed_sync_keeps_cache=True))
-    file = durable_file(disk, data=bytes(3 * BLOCK))
+    file = durable_file(disk)
+    file.allocate(3 * BLOCK)  # blocks that nothing was ever written to
+    file.fsync()
     file.pwrite(b"lost", BLOCK + 10)
     disk.fail_fsync()
     assert raised(file.fsync) == errno.EIO
@@ -75,7 +77,9 @@ def test_a_cache_that_lies_swallows_what_is_written_again_until_it_is_forgotten(
 
 def test_a_cut_ends_what_the_cache_swallows_behind_it() -> None:
     disk = make_disk(options=DiskOptions(failed_sync_keeps_cache=True))
-    file = durable_file(disk, data=bytes(2 * BLOCK))
+    file = durable_file(disk)
+    file.allocate(2 * BLOCK)  # blocks that nothing was ever written to
+    file.fsync()
     file.pwrite(b"lost" * BLOCK, 0)
     disk.fail_fsync()
     assert raised(file.fsync) == errno.EIO
