@@ -192,6 +192,6 @@ DURABLE_BEFORE_ACK = Checker(
 REPLICA_PREFIX = Checker(
     name="replica_prefix",
     check=check_replica_prefix,
-    applies=lambda context: bool(_comparable(context)),
+    applies=lambda context: context.facts.files_observed and bool(_comparable(context)),
     needs_observations=True,
 )

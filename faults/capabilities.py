@@ -1,7 +1,8 @@
 """What a fault may ask of the place where the nodes run.
 
-An environment implements these, the simulator all of them. What a fault needs is a capability (`process`) or one thing
-that a capability does (`disk.fill`); an environment that lacks it says so, and why, before the run starts.
+An environment implements these, the simulator all of them. What a fault needs is a capability (`process`), one thing
+that a capability does (`disk.fill`), or to whom it does it (NEEDS_OF_NODES); an environment that lacks it says so, and
+why, before the run starts.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import Any, Protocol, TypeVar
 
 from faults.errors import CapabilityMissing
 
+# Servers may be somebody's, whose processes and links are not ours to break, while those of clients are.
+NEEDS_OF_NODES = ("process.server", "process.client", "network.between_servers")
 Control = TypeVar("Control")
 Evidence = dict[str, Any]  # plain data: what was seen of a fault, e.g. {"lost_bytes": 4096}
 

@@ -15,6 +15,7 @@ from faults.process_faults import Kill
 class ClientCrash(Kill):
     name = "client-crash"
     summary = "SIGKILL a producer or consumer, start a new one later"
+    needs = ("process.client",)
 
     def draw(self, random: Random, situation: Situation) -> Strike | None:
         return Strike(targets=(pick(random, situation.shape.clients),))

@@ -22,7 +22,7 @@ class NameServerFreeze(Pause):
 class NameServerAmnesia(ProcessFault):
     name = "name-server-amnesia"
     summary = "a name server restarts and has forgotten every route"
-    needs = ("process", "cluster")
+    needs = ("process.server", "cluster")
     duration_s = (0.5, 3.0)
 
     def draw(self, random: Random, situation: Situation) -> Strike | None:
@@ -37,7 +37,7 @@ class NameServerAmnesia(ProcessFault):
 class SplitNameServers(Fault):
     name = "split-name-servers"
     summary = "a broker and a client know only one name server each, and not the same one"
-    needs = ("cluster",)
+    needs = ("cluster.set_name_servers",)
     duration_s = (5.0, 15.0)
     max_per_run = 1
 

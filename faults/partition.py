@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from random import Random
+from typing import ClassVar
 
 from faults import grudges
 from faults.capabilities import Controls, Evidence
@@ -15,7 +16,7 @@ from faults.fault import Fault, PlannedFault, Situation, Strike
 class Partition(Fault):
     """Drops packets between pairs of nodes. The pairs are in the plan, so it can be read and shrunk."""
 
-    needs = ("network.drop",)
+    needs: ClassVar[tuple[str, ...]] = ("network.drop",)
     duration_s = (2.0, 12.0)
 
     @abstractmethod
@@ -87,6 +88,7 @@ class PartitionBridge(Partition):
 class PartitionRing(Partition):
     name = "partition-ring"
     summary = "every server hears only its two neighbours"
+    needs = ("network.drop", "network.between_servers")
 
     def candidates(self, situation: Situation) -> tuple[str, ...]:
         return situation.shape.servers

@@ -12,7 +12,7 @@ from faults.fault import Fault, PlannedFault, Situation, Strike, a_broker
 class ProcessFault(Fault):
     """Something that ends when the process is started again; a broker's, unless a subclass draws another one."""
 
-    needs: ClassVar[tuple[str, ...]] = ("process",)
+    needs: ClassVar[tuple[str, ...]] = ("process.server",)
 
     def draw(self, random: Random, situation: Situation) -> Strike | None:
         return Strike(targets=a_broker(random, situation))
@@ -43,7 +43,7 @@ class Pause(ProcessFault):
 
     name = "pause"
     summary = "SIGSTOP a broker: connections stay open, nothing is answered; then SIGCONT"
-    needs: ClassVar[tuple[str, ...]] = ("process", "cluster")
+    needs: ClassVar[tuple[str, ...]] = ("process.server", "cluster")
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         paused = await controls.process.pause(planned.targets[0])

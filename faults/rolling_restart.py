@@ -55,7 +55,7 @@ class RollingRestart(Fault):
 
     name = "rolling-restart"
     summary = "SIGTERM and start every broker, one after the other, each when the one before answers again"
-    needs = ("process", "cluster")
+    needs = ("process.server", "cluster")
     strikes_all = True
     max_per_run = 1
     duration_s = (8.0, 12.0)

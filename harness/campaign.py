@@ -18,8 +18,8 @@ from faults.shape import BrokerNode, ClusterShape
 
 FLUSH_MODES = ("sync", "async")
 REPLICATION_MODES = ("sync", "async", "none")
-ENVIRONMENTS = ("simulation", "processes", "namespaces", "docker", "ssh")
-TARGETS = ("own", "apache")
+ENVIRONMENTS = ("simulation", "processes", "namespaces", "docker", "ssh", "address")
+TARGETS = ("own", "apache", "address")
 CLIENTS = ("own", "cpp")  # of producers and consumers
 MODES = ("hardened", "faithful")  # of brokers and name servers: how they keep their promises
 PROPERTY_TABLES = ("broker_properties", "name_server_properties")
@@ -72,6 +72,8 @@ class Campaign:
     defect: str = ""
     broker_properties: Properties = ()  # of every broker, under the names of a `.properties` file
     name_server_properties: Properties = ()
+    brokers: tuple[str, ...] = ()  # of somebody's cluster, each `name:id`, masters first; (): ours
+    token: str = ""  # what makes topic and group those of one run, in somebody's cluster
 
     @property
     def masters(self) -> int:
@@ -79,13 +81,25 @@ class Campaign:
 
     @property
     def topic(self) -> str:
-        return "StaticfireTopic"
+        return f"staticfire-{self.token}-{self.seed}-topic" if self.token else "StaticfireTopic"
 
     @property
     def group(self) -> str:
-        return "staticfire-group"
+        return f"staticfire-{self.token}-{self.seed}-group" if self.token else "staticfire-group"
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the servers are somebody's, who runs them."""
+        return self.environment == "address"
 
     def shape(self) -> ClusterShape:
+        if self.brokers:
+            return ClusterShape(
+                name_servers=_numbered("ns", self.name_servers),
+                brokers=tuple(map(foreign_broker, self.brokers)),
+                producers=_numbered("producer", self.producers),
+                consumers=_numbered("consumer", self.consumers),
+            )
         return cluster_shape(self.name_servers, self.slaves, self.producers, self.consumers)
 
     def to_toml(self) -> str:
@@ -94,6 +108,14 @@ class Campaign:
         for name in PROPERTY_TABLES:
             table[name] = dict(table[name])
         return tomli_w.dumps({"campaign": table})
+
+
+def foreign_broker(text: str) -> BrokerNode:
+    """A node from `name:id`. Raises CampaignError."""
+    name, _, number = text.rpartition(":")
+    if not name or not (number.isascii() and number.isdigit()):
+        raise CampaignError(f"brokers hold {text!r:.80}; allowed: name:id, such as broker-a:0")
+    return BrokerNode(node=f"{name}-{number}", broker_name=name, broker_id=int(number))
 
 
 def cluster_shape(

@@ -84,7 +84,7 @@ _DRAWS: dict[str, _Draw] = {
     "acks_min": lambda random, drawn: 100,
     "gap_max_s": lambda random, drawn: 0.0,
     "environment": lambda random, drawn: "simulation",
-    "target": lambda random, drawn: "own",
+    "target": lambda random, drawn: "address" if drawn["environment"] == "address" else "own",
     "client": lambda random, drawn: "own",
     # A swarm looks for bugs, and faithful mode has them; nobody else's product is anything but faithful.
     "mode": lambda random, drawn: "hardened" if drawn["target"] == "own" else "faithful",
@@ -96,6 +96,8 @@ _DRAWS: dict[str, _Draw] = {
     "one_way_share": _draw_share,
     "broker_properties": draw_broker_properties,
     "name_server_properties": lambda random, drawn: (),
+    "brokers": lambda random, drawn: (),
+    "token": lambda random, drawn: "",
 }
 
 
@@ -136,8 +138,10 @@ def _draw_plan(campaign: Campaign) -> tuple[PlannedFault, ...]:
 
 
 def situation(campaign: Campaign) -> Situation:
+    """In somebody's cluster only the links of clients can be broken, and those go to masters."""
+    shape = campaign.shape()
     return Situation(
-        shape=campaign.shape(),
+        shape=replace(shape, brokers=shape.masters) if campaign.is_foreign else shape,
         topic=campaign.topic,
         sync_flush=campaign.flush == "sync",
         replication=campaign.replication,

@@ -21,7 +21,7 @@ from harness.campaign_plan import read_plan
 from harness.shown import shown
 
 CHOICES = "choices"
-_TUPLES = ("slaves", "payload_bytes", "latency_ms", "faults", "policies")
+_TUPLES = ("slaves", "payload_bytes", "latency_ms", "faults", "policies", "brokers")
 _PAIRS = ("tuple[int, int]", "tuple[float, float]")
 
 

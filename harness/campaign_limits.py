@@ -22,6 +22,12 @@ from harness.workloads.catalogue import WORKLOADS
 FAULTS_MAX = 1000  # kinds; one may be named again to be drawn more often
 ACKS_MAX = 10**9
 REAL = ", ".join(name for name in ENVIRONMENTS if name != "simulation")
+# The environments in which each target can be.
+PLACES = {
+    "own": tuple(name for name in ENVIRONMENTS if name != "address"),
+    "apache": tuple(name for name in ENVIRONMENTS if name not in ("simulation", "address")),
+    "address": ("address",),
+}
 
 
 def _require(condition: bool, option: str, value: object, allowed: str) -> None:
@@ -59,12 +65,21 @@ def check_campaign(campaign: Campaign) -> None:
 
 def _check_target(c: Campaign) -> None:
     _require(c.target in TARGETS, "target", c.target, ", ".join(TARGETS))
+    suffix = f"with --target {c.target}"
+    where = PLACES[c.target]
+    _require(c.environment in where, "environment", c.environment, f"{', '.join(where)} {suffix}")
+    if c.target != "address":
+        _require(not c.brokers, "brokers", c.brokers, f"none {suffix}")
+    if c.target == "own":
+        return
+    _require(not c.policies, "policies", c.policies, f"none {suffix}")
+    _require(not c.defect, "defect", c.defect, f"none {suffix}")
     if c.target == "apache":
-        suffix = "with --target apache"
-        _require(c.environment != "simulation", "environment", c.environment, f"{REAL} {suffix}")
         _require(c.mode == "faithful", "mode", c.mode, f"faithful {suffix}")
-        _require(not c.policies, "policies", c.policies, f"none {suffix}")
-        _require(not c.defect, "defect", c.defect, f"none {suffix}")
+        return
+    _require(len(c.brokers) > 0, "brokers", c.brokers, f"name:id, masters first, {suffix}")
+    properties = c.broker_properties + c.name_server_properties
+    _require(not properties, "properties", properties, f"none {suffix}")
 
 
 def _check_client(c: Campaign) -> None:

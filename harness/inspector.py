@@ -24,6 +24,8 @@ class Inspector:
         The master's log is what the others are held against; without it the longest one is.
         """
         for name, replicas in self._replicas.items():
+            if self._environment.is_foreign(replicas[0].node):
+                continue
             living = [r.node for r in replicas if not self._environment.is_lost(r.node)]
             logs = {node: await self.commit_log(node) for node in living}
             if replicas[0].node not in logs:

@@ -24,10 +24,14 @@ class LookUps:
         for name in self._environment.shape.broker_names:
             await self._look_up(name)
         for broker in self._environment.shape.brokers:
-            if not broker.is_master and not self._environment.is_lost(broker.node):
+            if not broker.is_master and self._counts_for_us(broker.node):
                 outcome = await self._ask("messages_served", broker.node)
                 served = outcome.value.get("served", 0)
                 self._recorder.observe("slave_reads", node=broker.node, messages=served)
+
+    def _counts_for_us(self, node: str) -> bool:
+        """Whether what the node has served was served to this run."""
+        return not self._environment.is_lost(node) and not self._environment.is_foreign(node)
 
     async def _look_up(self, broker_name: str) -> None:
         environment = self._environment

@@ -223,6 +223,7 @@ class Run:
             nodes=[
                 environment.node_record(name, keeps_store=verdict.valid is not True)
                 for name in environment.shape.servers
+                if not environment.is_foreign(name)
             ],
             up_s=self._up_ns / 1e9,
             run_s=environment.now_ns() / 1e9,

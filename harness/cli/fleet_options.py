@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from faults.proxy.addresses import Address, AddressError
 from harness.cli.status import BadInput
 from harness.environments.fleet_options import IMAGE, FleetOptionError, FleetOptions, SshHost
 
@@ -26,6 +27,11 @@ _OPTIONS = (
     click.option("--ssh-known-hosts", metavar="FILE", help="Besides those of the user."),
     click.option(
         "--ssh-python", default="python3", show_default=True, help="Interpreter on the hosts."
+    ),
+    click.option(
+        "--name-server",
+        metavar="HOST:PORT[,HOST:PORT...]",
+        help="With --environment address: the name servers of the cluster that runs already.",
     ),
     click.option(
         "--home",
@@ -47,6 +53,7 @@ def fleet_options(command: Command) -> Command:
         ssh_known_hosts: str | None,
         ssh_python: str,
         home: str | None,
+        name_server: str | None,
         **rest: Any,
     ) -> Any:
         try:
@@ -60,6 +67,7 @@ def fleet_options(command: Command) -> Command:
             known_hosts=ssh_known_hosts,
             ssh_python=ssh_python,
             home=home,
+            name_servers=_name_servers(name_server),
         )
         return command(*args, fleet=fleet, **rest)
 
@@ -67,3 +75,13 @@ def fleet_options(command: Command) -> Command:
     for option in reversed(_OPTIONS):
         wrapped = option(wrapped)
     return wrapped
+
+
+def _name_servers(text: str | None) -> tuple[str, ...]:
+    """Raises BadInput."""
+    if text is None:
+        return ()
+    try:
+        return tuple(str(Address.parse(part.strip())) for part in text.replace(";", ",").split(","))
+    except AddressError as error:
+        raise BadInput(f"--name-server: {error}") from error

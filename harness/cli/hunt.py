@@ -28,6 +28,7 @@ from harness.campaign import Campaign, CampaignError
 from harness.campaign_draw import draw_campaign
 from harness.cli.fleet_options import fleet_options
 from harness.cli.options import campaign_options, check_nodes, choose_faults, given_options
+from harness.cli.somebodys_cluster import take_cluster
 from harness.cli.status import (
     EXIT_HARNESS_ERROR,
     EXIT_INVALID,
@@ -108,6 +109,7 @@ def hunt(
         raise BadInput(f"--jobs is {jobs}; allowed: 1 to 256")
     try:
         given = given_options(**options)
+        take_cluster(given, fleet)
         is_real = given.get("environment", "simulation") != "simulation"
         judging = Judging(client_only, fleet)
         use_defect(str(given.get("defect", "")))  # before anything imports the system

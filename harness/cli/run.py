@@ -17,6 +17,7 @@ from harness.campaign_draw import draw_campaign
 from harness.cli.fleet_options import fleet_options
 from harness.cli.options import campaign_options, check_nodes, choose_faults, given_options
 from harness.cli.progress import show_progress
+from harness.cli.somebodys_cluster import take_cluster
 from harness.cli.status import BadInput, HarnessError, status_of_validity
 from harness.defective import use_defect
 from harness.environments.fleet_options import FleetOptions
@@ -53,6 +54,7 @@ def run(seed: int | None, runs: Path, fleet: FleetOptions, **options: Any) -> in
         seed = secrets.randbelow(2**31) if file_seed is None else file_seed
     try:
         use_defect(str(given.get("defect", "")))  # before anything imports the system
+        take_cluster(given, fleet)
         missing = choose_faults(seed, given, fleet)
         campaign = draw_campaign(seed, given)
         check_nodes(campaign, fleet)

@@ -18,6 +18,7 @@ FLEETS = {
     "namespaces": "harness.environments.namespaces:NamespaceFleet",
     "docker": "harness.environments.docker_fleet:DockerFleet",
     "ssh": "harness.environments.ssh_fleet:SshFleet",
+    "address": "harness.environments.address:AddressFleet",
 }
 
 

@@ -48,6 +48,10 @@ class Environment(Protocol):
         """Whether the node's disk is gone for good."""
         ...
 
+    def is_foreign(self, node: str) -> bool:
+        """Whether a server is somebody else's: it is asked, but neither started nor looked into."""
+        ...
+
     def set_name_servers(self, node: str, name_servers: Sequence[str]) -> None:
         """The name servers that the node is given at its next start; none of them means all."""
         ...

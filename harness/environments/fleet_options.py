@@ -45,4 +45,5 @@ class FleetOptions:
     ssh_key: str | None = None
     known_hosts: str | None = None
     ssh_python: str = "python3"
+    name_servers: tuple[str, ...] = ()  # of somebody's cluster
     home: str | None = None  # of the distribution that is tested, on the machines

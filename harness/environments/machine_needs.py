@@ -17,6 +17,7 @@ ENVIRONMENT_NEEDS: Mapping[str, tuple[str, ...]] = {
     "processes": ("processes",),
     "namespaces": ("root", "processes", "namespaces", "nftables", "loop ext4"),
     "docker": ("root", "docker", "nftables", "loop ext4"),
+    "address": ("processes",),
     "ssh": ("root", "namespaces", "nftables", "loop ext4", "sshd"),
 }
 
@@ -37,6 +38,7 @@ CAPABILITY_OF: Mapping[str, str] = {
 # What an environment can do on any machine: its proxy parts processes, and holds back what they send.
 UNAIDED: Mapping[str, tuple[str, ...]] = {
     "processes": ("network", "network.delay", "network.limit"),
+    "address": ("network", "network.delay", "network.limit"),
 }
 
 

@@ -138,14 +138,18 @@ class RealEnvironment:
     def is_lost(self, node: str) -> bool:
         return self.nodes[node].lost
 
+    def is_foreign(self, node: str) -> bool:
+        return self.campaign.is_foreign and node in self.shape.servers
+
     def set_name_servers(self, node: str, name_servers: Sequence[str]) -> None:
         self.nodes[node].name_servers = tuple(name_servers) or self.shape.name_servers
 
     # --- processes ----------------------------------------------------------------------------------
 
     async def start(self, node: str) -> None:
-        """Start the node unless it runs, has no power or is lost."""
-        await self._start(self.nodes[node])
+        """Start the node unless it runs, has no power, is lost or somebody else's."""
+        if not self.is_foreign(node):
+            await self._start(self.nodes[node])
 
     async def _start(self, node: RealNode) -> None:
         node.wanted = True
@@ -261,6 +265,7 @@ class RealEnvironment:
         return {
             name: self._state(self.nodes[name])
             for name in (*self.shape.servers, *self.shape.clients)
+            if not self.is_foreign(name)
         }
 
     def _state(self, node: RealNode) -> str:

@@ -90,6 +90,9 @@ class SimulationEnvironment:
     def is_lost(self, node: str) -> bool:
         return self.nodes[node].lost
 
+    def is_foreign(self, node: str) -> bool:
+        return False
+
     # --- nodes --------------------------------------------------------------------------------------
 
     def set_name_servers(self, node: str, name_servers: Sequence[str]) -> None:

@@ -15,6 +15,8 @@ from harness.run_folder import CAMPAIGN_FILE
 from harness.run_result import RunResult
 
 LINES_MAX = 25
+# What is no part of a campaign and has to be said again with it, by target.
+SAID_AGAIN = {"apache": " --home DIR", "address": " --name-server HOST:PORT"}
 
 
 def print_campaign(campaign: Campaign) -> None:
@@ -127,5 +129,6 @@ def _faults_line(records: list[FaultRecord]) -> str:
 
 def _repeat_line(result: RunResult, folder: Path) -> str:
     if result.campaign.environment != "simulation":
-        return f"repeat    staticfire run --campaign {folder / CAMPAIGN_FILE}"
+        more = SAID_AGAIN.get(result.campaign.target, "")
+        return f"repeat    staticfire run --campaign {folder / CAMPAIGN_FILE}{more}"
     return f"repeat    staticfire replay {folder}    digest {result.digest[:16]}"

@@ -7,11 +7,13 @@ from ipaddress import ip_address
 
 from faults.shape import ClusterShape
 from harness.campaign import Campaign
+from harness.environments.address import AddressFleet
 from harness.environments.fleet import Fleet, Rerouting
 from harness.environments.fleet_options import FleetOptionError, FleetOptions
 from harness.environments.place import Place
 from harness.local_cluster.ports import free_ports
 from harness.targets.apache import ApacheDistribution, DistributionError, check_distribution
+from harness.targets.foreign_cluster import ForeignCluster
 from harness.targets.interpreter import Interpreter
 from harness.targets.java import JAVA_ELSEWHERE, local_java
 from harness.targets.own_cluster import directly
@@ -47,6 +49,14 @@ def make_target(
 ) -> Target:
     """The target of the campaign on machines that are up; `check_target` has nothing against it."""
     reach = fleet.reach if isinstance(fleet, Rerouting) else directly
+    if isinstance(fleet, AddressFleet):
+        return ForeignCluster(
+            campaign,
+            places,
+            addresses=fleet.addresses,
+            interpreter=Interpreter(python=fleet.python, code=tuple(fleet.code)),
+            reach=reach,
+        )
     if campaign.target == "own":
         return OwnProcesses(campaign, places, python=fleet.python, code=fleet.code, reach=reach)
     assert options.home is not None, "check_target has looked"

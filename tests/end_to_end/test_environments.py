@@ -14,10 +14,16 @@ import pytest
 from faults.fault import PlannedFault
 from harness.campaign import Campaign
 from harness.campaign_draw import draw_campaign
+from harness.cli.somebodys_cluster import take_cluster
+from harness.environments.fleet_options import FleetOptions
 from harness.environments.namespaces import TOOLS
 from harness.environments.state import VARIABLE
+from harness.local_cluster import LocalCluster
 from harness.real_runner import carry_out, run_for_real
 from harness.run_result import RunResult
+from system_under_test.admin.client import AdminClient
+from system_under_test.admin.topics import topic_list
+from system_under_test.real_env import make_env
 from tests.support.ssh_hosts import ssh_hosts
 
 ROOT = Path(__file__).parent.parent.parent
@@ -50,6 +56,7 @@ OTHERS = (
     planned(4, "broker-black-hole", 4.5, 3.0, "broker-a-1"),
     planned(5, "rolling-restart", 8.0, 8.0, "broker-a-1", "broker-a-0"),
 )
+ONE_WAY = [["producer-1", "broker-a-0"], ["producer-2", "broker-a-0"]]
 
 
 def campaign_on(environment: str, *plan: PlannedFault) -> Campaign:
@@ -203,3 +210,30 @@ def _processes_of(identity: str) -> list[int]:
         if mark in variables:
             found.append(int(folder.name))
     return found
+
+
+def test_somebodys_cluster_is_broken_through_the_proxy_and_keeps_no_trace(state: Path) -> None:
+    """All of the cluster but its name servers' addresses is found out."""
+    with LocalCluster(name_servers=2, slaves=1, flush="sync", replication="sync") as cluster:
+        before = topics_of(cluster)
+        options = FleetOptions(name_servers=tuple(cluster.name_servers))
+        given: dict[str, Any] = {"environment": "address", "time_s": LOAD_S, "acks_min": 5}
+        take_cluster(given, options)
+        plan = (
+            planned(1, "partition-one-way", 1.0, 1.5, "broker-a-0", drop=ONE_WAY),
+            planned(2, "network-latency", 3.0, 1.5, "broker-a-0", delay_ms=100.0),
+            planned(3, "client-crash", 5.0, 1.0, "producer-1"),
+        )
+        given |= {"producers": 2, "consumers": 1, "think_ms": 40.0, "faults": (), "plan": plan}
+        result = run_for_real(draw_campaign(1, given), fleet_options=options)
+        assert_valid(result)
+        assert topics_of(cluster) == before
+    assert left_in(state) == []
+
+
+def topics_of(cluster: LocalCluster) -> list[str]:
+    async def ask() -> list[str]:
+        async with AdminClient(make_env("test"), cluster.name_servers) as admin:
+            return await topic_list(admin)
+
+    return asyncio.run(ask())

@@ -80,9 +80,7 @@ def test_a_damaged_inventory_is_told(staticfire: Staticfire, tmp_path: Path) -> 
 
 def test_a_host_that_is_none_is_told(staticfire: Staticfire, tmp_path: Path) -> None:
     inventory = killed_inventory(tmp_path / "state", "/a/b/c")
-    inventory.path.write_text(
-        inventory.path.read_text().replace('"host": ""', '"host": "no host"')
-    )
+    inventory.path.write_text(inventory.path.read_text().replace('"host": ""', '"host": "no host"'))
     said = staticfire("clean", "--state", tmp_path / "state")
     assert said.status == 255
     assert "'no host'; allowed: user@host:port" in said.out

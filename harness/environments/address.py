@@ -1,0 +1,135 @@
+"""The environment `address`: a cluster that somebody runs, with our clients behind a proxy in front of it.
+
+Links between clients and servers are the proxy's to break; servers, and what is between them, are not touched.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence, Set
+from pathlib import Path
+
+from faults.linux.executor import LocalExecutor
+from faults.linux.inventory import Inventory
+from faults.linux.resources import Resource, removal_order
+from faults.proxy import Proxy, ProxyNetwork
+from faults.proxy.network import PROXY_LACKS
+from faults.proxy.servers import ServerKind
+from harness.environments.environment import ADMIN, PROBE
+from harness.environments.errors import EnvironmentFailed
+from harness.environments.fleet import MachineControls
+from harness.environments.fleet_options import FleetOptions
+from harness.environments.local_place import LocalPlace
+from harness.environments.place import Place
+from harness.environments.real import RealEnvironment
+from harness.environments.somebodys_cluster import find_cluster, remove_traces
+from harness.environments.state import state_folder
+from harness.targets.interpreter import code_folders
+
+HOST = "127.0.0.1"
+SERVERS = "servers at --name-server are somebody's: they are neither stopped nor configured"
+BETWEEN = "the proxy is between clients and servers, and sees nothing between servers"
+DISKS = "servers at --name-server keep their disks"
+CLOCKS = "servers at --name-server keep their clocks"
+LACKS: Mapping[str, str] = {
+    **PROXY_LACKS,
+    "process.server": SERVERS,
+    "cluster.set_name_servers": SERVERS,
+    "network.between_servers": BETWEEN,
+    "disk": DISKS,
+    "clock": CLOCKS,
+}
+
+
+class AddressFleet:
+    """Implements `harness.environments.fleet.Fleet`: clients are processes here, servers somewhere."""
+
+    def __init__(self, options: FleetOptions) -> None:
+        self.lacks: Mapping[str, str] = LACKS
+        self.addresses: Mapping[str, str] = {}  # `host:port` of each server
+        self._name_servers = options.name_servers
+        self._inventory: Inventory | None = None
+        self._proxy: Proxy | None = None
+        self._network: ProxyNetwork | None = None
+        self._traces: tuple[str, str] | None = None  # topic and group
+        self._masters: list[str] = []  # their addresses
+
+    @property
+    def python(self) -> str:
+        return sys.executable
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        return code_folders()
+
+    async def up(
+        self, nodes: Sequence[str], *, servers: Sequence[str], needs: Set[str]
+    ) -> dict[str, Place]:
+        """Raises EnvironmentFailed: the cluster does not answer, or is not the one that the plan was made for."""
+        self.addresses = await self._find(servers)
+        inventory = self._inventory = Inventory.begin(state_folder())
+        folder = Path(tempfile.mkdtemp(prefix="staticfire-"))
+        inventory.will_make(Resource(kind="folder", name=str(folder)))
+        inventory.will_make_marked_processes()
+        places: dict[str, Place] = {}
+        for node in nodes:
+            own = folder / node
+            own.mkdir()
+            log = own / "log.jsonl"
+            places[node] = LocalPlace(node, HOST, own, log, variables=inventory.mark)
+        self._proxy = Proxy(on_event=_tell)
+        await self._proxy.start()
+        self._network = ProxyNetwork(
+            self._proxy, {node: [address] for node, address in self.addresses.items()}
+        )
+        return places
+
+    async def _find(self, servers: Sequence[str]) -> dict[str, str]:
+        found = await find_cluster(self._name_servers)
+        addresses = {
+            **{f"ns-{number}": each for number, each in enumerate(self._name_servers, 1)},
+            **{name.replace(":", "-"): each for name, each in found.brokers.items()},
+        }
+        if sorted(addresses) != sorted(servers):
+            raise EnvironmentFailed(
+                f"the cluster has changed: it has {', '.join(addresses)} now, "
+                f"and the plan is made for {', '.join(servers)}"
+            )
+        return addresses
+
+    def reach(self, node: str, address: str, kind: ServerKind) -> str:
+        """Implements `harness.environments.fleet.Rerouting`: no fault touches the harness's own clients."""
+        if self._proxy is None or node in (ADMIN, PROBE):
+            return address
+        return self._proxy.address_for(address, kind=kind, client=node)
+
+    def controls(self, environment: RealEnvironment) -> MachineControls:
+        self._traces = environment.campaign.topic, environment.campaign.group
+        self._masters = [self.addresses[master.node] for master in environment.shape.masters]
+        return MachineControls(network=self._network)
+
+    async def down(self) -> None:
+        """The clients have ended."""
+        if self._proxy is not None:
+            await self._proxy.stop()
+            self._proxy = None
+        try:
+            if self._traces is not None:
+                topic, group = self._traces
+                await remove_traces(
+                    self._name_servers, self._masters, topic=topic, group=group, say=_tell
+                )
+        finally:
+            await self._remove()
+
+    async def _remove(self) -> None:
+        inventory, self._inventory = self._inventory, None
+        if inventory is not None:
+            for resource in removal_order(inventory.made):
+                await inventory.remove(resource, LocalExecutor())
+            inventory.close()
+
+
+def _tell(text: str) -> None:
+    print(f"staticfire: {text}", file=sys.stderr)
