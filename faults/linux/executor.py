@@ -13,6 +13,7 @@ from typing import Protocol
 from faults.errors import FaultError
 
 TIMEOUT_S = 30.0
+KILLED_TIMEOUT_S = 5.0  # for what was killed to be gone
 NOT_FOUND = 127  # what a shell answers for a command that is not there
 SYSTEM_PATHS = (
     "/usr/local/sbin:/usr/sbin:/sbin"  # where Debian keeps mkfs, losetup, nft; not in every PATH
@@ -72,7 +73,7 @@ class LocalExecutor:
         self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = TIMEOUT_S
     ) -> bytes:
         command = (*self._prefix, *argv)
-        process = await self._spawn(command)
+        process = await self._spawn_wholly(command)
         try:
             async with asyncio.timeout(timeout_s):
                 stdout, stderr = await process.communicate(input)
@@ -85,6 +86,16 @@ class LocalExecutor:
         if process.returncode != 0:
             raise CommandFailed(command, process.returncode, stderr.decode(errors="replace"))
         return stdout
+
+    async def _spawn_wholly(self, command: Sequence[str]) -> asyncio.subprocess.Process:
+        """A start that is cancelled half way would leave its pipes open, and what the process has started running."""
+        spawning = asyncio.ensure_future(self._spawn(command))
+        try:
+            return await asyncio.shield(spawning)
+        except asyncio.CancelledError:
+            with suppress(CommandFailed):
+                await _kill(await spawning)
+            raise
 
     async def _spawn(self, command: Sequence[str]) -> asyncio.subprocess.Process:
         try:
@@ -106,5 +117,5 @@ async def _kill(process: asyncio.subprocess.Process) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     # Reads what is left, so that the pipes are closed; a child that left the session may still hold them.
     with suppress(TimeoutError):
-        async with asyncio.timeout(1.0):
+        async with asyncio.timeout(KILLED_TIMEOUT_S):
             await process.communicate()

@@ -89,7 +89,9 @@ def run(environment: str, *plan: PlannedFault) -> RunResult:
 
 def assert_valid(result: RunResult) -> None:
     verdict = result.verdict
-    assert verdict.valid is True, (verdict.below_floors, verdict.findings(), result.faults)
+    told = [*verdict.below_floors, *verdict.findings(), *result.faults]
+    told += [op for op in result.ops if op.f == "node_exit"]
+    assert verdict.valid is True, "\n".join(map(str, told))  # a text is shown whole
     assert [record.planned.kind for record in result.faults if not record.bitten] == []
 
 

@@ -40,12 +40,14 @@ def test_partitions_are_made_by_a_proxy() -> None:
         assert len({*told.values(), address}) == 4  # each has a door of its own
         network = fleet.controls(ENVIRONMENT).network
         assert network is not None
-        await network.drop(source="ns-1", target="producer-1")
-        assert await held_back(told["producer-1"], 0.1)
-        assert not await held_back(told["broker-a-1"])
-        await network.heal()
-        assert not await held_back(told["producer-1"])
-        await fleet.down()
+        try:
+            await network.drop(source="ns-1", target="producer-1")
+            assert await held_back(told["producer-1"], 0.1)
+            assert not await held_back(told["broker-a-1"])
+            await network.heal()
+            assert not await held_back(told["producer-1"])
+        finally:
+            await fleet.down()
 
     async def held_back(address: str, for_s: float = 20.0) -> bool:
         """Nobody listens at the real address: whoever hears that is not parted from it."""
