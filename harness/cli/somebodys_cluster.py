@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from dataclasses import replace
 from typing import Any
 
+from faults.fault import PlannedFault
 from harness.cli.status import BadInput, HarnessError
 from harness.environments.fleet_options import FleetOptions
 
@@ -33,6 +35,21 @@ def take_cluster(given: dict[str, Any], fleet: FleetOptions) -> None:
     given["name_servers"] = len(fleet.name_servers)
     given["slaves"] = found.slaves
     given["brokers"] = tuple(found.brokers)
-    given["token"] = secrets.token_hex(4)
+    _make_it_another_run(given)
     given.setdefault("flush", "async")
     given.setdefault("replication", "async" if any(found.slaves) else "none")
+
+
+def _make_it_another_run(given: dict[str, Any]) -> None:
+    """A campaign that is repeated gets a topic of its own, too; its plan may name the old one."""
+    old, new = str(given.get("token", "")), secrets.token_hex(4)
+    given["token"] = new
+
+    def renamed(planned: PlannedFault) -> PlannedFault:
+        topic = planned.params.get("topic")
+        if not old or not isinstance(topic, str):
+            return planned
+        return replace(planned, params={**planned.params, "topic": topic.replace(old, new)})
+
+    if "plan" in given:
+        given["plan"] = tuple(map(renamed, given["plan"]))

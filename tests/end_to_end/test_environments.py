@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -239,3 +240,27 @@ def topics_of(cluster: LocalCluster) -> list[str]:
             return await topic_list(admin)
 
     return asyncio.run(ask())
+
+
+# Runs our nodes on the files that were written for RocketMQ, which listens on all addresses of its machine.
+STAND_IN = """#!/bin/sh
+[ "$1" = -version ] && {{ echo 'openjdk version "17.0.1"' >&2; exit 0; }}
+role=broker
+for word; do case $word in *NamesrvStartup) role=name-server;; esac; file=$word; done
+sed -i '1i bindAddress=0.0.0.0' "$file"
+PYTHONPATH={root} exec {python} -m system_under_test $role -c "$file"
+"""
+
+
+def test_what_is_written_for_apache_rocketmq_makes_a_cluster(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a stand-in for Java: how RocketMQ itself fares takes a distribution."""
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(STAND_IN.format(root=ROOT, python=sys.executable))
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    campaign = replace(campaign_on("processes", KILL), target="apache", mode="faithful")
+    assert_valid(run_for_real(campaign, fleet_options=FleetOptions(home=str(tmp_path))))
+    assert left_in(state) == []

@@ -56,6 +56,15 @@ def test_each_run_has_a_topic_and_a_group_of_its_own() -> None:
     assert all(name.startswith("staticfire-") for name in topics | groups)
 
 
+def test_a_plan_that_is_repeated_is_for_the_new_topic() -> None:
+    first = draw_campaign(7, {**taken(environment="address"), "faults": ("topic-change",)})
+    again = draw_campaign(
+        7, {**taken(environment="address", token=first.token, plan=first.plan), "faults": ()}
+    )
+    assert again.topic != first.topic
+    assert {planned.params["topic"] for planned in again.plan} == {again.topic}
+
+
 def test_faults_are_drawn_for_the_links_that_clients_use() -> None:
     campaign = draw_campaign(7, {**taken(environment="address"), "faults": ()})
     nodes = {broker.node for broker in situation(campaign).shape.brokers}
