@@ -17,6 +17,8 @@ from harness.environments.errors import EnvironmentFailed
 
 PROJECT = Path(harness.__path__[0]).parent
 DOCKERFILE = PROJECT / "docker" / "node.Dockerfile"
+FILES = ("pyproject.toml", "README.md")
+PACKAGES = ("system_under_test", "faults", "checkers", "spark_analysis", "harness")
 BASE = f"python:{sys.version_info.major}.{sys.version_info.minor}-slim"
 SAID_MAX = 2000  # characters of what a failed build said last
 
@@ -36,15 +38,28 @@ def build_image(engine: Engine, tag: str, base: str, say: Say) -> None:
         context = Path(folder)
         shutil.copy(DOCKERFILE, context / "Dockerfile")
         say("making wheels")
-        _make_wheels(context / "wheels")
+        _make_wheels(_sources(context / "sources"), context / "wheels")
+        shutil.rmtree(context / "sources")
         say(f"building {tag} on {base}")
         _build(engine, context, tag, base)
 
 
-def _make_wheels(folder: Path) -> None:
+def _sources(folder: Path) -> Path:
+    """A copy of what a wheel is made of: setuptools would leave its traces in the checkout, and find old ones there."""
+    folder.mkdir()
+    for name in FILES:
+        shutil.copy(PROJECT / name, folder)
+    for package in PACKAGES:
+        if (PROJECT / package).is_dir():
+            skip = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(PROJECT / package, folder / package, ignore=skip)
+    return folder
+
+
+def _make_wheels(sources: Path, folder: Path) -> None:
     constraints = ["--constraint", str(PROJECT / "constraints.txt")]
     argv = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"]
-    argv += [*constraints, "--wheel-dir", str(folder), str(PROJECT)]
+    argv += [*constraints, "--wheel-dir", str(folder), str(sources)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise EnvironmentFailed(f"pip could not make the wheels: {done.stderr[-SAID_MAX:]}")
