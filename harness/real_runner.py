@@ -6,7 +6,8 @@ import asyncio
 import signal
 import sys
 from collections.abc import Callable, Mapping
-from typing import BinaryIO
+from contextlib import suppress
+from typing import Any, BinaryIO
 
 from harness.campaign import Campaign
 from harness.environments.catalogue import DEFAULTS, make_fleet
@@ -34,7 +35,8 @@ def run_for_real(
 ) -> RunResult:
     """Run the campaign in its environment and judge it.
 
-    Ctrl-C ends the load: faults are healed, the group drains, and what there is is judged. A second one gives up.
+    Ctrl-C, SIGTERM or a closed terminal ends the load: faults are healed, the group drains, and what there is is
+    judged. A second one gives up.
 
     Raises:
         RunError: the cluster did not come up.
@@ -73,39 +75,66 @@ async def carry_out(
     recorder = Recorder(lambda: clock[0](), history=history, observations=observations)
     environment = RealEnvironment(campaign, recorder, fleet, target_at)
     clock.append(environment.now_ns)
-    async with environment:
-        run = Run(
-            environment, real_controls(environment, fleet), progress or no_progress, tick_s=TICK_S
-        )
-        with _Interrupts(run):
-            await run.main()
-            await environment.check()
-        return run.result()
+    with _Interrupts() as interrupts:
+        async with environment:
+            run = Run(
+                environment,
+                real_controls(environment, fleet),
+                progress or no_progress,
+                tick_s=TICK_S,
+            )
+            interrupts.run = run
+            try:
+                await run.main()
+                await environment.check()
+            finally:
+                interrupts.remove_now()
+    return run.result()
 
 
 class _Interrupts:
-    """Ctrl-C ends the load; a second one cancels the run, and what was made is removed in any case."""
+    """Ctrl-C, SIGTERM and a closed terminal: before the load and for the second time they cancel the run, once during
+    it they end the load. What was made is removed in any case, and nothing interrupts that.
+    """
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self) -> None:
+        self.run: Run | None = None  # while there is a load that can be ended
         self._seen = 0
         self._task = asyncio.current_task()
+        self._before: dict[int, Any] = {}
 
-    def __enter__(self) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
+    def __enter__(self) -> _Interrupts:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            before = signal.getsignal(number)
+            if number == signal.SIGHUP and before == signal.SIG_IGN:  # nohup
+                continue
+            self._before[number] = before
             asyncio.get_running_loop().add_signal_handler(number, self._interrupt)
+        return self
 
     def __exit__(self, *_: object) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number, before in self._before.items():
             asyncio.get_running_loop().remove_signal_handler(number)
+            signal.signal(number, before)
+
+    def remove_now(self) -> None:
+        """From now on what was made is removed."""
+        self._task = None
 
     def _interrupt(self) -> None:
         self._seen += 1
-        if self._seen == 1:
-            print(
-                "staticfire: the load ends; faults are healed and the run is judged (Ctrl-C again gives up)",
-                file=sys.stderr,
+        if self._task is None:
+            _say("what was made is being removed (after a kill -9, `staticfire clean` does it)")
+        elif self._seen == 1 and self.run is not None:
+            self.run.cut_short()
+            _say(
+                "the load ends; faults are healed and the run is judged (Ctrl-C again gives up)",
             )
-            self._run.cut_short()
-        elif self._task is not None:
+        else:
             self._task.cancel()
+            self.remove_now()
+
+
+def _say(text: str) -> None:
+    with suppress(OSError):  # the terminal is closed
+        print(f"staticfire: {text}", file=sys.stderr, flush=True)

@@ -73,11 +73,17 @@ class Inventory:
     def begin(cls, folder: Path) -> Inventory:
         """A new journal in the folder, under an identity of six characters that names may hold.
 
-        Raises OSError, and FaultError for a folder that others can write to.
+        Raises FaultError for a folder that cannot be written, or that others can write to.
         """
-        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-        _check_folder(folder)
-        return cls(folder / f"{secrets.token_hex(3)}{SUFFIX}")
+        try:
+            folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+            _check_folder(folder)
+            return cls(folder / f"{secrets.token_hex(3)}{SUFFIX}")
+        except OSError as error:
+            raise FaultError(
+                f"the state folder {folder} cannot be written: {error.strerror}; "
+                "allowed: a folder of your own, see $STATICFIRE_STATE"
+            ) from error
 
     @property
     def mark(self) -> dict[str, str]:
@@ -155,6 +161,8 @@ def journals(folder: Path) -> list[Path]:
     """The journals of a state folder, if it is there. Raises FaultError if others can write to it."""
     if folder.exists():
         _check_folder(folder)
+        if not folder.is_dir():
+            raise FaultError(f"{folder} is no folder; allowed: a folder of your own")
     return sorted(folder.glob(f"*{SUFFIX}"))
 
 

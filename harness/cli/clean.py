@@ -37,7 +37,8 @@ def clean(
     ssh_key: str | None,
     ssh_known_hosts: str | None,
 ) -> int:
-    """Remove the processes, mounts, loop devices, network namespaces, nftables tables and folders of killed runs.
+    """Remove the processes, mounts, loop devices, network namespaces, nftables tables and folders of killed runs,
+    and their containers.
 
     Every run writes down what it is about to make, so exactly that is removed and nothing else. A run that is still
     going on is left alone.
@@ -68,7 +69,8 @@ def _journals(text: str | None) -> list[Path]:
     try:
         return journals(folder)
     except FaultError as error:
-        raise BadInput(f"--state is no state folder: {error}") from error
+        source = "--state" if text is not None else f"${VARIABLE}"
+        raise BadInput(f"{source} is no state folder: {error}") from error
 
 
 def _report(path: Path, hosts: FleetOptions, *, dry_run: bool) -> dict[str, Any]:

@@ -41,6 +41,19 @@ _OPTIONS = (
 )
 
 
+def _check_file(option: str, path: str | None) -> None:
+    """Raises BadInput."""
+    if path is None:
+        return
+    try:
+        with open(path, "rb"):
+            pass
+    except OSError as error:
+        raise BadInput(
+            f"{option} is {path!r}, which cannot be read: {error.strerror}; allowed: a file"
+        ) from error
+
+
 def fleet_options(command: Command) -> Command:
     """Gives the command an argument `fleet`."""
 
@@ -60,6 +73,8 @@ def fleet_options(command: Command) -> Command:
             hosts = tuple(map(SshHost.parse, ssh_hosts.split(","))) if ssh_hosts else ()
         except FleetOptionError as error:
             raise BadInput(str(error)) from error
+        _check_file("--ssh-key", ssh_key)
+        _check_file("--ssh-known-hosts", ssh_known_hosts)
         fleet = FleetOptions(
             image=image,
             hosts=hosts,

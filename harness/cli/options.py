@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import click
@@ -24,7 +24,7 @@ from harness.campaign import (
 from harness.campaign_draw import draw_faults
 from harness.campaign_file import load_options, typed_options
 from harness.cli.status import BadInput, HarnessError
-from harness.environments.fleet_options import FleetOptionError, FleetOptions
+from harness.environments.fleet_options import FleetOptionError, FleetOptions, check_hosts
 
 ALL = "all"
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -140,10 +140,17 @@ def choose_faults(seed: int, given: dict[str, Any], fleet: FleetOptions) -> dict
     elif named is None:
         given["faults"] = draw_faults(seed, available)
     elif not isinstance(named, OneOf):
-        for kind in named:
-            if kind in missing:
-                raise BadInput(f"the fault {kind} is not available here: {missing[kind]}")
+        _check_available(named, missing)
+    plan = given.get("plan", ())
+    if not isinstance(plan, OneOf):
+        _check_available((planned.kind for planned in plan), missing)
     return missing
+
+
+def _check_available(kinds: Iterable[str], missing: Mapping[str, str]) -> None:
+    for kind in kinds:
+        if kind in missing:
+            raise BadInput(f"the fault {kind} is not available here: {missing[kind]}")
 
 
 def missing_in(environment: Any, fleet: FleetOptions) -> dict[str, str]:
@@ -151,8 +158,12 @@ def missing_in(environment: Any, fleet: FleetOptions) -> dict[str, str]:
     if environment == "simulation" or environment not in ENVIRONMENTS:
         return {}
     from harness.environments.catalogue import make_fleet, missing_faults
+    from harness.environments.errors import EnvironmentFailed
 
-    return missing_faults(make_fleet(environment, fleet).lacks)
+    try:
+        return missing_faults(make_fleet(environment, fleet).lacks)
+    except EnvironmentFailed as error:
+        raise HarnessError(str(error)) from error
 
 
 def _name_and_value(text: str) -> tuple[str, str]:
@@ -167,8 +178,14 @@ def check_nodes(campaign: Campaign, fleet: FleetOptions) -> None:
 
     Raises:
         CampaignError: properties that nodes cannot have.
+        BadInput: hosts that are too few.
         BadInput, HarnessError: a target that is not where the user says, or that this machine cannot run.
     """
+    if campaign.environment == "ssh":
+        try:
+            check_hosts(fleet.hosts, len(campaign.shape().servers))
+        except FleetOptionError as error:
+            raise BadInput(str(error)) from error
     if campaign.target == "own":
         from harness.targets.own_cluster import check_properties
 

@@ -91,5 +91,7 @@ def run_and_report(
         folder.finish(result)
     except (RunFolderError, RunError, EnvironmentFailed, FaultError) as error:
         raise HarnessError(str(error)) from error
+    except OSError as error:  # a full disk, a folder that is read-only: the machine, not a verdict
+        raise HarnessError(f"the machine failed: {error}") from error
     print_result(result, folder.path, time.process_time() - started)
     return status_of_validity(result.verdict.valid)

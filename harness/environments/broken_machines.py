@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import os
 import shutil
@@ -21,6 +20,7 @@ from faults.linux.loop_disk import LoopDisk
 from faults.linux.machine import Machine
 from faults.linux.resources import removal_order
 from faults.linux.traffic import TRY_NETEM, NodeTraffic
+from harness.environments.all_ended import all_or_first_error
 from harness.environments.fleet import MachineControls
 from harness.environments.linux_controls import FakedClocks, FirewalledNetwork, LoopDisks
 from harness.environments.real import RealEnvironment
@@ -109,7 +109,7 @@ class BreakableMachines:
         for node in nodes:
             machine, folder = self._where(node)
             self._disks[node] = LoopDisk(machine, f"{folder}/disk")
-        await asyncio.gather(*(disk.create() for disk in self._disks.values()))
+        await all_or_first_error(disk.create() for disk in self._disks.values())
 
     def own_folder(self, node: str) -> Path:
         """On this host, for what is no business of the node's disk, such as its log."""

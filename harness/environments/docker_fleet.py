@@ -49,6 +49,7 @@ class DockerFleet:
         self._image = options.image
         self._ours: list[Resource] = []
         self._pods: dict[str, asyncio.Task[None]] = {}
+        self._disks: asyncio.Task[None] | None = None
 
     @property
     def python(self) -> str:
@@ -73,14 +74,14 @@ class DockerFleet:
         label = f"{LABEL}={machines.inventory.identity}"
         self._ours = [machines.host.will_make(kind, label) for kind in OUR_KINDS]
         network = await engine.ask(lambda: make_network(engine, machines.inventory.identity))
-        disks = asyncio.create_task(machines.make_disks(servers))
+        self._disks = asyncio.create_task(machines.make_disks(servers))
         first = (*servers, ADMIN, PROBE)
         for node in sorted(nodes, key=lambda node: node not in first):  # the cluster first
             address = f"{network.prefix}.{FIRST_HOST + nodes.index(node)}"
             making = self._make_pod(node, address, network, machines, engine)
             self._pods[node] = asyncio.create_task(making)
         await machines.make_clocks(nodes, needs)
-        await disks
+        await self._disks
         await asyncio.gather(*(self._pods[node] for node in nodes if node in first))
         return {
             node: self._place(node, f"{network.prefix}.{FIRST_HOST + number}", machines, engine)
@@ -93,6 +94,10 @@ class DockerFleet:
         except docker.errors.ImageNotFound as error:
             raise EnvironmentFailed(
                 f"there is no image {self._image}; `staticfire docker-image` builds it"
+            ) from error
+        except docker.errors.APIError as error:
+            raise EnvironmentFailed(
+                f"--image is {self._image!r}, and the engine says: {error.explanation or error}"
             ) from error
 
     async def _make_pod(
@@ -164,7 +169,8 @@ class DockerFleet:
         """Everything that was made, also half of it; the processes have ended."""
         machines, self._machines = self._machines, None
         engine, self._engine = self._engine, None
-        await asyncio.gather(*self._pods.values(), return_exceptions=True)
+        making = [*self._pods.values(), *([] if self._disks is None else [self._disks])]
+        await asyncio.gather(*making, return_exceptions=True)  # or they would make more behind us
         if machines is not None and engine is not None:
             await machines.remove_disks_and_filters()
             for resource in self._ours:

@@ -75,5 +75,6 @@ def _build(engine: Engine, context: Path, tag: str, base: str) -> None:
             str(line.get("stream", "")) for line in error.build_log if isinstance(line, dict)
         )
         raise EnvironmentFailed(f"{tag} was not built: {error}; {said[-SAID_MAX:]}") from error
-    except docker.errors.APIError as error:
-        raise EnvironmentFailed(f"{tag} was not built: {error.explanation or error}") from error
+    except docker.errors.DockerException as error:  # also for a tag that is none
+        reason = getattr(error, "explanation", None) or error
+        raise EnvironmentFailed(f"{tag} was not built: {reason}") from error

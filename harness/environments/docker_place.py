@@ -18,6 +18,7 @@ import docker.errors
 import docker.models.containers
 
 import docker
+from harness.environments.all_ended import to_its_end
 from harness.environments.local_place import read_files
 from harness.environments.place import LINE_MAX, Order
 
@@ -40,7 +41,7 @@ class Engine:
         self._threads = ThreadPoolExecutor(8, "docker")
 
     async def ask(self, question: Callable[[], Answer]) -> Answer:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, question)
+        return await to_its_end(asyncio.get_running_loop().run_in_executor(self._threads, question))
 
     def close(self) -> None:
         self._threads.shutdown()

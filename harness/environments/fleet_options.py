@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 IMAGE = "staticfire-node:latest"
@@ -47,3 +48,15 @@ class FleetOptions:
     ssh_python: str = "python3"
     name_servers: tuple[str, ...] = ()  # of somebody's cluster
     home: str | None = None  # of the distribution that is tested, on the machines
+
+
+def check_hosts(hosts: Sequence[SshHost], servers: int) -> None:
+    """Raises FleetOptionError unless each server has a host of its own and clients one or more."""
+    twice = next((host for number, host in enumerate(hosts) if host in hosts[:number]), None)
+    if twice is not None:
+        raise FleetOptionError(f"--ssh-hosts names {twice} twice; allowed: each host once")
+    if len(hosts) < servers + 1:
+        raise FleetOptionError(
+            f"--ssh-hosts names {len(hosts)} hosts; this campaign needs {servers + 1} or more: "
+            f"one for each of {servers} servers and one for clients"
+        )

@@ -12,6 +12,7 @@ from pathlib import Path
 import paramiko
 
 from faults.linux.executor import TIMEOUT_S, CommandFailed, CommandTimedOut
+from harness.environments.all_ended import to_its_end
 from harness.environments.errors import EnvironmentFailed
 from harness.environments.fleet_options import FleetOptions, SshHost
 from harness.environments.place import LINE_MAX
@@ -30,7 +31,12 @@ def connect(host: SshHost, options: FleetOptions) -> paramiko.SSHClient:
     client = paramiko.SSHClient()
     client.load_system_host_keys()
     if options.known_hosts is not None:
-        client.load_host_keys(options.known_hosts)
+        try:
+            client.load_host_keys(options.known_hosts)
+        except (OSError, ValueError, paramiko.SSHException) as error:
+            raise EnvironmentFailed(
+                f"--ssh-known-hosts {options.known_hosts} cannot be read: {error}"
+            ) from error
     client.set_missing_host_key_policy(paramiko.RejectPolicy())
     for tried in range(TRIES):
         try:
@@ -52,7 +58,8 @@ def connect(host: SshHost, options: FleetOptions) -> paramiko.SSHClient:
                     f"{host} is not in the known hosts; add it (ssh-keyscan), or give --ssh-known-hosts FILE"
                 ) from error
             if tried + 1 == TRIES:  # an sshd refuses some of many new connections (MaxStartups)
-                raise EnvironmentFailed(f"{host} cannot be reached: {error}") from error
+                reason = str(error).removeprefix("[Errno None] ") or type(error).__name__
+                raise EnvironmentFailed(f"{host} cannot be reached: {reason}") from error
             time.sleep(PAUSE_S * (tried + 1))
         else:
             break
@@ -77,7 +84,8 @@ class SshExecutor:
     ) -> bytes:
         """Raises CommandFailed, CommandTimedOut, and EnvironmentFailed where the host cannot be reached."""
         async with self._sessions:
-            return await asyncio.to_thread(self._run, tuple(argv), input, timeout_s)
+            command = asyncio.to_thread(self._run, tuple(argv), input, timeout_s)
+            return await to_its_end(asyncio.ensure_future(command))
 
     def _run(self, argv: tuple[str, ...], input: bytes, timeout_s: float) -> bytes:
         channel = self._open_session()

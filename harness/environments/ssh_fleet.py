@@ -14,6 +14,7 @@ from faults.linux.executor import CommandFailed
 from faults.linux.firewall import Firewall
 from faults.linux.machine import Machine
 from faults.linux.traffic import has_netem
+from harness.environments.all_ended import all_or_first_error
 from harness.environments.broken_machines import (
     NETEM_NEEDS,
     NO_CUT_AT,
@@ -22,7 +23,12 @@ from harness.environments.broken_machines import (
 )
 from harness.environments.errors import EnvironmentFailed
 from harness.environments.fleet import MachineControls
-from harness.environments.fleet_options import FleetOptions, SshHost
+from harness.environments.fleet_options import (
+    FleetOptionError,
+    FleetOptions,
+    SshHost,
+    check_hosts,
+)
 from harness.environments.namespaces import TOOLS
 from harness.environments.place import Order, Place
 from harness.environments.real import RealEnvironment
@@ -113,8 +119,8 @@ class SshFleet:
             host: SshExecutor(host, self._options) for host in dict.fromkeys(hosts.values())
         }
         archive = pack(code_folders())
-        found = await asyncio.gather(
-            *(self._prepare(host, machines, archive) for host in self._executors)
+        found = await all_or_first_error(
+            self._prepare(host, machines, archive) for host in self._executors
         )
         if needs & NETEM_NEEDS:
             await self._check_netem(machines)
@@ -208,11 +214,10 @@ def share_out(
     nodes: Sequence[str], servers: Sequence[str], hosts: Sequence[SshHost]
 ) -> dict[str, SshHost]:
     """A host for each node. Raises EnvironmentFailed for fewer hosts than servers and one more."""
-    if len(hosts) < len(servers) + 1:
-        raise EnvironmentFailed(
-            f"--ssh-hosts names {len(hosts)} hosts; this campaign needs {len(servers) + 1} or more: "
-            f"one for each of {len(servers)} servers and one for clients"
-        )
+    try:
+        check_hosts(hosts, len(servers))
+    except FleetOptionError as error:
+        raise EnvironmentFailed(str(error)) from error
     found = dict(zip(servers, hosts, strict=False))
     rest = hosts[len(servers) :]
     others = [node for node in nodes if node not in found]

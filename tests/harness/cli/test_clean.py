@@ -132,3 +132,17 @@ def test_after_kill_9_of_a_harness(staticfire: Staticfire, tmp_path: Path) -> No
             process.wait()
         assert harness.stdout is not None
         harness.stdout.close()
+
+
+def test_a_state_folder_that_is_a_file_is_no_clean_machine(
+    staticfire: Staticfire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch(mode=0o600)
+    monkeypatch.setenv("STATICFIRE_STATE", str(tmp_path / "file"))
+    said = staticfire("clean")
+    assert said.status == 254
+    assert "$STATICFIRE_STATE" in said.err
+    said = staticfire("run", "--environment", "processes", "--runs", tmp_path / "runs")
+    assert said.status == 255
+    assert "$STATICFIRE_STATE" in said.err
+    assert "Traceback" not in said.err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from faults.catalogue import FAULTS
+from faults.fault import PlannedFault
 from harness.cli.options import choose_faults
 from harness.cli.status import BadInput
 from harness.environments.catalogue import FLEETS, make_fleet, missing_faults
@@ -66,6 +67,14 @@ def test_a_kind_that_is_named_and_missing_is_refused_with_the_reason() -> None:
         choose_faults(
             1, {"environment": "processes", "faults": ("kill", "power-cut")}, FleetOptions()
         )
+
+
+def test_a_written_plan_that_needs_what_is_missing_is_refused_before_the_run() -> None:
+    planned = PlannedFault(
+        fault_id=1, kind="disk-full", at_s=1, duration_s=1, targets=("broker-a-0",)
+    )
+    with pytest.raises(BadInput, match="disk-full is not available here: processes share the disk"):
+        choose_faults(1, {"environment": "processes", "plan": (planned,)}, FleetOptions())
 
 
 def test_the_simulation_lacks_nothing() -> None:

@@ -1,0 +1,75 @@
+"""Signals to a real run: what they end in each phase, and that nothing interrupts the removal."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from typing import Any
+
+import pytest
+
+from harness.real_runner import _Interrupts
+
+
+class Load:
+    """A run that notes whether it was cut short."""
+
+    def __init__(self) -> None:
+        self.cuts = 0
+
+    def cut_short(self) -> None:
+        self.cuts += 1
+
+
+async def _deliver(number: int) -> None:
+    os.kill(os.getpid(), number)
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def _signals(load: Any, numbers: list[int], *, removing: bool = False) -> bool:
+    """Whether the task was cancelled."""
+
+    async def run() -> None:
+        with _Interrupts() as interrupts:
+            interrupts.run = load
+            if removing:
+                interrupts.remove_now()
+            for number in numbers:
+                await _deliver(number)
+
+    try:
+        await asyncio.create_task(run())
+    except asyncio.CancelledError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_before_the_load_a_signal_ends_the_run(number: int) -> None:
+    assert asyncio.run(_signals(None, [number]))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_one_signal_ends_the_load_and_a_second_one_the_run(number: int) -> None:
+    load = Load()
+    assert not asyncio.run(_signals(load, [number]))
+    assert load.cuts == 1
+    assert asyncio.run(_signals(load, [number, number]))
+
+
+def test_the_removal_is_not_interrupted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert not asyncio.run(_signals(Load(), [signal.SIGINT, signal.SIGTERM], removing=True))
+    assert "staticfire clean" in capsys.readouterr().err
+
+
+def test_nohup_is_respected_and_what_there_was_returns() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    term = signal.getsignal(signal.SIGTERM)
+    try:
+        assert not asyncio.run(_signals(None, [signal.SIGHUP]))
+        assert signal.getsignal(signal.SIGTERM) == term
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
