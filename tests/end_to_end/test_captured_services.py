@@ -29,7 +29,7 @@ messageDelayLevel=1s 1s 1s 1s
 transactionTimeOut=1
 transactionCheckInterval=300
 """
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 
 def captured(name: str, what: str) -> list[dict[str, Any]]:

@@ -99,7 +99,7 @@ def play(
     """Play a story on a topic of its own."""
 
     async def main() -> None:
-        async with asyncio.timeout(30), client_process(OURS, "admin", {}) as admin:
+        async with asyncio.timeout(60), client_process(OURS, "admin", {}) as admin:
             world = World(cluster, admin, topic)
             await world.ask_broker("create_topic")
             await story(world)
@@ -229,7 +229,7 @@ def test_bad_input_is_one_sentence(arguments: list[str], lines: str, complaint: 
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-        timeout=20,
+        timeout=60,
     )
     assert process.returncode == 254
     assert process.stderr.startswith(f"python -m harness.clients: {complaint}")
@@ -269,7 +269,7 @@ def run_client(role: str, told: list[dict[str, Any]], wait_for: int = 0) -> list
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         text=True,
     )
-    bound = threading.Timer(20, process.kill)
+    bound = threading.Timer(60, process.kill)
     bound.start()
     with process:
         assert process.stdin is not None

@@ -21,7 +21,7 @@ from tests.support.left_behind import left_behind
 
 SEEDS = 5
 DISK_SEEDS = 60  # enough for every outcome that a test asks for
-SCENARIO_TIMEOUT_S = 60.0
+SCENARIO_TIMEOUT_S = 180.0
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from harness.clients.port import Outcome, Request
 from harness.clients.process_port import ProcessPort
 
 ROOT = Path(__file__).parent.parent.parent
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 class ClientProcess:

@@ -23,7 +23,7 @@ IS_INSTALLED = find_spec("rocketmq") is not None
 SEND_TIMEOUT_MS = 500
 CONSUMER = "consumer"  # the end of its client id
 PAUSE_S = 0.005
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 
 class CppLoad:

@@ -14,7 +14,7 @@ from typing import Self
 from harness.local_cluster.ports import free_ports
 
 ROOT = Path(__file__).parent.parent.parent
-STOP_TIMEOUT_S = 20.0
+STOP_TIMEOUT_S = 60.0
 
 
 class LocalNode:

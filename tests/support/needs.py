@@ -18,7 +18,7 @@ from faults.linux.executor import SYSTEM_PATHS
 from harness.environments.fleet_options import IMAGE
 
 REQUIRE = "STATICFIRE_REQUIRE"
-TRY_TIMEOUT_S = 10.0
+TRY_TIMEOUT_S = 60.0
 
 
 def command_path(command: str) -> str | None:

@@ -95,9 +95,9 @@ def test_a_name_server_says_when_it_is_ready_and_stops_on_sigterm(tmp_path: Path
         assert process.stdout is not None
         ready, address = process.stdout.readline().split()
         host, port = address.split(":")
-        socket.create_connection((host, int(port)), timeout=5).close()
+        socket.create_connection((host, int(port)), timeout=60).close()
         process.send_signal(signal.SIGTERM)
-        assert (ready, host, process.wait(timeout=10)) == ("ready", "127.0.0.1", 0)
+        assert (ready, host, process.wait(timeout=60)) == ("ready", "127.0.0.1", 0)
 
 
 @pytest.mark.real
@@ -107,7 +107,7 @@ def test_interrupted_while_it_imports(tmp_path: Path) -> None:
         [*COMMAND, "name-server", "--port", "0"],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=60,
         check=False,
         env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
     )
@@ -121,7 +121,7 @@ def test_a_taken_port_is_one_line_of_the_log(tmp_path: Path) -> None:
         taken.listen()
         taken_at = taken.getsockname()
         with start_name_server(tmp_path, "--port", str(taken_at[1])) as process:
-            _, errors = process.communicate(timeout=10)
+            _, errors = process.communicate(timeout=60)
     assert process.returncode == 254
     [line] = errors.splitlines()
     host, port = taken_at
@@ -161,7 +161,7 @@ def write_options(folder: Path, text: str) -> str:
 
 def run_broker(file: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*COMMAND, "broker", "-c", file], capture_output=True, text=True, timeout=20, check=False
+        [*COMMAND, "broker", "-c", file], capture_output=True, text=True, timeout=60, check=False
     )
 
 

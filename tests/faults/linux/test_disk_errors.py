@@ -65,7 +65,7 @@ def test_a_real_disk_fails_with_eio(machine: Machine, tmp_path: Path) -> None:
             assert later.read_bytes() == b"x" * MEBIBYTE
             assert new.read_bytes() != b"x" * MEBIBYTE  # what the disk really has
 
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    asyncio.run(asyncio.wait_for(scenario(), 180))
 
 
 @pytest.mark.real
@@ -85,7 +85,7 @@ def test_a_real_disk_has_no_place(
             assert await errors.mend()
             assert synced_errno(new) == 0
 
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    asyncio.run(asyncio.wait_for(scenario(), 180))
 
 
 @pytest.mark.real
@@ -103,4 +103,4 @@ def test_a_file_system_that_gave_up_is_repaired(
             assert await errors.mend()
             assert synced_errno(Path(disk.data_folder) / "new") == 0
 
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    asyncio.run(asyncio.wait_for(scenario(), 180))

@@ -86,7 +86,7 @@ def test_a_real_disk_is_full(
             assert slow.free_bytes <= MEBIBYTE
             await space.free()
 
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    asyncio.run(asyncio.wait_for(scenario(), 180))
 
 
 def write_synced(path: Path, size_bytes: int) -> None:

@@ -109,4 +109,4 @@ def test_a_real_disk_is_slow_and_quick_again(machine: Machine, tmp_path: Path) -
             with pytest.raises(CommandFailed):  # there is no such process
                 await speed.slow([2**30], 200.0)
 
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    asyncio.run(asyncio.wait_for(scenario(), 180))

@@ -106,7 +106,7 @@ def test_drops_between_real_namespaces(machine: Machine) -> None:
         finally:
             await network.remove()
 
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    asyncio.run(asyncio.wait_for(scenario(), 180))
 
 
 async def drops(one: Machine, one_address: str, two: Machine, two_address: str) -> None:

@@ -78,7 +78,7 @@ def test_a_real_disk(machine: Machine, tmp_path: Path, file_system: FileSystem) 
             with pytest.raises(DiskError, match="is there already"):
                 await disk.create()
 
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    asyncio.run(asyncio.wait_for(scenario(), 180))
 
 
 @pytest.mark.real
@@ -95,7 +95,7 @@ def test_a_destroyed_disk_answers_nothing_and_goes(machine: Machine, tmp_path: P
             with pytest.raises(DiskError, match="is destroyed"):
                 await disk.mount()
 
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    asyncio.run(asyncio.wait_for(scenario(), 180))
 
 
 @pytest.mark.real
@@ -127,4 +127,4 @@ def test_a_disk_in_use_is_not_unmounted(
             await disk.unmount()
             await disk.mount()
 
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    asyncio.run(asyncio.wait_for(scenario(), 180))

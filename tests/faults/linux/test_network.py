@@ -93,4 +93,4 @@ def test_nodes_reach_each_other_and_the_machine(machine: Machine) -> None:
         finally:
             await network.remove()
 
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    asyncio.run(asyncio.wait_for(scenario(), 180))

@@ -43,7 +43,7 @@ def test_exactly_what_was_synced_survives(
             )
             assert log.read_bytes() == b"a" * 5 * BLOCK
 
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    asyncio.run(asyncio.wait_for(scenario(), 180))
 
 
 def test_a_cut_that_takes_nothing_says_so(
@@ -58,4 +58,4 @@ def test_a_cut_that_takes_nothing_says_so(
             assert loss.to_json() == {"lost_bytes": 0, "files_changed": [], "files_gone": []}
             assert file.read_bytes() == b"a" * 100
 
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    asyncio.run(asyncio.wait_for(scenario(), 180))

@@ -106,7 +106,7 @@ def test_bandwidth_of_a_real_interface(machine: Machine) -> None:
         finally:
             await network.remove()
 
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    asyncio.run(asyncio.wait_for(scenario(), 180))
 
 
 def test_counters_go_on_when_something_else_goes_wrong_with_a_node(tmp_path: Path) -> None:
@@ -163,4 +163,4 @@ def test_netem_does_what_has_netem_says(machine: Machine) -> None:
         finally:
             await network.remove()
 
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    asyncio.run(asyncio.wait_for(scenario(), 180))

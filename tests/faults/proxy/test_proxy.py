@@ -18,7 +18,7 @@ from system_under_test.protocol.command import RemotingCommand
 
 pytestmark = pytest.mark.real
 HOST = "127.0.0.1"
-WAIT_S = 10.0
+WAIT_S = 60.0
 FRAME = RemotingCommand.request(12345, {"text": "hello"}, b"body" * 10).encode()
 TLS_HELLO = b"\x16\x03\x01\x02\x00"
 RESET = (ConnectionResetError, BrokenPipeError)

@@ -181,7 +181,7 @@ def test_a_forgotten_cluster_ends_with_its_program(tmp_path: Path) -> None:
     code = "from harness.local_cluster import LocalCluster; LocalCluster(processes=True).start()"
     environment = {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
     assert list(tmp_path.iterdir()) == []
 
@@ -212,7 +212,7 @@ def test_processes_are_killed_and_come_back() -> None:
         assert send(cluster.name_servers, "Orders", b"x")
         assert ended == []
         os.kill(pid, signal.SIGKILL)
-        assert seen.wait(10)
+        assert seen.wait(60)
     assert ended == ["broker-a-0 was killed by SIGKILL"]
 
 

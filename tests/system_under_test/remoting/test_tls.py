@@ -86,7 +86,7 @@ async def ask(env: Env, server: TlsOptions | None, client: TlsOptions | None) ->
 
 
 def echoed(env: Env, server: TlsOptions | None, client: TlsOptions | None) -> bytes:
-    return asyncio.run(asyncio.wait_for(ask(env, server, client), 10))
+    return asyncio.run(asyncio.wait_for(ask(env, server, client), 60))
 
 
 CLIENT = TlsOptions(client_enabled=True)
@@ -180,7 +180,7 @@ def test_a_hello_that_breaks_off_and_garbage_end_the_connection(
         await server.stop()
         assert server.connections == []
 
-    asyncio.run(asyncio.wait_for(scenario(), 10))
+    asyncio.run(asyncio.wait_for(scenario(), 60))
     assert "TLS failed" in [event for _, event, _ in log.events]
 
 

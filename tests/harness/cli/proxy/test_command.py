@@ -23,7 +23,7 @@ from tests.harness.cli.conftest import Said
 from tests.support.sending import send
 
 ROOT = Path(__file__).parents[4]
-WAIT_S = 20.0
+WAIT_S = 60.0
 STYLES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 Staticfire = Callable[..., Said]
 

@@ -19,7 +19,7 @@ print("stopped")
 
 def run(how: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", PROGRAM, how]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=20)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
 
 
 def test_a_library_that_stops_is_waited_for() -> None:
