@@ -225,6 +225,7 @@ class Run:
                 for name in environment.shape.servers
                 if not environment.is_foreign(name)
             ],
+            interrupted=self._is_cut_short,
             up_s=self._up_ns / 1e9,
             run_s=environment.now_ns() / 1e9,
         )

@@ -56,6 +56,7 @@ class SeedResult:
     cpu_s: float
     summary: tuple[str, ...]  # of a run that is not valid
     exercised: dict[str, int] = field(default_factory=dict)  # see RunResult.exercised
+    interrupted: bool = False  # somebody wants no more of it
     failed: bool = False  # the harness could not carry the run out
 
     @property
@@ -187,6 +188,8 @@ def _run_all(
             print(f"{len(results)} of {len(order)} seeds, {rate:.1f} a second", file=sys.stderr)
         if until_found and result.valid is False:
             break
+        if result.interrupted:
+            raise KeyboardInterrupt
 
 
 def _results(
@@ -276,6 +279,7 @@ def judge_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult
         cpu_s=round(cpu_s, 3),
         summary=lines,
         exercised=result.exercised(),
+        interrupted=result.interrupted,
     )
 
 

@@ -110,7 +110,14 @@ class LoopDisks:
         alive = [node for node in nodes if environment.nodes[node].running is not None]
         await asyncio.gather(*(environment.pause(node) for node in nodes))
         await asyncio.gather(*(self._firewalls[node].black_hole() for node in nodes))
-        await asyncio.gather(*(self._cut(node) for node in nodes))
+        cuts = await asyncio.gather(*(self._cut(node) for node in nodes), return_exceptions=True)
+        for node, error in zip(nodes, cuts, strict=True):
+            if isinstance(error, BaseException):  # it must not stay silent for the rest of the run
+                await self._firewalls[node].end_black_hole()
+                await environment.resume(node)
+        for error in cuts:
+            if isinstance(error, BaseException):
+                raise error
         return {"alive": alive}
 
     async def _cut(self, node: str) -> None:
@@ -195,9 +202,10 @@ class LoopDisks:
         if broken.is_full:
             await broken.space.free()
             broken.is_full = False
-        if broken.is_failing and broken.cut is None:
+        if broken.is_failing:
             broken.is_failing = False
-            if not await broken.errors.mend():
+            works = await broken.errors.mend()
+            if not works and broken.cut is None:  # otherwise the return of power mounts it anew
                 await self._repair(node, broken)
 
     async def _repair(self, node: str, broken: _Disk) -> None:
