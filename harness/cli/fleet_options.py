@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from faults.proxy.addresses import Address, AddressError
 from harness.cli.status import BadInput
 from harness.environments.fleet_options import IMAGE, FleetOptionError, FleetOptions, SshHost
 
@@ -96,6 +95,9 @@ def _name_servers(text: str | None) -> tuple[str, ...]:
     """Raises BadInput."""
     if text is None:
         return ()
+    # Not above: it imports the system under test, in which a defect may have to be planted first.
+    from faults.proxy.addresses import Address, AddressError
+
     try:
         return tuple(str(Address.parse(part.strip())) for part in text.replace(";", ",").split(","))
     except AddressError as error:
