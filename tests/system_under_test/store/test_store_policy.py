@@ -69,7 +69,8 @@ def test_what_recovery_finds_survives_a_failed_fsync_before_it(mode: Mode, survi
     promised = world.store.flushed_offset
     world.cut_power()
     assert (world.open().end_offset == promised) is survives
-    assert (found == 0) is survives  # only the one that believes the page cache finds what no disk has
+    # Only the one that believes the page cache finds what no disk has.
+    assert (found == 0) is survives
 
 
 @pytest.mark.parametrize(
