@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ import docker.types
 
 from faults.linux.firewall import Firewall
 from faults.linux.resources import Resource
-from harness.environments.broken_machines import BreakableMachines, lacks_here
+from faults.proxy.servers import ServerKind
+from harness.environments.broken_machines import BreakableMachines, lacks_here, netem_is_here
 from harness.environments.docker_place import FOLDER, DockerPlace, Engine
 from harness.environments.environment import ADMIN, PROBE
 from harness.environments.errors import EnvironmentFailed
@@ -24,6 +26,7 @@ from harness.environments.fleet import MachineControls
 from harness.environments.fleet_options import FleetOptions
 from harness.environments.namespaces import TOOLS, check_root
 from harness.environments.place import Place
+from harness.environments.proxied import DELAY_NEED, NodeProxy
 from harness.environments.real import RealEnvironment
 from harness.targets.interpreter import code_folders
 
@@ -49,6 +52,7 @@ class DockerFleet:
         self._image = options.image
         self._ours: list[Resource] = []
         self._pods: dict[str, asyncio.Task[None]] = {}
+        self._proxy = NodeProxy()
         self._disks: asyncio.Task[None] | None = None
 
     @property
@@ -75,16 +79,19 @@ class DockerFleet:
         self._ours = [machines.host.will_make(kind, label) for kind in OUR_KINDS]
         network = await engine.ask(lambda: make_network(engine, machines.inventory.identity))
         self._disks = asyncio.create_task(machines.make_disks(servers))
+        if DELAY_NEED in needs and not netem_is_here():
+            found = {node: network.address(nodes.index(node)) for node in servers}
+            await self._proxy.start(network.host_address, found)
         first = (*servers, ADMIN, PROBE)
         for node in sorted(nodes, key=lambda node: node not in first):  # the cluster first
-            address = f"{network.prefix}.{FIRST_HOST + nodes.index(node)}"
+            address = network.address(nodes.index(node))
             making = self._make_pod(node, address, network, machines, engine)
             self._pods[node] = asyncio.create_task(making)
         await machines.make_clocks(nodes, needs)
         await self._disks
         await asyncio.gather(*(self._pods[node] for node in nodes if node in first))
         return {
-            node: self._place(node, f"{network.prefix}.{FIRST_HOST + number}", machines, engine)
+            node: self._place(node, network.address(number), machines, engine)
             for number, node in enumerate(nodes)
         }
 
@@ -163,10 +170,16 @@ class DockerFleet:
 
     def controls(self, environment: RealEnvironment) -> MachineControls:
         assert self._machines is not None, "the machines are up"
-        return self._machines.controls(environment)
+        controls = self._machines.controls(environment)
+        return replace(controls, network=self._proxy.over(controls.network))
+
+    def reach(self, node: str, address: str, kind: ServerKind) -> str:
+        """Implements `harness.environments.fleet.Rerouting`."""
+        return self._proxy.reach(node, address, kind)
 
     async def down(self) -> None:
         """Everything that was made, also half of it; the processes have ended."""
+        await self._proxy.stop()
         machines, self._machines = self._machines, None
         engine, self._engine = self._engine, None
         making = [*self._pods.values(), *([] if self._disks is None else [self._disks])]
@@ -204,6 +217,11 @@ class PodNetwork:
     def __init__(self, name: str, subnet: str) -> None:
         self.name = name
         self.prefix = subnet.rpartition("/")[0].rpartition(".")[0]
+        self.host_address = f"{self.prefix}.1"  # of this machine, in it
+
+    def address(self, number: int) -> str:
+        """Of the node with this number."""
+        return f"{self.prefix}.{FIRST_HOST + number}"
 
 
 def make_network(engine: Engine, identity: str) -> PodNetwork:
@@ -219,7 +237,8 @@ def make_network(engine: Engine, identity: str) -> PodNetwork:
         found.reload()
         subnet = str(found.attrs["IPAM"]["Config"][0]["Subnet"])
         found.remove()
-        pool = docker.types.IPAMPool(subnet=subnet)
+        network = PodNetwork(name, subnet)
+        pool = docker.types.IPAMPool(subnet=subnet, gateway=network.host_address)
         try:
             networks.create(
                 name,
@@ -229,5 +248,5 @@ def make_network(engine: Engine, identity: str) -> PodNetwork:
             )
         except docker.errors.APIError:
             continue
-        return PodNetwork(name, subnet)
+        return network
     raise EnvironmentFailed("the Docker engine has no free subnet for a network of this run")

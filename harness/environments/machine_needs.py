@@ -35,9 +35,11 @@ CAPABILITY_OF: Mapping[str, str] = {
     "disk.slow": "blkio throttle",
     "clock": "libfaketime",
 }
-# What an environment can do on any machine: its proxy parts processes, and holds back what they send.
+# What an environment can do on any machine: its proxy parts nodes, and holds back what they send.
 UNAIDED: Mapping[str, tuple[str, ...]] = {
     "processes": ("network", "network.delay", "network.limit"),
+    "namespaces": ("network.delay",),
+    "docker": ("network.delay",),
     "address": ("network", "network.delay", "network.limit"),
 }
 

@@ -6,17 +6,24 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 from pathlib import Path
 
 from faults.linux.executor import SYSTEM_PATHS
 from faults.linux.firewall import Firewall
 from faults.linux.network import Network
-from harness.environments.broken_machines import BreakableMachines, lacks_here
+from faults.proxy.servers import ServerKind
+from harness.environments.broken_machines import (
+    BreakableMachines,
+    lacks_here,
+    netem_is_here,
+)
 from harness.environments.errors import EnvironmentFailed
 from harness.environments.fleet import MachineControls
 from harness.environments.fleet_options import FleetOptions
 from harness.environments.local_place import LocalPlace
 from harness.environments.place import Place
+from harness.environments.proxied import DELAY_NEED, NodeProxy
 from harness.environments.real import RealEnvironment
 from harness.targets.interpreter import code_folders
 
@@ -36,6 +43,7 @@ class NamespaceFleet:
         self.lacks: Mapping[str, str] = lacks_here()
         self._machines: BreakableMachines | None = None
         self._network: Network | None = None
+        self._proxy = NodeProxy()
 
     @property
     def python(self) -> str:
@@ -57,6 +65,9 @@ class NamespaceFleet:
         for node in nodes:
             found = await network.add(node)
             machines.has_network(node, found.address, Firewall(machines.host.behind(found.prefix)))
+        if DELAY_NEED in needs and not netem_is_here():
+            addresses = {node: machines.addresses[node] for node in servers}
+            await self._proxy.start(network.host_address, addresses)
         await machines.make_disks(servers)
         await machines.make_clocks(nodes, needs)
         return {node: self._place(node, machines, network) for node in nodes}
@@ -73,10 +84,16 @@ class NamespaceFleet:
 
     def controls(self, environment: RealEnvironment) -> MachineControls:
         assert self._machines is not None, "the machines are up"
-        return self._machines.controls(environment)
+        controls = self._machines.controls(environment)
+        return replace(controls, network=self._proxy.over(controls.network))
+
+    def reach(self, node: str, address: str, kind: ServerKind) -> str:
+        """Implements `harness.environments.fleet.Rerouting`."""
+        return self._proxy.reach(node, address, kind)
 
     async def down(self) -> None:
         """Everything that was made, also half of it; the processes have ended."""
+        await self._proxy.stop()
         machines, self._machines = self._machines, None
         if machines is None:
             return

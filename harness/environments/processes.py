@@ -15,7 +15,6 @@ from pathlib import Path
 from faults.linux.executor import LocalExecutor
 from faults.linux.inventory import Inventory
 from faults.linux.resources import Resource, removal_order
-from faults.proxy import Proxy, ProxyNetwork
 from faults.proxy.network import PROXY_LACKS
 from faults.proxy.servers import ServerKind
 from harness.environments.errors import EnvironmentFailed
@@ -23,12 +22,14 @@ from harness.environments.fleet import MachineControls
 from harness.environments.fleet_options import FleetOptions
 from harness.environments.local_place import LocalPlace
 from harness.environments.place import Place
+from harness.environments.proxied import NodeProxy
 from harness.environments.real import RealEnvironment
 from harness.environments.state import state_folder
 from harness.targets.interpreter import code_folders
 
 NO_DISKS = "processes share the disk of this host; --environment namespaces has disks of its own"
 NO_CLOCKS = "processes share the clock of this host; --environment namespaces can fake clocks"
+LOOPBACK = "127.0.0.1"
 PROBED_PORT = 10911
 ATTEMPTS = 50
 
@@ -43,8 +44,7 @@ class ProcessFleet:
             **PROXY_LACKS,
         }
         self._inventory: Inventory | None = None
-        self._proxy: Proxy | None = None
-        self._network: ProxyNetwork | None = None
+        self._proxy = NodeProxy()
 
     @property
     def python(self) -> str:
@@ -70,35 +70,24 @@ class ProcessFleet:
             log = own / "log.jsonl"
             places[node] = LocalPlace(node, f"{block}.{number}", own, log, variables=inventory.mark)
         if any(need.partition(".")[0] == "network" for need in needs):
-            self._proxy = Proxy(on_event=_tell)
-            await self._proxy.start()
-            every_port = {node: [f"{places[node].address}:*"] for node in servers}
-            self._network = ProxyNetwork(self._proxy, every_port)
+            await self._proxy.start(LOOPBACK, {node: places[node].address for node in servers})
         return places
 
     def reach(self, node: str, address: str, kind: ServerKind) -> str:
         """Implements `harness.environments.fleet.Rerouting`."""
-        if self._proxy is None:
-            return address
-        return self._proxy.address_for(address, kind=kind, client=node)
+        return self._proxy.reach(node, address, kind)
 
     def controls(self, environment: RealEnvironment) -> MachineControls:
-        return MachineControls(network=self._network)
+        return MachineControls(network=self._proxy.network)
 
     async def down(self) -> None:
         """The processes have ended."""
-        if self._proxy is not None:
-            await self._proxy.stop()
-            self._proxy = None
+        await self._proxy.stop()
         inventory, self._inventory = self._inventory, None
         if inventory is not None:
             for resource in removal_order(inventory.made):
                 await inventory.remove(resource, LocalExecutor())
             inventory.close()
-
-
-def _tell(text: str) -> None:
-    print(f"staticfire: {text}", file=sys.stderr)
 
 
 def _free_block(count: int) -> str:
