@@ -25,7 +25,7 @@ from harness.environments.place import Place
 from harness.environments.real import RealEnvironment
 from harness.environments.somebodys_cluster import find_cluster, remove_traces
 from harness.environments.state import state_folder
-from harness.targets.interpreter import code_folders
+from harness.targets.interpreter import OurInterpreter
 
 HOST = "127.0.0.1"
 SERVERS = "servers at --name-server are somebody's: they are neither stopped nor configured"
@@ -42,7 +42,7 @@ LACKS: Mapping[str, str] = {
 }
 
 
-class AddressFleet:
+class AddressFleet(OurInterpreter):
     """Implements `harness.environments.fleet.Fleet`: clients are processes here, servers somewhere."""
 
     def __init__(self, options: FleetOptions) -> None:
@@ -54,14 +54,6 @@ class AddressFleet:
         self._network: ProxyNetwork | None = None
         self._traces: tuple[str, str] | None = None  # topic and group
         self._masters: list[str] = []  # their addresses
-
-    @property
-    def python(self) -> str:
-        return sys.executable
-
-    @property
-    def code(self) -> tuple[str, ...]:
-        return code_folders()
 
     async def up(
         self, nodes: Sequence[str], *, servers: Sequence[str], needs: Set[str]

@@ -25,7 +25,7 @@ from harness.environments.local_place import LocalPlace
 from harness.environments.place import Place
 from harness.environments.proxied import DELAY_NEED, NodeProxy
 from harness.environments.real import RealEnvironment
-from harness.targets.interpreter import code_folders
+from harness.targets.interpreter import OurInterpreter
 
 TOOLS = {
     "ip": "iproute2",
@@ -36,7 +36,7 @@ TOOLS = {
 }
 
 
-class NamespaceFleet:
+class NamespaceFleet(OurInterpreter):
     """Implements `harness.environments.fleet.Fleet`."""
 
     def __init__(self, options: FleetOptions) -> None:
@@ -44,14 +44,6 @@ class NamespaceFleet:
         self._machines: BreakableMachines | None = None
         self._network: Network | None = None
         self._proxy = NodeProxy()
-
-    @property
-    def python(self) -> str:
-        return sys.executable
-
-    @property
-    def code(self) -> tuple[str, ...]:
-        return code_folders()
 
     async def up(
         self, nodes: Sequence[str], *, servers: Sequence[str], needs: Set[str]

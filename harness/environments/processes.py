@@ -25,7 +25,7 @@ from harness.environments.place import Place
 from harness.environments.proxied import NodeProxy
 from harness.environments.real import RealEnvironment
 from harness.environments.state import state_folder
-from harness.targets.interpreter import code_folders
+from harness.targets.interpreter import OurInterpreter
 
 NO_DISKS = "processes share the disk of this host; --environment namespaces has disks of its own"
 NO_CLOCKS = "processes share the clock of this host; --environment namespaces can fake clocks"
@@ -34,7 +34,7 @@ PROBED_PORT = 10911
 ATTEMPTS = 50
 
 
-class ProcessFleet:
+class ProcessFleet(OurInterpreter):
     """Implements `harness.environments.fleet.Fleet` with nothing but processes and a temporary folder."""
 
     def __init__(self, options: FleetOptions) -> None:
@@ -45,14 +45,6 @@ class ProcessFleet:
         }
         self._inventory: Inventory | None = None
         self._proxy = NodeProxy()
-
-    @property
-    def python(self) -> str:
-        return sys.executable
-
-    @property
-    def code(self) -> tuple[str, ...]:
-        return code_folders()
 
     async def up(
         self, nodes: Sequence[str], *, servers: Sequence[str], needs: Set[str]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,3 +38,15 @@ class Interpreter:
             files=files,
             variables={"PYTHONPATH": ":".join(self.code), "PYTHONDONTWRITEBYTECODE": "1"},
         )
+
+
+class OurInterpreter:
+    """Of fleets whose nodes are processes of this host: our own interpreter, and our own code."""
+
+    @property
+    def python(self) -> str:
+        return sys.executable
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        return code_folders()
