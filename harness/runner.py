@@ -133,9 +133,10 @@ class Run:
 
     async def _set_up(self) -> None:
         environment = self._environment
-        await self._start((*environment.shape.servers, ADMIN, PROBE))
+        await self._start((*environment.shape.servers, ADMIN))
         for master in environment.shape.masters:
             await self._create_topic(master.node)
+        await self._start((PROBE,))  # a producer looks for a missing topic only every 30 s
         for name in environment.shape.broker_names:
             await self._wait_until_serving(name)
         self._up_ns = environment.now_ns()
