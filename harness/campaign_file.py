@@ -34,9 +34,12 @@ def read_options(text: str, source: str) -> dict[str, Any]:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # a number of 5000 digits, lists too deep
         raise CampaignError(f"{source} is not valid TOML: {error}") from error
-    table = document.get("campaign")
+    table = document.pop("campaign", None)
     if not isinstance(table, dict):
         raise CampaignError(f"{source} has no [campaign] table")
+    if document:
+        found = shown(min(document))
+        raise CampaignError(f"{source} has an entry {found} beside [campaign]; allowed: none")
     return typed_options(table, source)
 
 

@@ -27,7 +27,8 @@ class Inspector:
             if self._environment.is_foreign(replicas[0].node):
                 continue
             living = [r.node for r in replicas if not self._environment.is_lost(r.node)]
-            logs = {node: await self.commit_log(node) for node in living}
+            # Slaves first: a real master may write on its own account while they are read.
+            logs = {node: await self.commit_log(node) for node in reversed(living)}
             if replicas[0].node not in logs:
                 living.sort(key=lambda node: -len(logs[node]))
             for node in living[1:]:

@@ -87,9 +87,9 @@ async def carry_out(
             try:
                 await run.main()
                 await environment.check()
+                return run.result()  # now: the logs of the nodes go with their machines
             finally:
                 interrupts.remove_now()
-    return run.result()
 
 
 class _Interrupts:

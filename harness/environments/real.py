@@ -165,9 +165,9 @@ class RealEnvironment:
             else:
                 await self._start_client(node)
             assert node.process is not None
+            node.watcher = asyncio.create_task(self._watch(node, node.process))
             if self.on_start is not None:
                 await self.on_start(node.name, node.process.pid)
-            node.watcher = asyncio.create_task(self._watch(node, node.process))
 
     async def _start_client(self, node: RealNode) -> None:
         order, configuration = self._target.client_order(node.name, node.name_servers)

@@ -94,6 +94,8 @@ def assert_valid(result: RunResult) -> None:
     told += [op for op in result.ops if op.f == "node_exit"]
     assert verdict.valid is True, "\n".join(map(str, told))  # a text is shown whole
     assert [record.planned.kind for record in result.faults if not record.bitten] == []
+    silent = [node.name for node in result.nodes if not node.log]
+    assert not [name for name in silent if name.startswith("broker")]  # every broker logs its start
 
 
 @pytest.fixture(autouse=True)

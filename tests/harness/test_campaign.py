@@ -144,6 +144,7 @@ def test_a_property_that_no_node_can_have_is_named(given: dict[str, Any], named:
         "[campaign]\nplan = [{kind = 'kill'}]",
         "[campaign]\nplan = 'kill'",
         "[campaign]\ntime_s = true",
+        "[campaign]\n[one_of]\nflush = ['sync']",
     ],
 )
 def test_a_damaged_file_is_one_error(text: str) -> None:

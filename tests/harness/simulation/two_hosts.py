@@ -115,3 +115,12 @@ def started(host: Host) -> SimProcess:
     """The process that runs on `host`."""
     assert host.process is not None
     return host.process
+
+
+async def echoed(client: Recorder, data: bytes) -> bytes:
+    """Send `data` and wait for as many bytes."""
+    before = len(client.received)
+    client.transport.write(data)
+    while len(client.received) < before + len(data):
+        await asyncio.sleep(0.001)
+    return bytes(client.received[before:])
