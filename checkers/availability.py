@@ -76,4 +76,9 @@ def _drains(context: Context) -> Iterator[tuple[str, str, Drain | None]]:
             yield group, topic, context.timeline.drains_of(group, topic)
 
 
-LIVENESS = Checker(name="liveness", check=check_liveness, applies=lambda _context: True)
+LIVENESS = Checker(
+    name="liveness",
+    anomalies=("not_serving", "not_drained"),
+    check=check_liveness,
+    applies=lambda _context: True,
+)

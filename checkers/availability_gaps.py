@@ -210,6 +210,7 @@ def _delivery_gap(columns: Columns, context: Context, group: str, row: int, wait
 
 AVAILABILITY_GAPS = Checker(
     name="availability_gaps",
+    anomalies=("send_gap", "start_gap", "delivery_gap"),
     check=check_availability_gaps,
     applies=lambda context: context.facts.gap_max_s is not None,
 )

@@ -168,7 +168,7 @@ def _stays(context: Context, queue: QueueKey, committed_ns: int, until_ns: int) 
 DUPLICATION = Kernel(
     name="duplication",
     partition_by="message",
-    anomalies=("duplicate_unexplained",),
+    anomalies=("duplicate_unexplained", "duplicate"),
     partial=tally_duplication,
     unknown_reason=nothing_missing,
 )

@@ -51,4 +51,9 @@ def _disk_failed(facts: RunFacts, ended: NodeExit) -> bool:
     )
 
 
-NODE_EXITS = Checker(name="node_exits", check=check_exits, applies=lambda _context: True)
+NODE_EXITS = Checker(
+    name="node_exits",
+    anomalies=("node_died",),
+    check=check_exits,
+    applies=lambda _context: True,
+)

@@ -65,6 +65,7 @@ class Checker:
     """One question to a run. `check` may raise: the composition turns that into unknown."""
 
     name: str
+    anomalies: tuple[str, ...]  # every name that its findings may have, violations or not
     check: Callable[[Columns, Context], Verdict]
     applies: Callable[[Context], bool]
     needs_observations: bool = False
@@ -106,7 +107,12 @@ class Kernel:
         return self.finish(reduce(Tally.merge, tallies, Tally()), context)
 
     def as_checker(self) -> Checker:
-        return Checker(name=self.name, check=self.check, applies=lambda _context: True)
+        return Checker(
+            name=self.name,
+            anomalies=self.anomalies,
+            check=self.check,
+            applies=lambda _context: True,
+        )
 
 
 def nothing_missing(_tally: Tally, _context: Context) -> str | None:

@@ -58,6 +58,7 @@ def _finding(context: Context, look_up: LookUp, found: Found, anomaly: str, deta
 
 LOOK_UPS = Checker(
     name="look_ups",
+    anomalies=("invisible", "unindexed"),
     check=check_look_ups,
     applies=lambda context: bool(context.timeline.look_ups),
 )

@@ -166,5 +166,8 @@ OFFSETS = Kernel(
 )
 
 DRAINED_OFFSETS = Checker(
-    name="drained_offsets", check=check_drained_offsets, applies=lambda _context: True
+    name="drained_offsets",
+    anomalies=("commit_beyond_end", "commit_behind"),
+    check=check_drained_offsets,
+    applies=lambda _context: True,
 )

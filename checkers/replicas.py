@@ -184,6 +184,7 @@ def _verdict(
 
 DURABLE_BEFORE_ACK = Checker(
     name="durable_before_ack",
+    anomalies=("acked_not_durable",),
     check=check_durable_before_ack,
     applies=lambda context: context.facts.disks_observed,
     needs_observations=True,
@@ -191,6 +192,7 @@ DURABLE_BEFORE_ACK = Checker(
 
 REPLICA_PREFIX = Checker(
     name="replica_prefix",
+    anomalies=("replica_diverged", "replica_ahead"),
     check=check_replica_prefix,
     applies=lambda context: context.facts.files_observed and bool(_comparable(context)),
     needs_observations=True,

@@ -92,7 +92,7 @@ def crash(_columns: Columns, _context: Context) -> NoReturn:
     raise ZeroDivisionError("by zero")
 
 
-CRASHING = Checker(name="crashing", check=crash, applies=lambda _context: True)
+CRASHING = Checker(name="crashing", anomalies=(), check=crash, applies=lambda _context: True)
 
 
 @pytest.mark.parametrize(
