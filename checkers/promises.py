@@ -9,24 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum, IntEnum, StrEnum
+from enum import Enum, IntEnum
 from types import MappingProxyType
 
+from checkers.anomaly_rules import PLAIN, RULES
 from checkers.facts import FaultFacts, Keeping, Mode, Replication, RunFacts
+from checkers.judgement import Judgement as Judgement
 
 NS_PER_S = 1_000_000_000
 # After its restart a replica fetches what it lacks from its peers. Until that is done (connect retry
 # 5 s, then the transfer) a fault on the peer can still destroy the only copy: one episode.
 RESYNC_NS = 10 * NS_PER_S
 FOREVER_NS = 1 << 62
-
-
-class Judgement(StrEnum):
-    """What an anomaly means under the profile of the run."""
-
-    VIOLATION = "violation"
-    ALLOWED = "allowed"
-    INFORMATIONAL = "informational"  # a documented hazard: shown, never red
 
 
 class Damage(IntEnum):
@@ -112,18 +106,11 @@ JUDGEMENT_OF_LOSS: Mapping[Loss, Judgement] = MappingProxyType(
     }
 )
 
-# Anomalies that no damage excuses. What is missing here is a violation in both modes.
-JUDGEMENT: Mapping[tuple[Mode, str], Judgement] = MappingProxyType(
-    {
-        ("faithful", "replica_diverged"): Judgement.INFORMATIONAL,
-        ("faithful", "replica_ahead"): Judgement.INFORMATIONAL,
-    }
-)
-
 
 def judge(mode: Mode, anomaly: str) -> Judgement:
-    """Judge an anomaly that no damage excuses."""
-    return JUDGEMENT.get((mode, anomaly), Judgement.VIOLATION)
+    """Judge an anomaly that nothing excuses; one that is not in the table is a violation."""
+    rule = RULES.get(anomaly, PLAIN)
+    return rule.hardened if mode == "hardened" else rule.faithful
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,6 +44,7 @@ COMMANDS = {
     "workloads": "harness.cli.lists:workloads",
     "campaigns": "harness.cli.lists:campaigns",
     "defects": "harness.cli.lists:defects",
+    "promises": "harness.cli.promises:promises",
 }
 
 

@@ -15,7 +15,7 @@ from harness.cli import COMMANDS, cli
 from tests.harness.cli.conftest import Said
 
 ROOT = Path(__file__).parents[3]
-LISTS = {"faults", "workloads", "campaigns", "defects"}  # they judge nothing
+LISTS = {"faults", "workloads", "campaigns", "defects", "promises"}  # they judge nothing
 GROUPS = {"cluster", "admin"}  # nor do these; their commands say their statuses
 CERTAIN = {"crash-store"}  # a comparison with a model is never unknown
 MACHINE = {"clean", "docker-image", "doctor", "proxy"}  # about this machine, not about a queue

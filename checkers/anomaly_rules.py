@@ -1,0 +1,87 @@
+"""Every anomaly of the project and what it means: one line each, data only.
+
+A line says what the anomaly is when nothing excuses it, in hardened and in faithful mode; and what excuses it, with the
+judgement that it has then. `BY_DAMAGE` are the anomalies that need more: what they mean depends on the profile and on
+what was done to the nodes that held the message (`checkers/promises.py`). `staticfire promises` shows all of it;
+`docs/anomalies.md` defines each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from checkers.judgement import Judgement
+
+VIOLATION, ALLOWED, INFORMATIONAL = (
+    Judgement.VIOLATION,
+    Judgement.ALLOWED,
+    Judgement.INFORMATIONAL,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What one anomaly means. `excuse` says when it is `excused` instead."""
+
+    hardened: Judgement = VIOLATION
+    faithful: Judgement = VIOLATION
+    by_damage: bool = False
+    excuse: str | None = None
+    excused: Judgement = ALLOWED
+
+
+PLAIN = Rule()
+BY_DAMAGE = Rule(by_damage=True)
+NEVER_WRONG = Rule(hardened=ALLOWED, faithful=ALLOWED)
+SHOWN = Rule(hardened=INFORMATIONAL, faithful=INFORMATIONAL)
+HAZARD = Rule(faithful=INFORMATIONAL)  # a known weakness of Apache RocketMQ 4.9
+
+
+def _excused(excuse: str, excused: Judgement = ALLOWED) -> Rule:
+    return Rule(excuse=excuse, excused=excused)
+
+
+RULES: Mapping[str, Rule] = MappingProxyType(
+    {
+        # loss.py, commit_log.py
+        "lost": BY_DAMAGE,
+        "unseen": BY_DAMAGE,
+        "log_hole": PLAIN,
+        # provenance.py
+        "phantom": PLAIN,
+        "aborted_read": PLAIN,
+        "misrouted": PLAIN,
+        "corrupt": PLAIN,
+        # duplication.py
+        "duplicate": NEVER_WRONG,
+        "duplicate_unexplained": PLAIN,
+        # order.py
+        "inconsistent_offsets": BY_DAMAGE,
+        "nonmonotonic_send": BY_DAMAGE,
+        "realtime_order": BY_DAMAGE,
+        "out_of_order": PLAIN,
+        # offsets.py
+        "commit_ahead": PLAIN,
+        "commit_rewound": _excused(
+            "the queue was assigned anew, or a fault was near", INFORMATIONAL
+        ),
+        "commit_beyond_end": _excused("the disk that held the rest is lost for good"),
+        "commit_behind": PLAIN,
+        # availability.py, availability_gaps.py, exits.py
+        "not_serving": PLAIN,
+        "not_drained": PLAIN,
+        "send_gap": PLAIN,
+        "start_gap": PLAIN,
+        "delivery_gap": PLAIN,
+        "node_died": PLAIN,
+        # look_ups.py
+        "invisible": PLAIN,
+        "unindexed": PLAIN,
+        # replicas.py
+        "acked_not_durable": PLAIN,
+        "replica_diverged": HAZARD,
+        "replica_ahead": HAZARD,
+    }
+)

@@ -1,0 +1,124 @@
+"""`staticfire promises`: what each anomaly means, by profile and by what was destroyed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, get_args
+
+import click
+import orjson
+from rich.console import Console
+from rich.table import Table
+
+from checkers.anomaly_rules import RULES
+from checkers.facts import Floors, Keeping, Mode, Replication
+from checkers.promise_table import ANYTHING, PROFILES, Profile, Promise, promises_of
+from harness.cli.status import BadInput
+from harness.report.verdict_lines import WIDTH
+
+DEFAULT_PROFILES = ("sync/sync/hardened", "sync/sync/faithful")
+
+
+@click.command(short_help="What is a violation under which profile.")
+@click.option(
+    "--profile",
+    "profiles",
+    multiple=True,
+    metavar="FLUSH/REPLICATION[/MODE]",
+    help="sync, async or pool; none, async or sync; hardened or faithful; or 'all'. May be given again.",
+)
+@click.option("--anomaly", "anomalies", multiple=True, metavar="NAME", help="Only these anomalies.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON line a promise.")
+def promises(profiles: tuple[str, ...], anomalies: tuple[str, ...], as_json: bool) -> int:
+    """Show what an anomaly means: a violation, allowed, or informational (a documented hazard).
+
+    What is lost depends on how the cluster keeps messages and on what was destroyed: such anomalies have a line for
+    each damage. Without options: the strictest profile in both modes.
+
+    \b
+    Example:
+      staticfire promises
+      staticfire promises --profile async/sync --anomaly lost
+      staticfire promises --profile all --json
+    """
+    shown = _profiles(profiles or DEFAULT_PROFILES)
+    names = _anomalies(anomalies)
+    lines = [line for profile in shown for name in names for line in promises_of(profile, name)]
+    if as_json:
+        print("\n".join(orjson.dumps(_fields(line)).decode() for line in lines))
+    else:
+        console = Console()
+        console = console if console.is_terminal else Console(width=WIDTH)
+        console.print(_table(shown, lines))
+        console.print(_floors())
+    return 0
+
+
+def _floors() -> str:
+    floors = Floors()
+    return (
+        f"A run is unknown, never valid, with fewer than {floors.acked_min} acknowledged sends (a campaign may ask "
+        f"for more), with faults planned and fewer than {floors.bitten_min} that bit, with a fault that failed or was "
+        "not healed, or with a group that was not drained."
+    )
+
+
+def _profiles(names: Sequence[str]) -> list[Profile]:
+    if "all" in names:
+        return list(PROFILES)
+    return list(dict.fromkeys(map(_profile, names)))
+
+
+def _profile(name: str) -> Profile:
+    known = {str(profile): profile for profile in PROFILES}
+    full = name if name.count("/") == 2 else f"{name}/hardened"
+    if full not in known:
+        parts = (" or ".join(get_args(part)) for part in (Keeping, Replication, Mode))
+        raise BadInput(f"--profile is {name!r}; allowed: {' / '.join(parts)}, or 'all'")
+    return known[full]
+
+
+def _anomalies(names: Sequence[str]) -> list[str]:
+    for name in names:
+        if name not in RULES:
+            raise BadInput(f"--anomaly is {name!r}; there are {', '.join(RULES)}")
+    return list(names or RULES)
+
+
+def _fields(line: Promise) -> dict[str, Any]:
+    return {**asdict(line), "profile": str(line.profile), "judgement": str(line.judgement)}
+
+
+def _table(profiles: Sequence[Profile], lines: Sequence[Promise]) -> Table:
+    """A row for each anomaly and what it means, a column for each profile."""
+    table = Table(title="What an anomaly means")
+    table.add_column("anomaly", no_wrap=True)
+    table.add_column("after", overflow="fold")
+    for profile in profiles:
+        table.add_column(str(profile), overflow="fold")
+    table.add_column("promise, or what excuses it", overflow="fold")
+    for anomaly in dict.fromkeys(line.anomaly for line in lines):
+        first = anomaly
+        of_anomaly = [line for line in lines if line.anomaly == anomaly]
+        for (judgements, text), damages in _rows(profiles, of_anomaly).items():
+            table.add_row(first, damages, *judgements, text)
+            first = ""
+    return table
+
+
+def _rows(
+    profiles: Sequence[Profile], lines: Sequence[Promise]
+) -> dict[tuple[tuple[str, ...], str], str]:
+    """What one anomaly means, (a judgement for each profile, the promise) -> after which damages."""
+    rows: dict[tuple[tuple[str, ...], str], list[str]] = {}
+    damages = dict.fromkeys(line.damage for line in lines)
+    for damage in damages:
+        found = {line.profile: line for line in lines if line.damage == damage}
+        judgements = tuple(
+            str(found[profile].judgement) if profile in found else "-" for profile in profiles
+        )
+        text = "; ".join(dict.fromkeys(line.text for line in found.values()))
+        rows.setdefault((judgements, text), []).append(damage)
+    whatever = len(rows) == 1
+    return {row: ANYTHING if whatever else "; ".join(names) for row, names in rows.items()}
