@@ -7,7 +7,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.clients.lines import LIST, NUMBER, OBJECT, TEXT, WHOLE, Kind, LineError, check_fields
+from harness.clients.lines import (
+    FLAG,
+    LIST,
+    NUMBER,
+    OBJECT,
+    TEXT,
+    WHOLE,
+    Kind,
+    LineError,
+    check_fields,
+)
 
 if TYPE_CHECKING:
     from system_under_test.client.producer import ProducerConfig
@@ -21,6 +31,8 @@ PRODUCER: Mapping[str, Kind] = {
     "send_timeout_s": NUMBER,
     "retries": WHOLE,
     "try_timeout_s": NUMBER,
+    "compress_over_bytes": WHOLE,
+    "avoids_as_rocketmq": FLAG,
 }
 LISTENING: Mapping[str, Kind] = {"delay_s": NUMBER, "failing_share": NUMBER}
 CONSUMER: Mapping[str, Kind] = {

@@ -9,6 +9,7 @@ from harness.clients.lines import (
     FLAG,
     LIST,
     NUMBER,
+    OBJECT,
     TEXT,
     WHOLE,
     Kind,
@@ -32,7 +33,17 @@ CONSUMER: Mapping[str, Fields] = {
     "failing_listener": {"share": NUMBER},
     "listener_counters": {},
 }
-OPTIONAL: Mapping[str, Fields] = {"send": {"one_way": FLAG, "broker": TEXT, "queue": WHOLE}}
+MESSAGE_OPTIONAL: Fields = {"tag": TEXT, "delay_level": WHOLE, "properties": OBJECT}
+OPTIONAL: Mapping[str, Fields] = {
+    "send": {
+        "one_way": FLAG,
+        "broker": TEXT,
+        "queue": WHOLE,
+        "sharding_key": TEXT,
+        **MESSAGE_OPTIONAL,
+    }
+}
+DELAY_LEVELS = range(1, 19)
 
 
 def checker(role: str, known: Mapping[str, Fields]) -> Check:
@@ -45,8 +56,27 @@ def checker(role: str, known: Mapping[str, Fields]) -> Check:
         check_fields(f, request, known[f], OPTIONAL.get(f))
         for message in request["messages"] if f == "send_batch" else ():
             check_value("a message of send_batch", message, (dict,))
-            check_fields("a message of send_batch", message, MESSAGE)
-        if ("broker" in request) != ("queue" in request) and f == "send":
-            raise LineError("send has only one of 'broker' and 'queue'; give both or none")
+            check_fields("a message of send_batch", message, MESSAGE, MESSAGE_OPTIONAL)
+            if "delay_level" in message:
+                raise LineError("a message of send_batch has a 'delay_level'; batches have none")
+            _check_message(message)
+        if f == "send":
+            _check_send(request)
 
     return check
+
+
+def _check_send(request: Request) -> None:
+    if ("broker" in request) != ("queue" in request):
+        raise LineError("send has only one of 'broker' and 'queue'; give both or none")
+    if "sharding_key" in request and ("queue" in request or request.get("one_way")):
+        raise LineError("send has 'sharding_key' with 'queue' or 'one_way'; give one of them")
+    _check_message(request)
+
+
+def _check_message(message: Request) -> None:
+    level = message.get("delay_level", DELAY_LEVELS[0])
+    if level not in DELAY_LEVELS:
+        raise LineError(f"'delay_level' is {level}; allowed are 1 to {DELAY_LEVELS[-1]}")
+    for name, value in message.get("properties", {}).items():
+        check_value(f"the property {name!r:.40}", value, TEXT)

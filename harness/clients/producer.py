@@ -6,6 +6,7 @@ from typing import Any
 
 from harness.clients.payload import make_body
 from harness.clients.port import ONE_WAY, ClientSide, Outcome, Request
+from system_under_test.client.message_properties import DELAY_LEVEL, KEYS, TAGS
 from system_under_test.client.producer import Producer, ProducerConfig, SendFailed, SendResult
 from system_under_test.env import Env
 from system_under_test.protocol.bodies import MessageQueue
@@ -41,7 +42,10 @@ async def invoke_send(producer: Producer, request: Request) -> Outcome:
     if request.get("one_way"):
         return await _invoke_one_way(producer, message)
     try:
-        result = await producer.send(message, _queue(request))
+        if "sharding_key" in request:
+            result = await producer.send_ordered(message, request["sharding_key"])
+        else:
+            result = await producer.send(message, _queue(request))
     except SendFailed as error:
         return _failed(error)
     return _sent(result, sent_value(result))
@@ -69,8 +73,14 @@ INVOKE = {"send": invoke_send, "send_batch": invoke_batch}
 
 
 def _message(topic: str, wanted: dict[str, Any]) -> Message:
+    """What is to be sent: `key` and `size`; maybe `tag`, `delay_level` and `properties` of the sender's own."""
     key = wanted["key"]
-    return Message(topic=topic, body=make_body(key, wanted["size"]), properties={"KEYS": key})
+    properties = {**wanted.get("properties", {}), KEYS: key}
+    if "tag" in wanted:
+        properties[TAGS] = wanted["tag"]
+    if "delay_level" in wanted:
+        properties[DELAY_LEVEL] = str(wanted["delay_level"])
+    return Message(topic=topic, body=make_body(key, wanted["size"]), properties=properties)
 
 
 def _failed(error: SendFailed) -> Outcome:

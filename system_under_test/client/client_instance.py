@@ -89,7 +89,7 @@ class ClientInstance:
         self.producer_group: str | None = None
         self.consumer: Consumer | None = None
         self.on_request: Handler | None = None  # answers what brokers ask besides code 40
-        self.on_broker_back: Callable[[str], None] | None = None  # for producers; with the address
+        self.on_broker_back: list[Callable[[str], None]] = []  # called with the address
         self._topics: dict[str, None] = {}
         self._greeted: dict[str, None] = {}  # addresses that a heartbeat was sent to
         self._known: dict[str, None] = {}  # addresses in routes
@@ -284,8 +284,8 @@ class ClientInstance:
     def _back(self, address: str) -> None:
         self._beat(address)
         self._refresh.wake()
-        if self.on_broker_back is not None:
-            self.on_broker_back(address)
+        for tell in self.on_broker_back:
+            tell(address)
         if self.consumer is not None:
             self.consumer.broker_back(address)
 

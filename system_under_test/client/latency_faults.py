@@ -6,8 +6,11 @@ silent broker is reinstated as soon as it answers a probe, and all durations are
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 LATENCY_MAX_MS = (50, 100, 550, 1000, 2000, 3000, 15000)  # RocketMQ: latencyMax
-NOT_AVAILABLE_MS = (0, 0, 3000, 6000, 12000, 18000, 60000)  # RocketMQ: notAvailableDuration / 10
+NOT_AVAILABLE_OF_ROCKETMQ_MS = (0, 0, 30_000, 60_000, 120_000, 180_000, 600_000)
+NOT_AVAILABLE_MS = tuple(duration // 10 for duration in NOT_AVAILABLE_OF_ROCKETMQ_MS)
 BROKEN_LATENCY_MS = 30_000  # what a broken connection counts as (RocketMQ: isolation)
 REFUSED_LATENCY_MS = 550  # what a broker counts as that answers but does not take messages now
 
@@ -23,9 +26,14 @@ class FaultItem:
 
 
 class LatencyFaults:
-    """Brokers by name. Times are milliseconds of a monotonic clock."""
+    """Brokers by name. Times are milliseconds of a monotonic clock.
 
-    def __init__(self) -> None:
+    Args:
+        durations_ms: how long a broker is left alone, for each of LATENCY_MAX_MS.
+    """
+
+    def __init__(self, durations_ms: Sequence[int] = NOT_AVAILABLE_MS) -> None:
+        self._durations_ms = durations_ms
         self._items: dict[str, FaultItem] = {}
         self._next_pick = 0
 
@@ -35,7 +43,7 @@ class LatencyFaults:
         if item is None:
             item = self._items[broker_name] = FaultItem()
         item.latency_ms = latency_ms
-        item.available_at_ms = now_ms + not_available_ms(latency_ms)
+        item.available_at_ms = now_ms + not_available_ms(latency_ms, self._durations_ms)
 
     def lift(self, broker_name: str) -> None:
         """The broker is as good as new: it answered again."""
@@ -58,11 +66,9 @@ class LatencyFaults:
         return now_ms < item.available_at_ms, item.latency_ms, item.available_at_ms
 
 
-def not_available_ms(latency_ms: int) -> int:
+def not_available_ms(latency_ms: int, durations_ms: Sequence[int] = NOT_AVAILABLE_MS) -> int:
     """How long a broker with this latency is left alone: the entry of the largest limit that it reached."""
-    for limit_ms, duration_ms in zip(
-        reversed(LATENCY_MAX_MS), reversed(NOT_AVAILABLE_MS), strict=True
-    ):
+    for limit_ms, duration_ms in zip(reversed(LATENCY_MAX_MS), reversed(durations_ms), strict=True):
         if latency_ms >= limit_ms:
             return duration_ms
     return 0

@@ -33,6 +33,7 @@ class BrokerRoute:
     write_queues: int
     permission: int
     addresses: Mapping[int, str]
+    ordered_queues: int | None = None  # by the order configuration of the topic, if it has one
 
     @property
     def is_writable(self) -> bool:
@@ -49,23 +50,50 @@ BrokerRoutes = Mapping[str, BrokerRoute]  # by broker name
 def broker_routes(route: TopicRouteData) -> dict[str, BrokerRoute]:
     """The same route by broker name; brokers without queues or without an address are left out.
 
-    Raises ValueError for more than QUEUES_MAX queues.
+    A broker that the order configuration names stays in, without queues if it has none now.
+
+    Raises ValueError for more than QUEUES_MAX queues, or an order configuration of another form.
     """
     queues: dict[str, QueueData] = {queue.broker_name: queue for queue in route.queue_datas}
-    most = max((max(q.read_queue_nums, q.write_queue_nums) for q in queues.values()), default=0)
+    ordered = order_configuration(route.order_topic_conf or "")
+    counts = [max(q.read_queue_nums, q.write_queue_nums) for q in queues.values()]
+    most = max((*counts, *ordered.values()), default=0)
     if most > QUEUES_MAX:
         raise ValueError(f"a topic of {most} queues; up to {QUEUES_MAX} are allowed")
-    return {
+    absent = {
+        name: BrokerRoute(
+            broker_name=name,
+            read_queues=0,
+            write_queues=0,
+            permission=0,
+            addresses={},
+            ordered_queues=count,
+        )
+        for name, count in ordered.items()
+    }
+    return absent | {
         broker.broker_name: BrokerRoute(
             broker_name=broker.broker_name,
             read_queues=queues[broker.broker_name].read_queue_nums,
             write_queues=queues[broker.broker_name].write_queue_nums,
             permission=queues[broker.broker_name].perm,
             addresses=dict(broker.broker_addrs),
+            ordered_queues=ordered.get(broker.broker_name),
         )
         for broker in route.broker_datas
         if broker.broker_name in queues and broker.broker_addrs
     }
+
+
+def order_configuration(text: str) -> dict[str, int]:
+    """Queues by broker name, from `broker-a:4;broker-b:4` (RocketMQ: orderTopicConf). Raises ValueError."""
+    counts = {}
+    for part in filter(None, text.split(";")):
+        name, colon, count = part.rpartition(":")
+        if not (name and colon and count.isascii() and count.isdigit()):
+            raise ValueError(f"order configuration has {part!r:.80}; expected broker:queues")
+        counts[name] = int(count)
+    return counts
 
 
 def unite(answers: Sequence[BrokerRoutes]) -> dict[str, BrokerRoute]:
@@ -106,6 +134,21 @@ class Route:
             if broker.is_readable
             for queue_id in range(broker.read_queues)
         )
+
+    @property
+    def has_order_configuration(self) -> bool:
+        return any(broker.ordered_queues is not None for broker in self.brokers.values())
+
+    @property
+    def ordered_counts(self) -> dict[str, int]:
+        """How many queues of each broker keys are spread over, whether its master is there or not."""
+        if self.has_order_configuration:
+            return {name: broker.ordered_queues or 0 for name, broker in self.brokers.items()}
+        return {
+            name: broker.write_queues
+            for name, broker in self.brokers.items()
+            if broker.permission & PERMISSION_WRITE
+        }
 
     def says_the_same(self, brokers: BrokerRoutes) -> bool:
         return self.brokers == dict(brokers)

@@ -66,11 +66,21 @@ class CppProducer:
         try:
             self._library.check(self._dll.SetMessageKeys(message, key))
             self._library.check(self._dll.SetByteMessageBody(message, body, len(body)))
+            self._set_properties(message, request)
             if request.get("one_way"):
                 return self._send_one_way(message)
             return self._send(message)
         finally:
             self._dll.DestroyMessage(message)
+
+    def _set_properties(self, message: int, request: Request) -> None:
+        check = self._library.check
+        if "tag" in request:
+            check(self._dll.SetMessageTags(message, request["tag"].encode()))
+        if "delay_level" in request:
+            check(self._dll.SetDelayTimeLevel(message, request["delay_level"]))
+        for name, value in request.get("properties", {}).items():
+            check(self._dll.SetMessageProperty(message, name.encode(), value.encode()))
 
     def _send(self, message: int) -> Outcome:
         sent = self._library.begin_send()
@@ -131,6 +141,6 @@ async def carry_out(producer: CppProducer, request: Request) -> Outcome:
         return Outcome("ok", {})
     if request["f"] == "send_batch":
         return Outcome("fail", {}, NO_BATCH)
-    if "queue" in request:
+    if "queue" in request or "sharding_key" in request:
         return Outcome("fail", {}, NO_CHOICE)
     return await asyncio.to_thread(producer.send, request)

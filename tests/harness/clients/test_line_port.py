@@ -79,6 +79,18 @@ def test_requests_before_the_end_are_still_given() -> None:
         (b'{"id":1,"f":"send","topic":"T","key":"k"}\n', "send lacks 'size'"),
         (b'{"id":1,"f":"send","topic":"T","key":"k","size":1,"queue":0}\n', "only one of"),
         (b'{"id":1,"f":"send_batch","topic":"T","messages":[1]}\n', "is 1; expected an object"),
+        (
+            b'{"id":1,"f":"send","topic":"T","key":"k","size":1,"delay_level":19}\n',
+            "'delay_level' is 19; allowed are 1 to 18",
+        ),
+        (
+            b'{"id":1,"f":"send","topic":"T","key":"k","size":1,"properties":{"a":1}}\n',
+            "the property 'a' is 1; expected text",
+        ),
+        (
+            b'{"id":1,"f":"send","topic":"T","key":"k","size":1,"sharding_key":"a","one_way":true}\n',
+            "give one of them",
+        ),
         (b'{"id":1,"f":"send_batch","topic":"T","messages":[{"key":"k"}]}\n', "lacks 'size'"),
     ],
 )

@@ -2,7 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.client.latency_faults import LatencyFaults, not_available_ms
+from system_under_test.client.latency_faults import (
+    NOT_AVAILABLE_OF_ROCKETMQ_MS,
+    LatencyFaults,
+    not_available_ms,
+)
 
 
 @pytest.mark.parametrize(
@@ -23,6 +27,18 @@ from system_under_test.client.latency_faults import LatencyFaults, not_available
 )
 def test_how_long_a_broker_is_left_alone(latency_ms: int, duration_ms: int) -> None:
     assert not_available_ms(latency_ms) == duration_ms
+
+
+@pytest.mark.parametrize(
+    ("latency_ms", "duration_ms"),
+    [(549, 0), (550, 30_000), (1000, 60_000), (2000, 120_000), (3000, 180_000), (15_000, 600_000)],
+)
+def test_how_long_rocketmq_leaves_a_broker_alone(latency_ms: int, duration_ms: int) -> None:
+    assert not_available_ms(latency_ms, NOT_AVAILABLE_OF_ROCKETMQ_MS) == duration_ms
+    faults = LatencyFaults(NOT_AVAILABLE_OF_ROCKETMQ_MS)
+    faults.record("a", latency_ms, now_ms=0)
+    assert faults.is_available("a", duration_ms)
+    assert not duration_ms or not faults.is_available("a", duration_ms - 1)
 
 
 def test_a_slow_broker_is_available_again_when_its_time_is_over() -> None:

@@ -370,3 +370,46 @@ def test_an_answer_for_another_number_of_messages_is_unclear(remoting: ScriptedR
         assert not failure.value.definite
 
     scenario(main)
+
+
+def test_equal_keys_go_to_one_queue_and_are_tried_once(remoting: ScriptedRemoting) -> None:
+    async def main() -> None:
+        sender = Sender(remoting, a=broker(STORED), b=broker(STORED))
+        results = [
+            await sender.producer.send_ordered(Message(topic="t", body=b"x"), "order-7")
+            for _ in range(3)
+        ]
+        (queue,) = {result.queue for result in results}
+        assert "__SHARDINGKEY\x01order-7" in sender.sends()[0].command.ext_fields["i"]
+        remoting.scripts[f"{queue.broker_name}:0"] = broker(reset)
+        with pytest.raises(SendFailed) as failed:
+            await sender.producer.send_ordered(Message(topic="t", body=b"x"), "order-7")
+        assert (failed.value.attempts, failed.value.definite) == (1, False)
+
+    scenario(main)
+
+
+def test_a_long_body_is_compressed(remoting: ScriptedRemoting) -> None:
+    async def main() -> None:
+        sender = Sender(remoting, a=broker(STORED))
+        await sender.producer.send(Message(topic="t", body=b"x" * 5000))
+        (call,) = sender.sends()
+        assert call.command.ext_fields["f"] == str(0x301)
+        assert len(call.command.body) < 100
+
+    scenario(main)
+
+
+def test_what_no_broker_takes_is_not_sent(remoting: ScriptedRemoting) -> None:
+    async def main() -> None:
+        sender = Sender(remoting, a=broker(STORED))
+        for message in (
+            Message(topic="t", body=bytes((4 << 20) + 1)),
+            Message(topic="t", body=b"x", properties={"a": "\x01"}),
+        ):
+            with pytest.raises(SendFailed) as failed:
+                await sender.producer.send(message)
+            assert failed.value.definite
+        assert sender.sends() == []
+
+    scenario(main)

@@ -1,0 +1,99 @@
+"""One send while it lasts, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from system_under_test.client.errors import ClientError
+from system_under_test.client.message_properties import UNIQUE_KEY
+from system_under_test.client.send_rules import is_definitely_not_stored
+from system_under_test.protocol.bodies import MessageQueue
+from system_under_test.protocol.codes import SendStatus
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.headers import HeaderError, SendMessageResponse
+from system_under_test.protocol.message import Message
+from system_under_test.remoting import RemotingError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendResult:
+    """The message is stored; only SEND_OK says that it is as safe as the broker was configured to make it."""
+
+    status: SendStatus
+    message_id: str  # UNIQ_KEY: the same for all attempts
+    offset_message_id: str
+    queue: MessageQueue
+    queue_offset: int
+    attempts: int
+    region: str | None = None
+    is_traced: bool = True  # what the broker said of TRACE_ON
+
+
+class SendFailed(ClientError):
+    """No attempt was answered with success.
+
+    `definite` promises that the message is stored nowhere and never will be: every single attempt was refused before
+    anything was stored, or never left this process. `code` is the last response code, None if the last attempt had
+    no response.
+    """
+
+    def __init__(self, text: str, *, definite: bool, code: int | None, attempts: int) -> None:
+        super().__init__(text)
+        self.definite = definite
+        self.code = code
+        self.text = text
+        self.attempts = attempts
+
+
+@dataclass(slots=True)
+class SendProgress:
+    """One send while it lasts. Times are of the loop's clock."""
+
+    deadline_s: float
+    attempts: int = 0
+    definite: bool = True  # so far nothing can have been stored
+    code: int | None = None
+    text: str = "the time was up before the first attempt"
+    failed_broker: str | None = None
+    is_batch: bool = False
+
+    def note_failure(self, broker_name: str, failure: int | RemotingError, text: str) -> None:
+        self.definite = self.definite and is_definitely_not_stored(failure)
+        self.code = None if isinstance(failure, RemotingError) else failure
+        self.text = text
+        self.failed_broker = broker_name
+
+    def error(self) -> SendFailed:
+        return SendFailed(
+            f"{self.text} (attempts: {self.attempts})",
+            definite=self.definite,
+            code=self.code,
+            attempts=self.attempts,
+        )
+
+
+def send_result(
+    message: Message,
+    queue: MessageQueue,
+    status: SendStatus,
+    response: RemotingCommand,
+    progress: SendProgress,
+) -> SendResult:
+    """What a broker's answer says. Raises SendFailed if it says success and breaks the protocol."""
+    try:
+        header = SendMessageResponse.from_ext(response.ext_fields)
+    except HeaderError as error:
+        progress.note_failure(queue.broker_name, response.code, str(error))
+        raise progress.error() from error
+    return SendResult(
+        status=status,
+        message_id=message.properties.get(UNIQUE_KEY, ""),
+        offset_message_id=header.msg_id,
+        queue=MessageQueue(
+            topic=queue.topic, broker_name=queue.broker_name, queue_id=header.queue_id
+        ),
+        queue_offset=header.queue_offset,
+        attempts=progress.attempts,
+        region=header.region,
+        is_traced=header.trace_on != "false",
+    )
