@@ -24,6 +24,7 @@ import numpy as np
 from checkers.columns import Columns, Ints, Outcome, Touches
 from checkers.facts import RunFacts
 from checkers.kernel import Checker, Context, finding_at
+from checkers.message_ids import dense_numbers
 from checkers.promises import FOREVER_NS, NS_PER_S, judge
 from checkers.verdict import Finding, Tally, Verdict, seconds
 
@@ -177,7 +178,7 @@ def _delivery_gaps(columns: Columns, context: Context, load_end_ns: int) -> Iter
         of_group = np.array([topic in topics for topic in columns.names.topics], np.bool_)
         rows = np.flatnonzero(acked & of_group[sends.topic])
         delivered_ns = np.minimum(_first_delivered_ns(columns, group), load_end_ns)
-        waited_ns = delivered_ns[sends.message[rows]] - sends.time_ns[rows]
+        waited_ns = delivered_ns[rows] - sends.time_ns[rows]
         for queue in np.unique(sends.queue[rows]):
             of_queue = np.flatnonzero(sends.queue[rows] == queue)
             worst = of_queue[np.argmax(waited_ns[of_queue])]
@@ -185,14 +186,16 @@ def _delivery_gaps(columns: Columns, context: Context, load_end_ns: int) -> Iter
 
 
 def _first_delivered_ns(columns: Columns, group: str) -> Ints:
-    """When each message was first consumed by `group`, FOREVER_NS if never, shape (messages,)."""
+    """When each sent message was first consumed by `group`, FOREVER_NS if never, shape (sends,)."""
     delivered, names = columns.deliveries, columns.names
-    first_ns = np.full(len(names.messages), FOREVER_NS, np.int64)
+    size, (sent, got) = dense_numbers(columns.sends.message, delivered.message)
+    first_ns = np.full(size, FOREVER_NS, np.int64)
     if group in names.groups:
         mine = delivered.group == names.groups.index(group)
-        rows = np.flatnonzero(mine & (delivered.outcome == Outcome.OK) & (delivered.message >= 0))
-        np.minimum.at(first_ns, delivered.message[rows], delivered.time_ns[rows])
-    return first_ns
+        rows = np.flatnonzero(mine & (delivered.outcome == Outcome.OK) & (got >= 0))
+        np.minimum.at(first_ns, got[rows], delivered.time_ns[rows])
+    of_sent: Ints = first_ns[sent]
+    return of_sent
 
 
 def _delivery_gap(columns: Columns, context: Context, group: str, row: int, waited_ns: int) -> Gap:

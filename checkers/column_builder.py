@@ -7,9 +7,13 @@ values is a HistoryError, because no verdict could be trusted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
+import numpy as np
+
 from checkers.column_arrays import (
+    CommitRow,
     ConsumeRow,
     Ids,
     SendRow,
@@ -18,129 +22,146 @@ from checkers.column_arrays import (
     make_names,
     send_touches,
 )
-from checkers.column_values import integer, text
-from checkers.columns import UNKNOWN, Columns, Outcome, QueueKey
-from checkers.history import NEMESIS, HistoryError, Op, check_function
-from checkers.timeline import (
-    Commit,
-    Drain,
-    Found,
-    LookUp,
-    Opened,
-    Ownership,
-    Probe,
-    QueueEnd,
-    Timeline,
+from checkers.column_values import integer
+from checkers.columns import (
+    UNKNOWN,
+    Columns,
+    Commits,
+    Names,
+    Outcome,
+    Touches,
+    Transaction,
 )
+from checkers.history import NEMESIS, HistoryError, Op, check_function
+from checkers.message_ids import MessageIds
+from checkers.timeline import Timeline
+from checkers.timeline_builder import TimelineBuilder
 
 WEAK_STATUSES = frozenset({"FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE"})
 
 
+OnPair = Callable[
+    [Op, Op, int], None
+]  # the op, its invocation (or itself), how many touches it has
+TRANSACTIONS = {
+    "commit": Transaction.COMMIT,
+    "rollback": Transaction.ROLLBACK,
+    "unknown": Transaction.UNKNOWN,
+}
+NS_PER_MS = 1_000_000
+_SENT_TWICE = "key {!r} is sent a second time; keys are unique in a history"
+
+
 def build_columns(ops: Iterable[Op]) -> tuple[Columns, Timeline]:
     """Turn a history into columns and a timeline. Raises HistoryError naming the op."""
-    builder = _Builder()
-    handlers = builder.handlers()
+    builder = TouchBuilder()
+    add = builder.add
     for op in ops:
-        if op.process == NEMESIS:
-            continue
-        handler = handlers.get(op.f)
-        try:
-            if handler is None:
-                check_function(op.f, op.process)
-            else:
-                handler(op)
-        except KeyError as error:
-            raise HistoryError(f"{_place(op)}: the value lacks {error}") from error
-        except (TypeError, ValueError, AttributeError, IndexError) as error:
-            raise HistoryError(f"{_place(op)}: {error}") from error
-    return builder.columns(), builder.timeline()
+        add(op)
+    builder.finish()
+    sends, deliveries, commits = builder.take()
+    names = builder.names()
+    check_sent_once(sends, names)
+    columns = Columns(names=names, sends=sends, deliveries=deliveries, commits=commits)
+    return columns, builder.timeline.timeline()
 
 
-def _place(op: Op) -> str:
-    return f"op {op.index} ({op.process} {op.type} {op.f})"
+def _check_op(op: Op) -> None:
+    check_function(op.f, op.process)
 
 
-class _Builder:
+_BAD_VALUE = (KeyError, TypeError, ValueError, AttributeError, IndexError)
+
+
+def _bad_op(op: Op, error: Exception) -> HistoryError:
+    what = f"the value lacks {error}" if isinstance(error, KeyError) else str(error)
+    return HistoryError(f"op {op.index} ({op.process} {op.type} {op.f}): {what}")
+
+
+class TouchBuilder:
+    """Collects ops; `take` makes touches of those that have ended, `finish` of those that nobody ended."""
+
     __slots__ = (
-        "_assigned",
-        "_assignments",
         "_commits",
         "_consumes",
         "_delivered",
-        "_drains",
-        "_groups",
-        "_look_ups",
+        "_handlers",
         "_nodes",
+        "_on_pair",
         "_open_consumes",
         "_open_sends",
-        "_opens",
-        "_ownership",
-        "_probes",
-        "_queues",
         "_sends",
-        "_sent",
-        "_topics",
+        "groups",
+        "messages",
+        "queues",
+        "sharding_keys",
+        "tags",
+        "timeline",
+        "topics",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, on_pair: OnPair | None = None) -> None:
+        """`on_pair` is told of each op that touched messages, with its invocation, as soon as both are known."""
+        self.messages = MessageIds()
+        self.topics, self.groups, self.queues = Ids(), Ids(), Ids()
+        self.tags, self.sharding_keys = Ids(), Ids()
+        self.timeline = TimelineBuilder()
+        self._nodes = self.timeline.nodes
+        self._on_pair = on_pair
         self._sends: list[SendRow] = []
-        self._sent: set[str] = set()
         self._open_sends: dict[str, Op] = {}
         self._consumes: list[ConsumeRow] = []  # an op each: what its touches share
         self._delivered: list[Sequence[Any]] = []  # a touch each
         self._open_consumes: dict[tuple[Any, ...], Op] = {}
-        self._topics, self._groups, self._queues = Ids(), Ids(), Ids()
-        self._commits: dict[tuple[str, QueueKey], list[Commit]] = {}
-        self._ownership: dict[tuple[str, QueueKey], list[Ownership]] = {}
-        self._assigned: dict[tuple[int, str, str], set[QueueKey]] = {}
-        self._assignments: dict[int, list[int]] = {}
-        self._drains: dict[tuple[str, str], Drain] = {}
-        self._probes: list[Probe] = []
-        self._opens: list[Opened] = []
-        self._look_ups: list[LookUp] = []
-        self._nodes: dict[int, str] = {}
+        self._commits: list[CommitRow] = []
+        others = self.timeline.handlers()
+        self._handlers = {**others, "send": self._send, "consume": self._consume}
+        self._handlers["probe"] = partial(self._probe, others["probe"])
+        self._handlers["commit"] = partial(self._commit, others["commit"])
 
-    def handlers(self) -> dict[str, Callable[[Op], None]]:
-        return {
-            "send": self._send,
-            "probe": self._probe,
-            "consume": self._consume,
-            "assign": self._assign,
-            "commit": self._commit,
-            "drain": self._drain,
-            "open": self._open,
-            "look_up": self._look_up,
-        }
+    def add(self, op: Op) -> None:
+        """Take the next op. Raises HistoryError naming it."""
+        if op.process == NEMESIS:
+            return
+        handler = self._handlers.get(op.f)
+        if handler is None:
+            handler = _check_op
+        try:
+            handler(op)
+        except _BAD_VALUE as error:
+            raise _bad_op(op, error) from error
+
+    @property
+    def touches(self) -> int:
+        """How many touches `take` would return."""
+        return len(self._sends) + len(self._delivered)
 
     def _send(self, op: Op) -> None:
         key = op.value["key"]
         if op.type == "invoke":
-            self._begin_send(key)
+            if key in self._open_sends:
+                raise HistoryError(_SENT_TWICE.format(key))
             self._open_sends[key] = op
             if op.node is not None:
                 self._nodes[op.process] = op.node
             return
-        invoke = self._open_sends.pop(key, None)
-        if invoke is None:
-            self._begin_send(key)
-            invoke = op
+        invoke = self._open_sends.pop(key, op)
         self._sends.append(self._send_row(op, invoke, _outcome(op)))
-
-    def _begin_send(self, key: str) -> None:
-        if key in self._sent:
-            raise HistoryError(f"key {key!r} is sent a second time; keys are unique in a history")
-        self._sent.add(key)
+        if self._on_pair is not None:
+            self._on_pair(op, invoke, 1)
 
     def _send_row(self, op: Op, invoke: Op, outcome: Outcome) -> SendRow:
         value = op.value
+        get = value.get
         topic = value["topic"]
         if outcome is Outcome.OK:
-            queue = self._queues[topic, value["broker"], value["queue"]]
+            queue = self.queues[topic, value["broker"], value["queue"]]
             integer(value["queue_offset"])
-        elif value.get("broker") is None or value.get("queue") is None:
+        elif get("broker") is None or get("queue") is None:
             queue = UNKNOWN
         else:
-            queue = self._queues[topic, value["broker"], value["queue"]]
+            queue = self.queues[topic, value["broker"], value["queue"]]
+        sharding_key, tag = get("sharding_key"), get("tag")
         return (
             op.index,
             invoke.index,
@@ -149,31 +170,21 @@ class _Builder:
             op.process,
             outcome,
             value["key"],
-            self._topics[topic],
+            self.topics[topic],
             queue,
-            value.get("queue_offset", UNKNOWN),
-            value.get("physical_offset", UNKNOWN),
-            value.get("attempts", 0),
+            get("queue_offset", UNKNOWN),
+            get("physical_offset", UNKNOWN),
+            get("attempts", 0),
+            UNKNOWN if sharding_key is None else self.sharding_keys[sharding_key],
+            UNKNOWN if tag is None else self.tags[tag],
+            invoke.time_ns + integer(value["delay_ms"]) * NS_PER_MS if "delay_ms" in value else -1,
+            TRANSACTIONS[value["transaction"]] if "transaction" in value else Transaction.NONE,
         )
 
-    def _probe(self, op: Op) -> None:
+    def _probe(self, note: Callable[[Op], None], op: Op) -> None:
         if "key" in op.value:  # it is a message like any other
             self._send(op)
-        if op.type != "invoke":
-            self._probes.append(
-                Probe(
-                    op_index=op.index,
-                    time_ns=op.time_ns,
-                    broker=text(op.value["broker"]),
-                    type=op.type,
-                    error=op.error,
-                )
-            )
-
-    def _open(self, op: Op) -> None:
-        if op.type == "ok" and op.node is not None:
-            self._opens.append(Opened(op.time_ns, op.process, op.node))
-            self._nodes[op.process] = op.node
+        note(op)
 
     def _consume(self, op: Op) -> None:
         value = op.value
@@ -188,7 +199,10 @@ class _Builder:
             if invoke is not None:
                 self._deliver(invoke, invoke, Outcome.UNKNOWN)
             self._open_consumes[identity] = op
-        elif op.type != "fail":
+        elif op.type == "fail":
+            if self._on_pair is not None:
+                self._on_pair(op, op if invoke is None else invoke, 0)
+        else:
             ended = Outcome.OK if op.type == "ok" else Outcome.UNKNOWN
             self._deliver(op, op if invoke is None else invoke, ended)
 
@@ -204,97 +218,65 @@ class _Builder:
                 invoke.time_ns,
                 op.process,
                 outcome,
-                self._topics[topic],
-                self._queues[topic, value["broker"], value["queue"]],
-                self._groups[value["group"]],
+                self.topics[topic],
+                self.queues[topic, value["broker"], value["queue"]],
+                self.groups[value["group"]],
                 len(messages),
             )
         )
         self._delivered.extend(messages)
+        if self._on_pair is not None:
+            self._on_pair(op, invoke, len(messages))
 
-    def _assign(self, op: Op) -> None:
-        if op.type != "ok":
-            return
-        group, topic = text(op.value["group"]), text(op.value["topic"])
-        now = {
-            QueueKey(topic, text(broker), integer(queue)) for broker, queue in op.value["queues"]
-        }
-        before = self._assigned.get((op.process, group, topic), set())
-        for queue in sorted(now ^ before):
-            change = Ownership(
-                op.index, op.time_ns, op.process, "gained" if queue in now else "lost"
-            )
-            self._ownership.setdefault((group, queue), []).append(change)
-        self._assigned[op.process, group, topic] = now
-        self._assignments.setdefault(op.process, []).append(op.index)
+    def _commit(self, note: Callable[[Op], None], op: Op) -> None:
+        note(op)
+        if op.type == "ok":
+            group, topic = self.groups[op.value["group"]], op.value["topic"]
+            for broker, number, offset in op.value["offsets"]:
+                queue = self.queues[topic, broker, number]
+                self._commits.append((op.index, op.time_ns, op.process, group, queue, offset))
+            if self._on_pair is not None:
+                self._on_pair(op, op, len(op.value["offsets"]))
 
-    def _commit(self, op: Op) -> None:
-        if op.type != "ok":
-            return
-        group, topic = text(op.value["group"]), text(op.value["topic"])
-        for broker, number, offset in op.value["offsets"]:
-            queue = QueueKey(topic, text(broker), integer(number))
-            commit = Commit(op.index, op.time_ns, op.process, integer(offset))
-            self._commits.setdefault((group, queue), []).append(commit)
+    def take(self) -> tuple[Touches, Touches, Commits]:
+        """The sends, the deliveries and the commits since the last time. Raises HistoryError."""
+        sends = send_touches(self._sends, self.messages)
+        deliveries = delivery_touches(self._consumes, self._delivered, self.messages)
+        commits = commit_columns(self._commits)
+        self._sends, self._consumes, self._delivered, self._commits = [], [], [], []
+        return sends, deliveries, commits
 
-    def _drain(self, op: Op) -> None:
-        if op.type in ("invoke", "fail"):
-            return
-        group, topic = text(op.value["group"]), text(op.value["topic"])
-        ends = {
-            QueueKey(topic, text(broker), integer(number)): QueueEnd(
-                integer(low), integer(end), integer(done)
-            )
-            for broker, number, low, end, done in op.value["queues"]
-        }
-        self._drains[group, topic] = Drain(
-            op_index=op.index,
-            time_ns=op.time_ns,
-            complete=op.type == "ok",
-            lag=integer(op.value["lag"]),
-            ends=ends,
+    def finish(self) -> None:
+        """Nobody answers any more: what is open ends as unknown, to be taken once more. Raises HistoryError."""
+        try:
+            for op in self._open_sends.values():
+                self._sends.append(self._send_row(op, op, Outcome.UNKNOWN))
+                if self._on_pair is not None:
+                    self._on_pair(op, op, 1)
+            for op in self._open_consumes.values():
+                self._deliver(op, op, Outcome.UNKNOWN)
+        except _BAD_VALUE as error:
+            raise _bad_op(op, error) from error
+        self._open_sends, self._open_consumes = {}, {}
+
+    def names(self) -> Names:
+        """All names so far. Raises HistoryError for one that is no name."""
+        return make_names(
+            self.messages, self.topics, self.queues, self.groups, self.tags, self.sharding_keys
         )
 
-    def _look_up(self, op: Op) -> None:
-        value = op.value
-        self._look_ups.append(
-            LookUp(
-                op_index=op.index,
-                time_ns=op.time_ns,
-                topic=text(value["topic"]),
-                broker=text(value["broker"]),
-                is_indexed=bool(value["indexed"]),
-                found=[
-                    Found(text(key), integer(queue), integer(offset), *map(bool, found))
-                    for key, queue, offset, *found in value["messages"]
-                ],
-                error=None if op.type == "ok" else op.error or "no answer",
-            )
-        )
 
-    def columns(self) -> Columns:
-        for invoke in self._open_sends.values():
-            self._sends.append(self._send_row(invoke, invoke, Outcome.UNKNOWN))
-        for invoke in self._open_consumes.values():
-            self._deliver(invoke, invoke, Outcome.UNKNOWN)
-        messages = Ids()
-        sends = send_touches(self._sends, messages)
-        deliveries = delivery_touches(self._consumes, self._delivered, messages)
-        commits = commit_columns(self._commits, self._groups, self._queues)
-        names = make_names(messages, self._topics, self._queues, self._groups)
-        return Columns(names=names, sends=sends, deliveries=deliveries, commits=commits)
-
-    def timeline(self) -> Timeline:
-        return Timeline(
-            commits=self._commits,
-            ownership=self._ownership,
-            assignments=self._assignments,
-            drains=self._drains,
-            probes=self._probes,
-            opens=self._opens,
-            look_ups=self._look_ups,
-            nodes=self._nodes,
+def check_sent_once(sends: Touches, names: Names) -> None:
+    """Raise HistoryError for a key that was sent twice: nobody could tell the two messages apart."""
+    order = np.argsort(sends.message, kind="stable")
+    message = sends.message[order]
+    again = np.flatnonzero(message[1:] == message[:-1])
+    if len(again):
+        row = max(
+            order[again[0]], order[again[0] + 1], key=lambda row: int(sends.invoke_index[row])
         )
+        what = _SENT_TWICE.format(names.key(int(sends.message[row])))
+        raise HistoryError(f"op {sends.op_index[row]} (process {sends.process[row]}): {what}")
 
 
 def _outcome(op: Op) -> Outcome:

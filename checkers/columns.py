@@ -1,18 +1,22 @@
 """A history as NumPy columns: one row a message touch (a send, or one message of a delivery).
 
-Strings live in dictionaries (`Names`), rows hold small integers, so that kernels compare and index
-instead of hashing. Integers only: -1 means "not known" for ids, queues and offsets.
+Strings live in dictionaries (`Names`), rows hold integers, so that kernels compare and index instead of hashing.
+Integers only: -1 means "not known" or "does not apply". Message ids are large (`checkers/message_ids.py`).
+
+Rows are sorted by queue, then by op index, and those of one op are in the order of its value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from typing import Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+from checkers.message_ids import key_of
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -28,6 +32,15 @@ class Outcome(IntEnum):
     WEAK = 1  # stored, but FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT or SLAVE_NOT_AVAILABLE
     UNKNOWN = 2
     FAILED = 3  # definitely not stored
+
+
+class Transaction(IntEnum):
+    """What a transactional send asked for at its end."""
+
+    NONE = 0
+    COMMIT = 1
+    ROLLBACK = 2
+    UNKNOWN = 3  # the broker has to ask
 
 
 class QueueKey(NamedTuple):
@@ -48,7 +61,7 @@ class Touches:
     invoke_ns: Ints
     process: Ints
     outcome: Ints  # Outcome
-    message: Ints  # id in Names.messages; UNKNOWN when the body held no readable key
+    message: Ints  # Names.key tells its key; UNKNOWN when the body held no readable key
     topic: Ints  # id in Names.topics
     queue: Ints  # id in Names.queues; UNKNOWN for a send that nobody answered
     group: Ints  # id in Names.groups; UNKNOWN for sends
@@ -56,16 +69,20 @@ class Touches:
     physical_offset: Ints
     tries: Ints  # attempts of a send (0: not recorded), reconsume times of a delivery
     body_ok: Mask
+    sharding_key: Ints  # id in Names.sharding_keys, of a send
+    tag: Ints  # id in Names.tags, of a send
+    due_ns: Ints  # when a delayed message may first be delivered, of a send
+    transaction: Ints  # Transaction, of a send
 
     def __len__(self) -> int:
         return len(self.op_index)
 
     def where(self, rows: Mask | Ints) -> Self:
         """Return the chosen rows, in the order of `rows`."""
-        return type(self)(**{name: getattr(self, name)[rows] for name in _TOUCH_FIELDS})
+        return type(self)(**{name: getattr(self, name)[rows] for name in TOUCH_FIELDS})
 
 
-_TOUCH_FIELDS = tuple(field.name for field in fields(Touches))
+TOUCH_FIELDS = tuple(column.name for column in fields(Touches))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,17 +101,17 @@ class Commits:
 
     def where(self, rows: Mask | Ints) -> Self:
         """Return the chosen rows, in the order of `rows`."""
-        return type(self)(**{name: getattr(self, name)[rows] for name in _COMMIT_FIELDS})
+        return type(self)(**{name: getattr(self, name)[rows] for name in COMMIT_FIELDS})
 
 
-_COMMIT_FIELDS = tuple(field.name for field in fields(Commits))
+COMMIT_FIELDS = tuple(column.name for column in fields(Commits))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
     """The dictionaries behind the ids."""
 
-    messages: list[str]
+    other_keys: list[str]  # of messages whose key does not follow from their id
     topics: list[str]
     brokers: list[str]
     queues: list[QueueKey]
@@ -102,9 +119,11 @@ class Names:
     broker_of_queue: Ints  # shape (queues,)
     topic_of_queue: Ints  # shape (queues,)
     internal_topic: Mask  # shape (topics,): a retry or dead-letter topic
+    tags: list[str] = field(default_factory=list)
+    sharding_keys: list[str] = field(default_factory=list)
 
     def key(self, message: int) -> str | None:
-        return None if message == UNKNOWN else self.messages[message]
+        return None if message == UNKNOWN else key_of(message, self.other_keys)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

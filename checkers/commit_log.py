@@ -17,6 +17,7 @@ import numpy as np
 
 from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches
 from checkers.kernel import Context, Kernel, finding_at, nothing_missing, rows_by_id
+from checkers.message_ids import dense_numbers
 from checkers.placements import first_at, place_ids, placements_of
 from checkers.promises import RESYNC_NS, Hit, Loss, LossRule, judge
 from checkers.verdict import Finding, Tally
@@ -44,9 +45,10 @@ def _delivered_from_broker(columns: Columns, acked: Touches) -> Mask:
     brokers = columns.names.broker_of_queue
     size = len(columns.names.brokers)
     read = columns.deliveries.where(columns.deliveries.message != UNKNOWN)
-    delivered = np.zeros(len(columns.names.messages) * size, np.bool_)
-    delivered[read.message * size + brokers[read.queue]] = True
-    found: Mask = delivered[acked.message * size + brokers[acked.queue]]
+    messages, (got, wanted) = dense_numbers(read.message, acked.message)
+    delivered = np.zeros(messages * size, np.bool_)
+    delivered[got * size + brokers[read.queue]] = True
+    found: Mask = delivered[wanted * size + brokers[acked.queue]]
     return found
 
 

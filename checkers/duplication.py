@@ -17,6 +17,7 @@ import numpy as np
 
 from checkers.columns import UNKNOWN, Columns, Outcome, QueueKey, Touches
 from checkers.kernel import Context, Kernel, finding_at, nothing_missing
+from checkers.message_ids import dense_numbers
 from checkers.promises import NS_PER_S, Damage, Judgement, judge
 from checkers.timeline import Commit
 from checkers.unrest import fault_active, fault_near
@@ -38,8 +39,9 @@ def tally_duplication(columns: Columns, context: Context) -> Tally:
 def _repeated(columns: Columns, deliveries: Touches) -> Iterator[Touches]:
     """Yield, in delivery order, what one group got of one message, when that is more than one row."""
     groups = len(columns.names.groups)
-    cell = deliveries.message * groups + deliveries.group
-    cell[deliveries.message == UNKNOWN] = -1  # bodies without a key are not one message
+    _, (message,) = dense_numbers(deliveries.message)
+    cell = message * groups + deliveries.group
+    cell[message == UNKNOWN] = -1  # bodies without a key are not one message
     times = np.bincount(cell + 1, minlength=1)
     times[0] = 0
     rows = np.flatnonzero(times[cell + 1] > 1)

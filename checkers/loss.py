@@ -16,22 +16,26 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Mask, Outcome, Touches
+from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches
 from checkers.kernel import Context, Kernel, finding_at, queue_of, undrained
+from checkers.message_ids import dense_numbers
 from checkers.verdict import Finding, Tally
 
 
 def tally_loss(columns: Columns, context: Context) -> Tally:
     """Judge the acknowledged messages of whole messages (partition key: message)."""
     sends = columns.sends
-    acked = sends.where(sends.outcome == Outcome.OK)
-    delivered = _delivered(columns, columns.deliveries)
-    seen = delivered[acked.message]
+    is_acked = sends.outcome == Outcome.OK
+    acked = sends.where(is_acked)
+    size, (sent, got) = dense_numbers(sends.message, columns.deliveries.message)
+    delivered = _flags(size, got)
+    message = sent[is_acked]
+    seen = delivered[message]
     pending, passed_by_any = np.zeros((2, len(acked)), np.bool_)
     findings: list[Finding] = []
     for group in context.facts.groups:
         wanted = _wanted(columns, context, acked, group)
-        missed = wanted & ~_consumed(columns, group)[acked.message]
+        missed = wanted & ~_flags(size, got[_consumed(columns, group)])[message]
         passed = wanted & context.resolved(columns, acked, group)
         passed_by_any |= passed
         pending |= missed & ~passed
@@ -39,7 +43,9 @@ def tally_loss(columns: Columns, context: Context) -> Tally:
     lost = ~seen & passed_by_any
     findings.extend(_lost(columns, context, acked, lost))
     pending &= ~lost
-    return Tally.of(findings, pending=int(pending.sum()), **_outcome_counts(columns, delivered))
+    return Tally.of(
+        findings, pending=int(pending.sum()), **_outcome_counts(columns, sent, delivered)
+    )
 
 
 def _wanted(columns: Columns, context: Context, acked: Touches, group: str) -> Mask:
@@ -48,18 +54,19 @@ def _wanted(columns: Columns, context: Context, acked: Touches, group: str) -> M
     return subscribed[acked.topic]
 
 
-def _delivered(columns: Columns, deliveries: Touches) -> Mask:
-    """Which messages occur in `deliveries`, shape (messages,)."""
-    flags = np.zeros(len(columns.names.messages) + 1, np.bool_)
-    flags[deliveries.message] = True  # UNKNOWN is -1: the spare last place
+def _flags(size: int, messages: Ints) -> Mask:
+    """Which messages occur in `messages`, shape (size,)."""
+    flags = np.zeros(size + 1, np.bool_)
+    flags[messages] = True  # UNKNOWN is -1: the spare last place
     return flags[:-1]
 
 
 def _consumed(columns: Columns, group: str) -> Mask:
+    """Which deliveries this group has consumed."""
     groups, deliveries = columns.names.groups, columns.deliveries
     group_id = groups.index(group) if group in groups else UNKNOWN
-    consumed = (deliveries.group == group_id) & (deliveries.outcome == Outcome.OK)
-    return _delivered(columns, deliveries.where(consumed))
+    consumed: Mask = (deliveries.group == group_id) & (deliveries.outcome == Outcome.OK)
+    return consumed
 
 
 def _lost(columns: Columns, context: Context, acked: Touches, lost: Mask) -> Iterator[Finding]:
@@ -99,10 +106,10 @@ def _finding(
     )
 
 
-def _outcome_counts(columns: Columns, delivered: Mask) -> dict[str, int]:
+def _outcome_counts(columns: Columns, sent: Ints, delivered: Mask) -> dict[str, int]:
     outcome = columns.sends.outcome
     by_outcome = np.bincount(outcome, minlength=len(Outcome)).tolist()
-    recovered = (outcome == Outcome.UNKNOWN) & delivered[columns.sends.message]
+    recovered = (outcome == Outcome.UNKNOWN) & delivered[sent]
     return {
         "acked": by_outcome[Outcome.OK],
         "weak": by_outcome[Outcome.WEAK],

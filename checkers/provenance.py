@@ -17,6 +17,7 @@ import numpy as np
 
 from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches
 from checkers.kernel import Context, Kernel, finding_at, nothing_missing
+from checkers.message_ids import dense_numbers
 from checkers.promises import judge
 from checkers.verdict import Finding, Tally
 
@@ -28,32 +29,41 @@ def tally_provenance(columns: Columns, context: Context) -> Tally:
     delivered = columns.deliveries
     corrupt = ~delivered.body_ok | (delivered.message == UNKNOWN)
     readable = np.flatnonzero(~corrupt)
-    message = delivered.message[readable]
-    outcome = _by_message(columns, columns.sends.outcome, NEVER_SENT)[message]
+    source = _source(columns, delivered.message[readable])
+    outcome = _of_source(columns.sends.outcome, source, NEVER_SENT)
     findings = [
         *_findings(columns, context, np.flatnonzero(corrupt), "corrupt"),
         *_first_findings(columns, context, readable[outcome == NEVER_SENT], "phantom"),
         *_first_findings(columns, context, readable[outcome == Outcome.FAILED], "aborted_read"),
-        *_first_findings(columns, context, _misrouted(columns, readable, outcome), "misrouted"),
+        *_first_findings(
+            columns, context, _misrouted(columns, readable, source, outcome), "misrouted"
+        ),
     ]
     return Tally.of(findings, deliveries=len(delivered))
 
 
-def _by_message(columns: Columns, values: Ints, missing: int) -> Ints:
-    """Spread a column of sends over messages, shape (messages,)."""
-    spread = np.full(len(columns.names.messages), missing, np.int64)
-    spread[columns.sends.message] = values
-    return spread
+def _source(columns: Columns, delivered: Ints) -> Ints:
+    """The row of the send of each message, NEVER_SENT if there is none, shape (delivered,)."""
+    size, (sent, got) = dense_numbers(columns.sends.message, delivered)
+    row_of = np.full(size, NEVER_SENT, np.int64)
+    row_of[sent] = np.arange(len(sent))
+    return row_of[got]
 
 
-def _misrouted(columns: Columns, readable: Ints, outcome: Ints) -> Ints:
+def _of_source(values: Ints, source: Ints, missing: int) -> Ints:
+    """A column of sends for deliveries, shape of `source`."""
+    spare = np.append(values, missing)  # NEVER_SENT is -1: the last place
+    found: Ints = spare[source]
+    return found
+
+
+def _misrouted(columns: Columns, readable: Ints, source: Ints, outcome: Ints) -> Ints:
     delivered, sends = columns.deliveries, columns.sends
-    message = delivered.message[readable]
     topic = delivered.topic[readable]
-    sent_to = _by_message(columns, sends.topic, UNKNOWN)[message]
+    sent_to = _of_source(sends.topic, source, UNKNOWN)
     wrong_topic = (sent_to != topic) & (outcome != NEVER_SENT)
-    attempts = _by_message(columns, sends.tries, 0)[message]
-    acked_by = _by_message(columns, sends.queue, UNKNOWN)[message]
+    attempts = _of_source(sends.tries, source, 0)
+    acked_by = _of_source(sends.queue, source, UNKNOWN)
     placed = (acked_by != UNKNOWN) & (attempts == 1)
     wrong_queue = placed & (acked_by != delivered.queue[readable])
     moved_by_broker = columns.names.internal_topic[topic]

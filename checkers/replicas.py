@@ -16,6 +16,7 @@ from typing import Any
 from checkers.columns import Columns, Outcome
 from checkers.facts import Keeping, Mode, Replication
 from checkers.kernel import Checker, Context, finding_at
+from checkers.message_ids import key_of
 from checkers.promises import judge
 from checkers.verdict import Finding, Tally, Verdict
 
@@ -66,7 +67,8 @@ def _acked_rows(columns: Columns) -> dict[str, int]:
     acked = (sends.outcome == Outcome.OK).nonzero()[0]
     messages = sends.message[acked].tolist()
     return {
-        names.messages[message]: row for message, row in zip(messages, acked.tolist(), strict=True)
+        key_of(message, names.other_keys): row
+        for message, row in zip(messages, acked.tolist(), strict=True)
     }
 
 

@@ -16,9 +16,10 @@ from tests.support.history_language import history
 def test_a_completion_is_paired_with_its_invocation() -> None:
     columns, _ = build_columns(history("0 invoke send a", "2 invoke send b", "0 ok send a"))
 
-    assert columns.sends.invoke_index.tolist() == [0, 1]
-    assert columns.sends.op_index.tolist() == [2, 1]
-    assert columns.sends.outcome.tolist() == [Outcome.OK, Outcome.UNKNOWN]
+    assert columns.sends.queue.tolist() == [UNKNOWN, 0]  # sorted by queue, then by op
+    assert columns.sends.invoke_index.tolist() == [1, 0]
+    assert columns.sends.op_index.tolist() == [1, 2]
+    assert columns.sends.outcome.tolist() == [Outcome.UNKNOWN, Outcome.OK]
 
 
 def test_a_send_that_nobody_answered_has_no_place() -> None:

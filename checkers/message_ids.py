@@ -1,0 +1,118 @@
+"""Message ids: 64-bit integers that are the same in every partition and in every run.
+
+The key `p<process>-<n>`, which the generators write, is `process << 40 | n`: it costs no dictionary. Any other key is
+`1 << 62 | its number` in the dictionary of its history (`Names.other_keys`). So an id says nothing about how many
+messages there are, and is never an array index; `dense_numbers` makes numbers that are.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+UNKNOWN: Final = -1
+PROCESS_SHIFT: Final = 40
+NUMBER_MASK: Final = (1 << PROCESS_SHIFT) - 1
+OTHER: Final = 1 << 62  # this bit marks a number in the dictionary
+PROCESS_MAX: Final = (1 << (62 - PROCESS_SHIFT)) - 1
+
+
+class MessageIds(dict[str, int]):
+    """key -> id, with []. Remembers what it was asked for; `forget` frees that."""
+
+    __slots__ = ("_bases", "_numbers", "others")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.others: list[str] = []  # the dictionary
+        self._numbers: dict[str, int] = {}
+        self._bases: dict[str, int | None] = {}
+
+    def __missing__(self, key: str) -> int:
+        """Number a key that is new, or forgotten. Raises TypeError or AttributeError for what is no text."""
+        prefix, _, digits = key.rpartition("-")
+        base = self._bases.get(prefix, UNKNOWN)
+        if base == UNKNOWN:
+            base = self._bases[prefix] = _base_of(prefix)
+        message = None if base is None or not _is_plain(digits) else _below(base, int(digits))
+        if message is None:
+            message = self._other(key)
+        self[key] = message
+        return message
+
+    def _other(self, key: str) -> int:
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.others)
+            self.others.append(key)
+        return OTHER | number
+
+    def forget(self) -> None:
+        """Give back the memory of keys that follow from their id; ids stay what they are."""
+        self.clear()
+        self._bases.clear()
+
+
+def _below(base: int, number: int) -> int | None:
+    return base | number if number <= NUMBER_MASK else None
+
+
+def _base_of(prefix: str) -> int | None:
+    digits = prefix[1:]
+    if prefix[:1] != "p" or not _is_plain(digits) or len(digits) > 7:
+        return None
+    process = int(digits)
+    return process << PROCESS_SHIFT if process <= PROCESS_MAX else None
+
+
+def _is_plain(digits: str) -> bool:
+    """Whether it is how an integer is written: the key must follow from the id."""
+    return (
+        digits.isdecimal()
+        and digits.isascii()
+        and len(digits) <= 13
+        and (digits[0] != "0" or len(digits) == 1)
+    )
+
+
+def key_of(message: int, others: list[str]) -> str:
+    """The key behind an id that is not UNKNOWN. Raises IndexError for a number beyond the dictionary."""
+    if message & OTHER:
+        return others[message ^ OTHER]
+    return f"p{message >> PROCESS_SHIFT}-{message & NUMBER_MASK}"
+
+
+def dense_numbers(*columns: Ints) -> tuple[int, list[Ints]]:
+    """Number the messages of some columns 0, 1, 2, ...: how many there are, and each column in these numbers.
+
+    Equal ids get equal numbers; UNKNOWN stays UNKNOWN. There may be numbers that no message has.
+    """
+    together = np.concatenate(columns) if columns else np.zeros(0, np.int64)
+    known = together != UNKNOWN
+    size, numbers = _number(together[known])
+    dense = np.full(len(together), UNKNOWN, np.int64)
+    dense[known] = numbers
+    cuts = np.cumsum([len(column) for column in columns])[:-1]
+    return size, np.split(dense, cuts)
+
+
+def _number(ids: Ints) -> tuple[int, Ints]:
+    """Numbers by a table where ids are dense, which is the rule, and by sorting elsewhere."""
+    if not len(ids):
+        return 0, ids
+    others = ids >= OTHER
+    process = np.where(others, -1, ids >> PROCESS_SHIFT)
+    process -= int(process.min())
+    rows = int(process.max()) + 1
+    if rows <= 4 * len(ids) + 1024:
+        number = np.where(others, ids ^ OTHER, ids & NUMBER_MASK)
+        width = np.zeros(rows, np.int64)
+        np.maximum.at(width, process, number + 1)
+        ends = np.cumsum(width)
+        if int(width.max()) <= 8 * len(ids) + 1024 and int(ends[-1]) <= 8 * len(ids) + 1024:
+            return int(ends[-1]), (ends - width)[process] + number
+    distinct, numbers = np.unique(ids, return_inverse=True)
+    return len(distinct), numbers.astype(np.int64, copy=False)

@@ -1,0 +1,146 @@
+"""Ops that touch no message, as they come, to a timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from checkers.column_values import integer, text
+from checkers.columns import QueueKey
+from checkers.history import Op
+from checkers.timeline import (
+    Commit,
+    Drain,
+    Found,
+    LookUp,
+    Opened,
+    Ownership,
+    Probe,
+    QueueEnd,
+    Timeline,
+)
+
+
+class TimelineBuilder:
+    """Collects the few ops that are no messages. Handlers raise what a value that breaks the conventions causes."""
+
+    __slots__ = (
+        "_assigned",
+        "_assignments",
+        "_drains",
+        "_look_ups",
+        "_opens",
+        "_ownership",
+        "_probes",
+        "commits",
+        "nodes",
+    )
+
+    def __init__(self) -> None:
+        self.commits: dict[tuple[str, QueueKey], list[Commit]] = {}
+        self.nodes: dict[int, str] = {}  # of clients that opened or sent
+        self._ownership: dict[tuple[str, QueueKey], list[Ownership]] = {}
+        self._assigned: dict[tuple[int, str, str], set[QueueKey]] = {}
+        self._assignments: dict[int, list[int]] = {}
+        self._drains: dict[tuple[str, str], Drain] = {}
+        self._probes: list[Probe] = []
+        self._opens: list[Opened] = []
+        self._look_ups: list[LookUp] = []
+
+    def handlers(self) -> dict[str, Callable[[Op], None]]:
+        return {
+            "probe": self._probe,
+            "assign": self._assign,
+            "commit": self._commit,
+            "drain": self._drain,
+            "open": self._open,
+            "look_up": self._look_up,
+        }
+
+    def _probe(self, op: Op) -> None:
+        if op.type != "invoke":
+            self._probes.append(
+                Probe(
+                    op_index=op.index,
+                    time_ns=op.time_ns,
+                    broker=text(op.value["broker"]),
+                    type=op.type,
+                    error=op.error,
+                )
+            )
+
+    def _open(self, op: Op) -> None:
+        if op.type == "ok" and op.node is not None:
+            self._opens.append(Opened(op.time_ns, op.process, op.node))
+            self.nodes[op.process] = op.node
+
+    def _assign(self, op: Op) -> None:
+        if op.type != "ok":
+            return
+        group, topic = text(op.value["group"]), text(op.value["topic"])
+        now = {
+            QueueKey(topic, text(broker), integer(queue)) for broker, queue in op.value["queues"]
+        }
+        before = self._assigned.get((op.process, group, topic), set())
+        for queue in sorted(now ^ before):
+            change = Ownership(
+                op.index, op.time_ns, op.process, "gained" if queue in now else "lost"
+            )
+            self._ownership.setdefault((group, queue), []).append(change)
+        self._assigned[op.process, group, topic] = now
+        self._assignments.setdefault(op.process, []).append(op.index)
+
+    def _commit(self, op: Op) -> None:
+        if op.type != "ok":
+            return
+        group, topic = text(op.value["group"]), text(op.value["topic"])
+        for broker, number, offset in op.value["offsets"]:
+            queue = QueueKey(topic, text(broker), integer(number))
+            commit = Commit(op.index, op.time_ns, op.process, integer(offset))
+            self.commits.setdefault((group, queue), []).append(commit)
+
+    def _drain(self, op: Op) -> None:
+        if op.type in ("invoke", "fail"):
+            return
+        group, topic = text(op.value["group"]), text(op.value["topic"])
+        ends = {
+            QueueKey(topic, text(broker), integer(number)): QueueEnd(
+                integer(low), integer(end), integer(done)
+            )
+            for broker, number, low, end, done in op.value["queues"]
+        }
+        self._drains[group, topic] = Drain(
+            op_index=op.index,
+            time_ns=op.time_ns,
+            complete=op.type == "ok",
+            lag=integer(op.value["lag"]),
+            ends=ends,
+        )
+
+    def _look_up(self, op: Op) -> None:
+        value = op.value
+        self._look_ups.append(
+            LookUp(
+                op_index=op.index,
+                time_ns=op.time_ns,
+                topic=text(value["topic"]),
+                broker=text(value["broker"]),
+                is_indexed=bool(value["indexed"]),
+                found=[
+                    Found(text(key), integer(queue), integer(offset), *map(bool, found))
+                    for key, queue, offset, *found in value["messages"]
+                ],
+                error=None if op.type == "ok" else op.error or "no answer",
+            )
+        )
+
+    def timeline(self) -> Timeline:
+        return Timeline(
+            commits=self.commits,
+            ownership=self._ownership,
+            assignments=self._assignments,
+            drains=self._drains,
+            probes=self._probes,
+            opens=self._opens,
+            look_ups=self._look_ups,
+            nodes=self.nodes,
+        )
