@@ -76,6 +76,10 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "start_gap": PLAIN,
         "delivery_gap": PLAIN,
         "node_died": PLAIN,
+        # groups.py
+        "queue_unowned": PLAIN,
+        "owned_twice": PLAIN,
+        "two_listeners": _excused("a fault was near", INFORMATIONAL),
         # look_ups.py
         "invisible": PLAIN,
         "unindexed": PLAIN,

@@ -21,6 +21,7 @@ from checkers.commit_log import LOG_HOLES
 from checkers.duplication import DUPLICATION
 from checkers.exits import NODE_EXITS
 from checkers.facts import FaultFacts, Mode, RunFacts
+from checkers.groups import GROUPS
 from checkers.history import Op
 from checkers.kernel import Checker, Context, undrained
 from checkers.look_ups import LOOK_UPS
@@ -38,6 +39,7 @@ ALL_CHECKERS: tuple[Checker, ...] = (
     DRAINED_OFFSETS,
     LIVENESS,
     AVAILABILITY_GAPS,
+    GROUPS,
     NODE_EXITS,
     LOOK_UPS,
     DURABLE_BEFORE_ACK,

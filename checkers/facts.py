@@ -56,6 +56,8 @@ class RunFacts:
     mode: Mode = "hardened"
     transient_pool: bool = False  # masters keep what is new in their memory for a while
     groups: Mapping[str, tuple[str, ...]]  # consumer group -> topics it must see completely
+    orderly: tuple[str, ...] = ()  # groups whose listener takes one message of a queue at a time
+    broadcasting: tuple[str, ...] = ()  # groups of which every member gets every message
     topics: tuple[str, ...]
     brokers: Mapping[str, tuple[str, ...]]  # broker name -> its nodes, the master first
     living: tuple[str, ...] | None = None  # broker names that must serve after heal; None: all
@@ -89,6 +91,8 @@ class RunFacts:
                 **fields,
                 "groups": {group: tuple(topics) for group, topics in fields["groups"].items()},
                 "topics": tuple(fields["topics"]),
+                "orderly": tuple(fields.get("orderly", ())),
+                "broadcasting": tuple(fields.get("broadcasting", ())),
                 "producers": tuple(fields.get("producers", ())),
                 "consumers": tuple(fields.get("consumers", ())),
                 "brokers": {name: tuple(nodes) for name, nodes in fields["brokers"].items()},

@@ -1,0 +1,255 @@
+"""Consumer groups: every queue has an owner, and in a group that shares its queues no more than one.
+
+**queue_unowned**: no living member owned a queue of the group for longer than a rebalance takes, while no fault was
+near. A queue must have its first owner that much after its first acknowledged message, and the time in which clients
+learn of a new queue. **owned_twice**: two living members owned one queue for longer than a rebalance takes, while no
+fault was near; each member computes its share alone, so they overlap for a while. **two_listeners**: in a group with an
+orderly listener, two members had one queue in work at the same time. Its lock on the broker is there to
+prevent exactly this, so no rebalance excuses it; a fault may (a paused member does not know that its lock has expired).
+
+What a member owns is what it says (`assign`), until it says something else, its node is started again, or a fault ends
+it. A group is broadcasting (every member owns every queue) or orderly as the facts say.
+
+Cannot see: an owner that never pulls (its messages are `unseen`, or wait for too long: `delivery_gap`), groups of a
+client that does not report assignments, and an owner that died unnoticed: it owns until its node starts again.
+
+Source: RebalanceImpl, RebalanceService (20 s), RebalanceLockManager of Apache RocketMQ 4.9; Jepsen judges no groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from checkers.columns import UNKNOWN, Columns, Ints, Outcome, QueueKey, Touches
+from checkers.facts import FaultFacts
+from checkers.kernel import Checker, Context, finding_at, rows_by_id
+from checkers.promises import FOREVER_NS, NS_PER_S, Judgement, judge
+from checkers.spans import Span, joined, shared, without
+from checkers.unrest import SETTLED_AFTER_NS, fault_near
+from checkers.verdict import Finding, Tally, Verdict, seconds
+
+REBALANCED_WITHIN_NS = (
+    30 * NS_PER_S
+)  # every 20 s, and once more if the members disagreed for a moment
+KNOWN_WITHIN_NS = 30 * NS_PER_S  # clients ask for routes every 30 s
+ENDS_PROCESSES = frozenset(
+    {"client_crash", "kill", "graceful_stop", "power_cut", "cluster_power_cut"}
+)
+QueueOfGroup = tuple[str, QueueKey]
+
+
+@dataclass(frozen=True, slots=True)
+class _Owned:
+    """One stretch in which a process owned a queue."""
+
+    process: int
+    span: Span
+    op_index: int  # of the assignment that gave it
+
+
+def check_groups(columns: Columns, context: Context) -> Verdict:
+    """Judge the assignments of all groups, and the listeners of orderly ones."""
+    restless = _restless(context.facts.faults)
+    end_ns = _end_ns(context)
+    owned = {
+        pair: list(_owned(context, pair, end_ns)) for pair in sorted(context.timeline.ownership)
+    }
+    findings = [
+        *_unowned(columns, context, owned, restless),
+        *_owned_twice(context, owned, restless),
+        *_two_listeners(columns, context),
+    ]
+    tally = Tally.of(findings, queues_owned=len(owned))
+    return Verdict(
+        checker="groups",
+        valid=not any(finding.judgement is Judgement.VIOLATION for finding in findings),
+        counts=tally.counts,
+        findings=tally.findings,
+    )
+
+
+def _restless(faults: Iterable[FaultFacts]) -> list[Span]:
+    """When a fault was active, or had been shortly before."""
+    return joined(
+        Span(fault.fired_ns, FOREVER_NS if fault.healed_ns is None else _settled(fault.healed_ns))
+        for fault in faults
+        if fault.fired_ns is not None
+    )
+
+
+def _settled(healed_ns: int) -> int:
+    return healed_ns + SETTLED_AFTER_NS
+
+
+def _end_ns(context: Context) -> int:
+    """Until when groups were watched: the last assignment or drain."""
+    drained = (drain.time_ns for drain in context.timeline.drains.values())
+    changed = (
+        changes[-1].time_ns for changes in context.timeline.ownership.values() if len(changes)
+    )
+    return max((*drained, *changed), default=0)
+
+
+def _owned(context: Context, pair: QueueOfGroup, end_ns: int) -> Iterator[_Owned]:
+    """What each process owned of one queue, and when."""
+    since: dict[int, tuple[int, int]] = {}
+    for change in context.timeline.ownership[pair]:
+        if change.change == "gained":
+            since[change.process] = (change.time_ns, change.op_index)
+        elif change.process in since:
+            yield _ended(context, change.process, *since.pop(change.process), change.time_ns)
+    for process, (start_ns, op_index) in since.items():
+        yield _ended(context, process, start_ns, op_index, end_ns)
+
+
+def _ended(context: Context, process: int, start_ns: int, op_index: int, until_ns: int) -> _Owned:
+    died_ns = min((at for at in _deaths(context, process) if at >= start_ns), default=until_ns)
+    return _Owned(process, Span(start_ns, min(until_ns, died_ns)), op_index)
+
+
+def _deaths(context: Context, process: int) -> Iterator[int]:
+    """When this process may have ended: its node was started again, ended, or was made to end."""
+    node = context.timeline.nodes.get(process)
+    if node is None:
+        return
+    for opened in context.timeline.opens:
+        if opened.node == node and opened.process != process:
+            yield opened.time_ns
+    for ended in context.facts.exits:
+        if ended.node == node:
+            yield ended.time_ns
+    for fault in context.facts.faults:
+        if fault.kind in ENDS_PROCESSES and node in fault.targets and fault.fired_ns is not None:
+            yield fault.fired_ns
+
+
+def _unowned(
+    columns: Columns,
+    context: Context,
+    owned: Mapping[QueueOfGroup, list[_Owned]],
+    restless: list[Span],
+) -> Iterator[Finding]:
+    known = _first_acknowledged(columns)
+    end_ns = _end_ns(context)
+    for group, topics in sorted(context.facts.groups.items()):
+        if not any(name == group for name, _ in owned):
+            continue  # its members do not say what they own
+        for queue in sorted(q for q in columns.names.queues if q.topic in topics and q in known):
+            spans = [one.span for one in owned.get((group, queue), ())]
+            first = known[queue] + KNOWN_WITHIN_NS
+            first = min([first, *(span.start_ns for span in spans)])
+            alone = without([Span(first, end_ns)], [*spans, *restless])
+            longest = max(alone, key=lambda span: span.length_ns, default=Span(0, 0))
+            if longest.length_ns > REBALANCED_WITHIN_NS:
+                detail = f"no member owned the queue for {seconds(longest.length_ns)}"
+                yield _finding(context, "queue_unowned", (group, queue), longest, -1, detail)
+
+
+def _first_acknowledged(columns: Columns) -> dict[QueueKey, int]:
+    """When the first message of each queue was acknowledged."""
+    sends = columns.sends
+    rows = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.queue != UNKNOWN))
+    queues, first = np.unique(sends.queue[rows], return_index=True)
+    times = sends.time_ns[rows[first]].tolist()
+    return {
+        columns.names.queues[queue]: at for queue, at in zip(queues.tolist(), times, strict=True)
+    }
+
+
+def _owned_twice(
+    context: Context, owned: Mapping[QueueOfGroup, list[_Owned]], restless: list[Span]
+) -> Iterator[Finding]:
+    for pair, stretches in owned.items():
+        if pair[0] in context.facts.broadcasting:
+            continue
+        for one, other in combinations(stretches, 2):
+            if one.process == other.process:
+                continue
+            both = without(shared([one.span], [other.span]), restless)
+            longest = max(both, key=lambda span: span.length_ns, default=Span(0, 0))
+            if longest.length_ns > REBALANCED_WITHIN_NS:
+                detail = (
+                    f"processes {one.process} and {other.process} owned the queue together for "
+                    f"{seconds(longest.length_ns)}"
+                )
+                at = max(one.op_index, other.op_index)
+                yield _finding(context, "owned_twice", pair, longest, at, detail)
+
+
+def _finding(
+    context: Context, anomaly: str, pair: QueueOfGroup, span: Span, op_index: int, detail: str
+) -> Finding:
+    group, queue = pair
+    return Finding(
+        anomaly=anomaly,
+        judgement=judge(context.facts.mode, anomaly),
+        op_index=op_index,
+        time_ns=span.start_ns,
+        detail=detail,
+        topic=queue.topic,
+        broker=queue.broker,
+        queue=queue.queue,
+        group=group,
+    )
+
+
+def _two_listeners(columns: Columns, context: Context) -> Iterator[Finding]:
+    groups = columns.names.groups
+    orderly = [number for number, group in enumerate(groups) if group in context.facts.orderly]
+    if not orderly:
+        return
+    delivered = columns.deliveries.where(np.isin(columns.deliveries.group, orderly))
+    queues = len(columns.names.queues)
+    for _, rows in rows_by_id(delivered.group * queues + delivered.queue):
+        yield from _at_once(columns, context, delivered.where(rows))
+
+
+def _at_once(columns: Columns, context: Context, delivered: Touches) -> Iterator[Finding]:
+    """Compare each call of a listener with the one of another process that ended last before it in the queue."""
+    order = np.lexsort((delivered.op_index, delivered.invoke_index))
+    delivered = delivered.where(order)
+    until = _latest_of_others(delivered)
+    for row in np.flatnonzero(until > delivered.invoke_index).tolist():
+        near = fault_near(
+            context.facts.faults, int(delivered.invoke_ns[row]), int(delivered.time_ns[row])
+        )
+        yield finding_at(
+            columns,
+            delivered,
+            row,
+            anomaly="two_listeners",
+            judgement=judge(context.facts.mode, "two_listeners")
+            if near is None
+            else Judgement.INFORMATIONAL,
+            detail=f"process {delivered.process[row]} was given it while another process had the queue in work"
+            + ("" if near is None else f"; fault {near.fault_id} ({near.kind})"),
+            group=columns.names.groups[delivered.group[row]],
+            at_invocation=True,
+        )
+
+
+def _latest_of_others(delivered: Touches) -> Ints:
+    """For each row: the last op index at which an earlier call of another process ended; shape (rows,)."""
+    until = np.full(len(delivered), -1, np.int64)
+    for process in np.unique(delivered.process).tolist():
+        others = np.where(delivered.process != process, delivered.op_index, -1)
+        before = np.concatenate(([-1], np.maximum.accumulate(others)[:-1]))
+        mine = delivered.process == process
+        until[mine] = before[mine]
+    return until
+
+
+def _applies(context: Context) -> bool:
+    return bool(context.timeline.ownership) or bool(context.facts.orderly)
+
+
+GROUPS = Checker(
+    name="groups",
+    anomalies=("queue_unowned", "owned_twice", "two_listeners"),
+    check=check_groups,
+    applies=_applies,
+)

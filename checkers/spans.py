@@ -1,0 +1,52 @@
+"""Stretches of time: half-open (start_ns, end_ns) pairs, and what can be said of several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class Span(NamedTuple):
+    """From `start_ns` to before `end_ns`."""
+
+    start_ns: int
+    end_ns: int
+
+    @property
+    def length_ns(self) -> int:
+        return max(self.end_ns - self.start_ns, 0)
+
+
+def joined(spans: Iterable[Span]) -> list[Span]:
+    """The same time in as few spans as possible, sorted; empty ones are dropped."""
+    found: list[Span] = []
+    for span in sorted(span for span in spans if span.length_ns):
+        if found and span.start_ns <= found[-1].end_ns:
+            found[-1] = Span(found[-1].start_ns, max(found[-1].end_ns, span.end_ns))
+        else:
+            found.append(span)
+    return found
+
+
+def without(spans: Iterable[Span], removed: Iterable[Span]) -> list[Span]:
+    """The time in `spans` that is not in `removed`, sorted."""
+    left = joined(spans)
+    for gone in joined(removed):
+        left = [
+            piece
+            for span in left
+            for piece in (
+                Span(span.start_ns, min(span.end_ns, gone.start_ns)),
+                Span(max(span.start_ns, gone.end_ns), span.end_ns),
+            )
+            if piece.length_ns
+        ]
+    return left
+
+
+def shared(one: Iterable[Span], other: Iterable[Span]) -> list[Span]:
+    """The time that lies in both, sorted."""
+    others = joined(other)
+    return joined(
+        Span(max(a.start_ns, b.start_ns), min(a.end_ns, b.end_ns)) for a in one for b in others
+    )

@@ -1,0 +1,142 @@
+"""Ownership of queues: planted gaps and overlaps, and the near misses that a rebalance explains."""
+
+from __future__ import annotations
+
+import pytest
+
+from checkers.column_builder import build_columns
+from checkers.groups import GROUPS
+from checkers.kernel import Context
+from checkers.promises import LossPromises
+from checkers.verdict import Verdict
+from tests.support.history_language import facts, fault, history
+
+SENT = ("0 ok send a", "0 ok send b queue=1")
+
+
+def check(*lines: str, **changes: object) -> Verdict:
+    columns, timeline = build_columns(history(*lines))
+    known = facts(**changes)
+    context = Context(facts=known, timeline=timeline, promises=LossPromises(known))
+    assert GROUPS.applies(context)
+    return GROUPS.check(columns, context)
+
+
+def found(verdict: Verdict) -> list[str]:
+    return [
+        name
+        for name, count in verdict.counts.items()
+        if name != "queues_owned"
+        for _ in range(count)
+    ]
+
+
+STEADY = (*SENT, "1 ok assign 0 t=1", "2 ok assign 1 t=1")
+
+
+def test_everything_is_owned_once() -> None:
+    verdict = check(*STEADY, "9 ok drain t=200")
+
+    assert verdict.valid is True
+    assert verdict.counts == {"queues_owned": 2}
+
+
+@pytest.mark.parametrize(
+    ("lines", "anomalies"),
+    [
+        # queue 1 was given up, and nobody took it
+        (("2 ok assign t=50", "9 ok drain t=90"), ["queue_unowned"]),
+        (("2 ok assign t=50", "1 ok assign 0 1 t=79", "9 ok drain t=200"), []),
+        (("2 ok assign t=50", "1 ok assign 0 1 t=81", "9 ok drain t=200"), ["queue_unowned"]),
+        # two members own queue 1
+        (("1 ok assign 0 1 t=50", "9 ok drain t=90"), ["owned_twice"]),
+        (("1 ok assign 0 1 t=50", "2 ok assign t=79", "9 ok drain t=200"), []),
+        # the member was started again: its earlier life owns nothing more
+        (
+            (
+                "2 ok open node=c2 t=2",
+                "3 ok open node=c2 t=50",
+                "1 ok assign 0 1 t=51",
+                "9 ok drain t=200",
+            ),
+            [],
+        ),
+    ],
+)
+def test_a_change_has_its_time(lines: tuple[str, ...], anomalies: list[str]) -> None:
+    assert found(check(*STEADY, *lines)) == anomalies
+
+
+def test_a_queue_that_never_had_an_owner() -> None:
+    lines = (*SENT, "1 ok assign 0 t=1")
+
+    assert found(check(*lines, "9 ok drain t=59")) == []
+    verdict = check(*lines, "9 ok drain t=61")
+    assert found(verdict) == ["queue_unowned"]
+    [finding] = verdict.findings
+    assert (finding.group, finding.broker, finding.queue) == ("g", "b", 1)
+
+
+def test_nothing_counts_while_a_fault_is_near() -> None:
+    lines = (*STEADY, "2 ok assign t=50", "9 ok drain t=120")
+    partition = fault("partition", "n0", at_s=55, healed_s=65)
+
+    assert found(check(*lines)) == ["queue_unowned"]
+    assert found(check(*lines, faults=(partition,))) == []
+    later = (*lines[:-1], "9 ok drain t=126")  # 31 s after things have settled
+    assert found(check(*later, faults=(partition,))) == ["queue_unowned"]
+
+
+def test_a_crashed_member_owns_nothing() -> None:
+    crash = fault("client_crash", "c2", at_s=50, healed_s=52)
+    lines = (*STEADY, "2 ok open node=c2 t=2", "9 ok drain t=120")
+
+    assert found(check(*lines, faults=(crash,))) == ["queue_unowned"]
+    assert found(check(*lines, faults=(fault("client_crash", "c1", at_s=50, healed_s=52),))) == []
+
+
+def test_members_of_a_broadcasting_group_own_everything() -> None:
+    lines = (*SENT, "1 ok assign 0 1 t=1", "2 ok assign 0 1 t=1", "9 ok drain t=200")
+
+    assert found(check(*lines)) == ["owned_twice", "owned_twice"]
+    assert found(check(*lines, broadcasting=("g",))) == []
+
+
+OVERLAP = (
+    "0 ok send a",
+    "0 ok send b",
+    "1 invoke consume a",
+    "2 invoke consume b",
+    "1 ok consume a",
+    "2 ok consume b",
+)
+
+
+def test_two_listeners_on_one_queue_of_an_orderly_group() -> None:
+    verdict = check(*OVERLAP, orderly=("g",))
+
+    assert verdict.counts["two_listeners"] == 1
+    [finding] = verdict.findings
+    assert (finding.key, finding.queue_offset) == ("b", 1)
+
+
+def test_a_fault_may_have_taken_the_lock_away() -> None:
+    paused = fault("pause", "c1", at_s=0, healed_s=1)
+    verdict = check(*OVERLAP, orderly=("g",), faults=(paused,))
+
+    assert verdict.valid is True
+    assert verdict.counts["two_listeners_informational"] == 1
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("1 invoke consume a", "1 ok consume a", "2 invoke consume b", "2 ok consume b"),
+        ("1 invoke consume a", "1 invoke consume b", "1 ok consume a", "1 ok consume b"),
+        ("1 invoke consume a", "2 invoke consume c queue=1", "1 ok consume a", "2 ok consume c"),
+    ],
+    ids=["one after the other", "one process", "two queues"],
+)
+def test_near_misses(lines: tuple[str, ...]) -> None:
+    sent = ("0 ok send a", "0 ok send b", "0 ok send c queue=1", "1 ok assign 0")
+    assert found(check(*sent, *lines, orderly=("g",))) == []
