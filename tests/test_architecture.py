@@ -21,7 +21,17 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "harness": (
         ("system_under_test", "faults", "checkers", "spark_analysis"),
         # pytest: for harness/pytest_plugin.py; rocketmq: for harness/clients/cpp
-        ("click", "rich", "orjson", "tomli_w", "docker", "paramiko", "pytest", "rocketmq"),
+        (
+            "click",
+            "rich",
+            "orjson",
+            "tomli_w",
+            "jinja2",
+            "docker",
+            "paramiko",
+            "pytest",
+            "rocketmq",
+        ),
     ),
 }
 

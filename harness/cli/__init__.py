@@ -32,6 +32,7 @@ COMMANDS = {
     "run": "harness.cli.run:run",
     "replay": "harness.cli.replay:replay",
     "check": "harness.cli.check:check",
+    "conform": "harness.cli.conform.command:conform",
     "hunt": "harness.cli.hunt:hunt",
     "doctor": "harness.cli.doctor:doctor",
     "clean": "harness.cli.clean:clean",

@@ -1,0 +1,69 @@
+"""`staticfire conform`: the conformance suite against a broker, a name server, or a cluster that it starts itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from faults.defects import DefectError
+from harness.cli.fleet_options import fleet_options
+from harness.cli.status import BadInput
+from harness.defective import use_defect
+
+
+@click.command(short_help="Judge a RocketMQ clause by clause.")
+@click.option(
+    "--environment",
+    help="Start our cluster there, as `staticfire run` does. Default: simulation, or address.",
+)
+@click.option(
+    "--mode", default="hardened", show_default=True, help="Of our cluster: hardened or faithful."
+)
+@click.option("--defect", default="", help="Plant a known bug in our cluster first.")
+@click.option(
+    "--profile",
+    default="all",
+    show_default=True,
+    help="Such as broker-core, broker-ha, nameserver, durable.",
+)
+@click.option(
+    "--select",
+    "patterns",
+    metavar="PATTERN[,PATTERN...]",
+    multiple=True,
+    help="Only these: RMQ-TXN-*, area:SND, level:must, needs:fault. May be repeated.",
+)
+@click.option("--list", "only_list", is_flag=True, help="List the cases and run nothing.")
+@click.option("--slow", is_flag=True, help="Also what takes minutes on a real clock.")
+@click.option("--no-admin", is_flag=True, help="Make and change nothing but messages.")
+@click.option("--expect", type=click.Path(path_type=Path), help="TOML file of expected failures.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write JUnit, JSON, HTML, Markdown and a badge there.",
+)
+@fleet_options
+def conform(defect: str, **options: Any) -> int:
+    """Try the numbered clauses of the contract on a target and say which it keeps.
+
+    \b
+    Examples:
+      staticfire conform
+      staticfire conform --name-server 10.0.0.1:9876 --profile broker-core --out report
+      staticfire conform --environment processes --select 'RMQ-SND-*' --select level:must
+      staticfire conform --list --select area:TXN
+
+    Topics and groups get a prefix of this run and are removed; others are never touched.
+
+    Exit status: 0 every MUST and SHOULD that ran passed, 1 some failed, 2 too few ran to prove anything,
+    254 bad arguments, 255 harness error.
+    """
+    try:
+        use_defect(defect)  # before anything imports the system
+    except DefectError as error:
+        raise BadInput(str(error)) from error
+    from harness.cli.conform import session
+
+    return session.conform(session.ConformOptions(defect=defect, **options))

@@ -1,0 +1,259 @@
+"""What `staticfire conform` does, once a defect is planted: the imports below are those of the system."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+import sys
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from harness.campaign import MODES, CampaignError
+from harness.cli.status import (
+    EXIT_HARNESS_ERROR,
+    EXIT_INVALID,
+    EXIT_UNKNOWN,
+    EXIT_VALID,
+    BadInput,
+    HarnessError,
+)
+from harness.conformance.case import cases
+from harness.conformance.clause import Clause
+from harness.conformance.expectations import (
+    Expectation,
+    ExpectationError,
+    apply_expectations,
+    read_expectations,
+)
+from harness.conformance.outputs.files import write_outputs
+from harness.conformance.outputs.markdown import in_words
+from harness.conformance.result import CaseResult, Outcome
+from harness.conformance.sites.site import Site, SiteFailed
+from harness.conformance.suite import PROFILES, SuiteResult, choose, run_suite
+from harness.environments.fleet_options import FleetOptions
+from system_under_test.remoting.address import parse_address
+
+ENVIRONMENTS = ("simulation", "processes", "namespaces", "docker", "ssh", "address")
+_STYLES = {
+    Outcome.PASSED: "green",
+    Outcome.FAILED: "bold red",
+    Outcome.ERROR: "bold magenta",
+    Outcome.EXPECTED: "yellow",
+    Outcome.NOT_RUN: "dim",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConformOptions:
+    """What was asked, as it was typed."""
+
+    environment: str | None
+    mode: str
+    defect: str
+    profile: str
+    patterns: tuple[str, ...]
+    only_list: bool
+    slow: bool
+    no_admin: bool
+    expect: Path | None
+    out: Path | None
+    fleet: FleetOptions
+
+
+def conform(options: ConformOptions) -> int:
+    """Run the suite and return the exit status. Raises BadInput, HarnessError."""
+    clauses = _clauses(options.profile, options.patterns)
+    console = Console(highlight=False)
+    if options.only_list:
+        _print_list(console, clauses)
+        return EXIT_VALID
+    expectations = _expectations(options.expect)
+    if options.out is not None:
+        _check_out(options.out)
+    try:
+        result = _run(_site(options), clauses, options.slow, expectations, console)
+    except CampaignError as error:
+        raise BadInput(str(error)) from error
+    except SiteFailed as error:
+        raise HarnessError(str(error)) from error
+    _finish(console, result)
+    if options.out is not None:
+        _write(result, options.out, options.profile)
+        console.print(f"report: {options.out}", soft_wrap=True)
+    return _status(result)
+
+
+def _clauses(profile: str, patterns: tuple[str, ...]) -> tuple[Clause, ...]:
+    """Raises BadInput."""
+    if profile not in PROFILES:
+        raise BadInput(f"--profile is {profile!r}; allowed: {', '.join(PROFILES)}")
+    single = [one for pattern in patterns for one in pattern.split(",")]
+    try:
+        chosen = choose(profile, single)
+    except ValueError:
+        raise BadInput(
+            f"--select is {','.join(patterns)!r}; allowed: ids such as RMQ-TXN-*, area:SND, level:must, needs:fault"
+        ) from None
+    if not chosen:
+        raise BadInput(f"--select {','.join(patterns)!r} picks no clause of profile {profile}")
+    return chosen
+
+
+def _expectations(path: Path | None) -> dict[str, Expectation]:
+    """Raises BadInput."""
+    try:
+        return {} if path is None else read_expectations(path)
+    except ExpectationError as error:
+        raise BadInput(f"--expect: {error}") from error
+
+
+def _check_out(out: Path) -> None:
+    """Before the work is done, not after it. Raises BadInput."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"--out {out} cannot be written: {error.strerror}") from error
+    if not os.access(out, os.W_OK):
+        raise BadInput(f"--out {out} cannot be written: Permission denied")
+
+
+def _site(options: ConformOptions) -> Site:
+    """Raises BadInput, CampaignError, SiteFailed."""
+    fleet = options.fleet
+    if options.mode not in MODES:
+        raise BadInput(f"--mode is {options.mode!r}; allowed: {', '.join(MODES)}")
+    environment = options.environment or ("address" if fleet.name_servers else "simulation")
+    if environment not in ENVIRONMENTS:
+        raise BadInput(f"--environment is {environment!r}; allowed: {', '.join(ENVIRONMENTS)}")
+    if environment == "address":
+        return _address_site(fleet, options.no_admin)
+    if fleet.name_servers:
+        raise BadInput("--name-server is only for --environment address")
+    if options.no_admin:
+        raise BadInput("--no-admin is only for --environment address")
+    campaign = {"mode": options.mode, "defect": options.defect}
+    if environment == "simulation":
+        from harness.conformance.sites.simulated import SimulatedSite
+
+        return SimulatedSite(options=campaign)
+    from harness.conformance.sites.real import RealSite
+
+    return RealSite(environment, options=campaign, fleet_options=fleet)
+
+
+def _address_site(fleet: FleetOptions, no_admin: bool) -> Site:
+    """Raises BadInput, SiteFailed."""
+    from harness.conformance.sites.address import AddressSite
+
+    if not fleet.name_servers:
+        raise BadInput("--environment address needs --name-server HOST:PORT[,HOST:PORT...]")
+    for address in fleet.name_servers:
+        try:
+            parse_address(address)
+        except ValueError as error:
+            raise BadInput(f"--name-server is {address!r}: {error}") from error
+    prefix = os.environ.get("STATICFIRE_TOPIC_PREFIX", f"staticfire-{secrets.token_hex(4)}")
+    return AddressSite(fleet.name_servers, prefix=prefix, may_administrate=not no_admin)
+
+
+def _run(
+    site: Site,
+    clauses: tuple[Clause, ...],
+    slow: bool,
+    expectations: dict[str, Expectation],
+    console: Console,
+) -> SuiteResult:
+    """Run with a line a case that did not pass, and a count on a terminal. Raises SiteFailed."""
+    console.print(f"target: {site.name}; {len(clauses)} clauses", soft_wrap=True)
+    today, done = date.today(), 0
+    judged: list[CaseResult] = []
+
+    def take(result: CaseResult) -> None:
+        nonlocal done
+        done += 1
+        result = apply_expectations(result, expectations, today)
+        judged.append(result)
+        if result.outcome not in (Outcome.PASSED, Outcome.NOT_RUN):
+            _print_result(console, result)
+        if sys.stderr.isatty():
+            print(f"\r{done} of {len(clauses)} ", end="", file=sys.stderr, flush=True)
+
+    result = run_suite(site, clauses, slow=slow, on_result=take)
+    by_id = {one.clause.id: one for one in judged}
+    return SuiteResult(
+        target=result.target,
+        results=tuple(by_id[one.clause.id] for one in result.results),
+        floor=result.floor,
+    )
+
+
+def _print_result(console: Console, result: CaseResult) -> None:
+    style = _STYLES[result.outcome]
+    head = f"{result.clause.id} {result.outcome}"
+    console.print(
+        f"[{style}]{head}[/] ({result.clause.level}) {result.clause.title}", soft_wrap=True
+    )
+    console.print(f"    {result.reason}", markup=False, soft_wrap=True)
+
+
+def _finish(console: Console, result: SuiteResult) -> None:
+    reasons: dict[str, int] = {}
+    for one in result.results:
+        if one.outcome is Outcome.NOT_RUN:
+            reasons[one.reason] = reasons.get(one.reason, 0) + 1
+    for reason, count in sorted(reasons.items(), key=lambda item: -item[1]):
+        console.print(f"not run: {count} ({reason})", markup=False, soft_wrap=True)
+    console.print(in_words(result.counts()))
+    if result.is_below_floor:
+        console.print(
+            f"{result.ran} cases ran; the floor is {result.floor}: this proves nothing",
+            soft_wrap=True,
+        )
+
+
+def _print_list(console: Console, clauses: tuple[Clause, ...]) -> None:
+    table = Table("id", "level", "needs", "case", "title", box=None)
+    for clause in clauses:
+        has_case = "yes" if clause.id in cases() else "no"
+        table.add_row(
+            clause.id, clause.level.value, " ".join(sorted(clause.needs)), has_case, clause.title
+        )
+    console.print(table)
+    console.print(
+        f"{len(clauses)} clauses, {sum(one.id in cases() for one in clauses)} with a case"
+    )
+
+
+def _write(result: SuiteResult, out: Path, profile: str) -> None:
+    """Raises HarnessError."""
+    try:
+        write_outputs(result, out, profile=profile, command=_command())
+    except OSError as error:
+        raise HarnessError(f"--out {out} cannot be written: {error.strerror}") from error
+
+
+def _command() -> str:
+    """What was typed, without the selection: the report adds a clause to it."""
+    kept: list[str] = []
+    skip = False
+    for argument in sys.argv[1:]:
+        if skip:
+            skip = False
+        elif argument in ("--select", "--out"):
+            skip = True
+        elif not argument.startswith(("--select=", "--out=")):
+            kept.append(argument)
+    return f"staticfire {shlex.join(kept)}"
+
+
+def _status(result: SuiteResult) -> int:
+    if result.errors:
+        return EXIT_HARNESS_ERROR
+    if result.broken:
+        return EXIT_INVALID
+    return EXIT_UNKNOWN if result.is_below_floor else EXIT_VALID

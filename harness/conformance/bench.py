@@ -1,0 +1,358 @@
+"""What a case works with: connections to the target, names of its own, and the requests that most cases begin with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from faults.capabilities import Controls
+from harness.conformance import wire
+from harness.conformance.wire import CannotConnect, NoAnswer, Wire
+from harness.conformance.wire_log import WireLog
+from system_under_test.protocol import json_dialect
+from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.message import Message, RecordError, decode_records
+
+MASTER = 0
+READ, WRITE = 4, 2  # permissions
+ROUTE_S = (
+    35.0  # within which a topic that was made is known to name servers: brokers register every 30 s
+)
+HOLD_S = 15.0  # of a pull that may wait
+
+
+class TargetUnfit(Exception):
+    """The target is not in the state that a case begins with: no master, a topic that cannot be made."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerAddress:
+    """One broker as name servers know it."""
+
+    name: str
+    id: int
+    address: str
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetFacts:
+    """What is known of the target before the first case."""
+
+    name_servers: tuple[str, ...]
+    prefix: str  # of every topic and group that cases make
+    may_administrate: bool = True
+    nodes: Mapping[str, str] = field(
+        default_factory=dict
+    )  # address -> node, where nodes can be broken
+    controls: Controls | None = None  # where nodes can be broken
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pulled:
+    """An answer to a pull."""
+
+    code: int
+    messages: list[Message]
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    suggested_broker: int
+    answer: RemotingCommand
+
+
+class Bench:
+    """Made for one case, and closed after it."""
+
+    def __init__(self, target: TargetFacts, log: WireLog, number: str) -> None:
+        self.target = target
+        self.log = log
+        self._names = f"{target.prefix}-{number}"
+        self._count = 0
+        self._wires: list[Wire] = []
+        self._topics: list[tuple[str, str]] = []  # broker address and topic
+        self._brokers: tuple[BrokerAddress, ...] = ()
+
+    # --- names and connections ----------------------------------------------------------------------
+
+    def fresh_name(self, what: str = "t") -> str:
+        """A name that nothing at the target has: `<prefix>-<case>-t1`."""
+        self._count += 1
+        return f"{self._names}-{what}{self._count}"
+
+    async def connect(self, address: str) -> Wire:
+        """A new connection. Raises CannotConnect."""
+        opened = await wire.connect(address, self.log)
+        self._wires.append(opened)
+        return opened
+
+    async def name_server(self, number: int = 0) -> Wire:
+        """A new connection to a name server."""
+        return await self.connect(self.target.name_servers[number])
+
+    async def brokers(self) -> tuple[BrokerAddress, ...]:
+        """All brokers that the first name server knows, by name and id."""
+        if not self._brokers:
+            self._brokers = await known_brokers(await self.name_server())
+        return self._brokers
+
+    async def masters(self) -> tuple[BrokerAddress, ...]:
+        return tuple(broker for broker in await self.brokers() if broker.id == MASTER)
+
+    async def master(self) -> BrokerAddress:
+        """The master that cases use. Raises TargetUnfit."""
+        masters = await self.masters()
+        if not masters:
+            raise TargetUnfit("the name server knows no master")
+        return masters[0]
+
+    async def broker(self) -> Wire:
+        """A new connection to the master that cases use."""
+        return await self.connect((await self.master()).address)
+
+    async def close(self) -> None:
+        """Remove what was made and end all connections. Never raises."""
+        for address, topic in self._topics:
+            try:
+                async with asyncio.timeout(5):
+                    broker = await self.connect(address)
+                    await broker.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
+                    for name_server in self.target.name_servers:
+                        served = await self.connect(name_server)
+                        await served.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic})
+            except (CannotConnect, NoAnswer, TimeoutError) as error:
+                self.log.note(address, f"{topic} could not be removed: {error}")
+        for opened in self._wires:
+            opened.close()
+
+    # --- topics -------------------------------------------------------------------------------------
+
+    async def topic(self, *, queues: int = 4, perm: int = READ | WRITE) -> str:
+        """A new topic on the master that cases use. Raises TargetUnfit."""
+        name, master = self.fresh_name(), await self.master()
+        broker = await self.connect(master.address)
+        if self.target.may_administrate:
+            answer = await broker.ask(
+                RequestCode.UPDATE_AND_CREATE_TOPIC, topic_fields(name, queues=queues, perm=perm)
+            )
+        else:
+            answer = await broker.ask(
+                RequestCode.SEND_MESSAGE, send_fields(name, queue=0), b"made by its first message"
+            )
+        if answer.code != ResponseCode.SUCCESS:
+            raise TargetUnfit(f"topic {name} cannot be made: {answer.code} {answer.remark}")
+        if self.target.may_administrate:
+            self._topics.append((master.address, name))
+        return name
+
+    async def route(self, topic: str, *, number: int = 0) -> dict[str, Any] | None:
+        """What a name server answers for a topic; None if it does not know it."""
+        served = await self.name_server(number)
+        answer = await served.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
+        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            return None
+        return json_object(answer)
+
+    async def await_route(self, topic: str, *, within_s: float = ROUTE_S) -> dict[str, Any] | None:
+        """The route as soon as there is one; None if there is none in this time."""
+        try:
+            async with asyncio.timeout(within_s):
+                while (route := await self.route(topic)) is None:
+                    await asyncio.sleep(0.1)
+                return route
+        except TimeoutError:
+            return None
+
+    # --- messages -----------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        broker: Wire,
+        topic: str,
+        body: bytes = b"body",
+        *,
+        queue: int = 0,
+        properties: Mapping[str, str] | None = None,
+        **fields: object,
+    ) -> RemotingCommand:
+        """The answer to one message, sent with request 10."""
+        ext = send_fields(topic, queue=queue, properties=properties, **fields)
+        return await broker.ask(RequestCode.SEND_MESSAGE, ext, body)
+
+    async def store(
+        self, broker: Wire, topic: str, body: bytes = b"body", **fields: Any
+    ) -> dict[str, str]:
+        """The fields of the answer to a message that must be stored. Raises TargetUnfit."""
+        answer = await self.send(broker, topic, body, **fields)
+        if answer.code != ResponseCode.SUCCESS:
+            raise TargetUnfit(f"a message for {topic} was refused: {answer.code} {answer.remark}")
+        return answer.ext_fields
+
+    async def pull(
+        self,
+        broker: Wire,
+        topic: str,
+        *,
+        queue: int = 0,
+        offset: int = 0,
+        group: str = "",
+        answer_s: float = wire.ANSWER_S,
+        **fields: object,
+    ) -> Pulled:
+        """The answer to a pull, read."""
+        ext = pull_fields(
+            topic, queue=queue, offset=offset, group=group or f"{self._names}-g", **fields
+        )
+        return read_pull(await broker.ask(RequestCode.PULL_MESSAGE, ext, answer_s=answer_s))
+
+
+async def known_brokers(name_server: Wire) -> tuple[BrokerAddress, ...]:
+    """All brokers of all clusters, by name and id. Raises TargetUnfit."""
+    answer = await name_server.ask(RequestCode.GET_BROKER_CLUSTER_INFO)
+    table = json_object(answer).get("brokerAddrTable")
+    if not isinstance(table, dict):
+        raise TargetUnfit("the answer about the cluster has no brokerAddrTable")
+    try:
+        found = [
+            BrokerAddress(
+                name=name, id=int(number), address=str(address), cluster=str(data["cluster"])
+            )
+            for name, data in table.items()
+            for number, address in data["brokerAddrs"].items()
+        ]
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        raise TargetUnfit(f"the answer about the cluster cannot be read: {error!r}") from error
+    return tuple(sorted(found, key=lambda broker: (broker.name, broker.id)))
+
+
+def topic_fields(name: str, *, queues: int, perm: int = READ | WRITE) -> dict[str, object]:
+    """Of request 17."""
+    return {
+        "topic": name,
+        "defaultTopic": "TBW102",
+        "readQueueNums": queues,
+        "writeQueueNums": queues,
+        "perm": perm,
+        "topicFilterType": "SINGLE_TAG",
+        "topicSysFlag": 0,
+        "order": False,
+    }
+
+
+def send_fields(
+    topic: str, *, queue: int, properties: Mapping[str, str] | None = None, **fields: object
+) -> dict[str, object]:
+    """Of request 10."""
+    return {
+        "producerGroup": "staticfire-conformance",
+        "topic": topic,
+        "defaultTopic": "TBW102",
+        "defaultTopicQueueNums": 4,
+        "queueId": queue,
+        "sysFlag": 0,
+        "bornTimestamp": 1_600_000_000_000,
+        "flag": 0,
+        "properties": property_text(properties or {}),
+        "reconsumeTimes": 0,
+        "unitMode": False,
+        **fields,
+    }
+
+
+LONG_NAMES = (
+    "producerGroup",
+    "topic",
+    "defaultTopic",
+    "defaultTopicQueueNums",
+    "queueId",
+    "sysFlag",
+    "bornTimestamp",
+    "flag",
+    "properties",
+    "reconsumeTimes",
+    "unitMode",
+    "maxReconsumeTimes",
+    "batch",
+)
+SHORT_NAMES = dict(zip(LONG_NAMES, "abcdefghijklm", strict=True))
+
+
+def short_fields(fields: Mapping[str, object]) -> dict[str, object]:
+    """The same fields as request 310 names them."""
+    return {SHORT_NAMES[name]: value for name, value in fields.items()}
+
+
+def property_text(properties: Mapping[str, str]) -> str:
+    return "\x02".join(f"{name}\x01{value}" for name, value in properties.items())
+
+
+def pull_fields(
+    topic: str, *, queue: int, offset: int, group: str, **fields: object
+) -> dict[str, object]:
+    """Of request 11: a pull that does not wait, with its subscription to everything."""
+    return {
+        "consumerGroup": group,
+        "topic": topic,
+        "queueId": queue,
+        "queueOffset": offset,
+        "maxMsgNums": 32,
+        "sysFlag": 4,  # the subscription comes along
+        "commitOffset": 0,
+        "suspendTimeoutMillis": 0,
+        "subscription": "*",
+        "subVersion": 0,
+        "expressionType": "TAG",
+        **fields,
+    }
+
+
+def read_pull(answer: RemotingCommand) -> Pulled:
+    """Raises BadAnswer."""
+    ext = answer.ext_fields
+    return Pulled(
+        code=answer.code,
+        messages=read_messages(answer.body),
+        next_offset=number(ext, "nextBeginOffset"),
+        min_offset=number(ext, "minOffset"),
+        max_offset=number(ext, "maxOffset"),
+        suggested_broker=number(ext, "suggestWhichBrokerId"),
+        answer=answer,
+    )
+
+
+class BadAnswer(Exception):
+    """An answer cannot be read: the target broke the protocol."""
+
+
+def read_messages(body: bytes) -> list[Message]:
+    """Raises BadAnswer."""
+    try:
+        return decode_records(body)
+    except RecordError as error:
+        raise BadAnswer(f"a body of {len(body)} bytes is no list of records: {error}") from error
+
+
+def number(fields: Mapping[str, str], name: str) -> int:
+    """A field that is an integer. Raises BadAnswer."""
+    try:
+        return int(fields[name])
+    except KeyError:
+        raise BadAnswer(f"the answer lacks the field {name}; it has {sorted(fields)}") from None
+    except ValueError:
+        raise BadAnswer(f"the field {name} is {fields[name]!r:.80}; expected an integer") from None
+
+
+def json_object(answer: RemotingCommand) -> dict[str, Any]:
+    """The body of an answer. Raises BadAnswer."""
+    if answer.code != ResponseCode.SUCCESS:
+        raise BadAnswer(f"the answer is {answer.code} {answer.remark!r:.200}; expected 0")
+    try:
+        found = json_dialect.loads(answer.body)
+    except ValueError as error:
+        raise BadAnswer(f"a body of {len(answer.body)} bytes is not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise BadAnswer(f"the body is a JSON {type(found).__name__}; expected an object")
+    return found

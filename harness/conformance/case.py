@@ -1,0 +1,94 @@
+"""Cases: a coroutine that tries one clause, registered under the clause's id."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from types import MappingProxyType
+
+from harness.conformance.bench import Bench
+from harness.conformance.clause import Clause, Level, Need, contract
+
+Trial = Callable[[Bench], Awaitable[None]]
+LIMIT_S = 30.0  # of the clock of the place where the target runs
+
+
+class ClauseBroken(AssertionError):
+    """The target does not keep the clause: what was asked, what was expected, what came."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """How one clause is tried."""
+
+    clause: Clause
+    trial: Trial
+    limit_s: float  # longer than that is a failure
+    is_slow: (
+        bool  # takes minutes by the wall clock: only where somebody asks for it, or time is virtual
+    )
+    is_alone: bool  # breaks or stops nodes: nothing else may run beside it
+
+
+_CASES: dict[str, Case] = {}
+
+
+def case(
+    clause_id: str, *, limit_s: float = LIMIT_S, is_slow: bool = False
+) -> Callable[[Trial], Trial]:
+    """Register a coroutine as the case of a clause. KeyError if there is no such clause."""
+
+    def register(trial: Trial) -> Trial:
+        clause = contract()[clause_id]
+        assert clause_id not in _CASES, f"{clause_id} has a case already"
+        _CASES[clause_id] = Case(
+            clause=clause,
+            trial=trial,
+            limit_s=limit_s,
+            is_slow=is_slow,
+            is_alone=bool(clause.needs & {Need.FAULT, Need.POWER}),
+        )
+        return trial
+
+    return register
+
+
+@cache
+def cases() -> Mapping[str, Case]:
+    """All cases by the id of their clause, in the order of the contract."""
+    package = importlib.import_module("harness.conformance.cases")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+    return MappingProxyType({name: _CASES[name] for name in contract() if name in _CASES})
+
+
+def require(holds: object, broken: str) -> None:
+    """Raise ClauseBroken with the sentence `broken` unless `holds`."""
+    if not holds:
+        raise ClauseBroken(broken)
+
+
+def require_equal(what: str, found: object, expected: object) -> None:
+    if found != expected:
+        raise ClauseBroken(f"{what} is {found!r:.300}; expected {expected!r:.300}")
+
+
+def selects(pattern: str, clause: Clause) -> bool:
+    """Whether a selector picks the clause: `RMQ-TXN-*`, `level:must`, `needs:fault`, `area:SND`.
+
+    Raises ValueError for a selector that means nothing.
+    """
+    kind, colon, value = pattern.partition(":")
+    if not colon:
+        return fnmatchcase(clause.id, pattern.upper())
+    if kind == "level":
+        return clause.level is Level(value.lower())
+    if kind == "needs":
+        return Need(value.lower()) in clause.needs
+    if kind == "area":
+        return clause.area_id == value.upper()
+    raise ValueError(f"{pattern!r} is no selector")

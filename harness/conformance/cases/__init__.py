@@ -1,0 +1,1 @@
+"""The cases, one module an area of the contract."""

@@ -1,0 +1,1 @@
+"""The contract: TOML tables of clauses, one file an area of the protocol."""

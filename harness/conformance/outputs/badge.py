@@ -1,0 +1,24 @@
+"""A badge in the shape that shields.io's `endpoint` reads."""
+
+from __future__ import annotations
+
+import orjson
+
+from harness.conformance.clause import Level
+from harness.conformance.result import Outcome
+from harness.conformance.suite import SuiteResult
+
+
+def badge(result: SuiteResult, *, profile: str) -> bytes:
+    """Green only when every MUST of the profile ran and passed."""
+    musts = [one for one in result.results if one.clause.level is Level.MUST]
+    passed = sum(one.outcome is Outcome.PASSED for one in musts)
+    is_green = bool(musts) and passed == len(musts) and not result.is_below_floor
+    failed = bool(result.broken or result.errors)
+    document = {
+        "schemaVersion": 1,
+        "label": f"RocketMQ {profile}",
+        "message": f"{passed}/{len(musts)} MUST",
+        "color": "brightgreen" if is_green else "red" if failed else "lightgrey",
+    }
+    return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)

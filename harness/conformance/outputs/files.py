@@ -1,0 +1,27 @@
+"""All outputs of a run, as files of one folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.conformance.outputs.badge import badge
+from harness.conformance.outputs.html_matrix import html_matrix
+from harness.conformance.outputs.json_output import to_json
+from harness.conformance.outputs.junit import junit_xml
+from harness.conformance.outputs.markdown import markdown
+from harness.conformance.suite import SuiteResult
+
+
+def write_outputs(result: SuiteResult, folder: Path, *, profile: str, command: str) -> list[Path]:
+    """Write every form of the result; `command` repeats the run. Raises OSError."""
+    texts = {
+        "conformance.json": to_json(result, profile=profile, command=command),
+        "junit.xml": junit_xml(result, command=command),
+        "summary.md": markdown(result, profile=profile, command=command).encode(),
+        "matrix.html": html_matrix([result]).encode(),
+        "badge.json": badge(result, profile=profile),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in texts.items():
+        (folder / name).write_bytes(data)
+    return [folder / name for name in texts]

@@ -1,0 +1,44 @@
+"""The result as JSON, with a version of its shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from harness.conformance.result import CaseResult
+from harness.conformance.suite import SuiteResult
+
+SCHEMA_VERSION = 1
+
+
+def to_json(result: SuiteResult, *, profile: str, command: str) -> bytes:
+    """A document that `schema_version` describes: fields may be added, none is renamed without a new version."""
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "target": result.target,
+        "profile": profile,
+        "command": command,
+        "counts": {outcome.value: count for outcome, count in sorted(result.counts().items())},
+        "floor": result.floor,
+        "cases": [_case(one, command) for one in result.results],
+    }
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def _case(result: CaseResult, command: str) -> dict[str, Any]:
+    clause = result.clause
+    return {
+        "id": clause.id,
+        "area": clause.area,
+        "level": clause.level.value,
+        "needs": sorted(need.value for need in clause.needs),
+        "title": clause.title,
+        "outcome": result.outcome.value,
+        "reason": result.reason,
+        "took_s": round(result.took_s, 6),
+        "clause": clause.text,
+        "source": clause.source,
+        "repeat": f"{command} --select {clause.id}",
+        "wire_log": list(result.wire_log),
+    }

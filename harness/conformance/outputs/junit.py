@@ -1,0 +1,62 @@
+"""The result as JUnit XML, as CI systems read it."""
+
+from __future__ import annotations
+
+import re
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+from harness.conformance.result import CaseResult, Outcome
+from harness.conformance.suite import SuiteResult
+
+_TAGS = {
+    Outcome.FAILED: "failure",
+    Outcome.ERROR: "error",
+    Outcome.NOT_RUN: "skipped",
+    Outcome.EXPECTED: "skipped",
+}
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def junit_xml(result: SuiteResult, *, command: str) -> bytes:
+    """One suite; a case that did not run is skipped with its reason, so that it is counted and not green."""
+    counts = result.counts()
+    suite = Element(
+        "testsuite",
+        name=f"RocketMQ conformance: {result.target}",
+        tests=str(len(result.results)),
+        failures=str(counts[Outcome.FAILED]),
+        errors=str(counts[Outcome.ERROR]),
+        skipped=str(counts[Outcome.NOT_RUN] + counts[Outcome.EXPECTED]),
+        time=f"{sum(one.took_s for one in result.results):.3f}",
+    )
+    for one in result.results:
+        _add(suite, one, command)
+    suites = Element("testsuites")
+    suites.append(suite)
+    text: str = tostring(suites, encoding="unicode")
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'.encode()
+
+
+def _add(suite: Element, result: CaseResult, command: str) -> None:
+    clause = result.clause
+    element = SubElement(
+        suite,
+        "testcase",
+        classname=f"RMQ.{clause.area_id}",
+        name=f"{clause.id} {clause.title}",
+        time=f"{result.took_s:.3f}",
+    )
+    tag = _TAGS.get(result.outcome)
+    if tag is None:
+        return
+    problem = SubElement(element, tag, message=_clean(result.reason), type=clause.level.value)
+    problem.text = _clean(
+        f"{clause.text}\nSource: {clause.source}\nRepeat: {command} --select {clause.id}"
+    )
+    if result.wire_log:
+        SubElement(element, "system-out").text = _clean("\n".join(result.wire_log))
+
+
+def _clean(text: str) -> str:
+    """Without the characters that XML cannot hold."""
+    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -1,0 +1,60 @@
+"""Whether a target is there and whole: asked before the first case, and after each that broke something."""
+
+from __future__ import annotations
+
+import asyncio
+
+from harness.conformance.bench import (
+    BadAnswer,
+    Bench,
+    TargetFacts,
+    TargetUnfit,
+    known_brokers,
+    send_fields,
+    topic_fields,
+)
+from harness.conformance.sites.site import SiteFailed
+from harness.conformance.wire import CannotConnect, NoAnswer
+from harness.conformance.wire_log import WireLog
+from system_under_test.protocol.codes import RequestCode, ResponseCode
+
+UP_S = 60.0
+POLL_S = 0.1
+NOT_YET = (CannotConnect, NoAnswer, BadAnswer, TargetUnfit)
+
+
+async def until_serving(target: TargetFacts, brokers: int, *, within_s: float = UP_S) -> None:
+    """Wait until every name server knows this many brokers and every master stores what is sent as asked.
+
+    Raises SiteFailed with what was missing last.
+    """
+    missing = "nothing was asked yet"
+    try:
+        async with asyncio.timeout(within_s):
+            while missing:
+                bench = Bench(target, WireLog(asyncio.get_running_loop().time), "ready")
+                try:
+                    missing = await _missing(bench, brokers)
+                except NOT_YET as error:
+                    missing = str(error)
+                finally:
+                    await bench.close()
+                await asyncio.sleep(POLL_S if missing else 0)
+    except TimeoutError:
+        raise SiteFailed(f"the target did not serve within {within_s:g} s: {missing}") from None
+
+
+async def _missing(bench: Bench, brokers: int) -> str:
+    """What the target lacks, in a sentence; empty if nothing."""
+    for number, address in enumerate(bench.target.name_servers):
+        known = await known_brokers(await bench.name_server(number))
+        if len(known) < brokers:
+            return f"{address} knows {len(known)} brokers of {brokers}"
+    for master in await bench.masters():
+        broker = await bench.connect(master.address)
+        name = f"{bench.target.prefix}-ready"
+        made = await broker.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_fields(name, queues=1))
+        sent = await broker.ask(RequestCode.SEND_MESSAGE, send_fields(name, queue=0), b"ready?")
+        if made.code != ResponseCode.SUCCESS or sent.code != ResponseCode.SUCCESS:
+            return f"{master.name} answers a message with {sent.code} {sent.remark}"
+    return ""

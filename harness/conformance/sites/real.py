@@ -1,0 +1,93 @@
+"""A cluster of real nodes that the suite starts, breaks and removes: `processes`, `namespaces`, `docker`, `ssh`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from faults.capabilities import Controls
+from harness.campaign_draw import draw_campaign
+from harness.conformance.bench import TargetFacts
+from harness.conformance.case import Case
+from harness.conformance.clause import Need
+from harness.conformance.sites.concurrent import run_beside
+from harness.conformance.sites.readiness import until_serving
+from harness.conformance.sites.simulated import SHAPE
+from harness.conformance.sites.site import OnResult
+from harness.environments.catalogue import DEFAULTS, make_fleet
+from harness.environments.fleet_options import FleetOptions
+from harness.environments.real import RealEnvironment
+from harness.environments.real_controls import real_controls
+from harness.recorder import Recorder
+from harness.targets.catalogue import make_target
+
+
+class RealSite:
+    """Two name servers and two pairs of brokers on real machines.
+
+    Args:
+        environment: as in a campaign.
+        options: of the campaign that describes the cluster: `mode`, `defect`, `broker_properties`, ...
+        fleet_options: of the machines.
+    """
+
+    is_virtual = False
+
+    def __init__(
+        self,
+        environment: str,
+        *,
+        options: Mapping[str, Any] | None = None,
+        fleet_options: FleetOptions = DEFAULTS,
+    ) -> None:
+        self._campaign = draw_campaign(0, {**SHAPE, **(options or {}), "environment": environment})
+        self._fleet_options = fleet_options
+        self.name = f"{environment} ({self._campaign.mode})"
+
+    def lacks(self, need: Need) -> str | None:
+        if need is Need.POWER:
+            return f"{self._campaign.environment}: cases with power cuts run in the simulation"
+        if need is Need.CLIENT:
+            return "no client library is under test; give --client"
+        return None
+
+    def run(self, cases: Sequence[Case], on_result: OnResult) -> None:
+        asyncio.run(self._run(cases, on_result))
+
+    async def _run(self, cases: Sequence[Case], on_result: OnResult) -> None:
+        campaign = self._campaign
+        fleet = make_fleet(campaign.environment, self._fleet_options)
+        recorder = Recorder(lambda: 0)
+        environment = RealEnvironment(
+            campaign,
+            recorder,
+            fleet,
+            lambda places: make_target(campaign, fleet, places, self._fleet_options),
+        )
+        async with environment:
+            controls = real_controls(environment, fleet)
+            target = _facts(environment, controls)
+            brokers = len(environment.shape.brokers)
+            await asyncio.gather(*map(environment.start, environment.shape.servers))
+            await until_serving(target, brokers)
+
+            async def mend() -> None:
+                if controls.has("network"):
+                    await controls.network.heal()
+                for node in environment.shape.servers:
+                    await controls.process.resume(node)
+                    await environment.start(node)
+                await until_serving(target, brokers)
+
+            await run_beside(cases, target, on_result, mend=mend)
+
+
+def _facts(environment: RealEnvironment, controls: Controls) -> TargetFacts:
+    shape = environment.shape
+    return TargetFacts(
+        name_servers=tuple(map(environment.server_address, shape.name_servers)),
+        prefix="conform",
+        nodes={environment.server_address(name): name for name in shape.servers},
+        controls=controls,
+    )

@@ -1,0 +1,96 @@
+"""A cluster in the simulation for each case: virtual time, no state that one case could leave to the next."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from harness.campaign import Campaign
+from harness.campaign_draw import draw_campaign
+from harness.conformance.bench import TargetFacts
+from harness.conformance.case import Case
+from harness.conformance.clause import Need
+from harness.conformance.result import CaseResult, Outcome
+from harness.conformance.sites.readiness import until_serving
+from harness.conformance.sites.site import OnResult
+from harness.conformance.trying import try_case
+from harness.environments.simulated_controls import simulated_controls
+from harness.environments.simulation import SimulationEnvironment
+from harness.recorder import Recorder
+from harness.simulation.world import World
+from system_under_test.env import Env
+
+TESTER = "tester"
+TESTER_ADDRESS = "10.9.9.9"
+SHAPE: Mapping[str, Any] = {
+    "name_servers": 2,
+    "slaves": (1, 1),
+    "producers": 1,
+    "consumers": 1,
+    "flush": "sync",
+    "replication": "sync",
+    "queues": 4,
+    "faults": (),
+    "plan": (),
+    "time_s": 1.0,
+    "workload": "queue",
+    "latency_ms": (0.1, 0.5),
+    "fsync_us": 500,
+    "log_file_bytes": 16 << 20,
+    "broker_properties": (),
+}
+
+
+class SimulatedSite:
+    """Two name servers and two pairs of brokers, new for each case.
+
+    Args:
+        seed: what the world of a case depends on, besides the case.
+        options: of the campaign that describes the cluster: `mode`, `defect`, `broker_properties`, ...
+    """
+
+    is_virtual = True
+
+    def __init__(self, *, seed: int = 0, options: Mapping[str, Any] | None = None) -> None:
+        self._campaign = draw_campaign(seed, {**SHAPE, **(options or {})})
+        self.name = f"simulation ({self._campaign.mode})"
+
+    def lacks(self, need: Need) -> str | None:
+        if need is Need.CLIENT:
+            return "no client library is under test; give --client"
+        return None
+
+    def run(self, cases: Sequence[Case], on_result: OnResult) -> None:
+        for case in cases:
+            on_result(run_in_world(case, self._campaign))
+
+
+def run_in_world(case: Case, campaign: Campaign) -> CaseResult:
+    """Make a world, try the case in it, end the world."""
+    world = World(campaign.seed, trace_level=0)
+    environment = SimulationEnvironment(campaign, world, Recorder(lambda: world.now_ns))
+    tester = world.add_host(TESTER, TESTER_ADDRESS)
+    controls = simulated_controls(environment)
+    servers = {environment.server_address(name): name for name in environment.shape.servers}
+    target = TargetFacts(
+        name_servers=tuple(map(environment.server_address, environment.shape.name_servers)),
+        prefix="conform",
+        nodes=servers,
+        controls=controls,
+    )
+    results: list[CaseResult] = []
+
+    async def try_it(_env: Env) -> None:
+        await until_serving(target, len(environment.shape.brokers))
+        results.append(await try_case(case, target))
+
+    async def main() -> None:
+        await asyncio.gather(*map(environment.start, environment.shape.servers))
+        status = await tester.start(TESTER, try_it).exit
+        if status.error is not None:
+            reason = f"{type(status.error).__name__}: {status.error}"
+            results.append(CaseResult(clause=case.clause, outcome=Outcome.ERROR, reason=reason))
+
+    world.run(main)
+    return results[0]

@@ -1,0 +1,31 @@
+"""What the suite needs of the place where a target runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from harness.conformance.case import Case
+from harness.conformance.clause import Need
+from harness.conformance.result import CaseResult
+
+OnResult = Callable[[CaseResult], None]
+
+
+class Site(Protocol):
+    """A place with a target."""
+
+    name: str  # "simulation", "address 10.0.0.1:9876"
+    is_virtual: bool  # its clock is not the one on the wall: waiting costs nothing
+
+    def lacks(self, need: Need) -> str | None:
+        """Why a need is not met here; None if it is."""
+        ...
+
+    def run(self, cases: Sequence[Case], on_result: OnResult) -> None:
+        """Try the cases and tell each result. Raises SiteFailed."""
+        ...
+
+
+class SiteFailed(Exception):
+    """The target is not there, or not a RocketMQ: one sentence."""

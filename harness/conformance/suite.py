@@ -1,0 +1,113 @@
+"""Which cases run, and what their results mean together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.conformance.case import Case, cases, selects
+from harness.conformance.clause import Clause, Level, contract
+from harness.conformance.result import CaseResult, Outcome
+from harness.conformance.sites.site import Site
+
+FLOOR = 10  # cases that must have run, or all that were chosen: fewer prove nothing
+BROKER_CORE = (
+    *("REM", "SND", "PUL", "LPL", "ORD", "DLY", "RTY"),
+    *("TXN", "FLT", "OFF", "RBL", "ADM", "LIM"),
+)
+PROFILES: Mapping[str, tuple[str, ...]] = {
+    "all": ("RMQ-*",),
+    "broker-core": tuple(f"area:{area}" for area in BROKER_CORE),
+    "broker-ha": ("area:HA",),
+    "nameserver": ("area:NS",),
+    "store-4.9": ("area:STO",),
+    "durable": ("area:RCV", "RMQ-SND-09", "RMQ-SND-10"),
+    "client": ("needs:client",),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteResult:
+    """All results of one target, in the order of the contract."""
+
+    target: str
+    results: tuple[CaseResult, ...]
+    floor: int
+
+    def counts(self) -> Counter[Outcome]:
+        return Counter(result.outcome for result in self.results)
+
+    @property
+    def broken(self) -> tuple[CaseResult, ...]:
+        """What fails the target: failures of clauses that it must or should keep."""
+        return tuple(
+            result
+            for result in self.results
+            if result.outcome is Outcome.FAILED
+            and result.clause.level in (Level.MUST, Level.SHOULD)
+        )
+
+    @property
+    def errors(self) -> tuple[CaseResult, ...]:
+        return tuple(result for result in self.results if result.outcome is Outcome.ERROR)
+
+    @property
+    def ran(self) -> int:
+        return sum(result.outcome is not Outcome.NOT_RUN for result in self.results)
+
+    @property
+    def is_below_floor(self) -> bool:
+        return self.ran < self.floor
+
+
+def choose(profile: str, patterns: Sequence[str]) -> tuple[Clause, ...]:
+    """The clauses of a profile that a pattern picks; without patterns all of them. Raises ValueError."""
+    wanted = PROFILES[profile]
+    return tuple(
+        clause
+        for clause in contract().values()
+        if any(selects(pattern, clause) for pattern in wanted)
+        if not patterns or any(selects(pattern, clause) for pattern in patterns)
+    )
+
+
+def run_suite(
+    site: Site,
+    clauses: Sequence[Clause],
+    *,
+    slow: bool = False,
+    on_result: Callable[[CaseResult], None] = lambda _: None,
+) -> SuiteResult:
+    """Try the cases of these clauses. What cannot be tried here is `not run`, with its reason. Raises SiteFailed."""
+    results: dict[str, CaseResult] = {}
+
+    def take(result: CaseResult) -> None:
+        results[result.clause.id] = result
+        on_result(result)
+
+    runnable: list[Case] = []
+    for clause in clauses:
+        found = cases().get(clause.id)
+        reason = "no case tries it yet" if found is None else why_not(found, site, slow=slow)
+        if found is None or reason:
+            take(CaseResult(clause=clause, outcome=Outcome.NOT_RUN, reason=reason))
+        else:
+            runnable.append(found)
+    if runnable:
+        site.run(runnable, take)
+    return SuiteResult(
+        target=site.name,
+        results=tuple(results[clause.id] for clause in clauses),
+        floor=max(1, min(FLOOR, len(clauses))),
+    )
+
+
+def why_not(case: Case, site: Site, *, slow: bool) -> str:
+    """Why a case cannot run at a site; empty if it can."""
+    for need in sorted(case.clause.needs):
+        if reason := site.lacks(need):
+            return f"needs {need}: {reason}"
+    if case.is_slow and not slow and not site.is_virtual:
+        return f"takes up to {case.limit_s:g} s; --slow runs it"
+    return ""

@@ -1,0 +1,41 @@
+"""One case against one target: every ending is an outcome, and nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+
+from harness.conformance.bench import BadAnswer, Bench, TargetFacts, TargetUnfit
+from harness.conformance.case import Case, ClauseBroken
+from harness.conformance.result import CaseResult, Outcome
+from harness.conformance.wire import CannotConnect, NoAnswer
+from harness.conformance.wire_log import WireLog
+
+
+async def try_case(case: Case, target: TargetFacts) -> CaseResult:
+    """Try the case within its limit of time. Raises nothing but CancelledError."""
+    now_s = asyncio.get_running_loop().time
+    start_s, log = now_s(), WireLog(now_s)
+    bench = Bench(target, log, case.clause.id.removeprefix("RMQ-").lower())
+    outcome, reason = await _outcome(case, bench)
+    took_s = now_s() - start_s
+    await bench.close()
+    lines = () if outcome is Outcome.PASSED else tuple(log.lines)
+    return CaseResult(
+        clause=case.clause, outcome=outcome, reason=reason, took_s=took_s, wire_log=lines
+    )
+
+
+async def _outcome(case: Case, bench: Bench) -> tuple[Outcome, str]:
+    limit = asyncio.timeout(case.limit_s)
+    try:
+        async with limit:
+            await case.trial(bench)
+    except (ClauseBroken, BadAnswer, NoAnswer, CannotConnect, TargetUnfit) as error:
+        return Outcome.FAILED, str(error)
+    except TimeoutError:
+        if limit.expired():
+            return Outcome.FAILED, f"it was not over after {case.limit_s:g} s"
+        return Outcome.ERROR, "a wait of the case itself ended in TimeoutError"
+    except Exception as error:  # whatever it is: one case never ends the suite
+        return Outcome.ERROR, f"{type(error).__name__}: {error}"
+    return Outcome.PASSED, ""

@@ -1,0 +1,213 @@
+"""One connection to the target, by hand: what a case sends and receives, frame by frame.
+
+It is not the client of our own system: a conformance suite must be able to send what no client would, and to see
+what no client shows. Only the encoding of frames is shared, which recorded traffic of real clients holds to account.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping
+from itertools import count
+
+from harness.conformance.wire_log import WireLog
+from system_under_test.protocol.command import JSON, RemotingCommand, decode_command
+from system_under_test.protocol.frames import FrameDecoder, RemoteProtocolError
+from system_under_test.remoting.address import parse_address
+
+ANSWER_S = 10.0  # for an answer that need not wait for anything
+FRAME_SIZE_MAX = 256 << 20  # of what a target may answer
+
+
+class NoAnswer(Exception):
+    """The target did not answer a request in time, or ended the connection instead."""
+
+
+class CannotConnect(Exception):
+    """The target does not accept a connection."""
+
+
+class Wire(asyncio.Protocol):
+    """A connection to one server. Answers go to whoever asked; requests of the server wait in `next_request`."""
+
+    def __init__(self, address: str, log: WireLog) -> None:
+        self.address = address
+        self.garbage: str | None = None  # what the server sent that is no frame
+        self.stray: list[RemotingCommand] = []  # answers that nobody waits for
+        self._log = log
+        self._frames = FrameDecoder(FRAME_SIZE_MAX)
+        self._opaques = count(1)
+        self._waiting: dict[int, asyncio.Future[RemotingCommand]] = {}
+        self._requests: deque[RemotingCommand] = deque()
+        self._arrived = asyncio.Event()
+        self._ended = asyncio.get_running_loop().create_future()
+        self._transport: asyncio.Transport | None = None
+
+    # --- what a case does ---------------------------------------------------------------------------
+
+    async def ask(
+        self,
+        code: int,
+        ext: Mapping[str, object] | None = None,
+        body: bytes = b"",
+        *,
+        answer_s: float = ANSWER_S,
+        serialize_type: int = JSON,
+        version: int = 409,
+    ) -> RemotingCommand:
+        """Send a request and return its answer. Values of `ext` become text. Raises NoAnswer."""
+        command = request(code, ext, body, serialize_type=serialize_type, version=version)
+        return await self.ask_command(command, answer_s=answer_s)
+
+    async def ask_command(
+        self, command: RemotingCommand, *, answer_s: float = ANSWER_S
+    ) -> RemotingCommand:
+        """The same for a request that is made already. Raises NoAnswer."""
+        return await self.answer(self.send(command), command.code, answer_s=answer_s)
+
+    def send(self, command: RemotingCommand) -> asyncio.Future[RemotingCommand]:
+        """Send a request under a new number; the future gets its answer."""
+        command.opaque = next(self._opaques)
+        future = self.expect(command.opaque)
+        self._log.sent(self.address, command)
+        self.send_bytes(command.encode())
+        return future
+
+    def expect(self, opaque: int) -> asyncio.Future[RemotingCommand]:
+        """A future for the answer with this number, for requests that are sent as bytes."""
+        future = asyncio.get_running_loop().create_future()
+        self._waiting[opaque] = future
+        if self._ended.done():
+            future.set_exception(NoAnswer(f"{self.address} closed the connection"))
+        return future
+
+    async def answer(
+        self, future: asyncio.Future[RemotingCommand], code: int, *, answer_s: float = ANSWER_S
+    ) -> RemotingCommand:
+        try:
+            async with asyncio.timeout(answer_s):
+                return await future
+        except TimeoutError:
+            raise NoAnswer(
+                f"{self.address} did not answer request {code} in {answer_s:g} s"
+            ) from None
+
+    def send_bytes(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def respond(
+        self,
+        request: RemotingCommand,
+        code: int,
+        ext: Mapping[str, str] | None = None,
+        body: bytes = b"",
+    ) -> None:
+        """Answer a request of the server."""
+        response = RemotingCommand.response(request, code, None, dict(ext or {}), body)
+        self._log.sent(self.address, response)
+        self.send_bytes(response.encode())
+
+    async def next_request(self, code: int, *, wait_s: float) -> RemotingCommand | None:
+        """The next request of the server with this code, or None if none comes in time. Others are dropped."""
+        try:
+            async with asyncio.timeout(wait_s):
+                while True:
+                    while self._requests:
+                        found = self._requests.popleft()
+                        if found.code == code:
+                            return found
+                    self._arrived.clear()
+                    await self._arrived.wait()
+        except TimeoutError:
+            return None
+
+    async def is_closed(self, *, wait_s: float = ANSWER_S) -> bool:
+        """Whether the server ends the connection within this time."""
+        done, _ = await asyncio.wait([self._ended], timeout=wait_s)
+        return bool(done)
+
+    def pause(self) -> None:
+        """Stop reading: what the server writes stays in its own buffers."""
+        assert self._transport is not None
+        self._transport.pause_reading()
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    # --- asyncio ------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for frame in self._frames.feed(data):
+                self._received(decode_command(frame))
+        except RemoteProtocolError as error:
+            self.garbage = str(error)
+            self._log.note(self.address, f"not a frame: {error}")
+            self.close()
+
+    def _received(self, command: RemotingCommand) -> None:
+        self._log.received(self.address, command)
+        if not command.is_response:
+            self._requests.append(command)
+            self._arrived.set()
+            return
+        future = self._waiting.pop(command.opaque, None)
+        if future is None:
+            self.stray.append(command)
+        elif not future.done():
+            future.set_result(command)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._log.note(self.address, "the connection ended")
+        for future in self._waiting.values():
+            if not future.done():
+                reason = f": it sent no frame ({self.garbage})" if self.garbage else ""
+                future.set_exception(NoAnswer(f"{self.address} closed the connection{reason}"))
+                future.exception()  # a case need not look at all of them
+        self._waiting.clear()
+        if not self._ended.done():
+            self._ended.set_result(None)
+
+
+async def connect(address: str, log: WireLog, *, within_s: float = 5.0) -> Wire:
+    """Open a connection to `host:port`. Raises CannotConnect."""
+    host, port = parse_address(address)
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(within_s):
+            _, wire = await loop.create_connection(lambda: Wire(address, log), host, port)
+    except (OSError, TimeoutError) as error:
+        reason = str(error) or f"no answer in {within_s:g} s"
+        raise CannotConnect(f"cannot connect to {address}: {reason}") from None
+    return wire
+
+
+def request(
+    code: int,
+    ext: Mapping[str, object] | None = None,
+    body: bytes = b"",
+    *,
+    serialize_type: int = JSON,
+    version: int = 409,
+    oneway: bool = False,
+) -> RemotingCommand:
+    """A request; values of `ext` become text as Java writes them."""
+    command = RemotingCommand.request(code, _texts(ext or {}), body, oneway=oneway)
+    command.serialize_type = serialize_type
+    command.version = version
+    return command
+
+
+def _texts(ext: Mapping[str, object]) -> dict[str, str]:
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in ext.items()
+    }
