@@ -22,7 +22,7 @@ from checkers.column_arrays import (
     make_names,
     send_touches,
 )
-from checkers.column_values import integer
+from checkers.column_values import BAD_VALUE, bad_op, integer
 from checkers.columns import (
     UNKNOWN,
     Columns,
@@ -68,14 +68,6 @@ def build_columns(ops: Iterable[Op]) -> tuple[Columns, Timeline]:
 
 def _check_op(op: Op) -> None:
     check_function(op.f, op.process)
-
-
-_BAD_VALUE = (KeyError, TypeError, ValueError, AttributeError, IndexError)
-
-
-def _bad_op(op: Op, error: Exception) -> HistoryError:
-    what = f"the value lacks {error}" if isinstance(error, KeyError) else str(error)
-    return HistoryError(f"op {op.index} ({op.process} {op.type} {op.f}): {what}")
 
 
 class TouchBuilder:
@@ -128,8 +120,8 @@ class TouchBuilder:
             handler = _check_op
         try:
             handler(op)
-        except _BAD_VALUE as error:
-            raise _bad_op(op, error) from error
+        except BAD_VALUE as error:
+            raise bad_op(op, error) from error
 
     @property
     def touches(self) -> int:
@@ -255,8 +247,8 @@ class TouchBuilder:
                     self._on_pair(op, op, 1)
             for op in self._open_consumes.values():
                 self._deliver(op, op, Outcome.UNKNOWN)
-        except _BAD_VALUE as error:
-            raise _bad_op(op, error) from error
+        except BAD_VALUE as error:
+            raise bad_op(op, error) from error
         self._open_sends, self._open_consumes = {}, {}
 
     def names(self) -> Names:

@@ -11,9 +11,18 @@ from typing import Any, NoReturn
 import numpy as np
 
 from checkers.columns import Ints
-from checkers.history import INT64_MAX, HistoryError
+from checkers.history import INT64_MAX, HistoryError, Op
 
 TOUCH_WIDTH = 5  # key, queue offset, physical offset, body_ok, reconsume times
+
+
+BAD_VALUE = (KeyError, TypeError, ValueError, AttributeError, IndexError)
+
+
+def bad_op(op: Op, error: Exception) -> HistoryError:
+    """What a value that breaks the conventions (one of BAD_VALUE) says about its op."""
+    what = f"the value lacks {error}" if isinstance(error, KeyError) else str(error)
+    return HistoryError(f"op {op.index} ({op.process} {op.type} {op.f}): {what}")
 
 
 def ints(values: Sequence[Any], what: str, at: Sequence[int] | Ints) -> Ints:

@@ -120,6 +120,14 @@ def decode_history(data: bytes, *, name: str = "history") -> History:
     return History(ops=ops, torn=torn)
 
 
+def decode_ops(data: bytes, *, name: str) -> list[Op]:
+    """Read whole lines that hold some ops of a history. Raises HistoryError with `name` and the line number."""
+    ops, torn = _decode_lines(data, name, _decode_op)
+    if torn:
+        raise HistoryError(f"{name} ends in half a line")
+    return ops
+
+
 def read_observations(path: Path) -> Observations:
     """Read a file of observations. Raises HistoryError; a file that is not there raises OSError."""
     records, torn = _decode_lines(path.read_bytes(), path.name, _decode_observation)

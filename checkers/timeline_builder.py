@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from checkers.column_values import integer, text
+from checkers.column_values import BAD_VALUE, bad_op, integer, text
 from checkers.columns import QueueKey
 from checkers.history import Op
 from checkers.timeline import (
@@ -21,12 +21,13 @@ from checkers.timeline import (
 
 
 class TimelineBuilder:
-    """Collects the few ops that are no messages. Handlers raise what a value that breaks the conventions causes."""
+    """Collects the few ops that are no messages."""
 
     __slots__ = (
         "_assigned",
         "_assignments",
         "_drains",
+        "_handlers",
         "_look_ups",
         "_opens",
         "_ownership",
@@ -45,8 +46,19 @@ class TimelineBuilder:
         self._probes: list[Probe] = []
         self._opens: list[Opened] = []
         self._look_ups: list[LookUp] = []
+        self._handlers = self.handlers()
+
+    def add(self, op: Op) -> None:
+        """Take the next op of a client; one that touches messages is none of ours. Raises HistoryError naming it."""
+        handler = self._handlers.get(op.f)
+        if handler is not None:
+            try:
+                handler(op)
+            except BAD_VALUE as error:
+                raise bad_op(op, error) from error
 
     def handlers(self) -> dict[str, Callable[[Op], None]]:
+        """By f; they raise one of BAD_VALUE for a value that breaks the conventions."""
         return {
             "probe": self._probe,
             "assign": self._assign,

@@ -1,0 +1,91 @@
+"""Rows that cannot be: ids without a name, queues of another part, time that runs backwards.
+
+Whoever wrote the file, a verdict over rows that say what no history can say would be worth nothing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.columnar.manifest import Dictionaries, Manifest, Part
+from checkers.columnar.schema import Kind
+from checkers.columns import Ints, Mask, Outcome, Transaction
+from checkers.history import INT64_MAX, OP_TYPES, HistoryError
+from checkers.message_ids import OTHER
+
+
+def check_touches(table: pa.Table, part: Part, manifest: Manifest, path: Path) -> None:
+    """Raise HistoryError naming the file for a row that no history can have."""
+    columns = {name: table[name].to_numpy() for name in table.schema.names}
+    for name, (low, high) in _bounds(part, manifest).items():
+        _check_range(columns[name], name, low, high, path)
+    known = columns["message"][columns["message"] >= OTHER]
+    _check_range(known, "message", OTHER, OTHER + len(manifest.dictionaries.other_keys) - 1, path)
+    index, time_ns = columns["op_index"], columns["time_ns"]
+    if np.any(columns["invoke_index"] > index) or np.any(columns["invoke_ns"] > time_ns):
+        raise HistoryError(f"{path} has an op that ended before it began")
+    order = np.argsort(index, kind="stable")
+    if np.any(np.diff(time_ns[order]) < 0):
+        raise HistoryError(f"{path} has times that go back; a history is in the order of time")
+    _check_kinds(columns["kind"][order], index[order], path)
+    delivered = columns["kind"] != Kind.SEND
+    _check_range(columns["group"][delivered], "group", 0, INT64_MAX, path)
+    _check_range(columns["queue"][delivered], "queue of a delivery", 0, INT64_MAX, path)
+    acked = ~delivered & (columns["outcome"] == Outcome.OK)
+    _check_range(columns["queue"][acked], "queue of an acknowledged send", 0, INT64_MAX, path)
+    _check_range(columns["message"][~delivered], "message of a send", 0, INT64_MAX, path)
+
+
+def _check_kinds(kind: Ints, index: Ints, path: Path) -> None:
+    """An op is of one kind, and a send has one row."""
+    same: Mask = index[1:] == index[:-1]
+    wrong = same & ((kind[1:] != kind[:-1]) | (kind[1:] == Kind.SEND))
+    if np.any(wrong):
+        at = int(index[1:][wrong][0])
+        raise HistoryError(f"{path} has op index {at} twice; indices are unique")
+
+
+def check_ops(table: pa.Table, manifest: Manifest, path: Path) -> None:
+    """Raise HistoryError naming the file for an op that no history can have."""
+    index = table["index"].to_numpy()
+    _check_range(index, "index", 0, manifest.ops - 1, path)
+    if np.any(table["invoke_index"].to_numpy() > index):
+        raise HistoryError(f"{path} has an op that ended before it began")
+    ordered = np.sort(index)
+    if np.any(twice := ordered[1:] == ordered[:-1]):
+        raise HistoryError(f"{path} has op index {ordered[1:][twice][0]} twice; indices are unique")
+    order = np.argsort(index, kind="stable")
+    if np.any(np.diff(table["time_ns"].to_numpy()[order]) < 0):
+        raise HistoryError(f"{path} has times that go back; a history is in the order of time")
+    types = set(table["type"].unique().to_pylist())
+    if not types <= OP_TYPES:
+        raise HistoryError(f"{path} has an op of type {min(types - OP_TYPES)!r}")
+
+
+def _check_range(values: Ints, name: str, low: int, high: int, path: Path) -> None:
+    if len(values) and not (low <= int(values.min()) and int(values.max()) <= high):
+        wrong = values[(values < low) | (values > high)][0]
+        raise HistoryError(f"{path}: {name} is {wrong}; allowed are {low} to {high}")
+
+
+def _bounds(part: Part, manifest: Manifest) -> dict[str, tuple[int, int]]:
+    names: Dictionaries = manifest.dictionaries
+    return {
+        "kind": (0, max(Kind)),
+        "op_index": (0, manifest.ops - 1),
+        "invoke_index": (0, INT64_MAX),
+        "time_ns": (0, INT64_MAX),
+        "invoke_ns": (0, INT64_MAX),
+        "process": (0, INT64_MAX),
+        "outcome": (0, max(Outcome)),
+        "message": (-1, INT64_MAX),
+        "topic": (0, len(names.topics) - 1),
+        "queue": (part.queue, part.queue),
+        "group": (-1, len(names.groups) - 1),
+        "sharding_key": (-1, len(names.sharding_keys) - 1),
+        "tag": (-1, len(names.tags) - 1),
+        "transaction": (0, max(Transaction)),
+    }

@@ -1,0 +1,147 @@
+"""Reads a history in columns: its manifest, the rows of one queue, or all of a small one."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from checkers.column_builder import check_sent_once
+from checkers.columnar.checks import check_ops, check_touches
+from checkers.columnar.events import read_events, timeline_of
+from checkers.columnar.manifest import Part, read_manifest
+from checkers.columnar.rows import from_table
+from checkers.columnar.schema import OPS, TOUCHES
+from checkers.columns import Columns, Names
+from checkers.history import HistoryError, Op
+from checkers.timeline import Timeline
+
+
+class ColumnarHistory:
+    """A history.parquet folder. Every method raises HistoryError for what is damaged, missing or of another history,
+    and OSError for what cannot be read.
+    """
+
+    def __init__(self, folder: Path, *, verify: bool = True) -> None:
+        """`verify`: hold each part against the checksum of the manifest, too; costs about 1 s for 1 GB."""
+        self.folder = folder
+        self.manifest = read_manifest(folder)
+        self._verify = verify
+
+    @property
+    def complete(self) -> bool:
+        """Whether the writer came to its end; otherwise the history is torn."""
+        return self.manifest.complete
+
+    @cached_property
+    def names(self) -> Names:
+        return self.manifest.dictionaries.names()
+
+    def queues(self) -> list[int]:
+        """Ids of the queues that have rows, ascending; -1 stands for sends that nobody answered."""
+        return sorted({part.queue for part in self.manifest.touches})
+
+    def rows(self, queue: int) -> int:
+        """How many rows a queue has."""
+        return sum(part.rows for part in self.manifest.parts_of(queue))
+
+    def queue(self, queue: int) -> Columns:
+        """Everything that touched one queue."""
+        return self.columns_of(self.manifest.parts_of(queue))
+
+    def columns_of(self, parts: Sequence[Part]) -> Columns:
+        """What is in some parts of touches."""
+        tables = [self.table(part) for part in parts] or [TOUCHES.empty_table()]
+        sends, deliveries, commits = from_table(pa.concat_tables(tables))
+        return Columns(names=self.names, sends=sends, deliveries=deliveries, commits=commits)
+
+    def columns(self) -> Columns:
+        """The whole history, for one that fits."""
+        columns = self.columns_of(self.manifest.touches)
+        check_sent_once(columns.sends, columns.names)
+        return columns
+
+    def table(self, part: Part, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows of one part of touches as they are in the file, or some columns of them."""
+        table = self._read(part, TOUCHES, columns)
+        if columns is None:
+            check_touches(table, part, self.manifest, self.folder / part.path)
+        return table
+
+    def op_table(self, part: Part, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows of one part of ops."""
+        table = self._read(part, OPS, columns)
+        if columns is None:
+            check_ops(table, self.manifest, self.folder / part.path)
+        return table
+
+    def events(self) -> list[Op]:
+        """The ops that touch no message, by index."""
+        return read_events(self.folder, self.manifest)
+
+    def timeline(self) -> Timeline:
+        """The timeline of the whole history: its events and the commits of all queues."""
+        commits = self.columns_of(self.manifest.touches).commits
+        return timeline_of(self.events(), commits, self.names, self.manifest)
+
+    def _read(self, part: Part, schema: pa.Schema, columns: Sequence[str] | None) -> pa.Table:
+        path = self.folder / part.path
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError as error:
+            raise HistoryError(f"{path} is missing; the manifest names it") from error
+        if len(data) != part.bytes:
+            raise HistoryError(f"{path} has {len(data)} bytes; the manifest says {part.bytes}")
+        if self._verify and zlib.crc32(data) != part.crc32:
+            raise HistoryError(f"{path} is damaged: its checksum is not that of the manifest")
+        wanted = list(schema.names if columns is None else columns)
+        try:
+            file = pq.ParquetFile(pa.BufferReader(data))
+            found = [name for name in wanted if name in file.schema_arrow.names]
+            table = file.read(found, use_threads=False)
+            table = _complete(table, wanted, schema)
+        except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+            raise HistoryError(f"{path} cannot be read as Parquet: {_first_line(error)}") from error
+        if len(table) != part.rows:
+            raise HistoryError(f"{path} has {len(table)} rows; the manifest says {part.rows}")
+        return table
+
+
+def _complete(table: pa.Table, wanted: Sequence[str], schema: pa.Schema) -> pa.Table:
+    """The wanted columns with their types; one that is not there reads as nothing known."""
+    arrays = []
+    for name in wanted:
+        field = schema.field(name)
+        if name in table.schema.names:
+            column = table[name]
+            if column.null_count and not field.nullable:
+                raise ValueError(f"column {name} has nulls")
+            arrays.append(column if column.type == field.type else column.cast(field.type))
+        else:
+            arrays.append(pa.chunked_array([_nothing(field, len(table))]))
+    return pa.table(arrays, schema=pa.schema([schema.field(name) for name in wanted]))
+
+
+def _nothing(field: pa.Field, rows: int) -> pa.Array:
+    if field.type == pa.bool_():
+        return pa.array(np.ones(rows, np.bool_))
+    if field.type == pa.string():
+        return pa.nulls(rows, pa.string()) if field.nullable else pa.array([""] * rows)
+    return pa.array(np.full(rows, 0 if field.name == "transaction" else -1, np.int64))
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0].rstrip(".")
+
+
+def histories_below(path: Path) -> Iterator[Path]:
+    """The history folders at or below `path`, in order of name."""
+    from checkers.columnar.schema import MANIFEST
+
+    for manifest in sorted(path.rglob(MANIFEST)):
+        yield manifest.parent

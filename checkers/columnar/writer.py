@@ -1,0 +1,173 @@
+"""Writes a history in columns: rows come in any chunks, parts go out whole, and little is held in memory."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.column_arrays import touch_order
+from checkers.columnar.files import encode_table, write_durably
+from checkers.columnar.manifest import Dictionaries, Lines, Manifest, Part, write_manifest
+from checkers.columnar.rows import QueueRows, by_queue, to_table
+from checkers.columnar.schema import EVENTS, MANIFEST, OPS, TOUCHES
+from checkers.columns import Ints, Names
+from checkers.history import HistoryError
+
+PART_ROWS = 1 << 20  # of a finished part: about 15 MB, and 160 MB in memory when it is read
+HELD_ROWS = 1 << 20  # of all queues, in memory
+
+
+class ColumnarWriter:
+    """One new history.parquet folder. Every method raises OSError when something cannot be written."""
+
+    def __init__(
+        self,
+        folder: Path,
+        run_id: str,
+        *,
+        part_rows: int = PART_ROWS,
+        held_rows: int = HELD_ROWS,
+    ) -> None:
+        """Raises HistoryError if `folder` holds a history already."""
+        if (folder / MANIFEST).exists():
+            raise HistoryError(f"{folder} holds a history already; choose another folder")
+        (folder / "ops").mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self._run_id = run_id
+        self._part_rows, self._held_rows = part_rows, held_rows
+        self._held: dict[int, list[pa.Table]] = {}
+        self._rows_of: dict[int, int] = {}
+        self._held_ops: list[pa.Table] = []
+        self._parts: dict[int, list[Part]] = {}
+        self._op_parts: list[Part] = []
+        self._events: BinaryIO = (folder / EVENTS).open("wb")
+        self._lines = Lines()
+
+    @property
+    def held_rows(self) -> int:
+        """Touches that are in no part yet."""
+        return sum(self._rows_of.values())
+
+    def add(self, names: Names, rows: QueueRows) -> None:
+        """Take touches and commits. They are written when a queue, or all together, are enough for a part."""
+        for queue, table in by_queue(to_table(names, rows)):
+            self._held.setdefault(queue, []).append(table)
+            self._rows_of[queue] = self._rows_of.get(queue, 0) + len(table)
+            if self._rows_of[queue] >= self._part_rows:
+                self.close_part(queue)
+        while self.held_rows > self._held_rows:
+            self.close_part(max(self._rows_of, key=self._rows_of.__getitem__))
+
+    def add_ops(self, table: pa.Table) -> None:
+        """Take rows of schema OPS."""
+        self._held_ops.append(table)
+        if sum(map(len, self._held_ops)) >= self._part_rows:
+            self.close_ops()
+
+    def add_event(self, line: bytes) -> None:
+        """Take an op that touches no message, as a line."""
+        self._events.write(line)
+        told = self._lines
+        self._lines = Lines(
+            rows=told.rows + 1,
+            bytes=told.bytes + len(line),
+            crc32=zlib.crc32(line, told.crc32),
+        )
+
+    def close_part(self, queue: int) -> None:
+        """Write what is held of one queue."""
+        tables = self._held.pop(queue, [])
+        self._rows_of.pop(queue, None)
+        if tables:
+            parts = self._parts.setdefault(queue, [])
+            path = f"touches/queue-{queue}/part-{len(parts)}.parquet"
+            parts.append(write_part(self.folder, path, queue, pa.concat_tables(tables)))
+
+    def close_ops(self) -> None:
+        """Write what is held of ops."""
+        tables, self._held_ops = self._held_ops, []
+        if tables:
+            path = f"ops/part-{len(self._op_parts)}.parquet"
+            self._op_parts.append(write_part(self.folder, path, -1, pa.concat_tables(tables)))
+
+    def flush(self, dictionaries: Dictionaries, ops: int) -> None:
+        """Make everything so far durable. `ops`: the next index. The history still says that it is torn."""
+        self._write_all(dictionaries, ops, complete=False, source=None)
+
+    def finish(
+        self,
+        dictionaries: Dictionaries,
+        ops: int,
+        *,
+        complete: bool = True,
+        source: Lines | None = None,
+    ) -> Manifest:
+        """Write the rest and say what there is. `complete` is False for a torn history, `source` the lines of it."""
+        manifest = self._write_all(dictionaries, ops, complete=complete, source=source)
+        self._events.close()
+        return manifest
+
+    def _write_all(
+        self, dictionaries: Dictionaries, ops: int, *, complete: bool, source: Lines | None
+    ) -> Manifest:
+        for queue in sorted(self._held):
+            self.close_part(queue)
+        self.close_ops()
+        self._events.flush()
+        manifest = Manifest(
+            run_id=self._run_id,
+            complete=complete,
+            ops=ops,
+            dictionaries=dictionaries,
+            touches=[part for queue in sorted(self._parts) for part in self._parts[queue]],
+            op_parts=self._op_parts,
+            events=self._lines,
+            source=source,
+        )
+        write_manifest(self.folder, manifest)
+        return manifest
+
+
+def write_part(folder: Path, path: str, queue: int, table: pa.Table) -> Part:
+    """Put rows of touches or ops into order and write them. Raises OSError."""
+    index = "op_index" if "op_index" in table.schema.names else "index"
+    indices = table[index].to_numpy()
+    order = touch_order(np.zeros(len(indices), np.int64), indices)
+    if order is not None:
+        table = table.take(pa.array(order))
+    data = memoryview(encode_table(table))
+    target = folder / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_durably(target, data)
+    low, high = _span(table["queue_offset"].to_numpy()) if index == "op_index" else (-1, -1)
+    return Part(
+        path=path,
+        queue=queue,
+        rows=len(table),
+        bytes=len(data),
+        crc32=zlib.crc32(data),
+        first=int(indices.min()) if len(indices) else -1,
+        last=int(indices.max()) if len(indices) else -1,
+        low=low,
+        high=high,
+    )
+
+
+def _span(offsets: Ints) -> tuple[int, int]:
+    known = offsets[offsets >= 0]
+    return (int(known.min()), int(known.max())) if len(known) else (-1, -1)
+
+
+def ops_table(columns: Mapping[str, object]) -> pa.Table:
+    """A table of schema OPS from columns by name."""
+    return pa.table(dict(columns), schema=OPS)
+
+
+def empty_touches() -> pa.Table:
+    """No rows of touches."""
+    return TOUCHES.empty_table()
