@@ -42,6 +42,8 @@ MKFS = {
     "xfs": ("mkfs.xfs", "-q", "-f"),
 }
 
+_FURNISH = 'mkdir -m 755 "$2"; : > "$3"; sync -f "$1"'
+
 _WIPE = """
 find "$1" -mindepth 1 -type f -printf '%s\\n' | awk '{ sum += $1 } END { printf "%.0f", sum }'
 find "$1" -mindepth 1 -delete && sync -f "$1"
@@ -127,9 +129,8 @@ class LoopDisk:
         output = await self.machine.run(["losetup", "--find", "--show", self.image])
         self._device = output.strip()
         await self.mount()
-        await self.machine.run(["mkdir", "-m", "755", self.data_folder])
-        await self.machine.run(["dd", "if=/dev/null", f"of={self.probe_file}", "status=none"])
-        await self.machine.run(["sync", "-f", self.mount_point])
+        argv = ["sh", "-ec", _FURNISH, "sh", self.mount_point, self.data_folder, self.probe_file]
+        await self.machine.run(argv)
 
     async def _make_image(self) -> None:
         self._will_make("mount", self.tmpfs)

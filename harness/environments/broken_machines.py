@@ -78,10 +78,14 @@ class BreakableMachines:
         self._traffic: dict[str, NodeTraffic] = {}
         self.clocks: dict[str, FakeClock] = {}
 
+    def has_host(self, machine: Machine) -> None:
+        """There is another machine; what is made there is removed there."""
+        self._executors[machine.host] = machine.executor
+
     def is_on(self, node: str, machine: Machine, folder: str) -> None:
         """The node is on another machine, with this folder for it there."""
+        self.has_host(machine)
         self._elsewhere[node] = (machine, folder)
-        self._executors[machine.host] = machine.executor
 
     def _where(self, node: str) -> tuple[Machine, str]:
         return self._elsewhere.get(node) or (self.host, str(self.own_folder(node)))
@@ -102,11 +106,14 @@ class BreakableMachines:
         clock = self.clocks[node].environment if node in self.clocks else {}
         return {**self.inventory.mark, **clock}
 
-    async def make_disks(self, nodes: Iterable[str]) -> None:
-        """A disk of its own for each of these nodes. Raises CommandFailed."""
+    def will_have_disks(self, nodes: Iterable[str]) -> None:
+        """Each of these nodes gets a disk of its own, by `make_disks`; `data_folder` knows already where."""
         for node in nodes:
             machine, folder = self._where(node)
             self._disks[node] = LoopDisk(machine, f"{folder}/disk")
+
+    async def make_disks(self) -> None:
+        """Those that nodes will have. Raises CommandFailed."""
         await all_or_first_error(disk.create() for disk in self._disks.values())
 
     def own_folder(self, node: str) -> Path:

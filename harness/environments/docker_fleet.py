@@ -6,8 +6,12 @@ The machinery that breaks disks and networks is this host's own; the engine star
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence, Set
+import os
+import random
+import subprocess
+from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +19,13 @@ import docker.errors
 import docker.models.networks
 import docker.types
 
+from faults.linux.executor import SYSTEM_PATHS
 from faults.linux.firewall import Firewall
+from faults.linux.network import SUBNETS, subnet_prefix, subnets_taken
 from faults.linux.resources import Resource
 from faults.proxy.servers import ServerKind
 from harness.environments.broken_machines import BreakableMachines, lacks_here, netem_is_here
 from harness.environments.docker_place import FOLDER, DockerPlace, Engine
-from harness.environments.environment import ADMIN, PROBE
 from harness.environments.errors import EnvironmentFailed
 from harness.environments.fleet import MachineControls
 from harness.environments.fleet_options import FleetOptions
@@ -67,7 +72,7 @@ class DockerFleet:
     async def up(
         self, nodes: Sequence[str], *, servers: Sequence[str], needs: Set[str]
     ) -> dict[str, Place]:
-        """The pods of load clients may still be made when it returns: their containers wait for them.
+        """Pods and disks are made behind it, in the order in which nodes are launched: a container waits for its own.
 
         Raises EnvironmentFailed without root, an engine or the image, CommandFailed where the kernel refuses.
         """
@@ -77,23 +82,24 @@ class DockerFleet:
         machines = self._machines = BreakableMachines()
         label = f"{LABEL}={machines.inventory.identity}"
         self._ours = [machines.host.will_make(kind, label) for kind in OUR_KINDS]
+        machines.will_have_disks(servers)
+        self._disks = asyncio.create_task(machines.make_disks())
         network = await engine.ask(lambda: make_network(engine, machines.inventory.identity))
-        self._disks = asyncio.create_task(machines.make_disks(servers))
         if DELAY_NEED in needs and not netem_is_here():
             found = {node: network.address(nodes.index(node)) for node in servers}
             await self._proxy.start(network.host_address, found)
-        first = (*servers, ADMIN, PROBE)
-        for node in sorted(nodes, key=lambda node: node not in first):  # the cluster first
-            address = network.address(nodes.index(node))
-            making = self._make_pod(node, address, network, machines, engine)
-            self._pods[node] = asyncio.create_task(making)
         await machines.make_clocks(nodes, needs)
-        await self._disks
-        await asyncio.gather(*(self._pods[node] for node in nodes if node in first))
         return {
-            node: self._place(node, network.address(number), machines, engine)
+            node: self._place(node, network, network.address(number), machines, engine)
             for number, node in enumerate(nodes)
         }
+
+    async def _ready(self, node: str, making: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """When the disks and the node's pod are there, which is made now if nobody asked for it before."""
+        if node not in self._pods:
+            self._pods[node] = asyncio.create_task(making())
+        assert self._disks is not None
+        await asyncio.gather(asyncio.shield(self._pods[node]), asyncio.shield(self._disks))
 
     def _check_image(self, engine: Engine) -> None:
         try:
@@ -142,7 +148,14 @@ class DockerFleet:
         inside = ("nsenter", f"--net=/proc/{pid}/ns/net", "--")
         machines.has_network(node, address, Firewall(machines.host.behind(inside)))
 
-    def _place(self, node: str, address: str, machines: BreakableMachines, engine: Engine) -> Place:
+    def _place(
+        self,
+        node: str,
+        network: PodNetwork,
+        address: str,
+        machines: BreakableMachines,
+        engine: Engine,
+    ) -> Place:
         data = Path(machines.data_folder(node))
         volumes = {str(data): {"bind": FOLDER, "mode": "rw"}}
         for path, place in zip(code_folders(), self.code, strict=True):
@@ -165,8 +178,9 @@ class DockerFleet:
             volumes[str(Path(clock.file).parent)] = {"bind": CLOCK, "mode": "ro"}
             variables |= clock.environment_for(f"{CLOCK}/{Path(clock.file).name}")
         log = machines.own_folder(node) / "log.jsonl"
-        pod = self._pods[node]
-        return DockerPlace(node, address, data, log, engine, options, variables, pod)
+        making = partial(self._make_pod, node, address, network, machines, engine)
+        ready = partial(self._ready, node, making)
+        return DockerPlace(node, address, data, log, engine, options, variables, ready)
 
     def controls(self, environment: RealEnvironment) -> MachineControls:
         assert self._machines is not None, "the machines are up"
@@ -225,28 +239,39 @@ class PodNetwork:
 
 
 def make_network(engine: Engine, identity: str) -> PodNetwork:
-    """The engine knows which subnet is free, but gives fixed addresses only in one that it was told: so ask twice.
+    """The engine gives fixed addresses only in a subnet that it was told: one of 198.18.0.0/15, as `Network` takes.
 
-    Raises EnvironmentFailed if others are faster every time.
+    Raises EnvironmentFailed if the engine takes none.
     """
     name = f"staticfire-{identity}"
-    labels = {LABEL: identity}
-    networks = engine.client.networks
-    for _ in range(ATTEMPTS):
-        found = networks.create(name, driver="bridge", labels=labels)
-        found.reload()
-        subnet = str(found.attrs["IPAM"]["Config"][0]["Subnet"])
-        found.remove()
+    told = ""
+    for subnet in free_subnets(ATTEMPTS):
         network = PodNetwork(name, subnet)
         pool = docker.types.IPAMPool(subnet=subnet, gateway=network.host_address)
         try:
-            networks.create(
+            engine.client.networks.create(
                 name,
                 driver="bridge",
-                labels=labels,
+                labels={LABEL: identity},
                 ipam=docker.types.IPAMConfig(pool_configs=[pool]),
             )
-        except docker.errors.APIError:
+        except docker.errors.APIError as error:
+            told = str(error.explanation or error)
             continue
         return network
-    raise EnvironmentFailed("the Docker engine has no free subnet for a network of this run")
+    raise EnvironmentFailed(
+        f"the Docker engine has no free subnet for a network of this run ({told})"
+    )
+
+
+def free_subnets(count: int) -> list[str]:
+    """Some subnets in which this machine has no address. Another run may take one of them at the same time."""
+    argv = ["ip", "-json", "-4", "address"]
+    variables = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:{SYSTEM_PATHS}"}
+    taken = subnets_taken(
+        subprocess.run(argv, env=variables, capture_output=True, check=True).stdout.decode()
+    )
+    free = [number for number in range(SUBNETS) if number not in taken]
+    return [
+        f"{subnet_prefix(number)}.0/24" for number in random.sample(free, min(count, len(free)))
+    ]

@@ -9,7 +9,7 @@ import asyncio
 import signal
 import socket
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -126,7 +126,10 @@ class ContainerProcess:
 
 
 class DockerPlace:
-    """Implements `harness.environments.place.Place`. `data` is the folder of this host that the container sees."""
+    """Implements `harness.environments.place.Place`.
+
+    `data` is the folder of this host that the container sees, `ready` waits for the node's pod and disk.
+    """
 
     def __init__(
         self,
@@ -137,7 +140,7 @@ class DockerPlace:
         engine: Engine,
         options: Mapping[str, Any],
         variables: Mapping[str, str],
-        pod: asyncio.Future[None],
+        ready: Callable[[], Awaitable[None]],
     ) -> None:
         self.node = node
         self.address = address
@@ -147,14 +150,14 @@ class DockerPlace:
         self._engine = engine
         self._options = options
         self._variables = variables
-        self._pod = pod
+        self._ready = ready
         self._container: docker.models.containers.Container | None = None
 
     async def launch(self, order: Order) -> ContainerProcess:
+        await self._ready()
         for path, data in order.files.items():
             self._here(path).parent.mkdir(parents=True, exist_ok=True)
             self._here(path).write_bytes(data)
-        await asyncio.shield(self._pod)
         if self._container is None:  # its command never changes
             self._container = await self._engine.ask(lambda: self._create(order))
         process = ContainerProcess(self._engine, self._container)

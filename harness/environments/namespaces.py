@@ -60,7 +60,8 @@ class NamespaceFleet(OurInterpreter):
         if DELAY_NEED in needs and not netem_is_here():
             addresses = {node: machines.addresses[node] for node in servers}
             await self._proxy.start(network.host_address, addresses)
-        await machines.make_disks(servers)
+        machines.will_have_disks(servers)
+        await machines.make_disks()
         await machines.make_clocks(nodes, needs)
         return {node: self._place(node, machines, network) for node in nodes}
 

@@ -6,6 +6,7 @@ import asyncio
 import io
 import shlex
 import socket
+import sys
 import tarfile
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
@@ -37,7 +38,22 @@ from harness.targets.interpreter import code_folders
 
 PACKAGES = ("system_under_test", "harness", "faults", "checkers")  # what nodes and clients import
 UPLOAD_TIMEOUT_S = 120.0
-CHECK = "import sys, orjson, numpy; sys.exit(sys.version_info < (3, 11))"
+# What a host needs: its answer is who we are there, where it sees us, and the tools that it lacks.
+CHECK_HOST = """\
+id -u; echo "${SSH_CLIENT%% *}"
+for tool in "$@"; do command -v "$tool" > /dev/null || echo "$tool"; done
+"""
+# Not imported: that would take as long as the start of a node. Says which byte code this Python reads.
+CHECK_PYTHON = """
+import sys
+from importlib.util import find_spec
+lacks = [name for name in ("orjson", "numpy") if find_spec(name) is None]
+if sys.version_info < (3, 11):
+    lacks.insert(0, "3.11: it is " + sys.version.split()[0])
+print(sys.implementation.cache_tag)
+sys.exit("lacks " + ", ".join(lacks) if lacks else 0)
+"""
+UNPACK = 'mkdir -p "$1" && tar --extract --gzip --directory "$1"'
 
 
 class SshPlace:
@@ -118,6 +134,8 @@ class SshFleet:
         self._executors = {
             host: SshExecutor(host, self._options) for host in dict.fromkeys(hosts.values())
         }
+        for host in self._executors:
+            machines.has_host(self._machine(host, machines))
         archive = pack(code_folders())
         found = await all_or_first_error(
             self._prepare(host, machines, archive) for host in self._executors
@@ -130,7 +148,8 @@ class SshFleet:
             machines.is_on(node, machine, f"{self._root}/{node}")
             address = await asyncio.to_thread(socket.gethostbyname, host.name)
             machines.has_network(node, address, firewalls[host])
-        await machines.make_disks(servers)
+        machines.will_have_disks(servers)
+        await machines.make_disks()
         await machines.make_clocks(nodes, needs)
         return {node: self._place(node, host, machines) for node, host in hosts.items()}
 
@@ -139,30 +158,22 @@ class SshFleet:
     ) -> Firewall:
         """Look whether the host has what nodes need, and bring our code there."""
         machine = self._machine(host, machines)
-        await self._check(host, machine)
+        told_from = await check_host(host, machine)
+        cache_tag = await self._check_python(host, machine)
         machine.will_make("folder", self._root)
         machines.inventory.will_make_marked_processes(str(host))
-        await machine.run(["mkdir", "-p", f"{self._root}/code"])
         await machine.executor.run(
-            ["tar", "--extract", "--gzip", "--directory", f"{self._root}/code"],
-            input=archive,
-            timeout_s=UPLOAD_TIMEOUT_S,
+            ["sh", "-c", UNPACK, "sh", *self.code], input=archive, timeout_s=UPLOAD_TIMEOUT_S
         )
-        told_from = (await machine.run(["sh", "-c", "echo ${SSH_CLIENT%% *}"])).strip()
+        if cache_tag != sys.implementation.cache_tag:  # or every node would compile on every start
+            compiling = [self.python, "-m", "compileall", "-q", *self.code]
+            await machine.run(compiling, timeout_s=UPLOAD_TIMEOUT_S)
         return Firewall(machine, spared=told_from)
 
-    async def _check(self, host: SshHost, machine: Machine) -> None:
-        if (await machine.run(["id", "-u"])).strip() != "0":
-            raise EnvironmentFailed(
-                f"{host} lets us in as {host.user}, who is not root; allowed: root"
-            )
-        for tool, package in TOOLS.items():
-            if not await machine.answers(["sh", "-c", f"command -v {tool}"]):
-                raise EnvironmentFailed(
-                    f"{host} has no command {tool}; install the package {package} there"
-                )
+    async def _check_python(self, host: SshHost, machine: Machine) -> str:
+        """Which byte code the Python of the nodes there reads."""
         try:
-            await machine.run([self.python, "-c", CHECK])
+            return (await machine.run([self.python, "-c", CHECK_PYTHON])).strip()
         except CommandFailed as error:
             raise EnvironmentFailed(
                 f"{self.python} on {host} is no Python 3.11 with orjson and numpy ({error.stderr.strip()[-200:]}); "
@@ -210,6 +221,19 @@ class SshFleet:
             executor.close()
 
 
+async def check_host(host: SshHost, machine: Machine) -> str:
+    """The address under which the host sees us. Raises EnvironmentFailed for what it lacks."""
+    said = await machine.run(["sh", "-c", CHECK_HOST, "sh", *TOOLS])
+    user, told_from, *lacking = said.splitlines()
+    if user != "0":
+        raise EnvironmentFailed(f"{host} lets us in as {host.user}, who is not root; allowed: root")
+    for tool in lacking:
+        raise EnvironmentFailed(
+            f"{host} has no command {tool}; install the package {TOOLS[tool]} there"
+        )
+    return told_from
+
+
 def share_out(
     nodes: Sequence[str], servers: Sequence[str], hosts: Sequence[SshHost]
 ) -> dict[str, SshHost]:
@@ -231,9 +255,11 @@ def pack(folders: Sequence[str]) -> bytes:
     with tarfile.open(fileobj=output, mode="w:gz", compresslevel=1) as archive:
         for package in PACKAGES:
             folder = next(Path(f) / package for f in folders if (Path(f) / package).is_dir())
-            archive.add(folder, package, filter=_without_caches)
+            archive.add(folder, package, filter=_sources_and_our_byte_code)
     return output.getvalue()
 
 
-def _without_caches(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    return None if member.name.endswith("__pycache__") else member
+def _sources_and_our_byte_code(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """A host with our Python need not compile; a file of byte code names the source that it was made of."""
+    ours = f".{sys.implementation.cache_tag}.pyc"
+    return None if member.name.endswith(".pyc") and not member.name.endswith(ours) else member

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 from system_under_test.broker.replication.ha_config import HaConfig
 from system_under_test.broker.replication.ha_connections import HaLink, Receiver
@@ -46,9 +47,7 @@ class HaFollower:
         self._receiver = config.policy.make_receiver(replicated_log, config.sync_flush)
         self._link: HaLink | None = None
         self._master_address = config.master_address
-        self._master_known = asyncio.Event()
-        if self._master_address is not None:
-            self._master_known.set()
+        self._master_is_new = asyncio.Event()
         self._heard_peers_at_ns: int | None = None
 
     # Commands
@@ -58,7 +57,7 @@ class HaFollower:
         if self._config.master_address is not None or address == self._master_address:
             return
         self._master_address = address
-        self._master_known.set()
+        self._master_is_new.set()
         self.end_link()
 
     def end_link(self, reason: Exception | None = None) -> None:
@@ -94,6 +93,7 @@ class HaFollower:
     async def follow_master(self) -> None:
         """Copy the master's log until cancelled; while there is no master, what the other slaves have."""
         while True:
+            self._master_is_new.clear()
             reason = await self._follow_once()
             if isinstance(reason, Reconnect):
                 self.log.info("replication starts from another position", reason=str(reason))
@@ -102,15 +102,19 @@ class HaFollower:
                 self.log.warning("replication was interrupted", reason=str(reason))
             if self._config.policy.fetches_missing:
                 await self._hear_slaves()
-            await asyncio.sleep(self._config.reconnect_delay_s)
+            await self._pause()
+
+    async def _pause(self) -> None:
+        """Before the next attempt; it ends early when we are told of another master."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._config.reconnect_delay_s):
+                await self._master_is_new.wait()
 
     async def _follow_once(self) -> Exception | None:
-        try:
-            async with asyncio.timeout(self._config.reconnect_delay_s):
-                await self._master_known.wait()
-        except TimeoutError as error:
-            return error
-        assert self._master_address is not None
+        if self._master_address is None:
+            await self._pause()
+        if self._master_address is None:
+            return None
         return await self._converse(
             self._master_address,
             self._receiver,

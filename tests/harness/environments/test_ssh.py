@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
+import sys
 import tarfile
 from pathlib import Path
 
@@ -10,7 +12,8 @@ import pytest
 
 from harness.environments.errors import EnvironmentFailed
 from harness.environments.fleet_options import FleetOptionError, SshHost
-from harness.environments.ssh_fleet import PACKAGES, pack, share_out
+from harness.environments.ssh_fleet import PACKAGES, check_host, pack, share_out
+from tests.support.recording_executor import recording_machine
 
 HOSTS = tuple(SshHost(name=f"10.0.0.{number}") for number in range(1, 6))
 SERVERS = ("ns-1", "broker-a-0", "broker-a-1")
@@ -68,3 +71,32 @@ def test_a_planted_copy_goes_to_the_hosts_and_the_sound_one_does_not(tmp_path: P
         f"{package}/code.py": "planted" if package == "system_under_test" else "sound"
         for package in PACKAGES
     }
+
+
+def test_byte_code_goes_along_where_our_python_reads_it(tmp_path: Path) -> None:
+    ours, other = f"code.{sys.implementation.cache_tag}.pyc", "code.cpython-399.pyc"
+    for package in PACKAGES:
+        cache = tmp_path / package / "__pycache__"
+        cache.mkdir(parents=True)
+        for name in (ours, other):
+            (cache / name).write_text(name)
+    with tarfile.open(fileobj=io.BytesIO(pack([str(tmp_path)]))) as archive:
+        names = {Path(member.name).name for member in archive if member.isfile()}
+    assert names == {ours}
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("1000\n10.0.0.9\n", "root@box:22 lets us in as root, who is not root; allowed: root"),
+        ("0\n10.0.0.9\nnft\n", "has no command nft; install the package nftables there"),
+    ],
+)
+def test_what_a_host_lacks_is_one_sentence(tmp_path: Path, said: str, told: str) -> None:
+    machine, executor = recording_machine(tmp_path)
+    executor.answers = {"sh -c": said}
+    with pytest.raises(EnvironmentFailed, match=told):
+        asyncio.run(check_host(SshHost(name="box"), machine))
+    executor.answers = {"sh -c": "0\n10.0.0.9\n"}
+    assert asyncio.run(check_host(SshHost(name="box"), machine)) == "10.0.0.9"
+    machine.inventory.close()

@@ -297,6 +297,20 @@ def test_slave_learns_its_master_and_copies_its_tables() -> None:
     cluster.run(story)
 
 
+def test_a_pair_that_starts_together_serves_at_once() -> None:
+    """The slave starts first, so that no name server can tell it its master, and nobody has to wait for a timer."""
+    cluster = Cluster(name_servers=(f"{NAME_SERVER}:9876",))
+
+    async def story(client: Client) -> None:
+        cluster.start_slave()
+        await asyncio.sleep(0.1)
+        cluster.start_name_server()
+        cluster.start_master()
+        await client.send_until(OK, within_s=0.6)
+
+    cluster.run(story)
+
+
 def test_slave_refuses_sends() -> None:
     cluster = Cluster()
 
