@@ -134,22 +134,24 @@ class Columns:
     sends: Touches
     deliveries: Touches
     commits: Commits
+    cache: dict[str, object] = field(default_factory=dict, compare=False, repr=False)
 
     def partitions(self, key: PartitionKey, pieces: int) -> Iterator[Columns]:
         """Cut into `pieces`, each holding whole partitions (partition id modulo pieces).
 
-        Commits belong to queues; by message they are in no piece.
+        Commits belong to queues; by message they are in every piece.
         """
         pick = _PARTITION_IDS[key]
         sends, deliveries = pick(self.names, self.sends), pick(self.names, self.deliveries)
-        by_queue = key != "message"
-        commits = pick(self.names, self.commits) if by_queue else np.full(len(self.commits), -1)
+        commits = None if key == "message" else pick(self.names, self.commits)
         for piece in range(pieces):
             yield Columns(
                 names=self.names,
                 sends=self.sends.where(sends % pieces == piece),
                 deliveries=self.deliveries.where(deliveries % pieces == piece),
-                commits=self.commits.where((commits % pieces == piece) & by_queue),
+                commits=self.commits
+                if commits is None
+                else self.commits.where(commits % pieces == piece),
             )
 
 

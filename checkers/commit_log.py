@@ -18,6 +18,7 @@ import numpy as np
 from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches
 from checkers.kernel import Context, Kernel, finding_at, nothing_missing, rows_by_id
 from checkers.message_ids import dense_numbers
+from checkers.place_index import index_of
 from checkers.placements import first_at, place_ids, placements_of
 from checkers.promises import RESYNC_NS, Hit, Loss, LossRule, judge
 from checkers.verdict import Finding, Tally
@@ -121,12 +122,17 @@ class _Log:
 
     def _survivor_above(self, physical_offset: int, fault_ns: int) -> str | None:
         if self._survived is None:
-            certain = ~self._missing & self._is_last_at_its_place() & self._is_below_the_end()
+            certain = (
+                ~self._missing
+                & self._is_last_at_its_place()
+                & _below_the_end(self._columns, self._context, self._acked)
+            )
             self._survived = self._acked.where(certain)
         survived = self._survived
-        before = (survived.time_ns < fault_ns) & (survived.physical_offset > physical_offset)
-        rows = np.flatnonzero(before)
-        return self._columns.names.key(int(survived.message[rows[0]])) if len(rows) else None
+        last = _furthest_before(survived, fault_ns)
+        if last is None or survived.physical_offset[last] <= physical_offset:
+            return None
+        return self._columns.names.key(int(survived.message[last]))
 
     def _is_last_at_its_place(self) -> Mask:
         """Which copies share their (queue, offset) with no other message, shape (acked,)."""
@@ -141,13 +147,46 @@ class _Log:
         # The copies of this log are rows of columns.sends, found again by their op index.
         return unshared[_rows_of_ops(self._columns.sends, self._acked)]
 
-    def _is_below_the_end(self) -> Mask:
-        ends = np.zeros(len(self._columns.names.queues), np.int64)
-        for drain in self._context.timeline.drains.values():
-            for row, queue in enumerate(self._columns.names.queues):
-                if drain.complete and queue in drain.ends:
-                    ends[row] = max(ends[row], drain.ends[queue].max_offset)
-        return self._acked.queue_offset < ends[self._acked.queue]
+
+def _furthest_before(copies: Touches, fault_ns: int) -> int | None:
+    """The row of the copy furthest up in the log of those acknowledged before a time; the first such op."""
+    rows = np.flatnonzero(copies.time_ns < fault_ns)
+    if not len(rows):
+        return None
+    highest = copies.physical_offset[rows].max()
+    rows = rows[copies.physical_offset[rows] == highest]
+    return int(rows[np.argmin(copies.op_index[rows])])
+
+
+def possible_survivors(columns: Columns, context: Context, cleared: Mask) -> Ints:
+    """Messages that may prove a hole elsewhere in their log: the furthest up in each queue before each fault."""
+    sends = columns.sends
+    if not context.promises.any_suffix_excused():
+        return np.zeros(0, np.int64)
+    index = index_of(columns)
+    certain = cleared & (sends.outcome == Outcome.OK) & (sends.physical_offset != UNKNOWN)
+    certain &= index.delivered_at[index.send_place] & _below_the_end(columns, context, sends)
+    found: list[int] = []
+    for _, rows in rows_by_id(np.where(certain, sends.queue, UNKNOWN)):
+        copies = sends.where(rows)
+        if copies.queue[0] != UNKNOWN:
+            for fault_ns in context.promises.fault_starts():
+                last = _furthest_before(copies, fault_ns)
+                if last is not None:
+                    found.append(int(copies.message[last]))
+    return np.unique(np.array(found, np.int64))
+
+
+def _below_the_end(columns: Columns, context: Context, sends: Touches) -> Mask:
+    """Which of some placed sends lie below the end of their queue after a complete drain."""
+    names = columns.names
+    ends = np.zeros(len(names.queues) + 1, np.int64)  # the last: no queue
+    for drain in context.timeline.drains.values():
+        for row, queue in enumerate(names.queues):
+            if drain.complete and queue in drain.ends:
+                ends[row] = max(ends[row], drain.ends[queue].max_offset)
+    below: Mask = sends.queue_offset < ends[sends.queue]
+    return below
 
 
 def _rows_of_ops(sends: Touches, acked: Touches) -> Ints:
@@ -161,4 +200,6 @@ LOG_HOLES = Kernel(
     anomalies=("log_hole",),
     partial=tally_log_holes,
     unknown_reason=nothing_missing,
+    counts_of_innocent=lambda _innocent: {"excused_copies": 0},
+    more_suspects=possible_survivors,
 )

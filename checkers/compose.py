@@ -11,19 +11,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-import numpy as np
-
 from checkers.availability import LIVENESS
 from checkers.availability_gaps import AVAILABILITY_GAPS
 from checkers.column_builder import build_columns
-from checkers.columns import Columns, Outcome
+from checkers.columns import Columns
 from checkers.commit_log import LOG_HOLES
 from checkers.duplication import DUPLICATION
+from checkers.engine import failure, judge_columns
 from checkers.exits import NODE_EXITS
 from checkers.facts import FaultFacts, Mode, RunFacts
 from checkers.groups import GROUPS
 from checkers.history import Op
-from checkers.kernel import Checker, Context, undrained
+from checkers.kernel import Checker, Context, Kernel, undrained
 from checkers.look_ups import LOOK_UPS
 from checkers.loss import LOSS
 from checkers.offsets import DRAINED_OFFSETS, OFFSETS
@@ -110,8 +109,14 @@ def check_run(
         observations=observations,
     )
     asked = [checker for checker in checkers if checker.applies(context)]
-    verdicts = tuple(_check_safely(checker, columns, context) for checker in asked)
-    below_floors = tuple(_below_floors(columns, context))
+    by_kernel, first = judge_columns(columns, context, kernels_of(asked))
+    verdicts = tuple(
+        by_kernel[checker.name]
+        if checker.kernel is not None
+        else _check_safely(checker, columns, context)
+        for checker in asked
+    )
+    below_floors = tuple(_below_floors(first.totals["acked"], context))
     floor: Validity = "unknown" if below_floors else True
     return RunVerdict(
         valid=combine((*(verdict.valid for verdict in verdicts), floor)),
@@ -120,22 +125,25 @@ def check_run(
         not_applicable=tuple(checker.name for checker in checkers if checker not in asked),
         faults_bitten=tuple(fault.fault_id for fault in facts.faults if _bit(fault)),
         faults_not_bitten=tuple(fault.fault_id for fault in facts.faults if not _bit(fault)),
-        counts=_counts(columns),
+        counts=first.totals,
         mode=facts.mode,
     )
+
+
+def kernels_of(checkers: Sequence[Checker]) -> list[Kernel]:
+    """Those of the checkers that run in pieces."""
+    return [checker.kernel for checker in checkers if checker.kernel is not None]
 
 
 def _check_safely(checker: Checker, columns: Columns, context: Context) -> Verdict:
     try:
         return checker.check(columns, context)
     except Exception as error:  # whatever it is: it becomes this checker's answer, in full
-        reason = f"the checker failed: {type(error).__name__}: {error}"
-        return Verdict(checker=checker.name, valid="unknown", reason=reason)
+        return Verdict(checker=checker.name, valid="unknown", reason=failure(error))
 
 
-def _below_floors(columns: Columns, context: Context) -> Iterator[str]:
+def _below_floors(acked: int, context: Context) -> Iterator[str]:
     facts, floors = context.facts, context.facts.floors
-    acked = int(np.count_nonzero(columns.sends.outcome == Outcome.OK))
     if acked < floors.acked_min:
         yield f"{acked} acknowledged sends; the floor is {floors.acked_min}"
     bitten = sum(map(_bit, facts.faults))
@@ -154,11 +162,3 @@ def _below_floors(columns: Columns, context: Context) -> Iterator[str]:
 
 def _bit(fault: FaultFacts) -> bool:
     return fault.bitten_ns is not None
-
-
-def _counts(columns: Columns) -> dict[str, int]:
-    sends = columns.sends
-    by_outcome = np.bincount(sends.outcome, minlength=len(Outcome)).tolist()
-    names = {outcome.name.lower(): by_outcome[outcome] for outcome in Outcome}
-    acked = names.pop("ok")
-    return {"sends": len(sends), "acked": acked, **names, "deliveries": len(columns.deliveries)}

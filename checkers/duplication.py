@@ -19,7 +19,6 @@ from checkers.columns import UNKNOWN, Columns, Outcome, QueueKey, Touches
 from checkers.kernel import Context, Kernel, finding_at, nothing_missing
 from checkers.message_ids import dense_numbers
 from checkers.promises import NS_PER_S, Damage, Judgement, judge
-from checkers.timeline import Commit
 from checkers.unrest import fault_active, fault_near
 from checkers.verdict import Finding, Tally
 
@@ -123,8 +122,9 @@ def _judge_redelivery(
         return "the listener did not finish", True
     if repeats.tries[row] > repeats.tries[before]:
         return "retried by the consumer", True
-    if commit := _safe_commit(context, group, queue, repeats, row):
-        return f"owner began below offset {commit.offset}, persisted long before", False
+    committed = _safe_commit(columns, context, repeats, row)
+    if committed is not None:
+        return f"owner began below offset {committed}, persisted long before", False
     if repeats.process[row] != repeats.process[before]:
         return "the queue changed its owner", True
     first, last = int(repeats.invoke_index[before]), int(repeats.invoke_index[row])
@@ -138,23 +138,21 @@ def _judge_redelivery(
     return "the same owner got it again, with no rebalance and no fault nearby", False
 
 
-def _safe_commit(
-    context: Context, group: str, queue: QueueKey, repeats: Touches, row: int
-) -> Commit | None:
-    """Return a commit beyond the message that the owner must have known when it took the queue."""
+def _safe_commit(columns: Columns, context: Context, repeats: Touches, row: int) -> int | None:
+    """Return a committed offset beyond the message that the owner must have known when it took the queue."""
+    names, commits = columns.names, columns.commits
+    group, queue = names.groups[repeats.group[row]], names.queues[repeats.queue[row]]
     process, at = int(repeats.process[row]), int(repeats.invoke_index[row])
     gain = context.timeline.gained_before(group, queue, process, at)
     if gain is None:
         return None
-    offset = int(repeats.queue_offset[row])
-    for commit in context.timeline.commits.get((group, queue), ()):
-        persisted_ns = commit.time_ns + PERSISTED_AFTER_NS
-        if (
-            commit.offset > offset
-            and persisted_ns < gain.time_ns
-            and _stays(context, queue, commit.time_ns, gain.time_ns)
-        ):
-            return commit
+    of_stream = (commits.group == repeats.group[row]) & (commits.queue == repeats.queue[row])
+    beyond = of_stream & (commits.offset > repeats.queue_offset[row])
+    for commit in np.flatnonzero(beyond).tolist():
+        time_ns = int(commits.time_ns[commit])
+        persisted = time_ns + PERSISTED_AFTER_NS < gain.time_ns
+        if persisted and _stays(context, queue, time_ns, gain.time_ns):
+            return int(commits.offset[commit])
     return None
 
 

@@ -69,6 +69,27 @@ class Checker:
     check: Callable[[Columns, Context], Verdict]
     applies: Callable[[Context], bool]
     needs_observations: bool = False
+    kernel: Kernel | None = None  # how it runs in pieces, if it can
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Innocent:
+    """How many the first look at some queues has cleared (`checkers/screening.py`)."""
+
+    sends: Ints  # by Outcome
+    deliveries: int
+    delivered: int  # messages
+    pending: int  # messages that a group has not come to yet
+
+
+def not_counted(_innocent: Innocent) -> Mapping[str, int]:
+    """For kernels that count only what they find."""
+    return {}
+
+
+def nobody_else(_columns: Columns, _context: Context, _cleared: Mask) -> Ints:
+    """For kernels that have nothing to say about a message that was cleared."""
+    return np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +98,11 @@ class Kernel:
 
     `partial` gets columns that hold whole partitions. `unknown_reason` says why a tally without any
     violation still proves nothing; None when it does.
+
+    A kernel by queue sees all rows of its queues. Any other sees only what was ever seen of suspects, in all
+    queues, so it must say the same of them however many others are there; of the others it counts
+    `counts_of_innocent`. `more_suspects` names messages that it wants to see although they were cleared (it is
+    given which sends were). Both see whole queues.
     """
 
     name: str
@@ -84,6 +110,8 @@ class Kernel:
     anomalies: tuple[str, ...]
     partial: Callable[[Columns, Context], Tally]
     unknown_reason: Callable[[Tally, Context], str | None]
+    counts_of_innocent: Callable[[Innocent], Mapping[str, int]] = not_counted
+    more_suspects: Callable[[Columns, Context, Mask], Ints] = nobody_else
 
     def finish(self, tally: Tally, context: Context) -> Verdict:
         violated = any(tally.counts.get(anomaly, 0) for anomaly in self.anomalies)
@@ -112,6 +140,7 @@ class Kernel:
             anomalies=self.anomalies,
             check=self.check,
             applies=lambda _context: True,
+            kernel=self,
         )
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches
-from checkers.kernel import Context, Kernel, finding_at, queue_of, undrained
+from checkers.kernel import Context, Innocent, Kernel, finding_at, queue_of, undrained
 from checkers.message_ids import dense_numbers
 from checkers.verdict import Finding, Tally
 
@@ -120,6 +120,19 @@ def _outcome_counts(columns: Columns, sent: Ints, delivered: Mask) -> dict[str, 
     }
 
 
+def _counts_of_innocent(innocent: Innocent) -> dict[str, int]:
+    acked, weak, unknown, failed = innocent.sends.tolist()
+    return {
+        "acked": acked,
+        "weak": weak,
+        "unknown": unknown,
+        "failed": failed,
+        "recovered": 0,
+        "delivered": innocent.delivered,
+        "pending": innocent.pending,
+    }
+
+
 def _unknown_reason(tally: Tally, context: Context) -> str | None:
     if reason := undrained(context):
         return reason
@@ -137,4 +150,5 @@ LOSS = Kernel(
     anomalies=("lost", "unseen"),
     partial=tally_loss,
     unknown_reason=_unknown_reason,
+    counts_of_innocent=_counts_of_innocent,
 )

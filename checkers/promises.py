@@ -189,6 +189,10 @@ class LossPromises:
             for hit in hits
         )
 
+    def fault_starts(self) -> list[int]:
+        """When the hits on all brokers began, each time once."""
+        return sorted({hit.start_ns for hits in self._hits.values() for hit in hits})
+
     def damaged(self, broker: str, *, at_least: Damage, since_ns: int, until_ns: int) -> bool:
         """Whether a replica of `broker` suffered such damage between the two times."""
         return any(

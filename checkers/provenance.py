@@ -115,4 +115,5 @@ PROVENANCE = Kernel(
     anomalies=("phantom", "aborted_read", "misrouted", "corrupt"),
     partial=tally_provenance,
     unknown_reason=nothing_missing,
+    counts_of_innocent=lambda innocent: {"deliveries": innocent.deliveries},
 )
