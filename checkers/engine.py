@@ -168,9 +168,11 @@ def of_messages(columns: Columns, messages: Ints) -> Columns:
 def joined(kind: type[R], parts: Sequence[R]) -> R:
     """Rows of several partitions, one after the other."""
     columns: dict[str, Any] = {}
-    for name in (column.name for column in fields(kind)):
-        nothing = np.zeros(0, np.bool_ if name == "body_ok" else np.int64)
-        columns[name] = np.concatenate([nothing, *(getattr(part, name) for part in parts)])
+    names: list[str] = [column.name for column in fields(kind)]
+    for name in names:
+        nothing = np.zeros(0, bool if name == "body_ok" else np.int64)
+        pieces = [getattr(part, name) for part in parts]
+        columns[name] = np.concatenate([nothing, *pieces])
     return kind(**columns)
 
 
