@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from zlib import crc32
 
 from faults.capabilities import Controls
 from harness.conformance import wire
@@ -83,6 +84,12 @@ class Bench:
         self._count += 1
         return f"{self._names}-{what}{self._count}"
 
+    def fresh_address(self) -> str:
+        """An address that no broker has (RFC 5737) and no other case uses."""
+        self._count += 1
+        digits = crc32(self._names.encode())
+        return f"192.0.2.{digits % 250 + 1}:{digits // 250 % 50_000 + 10_000 + self._count}"
+
     async def connect(self, address: str) -> Wire:
         """A new connection. Raises CannotConnect."""
         opened = await wire.connect(address, self.log)
@@ -96,8 +103,13 @@ class Bench:
     async def brokers(self) -> tuple[BrokerAddress, ...]:
         """All brokers that the first name server knows, by name and id."""
         if not self._brokers:
-            self._brokers = await known_brokers(await self.name_server())
+            self._brokers = await self.known_brokers(await self.name_server())
         return self._brokers
+
+    async def known_brokers(self, name_server: Wire) -> tuple[BrokerAddress, ...]:
+        """The brokers that a name server knows, without those that cases invent. Raises TargetUnfit."""
+        known = await known_brokers(name_server)
+        return tuple(one for one in known if not one.cluster.startswith(self.target.prefix))
 
     async def masters(self) -> tuple[BrokerAddress, ...]:
         return tuple(broker for broker in await self.brokers() if broker.id == MASTER)
@@ -128,12 +140,51 @@ class Bench:
         for opened in self._wires:
             opened.close()
 
+    async def slave_of(self, master: BrokerAddress) -> BrokerAddress:
+        """Raises TargetUnfit."""
+        for broker in await self.brokers():
+            if broker.name == master.name and broker.id != MASTER:
+                return broker
+        raise TargetUnfit(f"the name server knows no slave of {master.name}")
+
+    async def cut_power(self, address: str) -> None:
+        """Cut the power of a node, boot it again, and wait until it listens."""
+        node, disk = self.target.nodes[address], self.controls().disk
+        await disk.power_cut([node])
+        await disk.power_on(node)
+        await self.until_listening(address)
+
+    async def until_listening(self, address: str, *, within_s: float = 60.0) -> Wire:
+        """A connection as soon as there can be one. Raises CannotConnect."""
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + within_s
+        while True:
+            try:
+                return await self.connect(address)
+            except CannotConnect:
+                if loop.time() > until_s:
+                    raise
+                await asyncio.sleep(0.1)
+
+    def controls(self) -> Controls:
+        """What breaks nodes; only cases that need faults or power cuts may ask for it."""
+        assert self.target.controls is not None, "the suite runs no such case where it cannot"
+        return self.target.controls
+
     # --- topics -------------------------------------------------------------------------------------
 
     async def topic(self, *, queues: int = 4, perm: int = READ | WRITE) -> str:
         """A new topic on the master that cases use. Raises TargetUnfit."""
         name, master = self.fresh_name(), await self.master()
-        broker = await self.connect(master.address)
+        await self.make_topic(await self.connect(master.address), name, queues=queues, perm=perm)
+        if self.target.may_administrate:
+            self._topics.append((master.address, name))
+        return name
+
+    async def make_topic(
+        self, broker: Wire, name: str, *, queues: int, perm: int = READ | WRITE
+    ) -> None:
+        """Raises TargetUnfit."""
         if self.target.may_administrate:
             answer = await broker.ask(
                 RequestCode.UPDATE_AND_CREATE_TOPIC, topic_fields(name, queues=queues, perm=perm)
@@ -144,9 +195,10 @@ class Bench:
             )
         if answer.code != ResponseCode.SUCCESS:
             raise TargetUnfit(f"topic {name} cannot be made: {answer.code} {answer.remark}")
-        if self.target.may_administrate:
-            self._topics.append((master.address, name))
-        return name
+
+    def remove_later(self, topic: str, broker_address: str) -> None:
+        """Of a topic that was not made by `topic`."""
+        self._topics.append((broker_address, topic))
 
     async def route(self, topic: str, *, number: int = 0) -> dict[str, Any] | None:
         """What a name server answers for a topic; None if it does not know it."""
@@ -207,6 +259,38 @@ class Bench:
             topic, queue=queue, offset=offset, group=group or f"{self._names}-g", **fields
         )
         return read_pull(await broker.ask(RequestCode.PULL_MESSAGE, ext, answer_s=answer_s))
+
+    async def read_all(
+        self, address: str, topic: str, *, queue: int = 0, wanted: int = 0, within_s: float = 20.0
+    ) -> list[bytes]:
+        """The bodies of a queue from its beginning; waits a while for `wanted` of them.
+
+        A broker that has just started may need a while before it serves: until then it is asked again.
+        """
+        broker = await self.until_listening(address)
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + within_s
+        while True:
+            bodies = await self._read(broker, topic, queue)
+            if (bodies is not None and len(bodies) >= wanted) or loop.time() > until_s:
+                return bodies or []
+            await asyncio.sleep(0.1)
+
+    async def _read(self, broker: Wire, topic: str, queue: int) -> list[bytes] | None:
+        """None if the broker does not serve the queue yet."""
+        bodies: list[bytes] = []
+        while True:
+            pulled = await self.pull_if_served(broker, topic, queue=queue, offset=len(bodies))
+            if pulled is None or not pulled.messages:
+                return None if pulled is None else bodies
+            bodies += [message.body for message in pulled.messages]
+
+    async def pull_if_served(
+        self, broker: Wire, topic: str, *, queue: int, offset: int
+    ) -> Pulled | None:
+        ext = pull_fields(topic, queue=queue, offset=offset, group=f"{self._names}-g")
+        answer = await broker.ask(RequestCode.PULL_MESSAGE, ext)
+        return None if "nextBeginOffset" not in answer.ext_fields else read_pull(answer)
 
 
 async def known_brokers(name_server: Wire) -> tuple[BrokerAddress, ...]:

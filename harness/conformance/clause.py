@@ -51,6 +51,7 @@ class Clause:
     title: str
     text: str
     source: str  # a class at tag rocketmq-all-4.9.8, a page of its documentation, or a bug report
+    quirk: str = ""  # why Java 4.9.8 does not keep it: then a failure is shown and fails no target
 
     @property
     def area_id(self) -> str:
@@ -96,4 +97,5 @@ def _clause(fields: Mapping[str, Any], area: str) -> Clause:
         title=fields["title"],
         text=fields["text"],
         source=fields["source"],
+        quirk=fields.get("quirk", ""),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.conformance.case import Case, cases, selects
 from harness.conformance.clause import Clause, Level, contract
@@ -83,6 +83,9 @@ def run_suite(
     results: dict[str, CaseResult] = {}
 
     def take(result: CaseResult) -> None:
+        if result.outcome is Outcome.FAILED and is_quirk(result.clause):
+            reason = f"{result.clause.quirk or 'Java does so, too'}: {result.reason}"
+            result = replace(result, outcome=Outcome.QUIRK, reason=reason)
         results[result.clause.id] = result
         on_result(result)
 
@@ -101,6 +104,11 @@ def run_suite(
         results=tuple(results[clause.id] for clause in clauses),
         floor=max(1, min(FLOOR, len(clauses))),
     )
+
+
+def is_quirk(clause: Clause) -> bool:
+    """Whether Java itself does not keep the clause, so that nobody is failed for it."""
+    return clause.level is Level.QUIRK or bool(clause.quirk)
 
 
 def why_not(case: Case, site: Site, *, slow: bool) -> str:

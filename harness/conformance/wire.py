@@ -44,6 +44,13 @@ class Wire(asyncio.Protocol):
         self._ended = asyncio.get_running_loop().create_future()
         self._transport: asyncio.Transport | None = None
 
+    @property
+    def local_address(self) -> tuple[str, int]:
+        """Our own end."""
+        assert self._transport is not None
+        host, port = self._transport.get_extra_info("sockname")[:2]
+        return str(host), int(port)
+
     # --- what a case does ---------------------------------------------------------------------------
 
     async def ask(

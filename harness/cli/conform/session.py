@@ -43,6 +43,7 @@ _STYLES = {
     Outcome.PASSED: "green",
     Outcome.FAILED: "bold red",
     Outcome.ERROR: "bold magenta",
+    Outcome.QUIRK: "yellow",
     Outcome.EXPECTED: "yellow",
     Outcome.NOT_RUN: "dim",
 }

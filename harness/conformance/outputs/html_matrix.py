@@ -12,6 +12,7 @@ from harness.conformance.suite import SuiteResult
 _SIGNS = {
     Outcome.PASSED: "✓",
     Outcome.FAILED: "✗",
+    Outcome.QUIRK: "~",
     Outcome.EXPECTED: "(✗)",
     Outcome.ERROR: "!",
     Outcome.NOT_RUN: "–",

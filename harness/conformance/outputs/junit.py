@@ -13,6 +13,7 @@ _TAGS = {
     Outcome.ERROR: "error",
     Outcome.NOT_RUN: "skipped",
     Outcome.EXPECTED: "skipped",
+    Outcome.QUIRK: "skipped",
 }
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -26,7 +27,7 @@ def junit_xml(result: SuiteResult, *, command: str) -> bytes:
         tests=str(len(result.results)),
         failures=str(counts[Outcome.FAILED]),
         errors=str(counts[Outcome.ERROR]),
-        skipped=str(counts[Outcome.NOT_RUN] + counts[Outcome.EXPECTED]),
+        skipped=str(sum(counts[one] for one, tag in _TAGS.items() if tag == "skipped")),
         time=f"{sum(one.took_s for one in result.results):.3f}",
     )
     for one in result.results:

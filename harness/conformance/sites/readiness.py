@@ -9,7 +9,6 @@ from harness.conformance.bench import (
     Bench,
     TargetFacts,
     TargetUnfit,
-    known_brokers,
     send_fields,
     topic_fields,
 )
@@ -47,7 +46,7 @@ async def until_serving(target: TargetFacts, brokers: int, *, within_s: float = 
 async def _missing(bench: Bench, brokers: int) -> str:
     """What the target lacks, in a sentence; empty if nothing."""
     for number, address in enumerate(bench.target.name_servers):
-        known = await known_brokers(await bench.name_server(number))
+        known = await bench.known_brokers(await bench.name_server(number))
         if len(known) < brokers:
             return f"{address} knows {len(known)} brokers of {brokers}"
     for master in await bench.masters():

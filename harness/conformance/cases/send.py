@@ -1,0 +1,254 @@
+"""RMQ-SND: what becomes of a message that is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import zlib
+
+from harness.conformance.bench import (
+    Bench,
+    number,
+    property_text,
+    send_fields,
+    short_fields,
+)
+from harness.conformance.case import case, require, require_equal
+from harness.conformance.wire import request
+from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.message import parse_offset_message_id
+
+COMPRESSED = 1
+BODY_MAX = 4 << 20
+WEAK = (ResponseCode.SLAVE_NOT_AVAILABLE, ResponseCode.FLUSH_SLAVE_TIMEOUT)
+PROPERTIES = {
+    "TAGS": "TagA",
+    "KEYS": "key-1 key-2",
+    "UNIQ_KEY": "7F00000100002A139A55000000000001",
+    "größe": "Ω ≠ ∞",
+    "empty-looking": " ",
+}
+
+
+@case("RMQ-SND-01")
+async def two_codes(bench: Bench) -> None:
+    topic, broker = await bench.topic(), await bench.broker()
+    long = send_fields(topic, queue=1, properties={"TAGS": "a"})
+    first = await broker.ask(RequestCode.SEND_MESSAGE, long, b"body")
+    second = await broker.ask(RequestCode.SEND_MESSAGE_V2, short_fields(long), b"body")
+    require_equal("the codes", (first.code, second.code), (0, 0))
+    require_equal(
+        "the fields of the answer to 310", sorted(second.ext_fields), sorted(first.ext_fields)
+    )
+    found = [
+        (m.body, m.flag, m.sys_flag, m.properties.get("TAGS"), m.queue_id)
+        for m in (await bench.pull(broker, topic, queue=1)).messages
+    ]
+    require_equal("the number of messages", len(found), 2)
+    require_equal("what 310 stored", found[1], found[0])
+
+
+@case("RMQ-SND-02")
+async def answer(bench: Bench) -> None:
+    topic, broker = await bench.topic(), await bench.broker()
+    for offset in range(5):
+        fields = await bench.store(broker, topic, b"%d" % offset, queue=3)
+        require_equal("the queue id", fields.get("queueId"), "3")
+        require_equal("the queue offset", fields.get("queueOffset"), str(offset))
+        identity = fields.get("msgId", "")
+        require_equal("the length of the id", len(identity), 32)
+        _, _, physical = parse_offset_message_id(identity)
+        pulled = await bench.pull(broker, topic, queue=3, offset=offset)
+        require_equal(
+            "the commit log offset in the id", physical, pulled.messages[0].physical_offset
+        )
+
+
+@case("RMQ-SND-03")
+async def fidelity(bench: Bench) -> None:
+    topic, broker = await bench.topic(), await bench.broker()
+    body = bytes(range(256)) * 5
+    await bench.store(
+        broker, topic, body, properties=PROPERTIES, flag=77, bornTimestamp=1_600_000_123_456
+    )
+    message = (await bench.pull(broker, topic)).messages[0]
+    require_equal("the body", message.body, body)
+    require_equal("the flag", message.flag, 77)
+    require_equal("the born time", message.born_timestamp_ms, 1_600_000_123_456)
+    kept = {name: message.properties.get(name) for name in PROPERTIES}
+    require_equal("the properties", kept, PROPERTIES)
+    require_equal("the topic", message.topic, topic)
+    require_equal("the checksum", message.body_crc, zlib.crc32(body) & 0x7FFFFFFF)
+    require_equal("the born host", message.born_host, broker.local_address)
+
+
+@case("RMQ-SND-04")
+async def compressed(bench: Bench) -> None:
+    topic, broker = await bench.topic(), await bench.broker()
+    body = zlib.compress(b"the same again and again " * 400)
+    await bench.store(broker, topic, body, sysFlag=COMPRESSED)
+    message = (await bench.pull(broker, topic)).messages[0]
+    require_equal("the body", message.body, body)
+    require(message.sys_flag & COMPRESSED, f"the system flag is {message.sys_flag}: not compressed")
+
+
+def batch_record(body: bytes, properties: dict[str, str]) -> bytes:
+    """One message of a batch (RocketMQ: MessageDecoder.encodeMessage)."""
+    text = property_text(properties).encode()
+    size = 4 + 4 + 4 + 4 + 4 + len(body) + 2 + len(text)
+    return (
+        struct.pack(">iiiii", size, 0, 0, 0, len(body)) + body + struct.pack(">h", len(text)) + text
+    )
+
+
+@case("RMQ-SND-05")
+async def batches(bench: Bench) -> None:
+    topic, broker = await bench.topic(), await bench.broker()
+    await bench.store(broker, topic, b"before")
+    fields = short_fields({**send_fields(topic, queue=0), "batch": True})
+    bodies = [b"one", b"two", b"three"]
+    records = b"".join(
+        batch_record(body, {"UNIQ_KEY": f"{index:032X}"}) for index, body in enumerate(bodies)
+    )
+    stored = await broker.ask(RequestCode.SEND_BATCH_MESSAGE, fields, records)
+    require_equal("the code for a batch", stored.code, 0)
+    require_equal("the first offset", stored.ext_fields.get("queueOffset"), "1")
+    require_equal("the number of ids", len(stored.ext_fields.get("msgId", "").split(",")), 3)
+    pulled = await bench.pull(broker, topic)
+    require_equal("the bodies", [m.body for m in pulled.messages], [b"before", *bodies])
+    require_equal("the offsets", [m.queue_offset for m in pulled.messages], [0, 1, 2, 3])
+    large = batch_record(b"small", {}) + batch_record(bytes(BODY_MAX), {})
+    refused = await broker.ask(RequestCode.SEND_BATCH_MESSAGE, fields, large)
+    require_equal(
+        "the code for a batch above the limit", refused.code, ResponseCode.MESSAGE_ILLEGAL
+    )
+    end = await broker.ask(RequestCode.GET_MAX_OFFSET, {"topic": topic, "queueId": 0})
+    require_equal("the end of the queue after it", end.ext_fields.get("offset"), "4")
+
+
+@case("RMQ-SND-06")
+async def automatic_topics(bench: Bench) -> None:
+    topic, broker = bench.fresh_name(), await bench.broker()
+    made = await bench.send(broker, topic, defaultTopicQueueNums=3)
+    require_equal("the code for the first message of a topic", made.code, 0)
+    bench.remove_later(topic, broker.address)
+    route = await bench.await_route(topic)
+    require(route is not None, "a topic that a send made has no route")
+    assert route is not None
+    data = route["queueDatas"][0]
+    require_equal("the number of queues", data["writeQueueNums"], 3)
+    require_equal("the permission", data["perm"], 6)
+    many = bench.fresh_name()
+    bench.remove_later(many, broker.address)
+    await bench.send(broker, many, defaultTopicQueueNums=500)
+    route = await bench.await_route(many)
+    assert route is not None
+    require_equal(
+        "the number of queues where 500 were wanted", route["queueDatas"][0]["writeQueueNums"], 8
+    )
+    unknown = await bench.send(broker, bench.fresh_name(), defaultTopic=bench.fresh_name("no"))
+    require_equal(
+        "the code where the default topic is unknown", unknown.code, ResponseCode.TOPIC_NOT_EXIST
+    )
+
+
+@case("RMQ-SND-07")
+async def no_write_permission(bench: Bench) -> None:
+    topic, broker = await bench.topic(), await bench.broker()
+    await bench.await_route(topic)
+    try:
+        answer = await broker.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"brokerPermission=4\n")
+        require_equal("the code for the option", answer.code, 0)
+        require_equal("the permission of the topic", await _awaited_permission(bench, topic, 4), 4)
+    finally:
+        await broker.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"brokerPermission=6\n")
+    require_equal("the permission afterwards", await _awaited_permission(bench, topic, 6), 6)
+    require_equal("the code for a send", (await bench.send(broker, topic)).code, 0)
+
+
+async def _awaited_permission(bench: Bench, topic: str, wanted: int) -> object:
+    """The permission of the topic at the name server; waits a while for the wanted one."""
+    for _ in range(100):
+        route = await bench.route(topic)
+        found = None if route is None else route["queueDatas"][0]["perm"]
+        if found == wanted:
+            break
+        await asyncio.sleep(0.1)
+    return found
+
+
+@case("RMQ-SND-08")
+async def queue_out_of_range(bench: Bench) -> None:
+    topic, broker = await bench.topic(queues=2), await bench.broker()
+    refused = await bench.send(broker, topic, queue=2)
+    require_equal("the code for a queue that is not there", refused.code, ResponseCode.SYSTEM_ERROR)
+    for queue in range(2):
+        end = await broker.ask(RequestCode.GET_MAX_OFFSET, {"topic": topic, "queueId": queue})
+        require_equal(f"the end of queue {queue}", end.ext_fields.get("offset"), "0")
+    any_queue = await bench.store(broker, topic, queue=-1)
+    require(number(any_queue, "queueId") in (0, 1), f"queue id -1 went to {any_queue['queueId']}")
+
+
+@case("RMQ-SND-09", limit_s=120)
+async def synchronous_flush(bench: Bench) -> None:
+    topic, broker = await bench.topic(queues=1), await bench.broker()
+    acknowledged = [
+        body
+        for body in (b"%d" % index for index in range(20))
+        if (await bench.send(broker, topic, body)).code == ResponseCode.SUCCESS
+    ]
+    require(acknowledged, "nothing was acknowledged")
+    master = (await bench.master()).address
+    await bench.cut_power(master)
+    # Where metadata is not durable the topic itself may be gone; the messages may not.
+    await bench.make_topic(await bench.until_listening(master), topic, queues=1)
+    found = await bench.read_all(master, topic)
+    require_equal("what is left after the power failure", found, acknowledged)
+
+
+@case("RMQ-SND-10", limit_s=120)
+async def synchronous_replication(bench: Bench) -> None:
+    topic, broker = await bench.topic(queues=1), await bench.broker()
+    acknowledged = [
+        body
+        for body in (b"%d" % index for index in range(20))
+        if (await bench.send(broker, topic, body)).code == ResponseCode.SUCCESS
+    ]
+    require(acknowledged, "nothing was acknowledged")
+    master = await bench.master()
+    await bench.controls().process.kill(bench.target.nodes[master.address])
+    slave = await bench.slave_of(master)
+    found = await bench.read_all(slave.address, topic)
+    require_equal("what the slave has", found, acknowledged)
+
+
+@case("RMQ-SND-11", limit_s=120)
+async def weaker_statuses(bench: Bench) -> None:
+    topic, broker = await bench.topic(queues=1), await bench.broker()
+    slave = await bench.slave_of(await bench.master())
+    await bench.controls().process.kill(bench.target.nodes[slave.address])
+    sent = await broker.ask(
+        RequestCode.SEND_MESSAGE, send_fields(topic, queue=0), b"alone", answer_s=30
+    )
+    require(
+        sent.code in WEAK, f"the code without a slave is {sent.code}; expected 11, or 12 at first"
+    )
+    require_equal("the offset in the answer", sent.ext_fields.get("queueOffset"), "0")
+    await bench.controls().process.start(bench.target.nodes[slave.address])
+    found = await bench.read_all((await bench.master()).address, topic, wanted=1)
+    require_equal("what is stored", found, [b"alone"])
+
+
+@case("RMQ-SND-12")
+async def one_way_sends(bench: Bench) -> None:
+    topic, broker = await bench.topic(), await bench.broker()
+    bodies = [b"%d" % index for index in range(30)]
+    futures = [
+        broker.send(
+            request(RequestCode.SEND_MESSAGE, send_fields(topic, queue=0), body, oneway=True)
+        )
+        for body in bodies
+    ]
+    found = await bench.read_all(broker.address, topic, wanted=len(bodies))
+    require_equal("what was stored", found, bodies)
+    require(not any(future.done() for future in futures), "a one-way send was answered")
