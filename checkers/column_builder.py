@@ -49,7 +49,7 @@ TRANSACTIONS = {
     "unknown": Transaction.UNKNOWN,
 }
 NS_PER_MS = 1_000_000
-_SENT_TWICE = "key {!r} is sent a second time; keys are unique in a history"
+SENT_TWICE = "key {!r} is sent a second time; keys are unique in a history"
 
 
 def build_columns(ops: Iterable[Op]) -> tuple[Columns, Timeline]:
@@ -132,7 +132,7 @@ class TouchBuilder:
         key = op.value["key"]
         if op.type == "invoke":
             if key in self._open_sends:
-                raise HistoryError(_SENT_TWICE.format(key))
+                raise HistoryError(SENT_TWICE.format(key))
             self._open_sends[key] = op
             if op.node is not None:
                 self._nodes[op.process] = op.node
@@ -238,6 +238,11 @@ class TouchBuilder:
         self._sends, self._consumes, self._delivered, self._commits = [], [], [], []
         return sends, deliveries, commits
 
+    def forget(self) -> None:
+        """Give back what only a timeline of the whole history needs, and what follows from ids."""
+        self.messages.forget()
+        self.timeline.forget()
+
     def finish(self) -> None:
         """Nobody answers any more: what is open ends as unknown, to be taken once more. Raises HistoryError."""
         try:
@@ -267,7 +272,7 @@ def check_sent_once(sends: Touches, names: Names) -> None:
         row = max(
             order[again[0]], order[again[0] + 1], key=lambda row: int(sends.invoke_index[row])
         )
-        what = _SENT_TWICE.format(names.key(int(sends.message[row])))
+        what = SENT_TWICE.format(names.key(int(sends.message[row])))
         raise HistoryError(f"op {sends.op_index[row]} (process {sends.process[row]}): {what}")
 
 

@@ -145,6 +145,16 @@ class TimelineBuilder:
             )
         )
 
+    def forget(self) -> None:
+        """Drop what was collected; where processes run and who owns what is still known."""
+        self.commits.clear()
+        self._ownership.clear()
+        self._assignments.clear()
+        self._drains.clear()
+        self._probes.clear()
+        self._opens.clear()
+        self._look_ups.clear()
+
     def timeline(self) -> Timeline:
         return Timeline(
             commits=self.commits,

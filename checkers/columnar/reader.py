@@ -80,6 +80,10 @@ class ColumnarHistory:
             check_ops(table, self.manifest, self.folder / part.path)
         return table
 
+    def no_ops(self) -> pa.Table:
+        """An empty table of ops."""
+        return OPS.empty_table()
+
     def events(self) -> list[Op]:
         """The ops that touch no message, by index."""
         return read_events(self.folder, self.manifest)

@@ -47,7 +47,9 @@ def to_table(names: Names, rows: QueueRows) -> pa.Table:
 def by_queue(table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
     """Yield (queue, its rows) of a table that is sorted by queue; slices, no copies."""
     queue = table["queue"].to_numpy()
-    starts = [0, *(np.flatnonzero(np.diff(queue)) + 1).tolist()] if len(queue) else []
+    if not len(queue):
+        return
+    starts = [0, *(np.flatnonzero(np.diff(queue)) + 1).tolist()]
     ends = [*starts[1:], len(queue)]
     for start, end in zip(starts, ends, strict=True):
         yield int(queue[start]), table.slice(start, end - start)

@@ -14,7 +14,7 @@ from checkers.column_arrays import touch_order
 from checkers.columnar.files import encode_table, write_durably
 from checkers.columnar.manifest import Dictionaries, Lines, Manifest, Part, write_manifest
 from checkers.columnar.rows import QueueRows, by_queue, to_table
-from checkers.columnar.schema import EVENTS, MANIFEST, OPS, TOUCHES
+from checkers.columnar.schema import EVENTS, MANIFEST, OPS
 from checkers.columns import Ints, Names
 from checkers.history import HistoryError
 
@@ -166,8 +166,3 @@ def _span(offsets: Ints) -> tuple[int, int]:
 def ops_table(columns: Mapping[str, object]) -> pa.Table:
     """A table of schema OPS from columns by name."""
     return pa.table(dict(columns), schema=OPS)
-
-
-def empty_touches() -> pa.Table:
-    """No rows of touches."""
-    return TOUCHES.empty_table()

@@ -1,0 +1,118 @@
+"""What the value of an op is when nothing but its touches is known of it.
+
+The writer keeps a value as JSON only where it says something else; the reader makes it from the touches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from checkers.column_builder import NS_PER_MS, TRANSACTIONS
+from checkers.columns import UNKNOWN, Names
+from checkers.history import INT64_MAX, Op
+
+_TRANSACTION_NAMES: dict[int, str] = {int(number): name for name, number in TRANSACTIONS.items()}
+_ASKED = ("key", "topic", "size", "sharding_key", "tag", "delay_ms", "transaction")
+_PLACE = ("broker", "queue", "queue_offset", "physical_offset")
+_CONSUME_KEYS = {"group", "topic", "broker", "queue", "messages"}
+
+
+class SendTouch(NamedTuple):
+    """The columns of a send that its value is made of."""
+
+    message: int
+    topic: int
+    queue: int
+    queue_offset: int
+    physical_offset: int
+    tries: int
+    sharding_key: int
+    tag: int
+    due_ns: int
+    transaction: int
+    invoke_ns: int
+
+
+class DeliveryTouch(NamedTuple):
+    """The columns of a delivered message that the value of its op is made of."""
+
+    message: int
+    queue_offset: int
+    physical_offset: int
+    body_ok: bool
+    tries: int
+
+
+def size_of(value: dict[str, Any]) -> int:
+    """The size that a column can hold, or UNKNOWN."""
+    size = value.get("size")
+    return size if type(size) is int and 0 <= size <= INT64_MAX else UNKNOWN
+
+
+def is_plain_send(op: Op) -> bool:
+    """Whether the value of a send, completed or not, is what `send_value` makes of its touch."""
+    value = op.value
+    plain = invocation_of_send(value)
+    if "size" in value and size_of(value) == UNKNOWN:
+        return False
+    if value.get("attempts"):
+        plain["attempts"] = value["attempts"]
+    if op.type in ("ok", "info") and "broker" in value:
+        plain |= {name: value.get(name) for name in _PLACE}
+        plain["status"] = _status(op.type, op.error)
+    return plain == value
+
+
+def invocation_of_send(value: dict[str, Any]) -> dict[str, Any]:
+    """The value of the invocation of a send, from that of its completion: what was asked."""
+    return {name: value[name] for name in _ASKED if name in value}
+
+
+def is_plain_consume(value: dict[str, Any]) -> bool:
+    """Whether the value of a delivery is what `consume_value` makes of its touches."""
+    return value.keys() == _CONSUME_KEYS
+
+
+def send_value(
+    names: Names, touch: SendTouch, *, size: int, type: str, error: str | None
+) -> dict[str, Any]:
+    """The value of a send. Raises IndexError or KeyError for ids without a name."""
+    key = names.key(touch.message)
+    value: dict[str, Any] = {"key": key, "topic": names.topics[touch.topic]}
+    if size != UNKNOWN:
+        value["size"] = size
+    if touch.sharding_key != UNKNOWN:
+        value["sharding_key"] = names.sharding_keys[touch.sharding_key]
+    if touch.tag != UNKNOWN:
+        value["tag"] = names.tags[touch.tag]
+    if touch.due_ns != UNKNOWN:
+        value["delay_ms"] = (touch.due_ns - touch.invoke_ns) // NS_PER_MS
+    if touch.transaction:
+        value["transaction"] = _TRANSACTION_NAMES[touch.transaction]
+    if touch.queue != UNKNOWN:
+        _, value["broker"], value["queue"] = names.queues[touch.queue]
+        value["queue_offset"] = touch.queue_offset
+        value["physical_offset"] = touch.physical_offset
+        value["status"] = _status(type, error)
+    if touch.tries:
+        value["attempts"] = touch.tries
+    return value
+
+
+def consume_value(
+    names: Names, queue: int, group: int, touches: Sequence[DeliveryTouch]
+) -> dict[str, Any]:
+    """The value of a delivery. Raises IndexError for ids without a name."""
+    topic, broker, number = names.queues[queue]
+    return {
+        "group": names.groups[group],
+        "topic": topic,
+        "broker": broker,
+        "queue": number,
+        "messages": [[names.key(message), *rest] for message, *rest in touches],
+    }
+
+
+def _status(type: str, error: str | None) -> str | None:
+    return "SEND_OK" if type == "ok" else error
