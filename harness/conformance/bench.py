@@ -147,12 +147,15 @@ class Bench:
                 return broker
         raise TargetUnfit(f"the name server knows no slave of {master.name}")
 
-    async def cut_power(self, address: str) -> None:
-        """Cut the power of a node, boot it again, and wait until it listens."""
-        node, disk = self.target.nodes[address], self.controls().disk
-        await disk.power_cut([node])
-        await disk.power_on(node)
-        await self.until_listening(address)
+    async def cut_power(self, *addresses: str) -> None:
+        """Cut the power of these nodes at once, boot them again, and wait until they listen."""
+        nodes, disk = [self.target.nodes[address] for address in addresses], self.controls().disk
+        await disk.power_cut(nodes)
+        for node in nodes:
+            await disk.mend(node)
+            await disk.power_on(node)
+        for address in addresses:
+            await self.until_listening(address)
 
     async def until_listening(self, address: str, *, within_s: float = 60.0) -> Wire:
         """A connection as soon as there can be one. Raises CannotConnect."""

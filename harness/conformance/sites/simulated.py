@@ -53,8 +53,8 @@ class SimulatedSite:
     is_virtual = True
 
     def __init__(self, *, seed: int = 0, options: Mapping[str, Any] | None = None) -> None:
-        self._campaign = draw_campaign(seed, {**SHAPE, **(options or {})})
-        self.name = f"simulation ({self._campaign.mode})"
+        self.campaign = draw_campaign(seed, {**SHAPE, **(options or {})})
+        self.name = f"simulation ({self.campaign.mode})"
 
     def lacks(self, need: Need) -> str | None:
         if need is Need.CLIENT:
@@ -63,7 +63,7 @@ class SimulatedSite:
 
     def run(self, cases: Sequence[Case], on_result: OnResult) -> None:
         for case in cases:
-            on_result(run_in_world(case, self._campaign))
+            on_result(run_in_world(case, self.campaign))
 
 
 def run_in_world(case: Case, campaign: Campaign) -> CaseResult:

@@ -1,0 +1,104 @@
+"""Mutants of RMQ-NS."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from system_under_test.broker.config import BrokerConfig
+from system_under_test.name_server import route_table
+from system_under_test.name_server.route_table import BrokerIdentity, RouteTable
+from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+from tests.conformance.mutants.mutant import answers, requests, system
+
+Answer = RemotingCommand
+
+
+@answers("RMQ-NS-01", RequestCode.GET_ROUTEINFO_BY_TOPIC)
+def every_topic_is_writable(_: RemotingCommand, answer: Answer) -> Answer:
+    answer.body = answer.body.replace(b'"perm":4', b'"perm":6')
+    return answer
+
+
+@answers("RMQ-NS-02", RequestCode.GET_ROUTEINFO_BY_TOPIC)
+def unknown_topics_are_errors(_: RemotingCommand, answer: Answer) -> Answer:
+    answer.code = ResponseCode.SYSTEM_ERROR
+    return answer
+
+
+@requests("RMQ-NS-03", RequestCode.REGISTER_BROKER)
+def checksums_ignored(request: RemotingCommand) -> RemotingCommand:
+    request.ext_fields["bodyCrc32"] = "0"
+    return request
+
+
+@system("RMQ-NS-04")
+def ended_connections_ignored(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(RouteTable, "connection_closed", lambda self, key: [])
+
+
+@system("RMQ-NS-05")
+def brokers_expire_late(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(route_table, "EXPIRY_NS", 180_000_000_000)
+
+
+@system("RMQ-NS-05")
+def brokers_expire_early(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(route_table, "EXPIRY_NS", 60_000_000_000)
+
+
+@system("RMQ-NS-06")
+def unregister_by_id_alone(patch: pytest.MonkeyPatch) -> None:
+    unregister = RouteTable.unregister
+
+    def by_id(self: RouteTable, identity: BrokerIdentity) -> None:
+        data = self._brokers.get(identity.broker_name)
+        address = data.broker_addrs.get(identity.broker_id) if data is not None else None
+        found = BrokerIdentity(
+            cluster=identity.cluster,
+            broker_name=identity.broker_name,
+            broker_id=identity.broker_id,
+            address=address or identity.address,
+        )
+        unregister(self, found)
+
+    patch.setattr(RouteTable, "unregister", by_id)
+
+
+@answers("RMQ-NS-07", RequestCode.GET_ROUTEINFO_BY_TOPIC)
+def promoted_slaves_keep_their_id(_: RemotingCommand, answer: Answer) -> Answer:
+    start = answer.body.find(b'"brokerAddrs":{"0":')
+    end = answer.body.find(b"}", start)
+    if start >= 0 and b'"1":' not in answer.body[start:end]:
+        address = answer.body[start:end].partition(b'"0":')[2]
+        answer.body = answer.body[:end] + b',"1":' + address + answer.body[end:]
+    return answer
+
+
+@answers("RMQ-NS-08", RequestCode.QUERY_DATA_VERSION)
+def nothing_ever_changes(_: RemotingCommand, answer: Answer) -> Answer:
+    answer.ext_fields["changed"] = "false"
+    return answer
+
+
+@system("RMQ-NS-09")
+def permissions_stay(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(RouteTable, "wipe_write_permission", lambda self, broker_name: 3)
+
+
+@requests("RMQ-NS-10", RequestCode.DELETE_KV_CONFIG)
+def keys_are_not_deleted(request: RemotingCommand) -> RemotingCommand:
+    request.ext_fields["key"] = "another"
+    return request
+
+
+@system("RMQ-NS-11")
+def brokers_register_once_in_ten_minutes(patch: pytest.MonkeyPatch) -> None:
+    made = BrokerConfig.__init__
+
+    def rarely(self: BrokerConfig, **fields: Any) -> None:
+        made(self, **{**fields, "register_period_s": 600.0})
+
+    patch.setattr(BrokerConfig, "__init__", rarely)
