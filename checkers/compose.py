@@ -144,6 +144,8 @@ def _check_safely(checker: Checker, columns: Columns, context: Context) -> Verdi
 
 def _below_floors(acked: int, context: Context) -> Iterator[str]:
     facts, floors = context.facts, context.facts.floors
+    if facts.gone:
+        yield facts.gone
     if acked < floors.acked_min:
         yield f"{acked} acknowledged sends; the floor is {floors.acked_min}"
     bitten = sum(map(_bit, facts.faults))

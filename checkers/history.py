@@ -24,7 +24,8 @@ OP_TYPES = frozenset(get_args(OpType))
 CLIENT_FUNCTIONS = frozenset(
     {"send", "consume", "assign", "commit", "probe", "drain", "open", "look_up"}
 )
-NEMESIS_PREFIXES = ("start_", "stop_", "node_exit")
+CLUSTER_GONE = "cluster_gone"
+NEMESIS_PREFIXES = ("start_", "stop_", "node_exit", CLUSTER_GONE)
 # What the checkers read of each kind of observation; other fields and other kinds are for people.
 _OBSERVED: dict[str, dict[str, str]] = {
     "ack_durability": {

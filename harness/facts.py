@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import cast
 
 from checkers.facts import FaultFacts, Floors, Flush, Mode, NodeExit, Replication, RunFacts
-from checkers.history import NEMESIS, Op
+from checkers.history import CLUSTER_GONE, NEMESIS, Op
 from faults.catalogue import fault_named
 from harness.campaign import Campaign
 from harness.nemesis import FaultRecord
@@ -43,6 +43,7 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
         gap_max_s=campaign.gap_max_s or None,
         faults=tuple(_fault_facts(record) for record in records),
         exits=tuple(_exits(ops)),
+        gone=next((str(op.error) for op in ops if op.f == CLUSTER_GONE), ""),
         reserved_s=3600.0 * int(dict(campaign.broker_properties).get("fileReservedTime", 72)),
         floors=Floors(acked_min=campaign.acks_min),
     )

@@ -9,8 +9,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, BinaryIO
 
+from checkers.history import CLUSTER_GONE, NEMESIS
 from harness.campaign import Campaign
 from harness.environments.catalogue import DEFAULTS, make_fleet
+from harness.environments.errors import EnvironmentFailed
+from harness.environments.fleet import Vanishing
 from harness.environments.fleet_options import FleetOptions
 from harness.environments.place import Place
 from harness.environments.real import RealEnvironment
@@ -85,11 +88,41 @@ async def carry_out(
             )
             interrupts.run = run
             try:
-                await run.main()
+                if isinstance(fleet, Vanishing):
+                    await _run_while_it_is_there(run, recorder, fleet.gone)
+                else:
+                    await run.main()
                 await environment.check()
                 return run.result()  # now: the logs of the nodes go with their machines
             finally:
                 interrupts.remove_now()
+
+
+async def _run_while_it_is_there(run: Run, recorder: Recorder, gone: asyncio.Future[str]) -> None:
+    """`run.main()`; once the cluster is gone faults are healed, and nobody waits for its answers any more.
+
+    Raises EnvironmentFailed if it went before it was up.
+    """
+    main = asyncio.ensure_future(run.main())
+    healed = asyncio.ensure_future(run.healed.wait())
+    try:
+        waited: list[asyncio.Future[Any]] = [main, gone]
+        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+        if main.done():
+            return await main
+        if not run.is_under_load:
+            raise EnvironmentFailed(gone.result())
+        recorder.record(NEMESIS, "info", CLUSTER_GONE, {"phase": "gone"}, gone.result())
+        _say(f"{gone.result()}; what there is is judged")
+        run.cut_short()
+        await asyncio.wait([main, healed], return_when=asyncio.FIRST_COMPLETED)
+        if main.done():
+            await main
+    finally:
+        for task in (main, healed):
+            task.cancel()
+        await asyncio.wait([main, healed])
+    return None
 
 
 class _Interrupts:

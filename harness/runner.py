@@ -88,11 +88,13 @@ class Run:
         self._is_cut_short = False
         self._up_ns = 0
         self._load_start_ns = 0
+        self.healed = asyncio.Event()  # from then on it only asks
 
     async def main(self) -> None:
         await self._phase("set up", self._set_up())
         await self._phase("load", self._load())
         await self._phase("heal", self._heal())
+        self.healed.set()
         await self._phase("probe", self._prober.probe_all(PROBE_BOUND_S))
         await self._phase("drain", Drain(self._environment).run(DRAIN_BOUND_S))
         await self._phase("look up", LookUps(self._environment).run())
@@ -106,6 +108,11 @@ class Run:
         self._nemesis.cut_short()
         if self._interpreter is not None:
             self._interpreter.cut_short()
+
+    @property
+    def is_under_load(self) -> bool:
+        """Whether the cluster is up, so that there is something to judge."""
+        return self._load_start_ns > 0
 
     async def _phase(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         ticker = asyncio.get_running_loop().create_task(self._tick(name))

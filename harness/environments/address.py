@@ -5,6 +5,7 @@ Links between clients and servers are the proxy's to break; servers, and what is
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence, Set
@@ -16,6 +17,7 @@ from faults.linux.resources import Resource, removal_order
 from faults.proxy import Proxy, ProxyNetwork
 from faults.proxy.network import PROXY_LACKS
 from faults.proxy.servers import ServerKind
+from harness.environments.cluster_watch import ClusterWatch
 from harness.environments.environment import ADMIN, PROBE
 from harness.environments.errors import EnvironmentFailed
 from harness.environments.fleet import MachineControls
@@ -52,6 +54,7 @@ class AddressFleet(OurInterpreter):
         self._inventory: Inventory | None = None
         self._proxy: Proxy | None = None
         self._network: ProxyNetwork | None = None
+        self._watch: ClusterWatch | None = None
         self._traces: tuple[str, str] | None = None  # topic and group
         self._masters: list[str] = []  # their addresses
 
@@ -75,7 +78,21 @@ class AddressFleet(OurInterpreter):
         self._network = ProxyNetwork(
             self._proxy, {node: [address] for node, address in self.addresses.items()}
         )
+        self._watch = ClusterWatch(
+            {node: (self.addresses[node], self._kind(node)) for node in servers}
+        )
+        self._watch.start()
         return places
+
+    def _kind(self, node: str) -> ServerKind:
+        is_name_server = self.addresses[node] in self._name_servers
+        return ServerKind.NAME_SERVER if is_name_server else ServerKind.BROKER
+
+    @property
+    def gone(self) -> asyncio.Future[str]:
+        """Implements `harness.environments.fleet.Vanishing`."""
+        assert self._watch is not None, "the machines are up"
+        return self._watch.gone
 
     async def _find(self, servers: Sequence[str]) -> dict[str, str]:
         found = await find_cluster(self._name_servers)
@@ -97,12 +114,17 @@ class AddressFleet(OurInterpreter):
         return self._proxy.address_for(address, kind=kind, client=node)
 
     def controls(self, environment: RealEnvironment) -> MachineControls:
+        assert self._watch is not None, "the machines are up"
+        environment.foreign_states = self._watch.states
         self._traces = environment.campaign.topic, environment.campaign.group
         self._masters = [self.addresses[master.node] for master in environment.shape.masters]
         return MachineControls(network=self._network)
 
     async def down(self) -> None:
         """The clients have ended."""
+        if self._watch is not None:
+            await self._watch.stop()
+            self._watch = None
         if self._proxy is not None:
             await self._proxy.stop()
             self._proxy = None

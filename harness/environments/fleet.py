@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -53,6 +54,16 @@ class Fleet(Protocol):
 
     async def down(self) -> None:
         """Remove everything that `up` made, also half of it."""
+        ...
+
+
+@runtime_checkable
+class Vanishing(Protocol):
+    """A fleet whose servers may go away by themselves, all of them and for good."""
+
+    @property
+    def gone(self) -> asyncio.Future[str]:
+        """Done once they have, with a sentence that says so. For machines that are up."""
         ...
 
 

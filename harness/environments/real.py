@@ -89,6 +89,7 @@ class RealEnvironment:
         self.queues_max = campaign.queues
         self.nodes: dict[str, RealNode] = {}
         self.on_start: Callable[[str, int], Awaitable[None]] | None = None  # node and pid
+        self.foreign_states: Callable[[], Mapping[str, str]] = dict  # of servers that are not ours
         self._fleet = fleet
         self._make_target = make_target
         self._start_wall_ms = time.time_ns() // 1_000_000
@@ -261,12 +262,13 @@ class RealEnvironment:
         node.paused = False
 
     def states(self) -> dict[str, str]:
-        """What each server and client is doing: up, paused, down, no power or lost."""
-        return {
+        """What each server and client is doing: up, paused, down, no power or lost; silent, if it is somebody's."""
+        own = {
             name: self._state(self.nodes[name])
             for name in (*self.shape.servers, *self.shape.clients)
             if not self.is_foreign(name)
         }
+        return {**self.foreign_states(), **own}
 
     def _state(self, node: RealNode) -> str:
         if node.lost:

@@ -37,7 +37,7 @@ async def find_cluster(name_servers: Sequence[str]) -> FoundCluster:
     if not name_servers:
         raise EnvironmentFailed("--environment address needs --name-server HOST:PORT[,...]")
     try:
-        async with _admin(name_servers) as admin:
+        async with asking(name_servers) as admin:
             for address in name_servers:  # the first answer would hide that another one is down
                 await admin.ask(address, RequestCode.GET_BROKER_CLUSTER_INFO)
             found = await admin.brokers()
@@ -72,7 +72,7 @@ async def remove_traces(
     Slaves follow their masters, and what they still tell name servers goes with that.
     """
     topics = (topic, f"%RETRY%{group}", f"%DLQ%{group}")
-    async with _admin(name_servers) as admin:
+    async with asking(name_servers) as admin:
 
         async def on_broker(address: str) -> None:
             await delete_group(admin, address, group, remove_offset=True)
@@ -93,9 +93,13 @@ async def remove_traces(
 
 
 @asynccontextmanager
-async def _admin(name_servers: Sequence[str]) -> AsyncIterator[AdminClient]:
+async def asking(
+    name_servers: Sequence[str], *, timeout_s: float | None = None
+) -> AsyncIterator[AdminClient]:
+    """An administrator that logs nothing; it waits `LOOK_TIMEOUT_S` for an answer, unless it is told otherwise."""
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         env = make_env("admin")
         env = replace(env, log=JsonLinesLog("admin", RealClock(), nowhere))
-        async with AdminClient(env, name_servers, timeout_s=LOOK_TIMEOUT_S) as admin:
+        timeout_s = LOOK_TIMEOUT_S if timeout_s is None else timeout_s
+        async with AdminClient(env, name_servers, timeout_s=timeout_s) as admin:
             yield admin

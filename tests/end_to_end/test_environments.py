@@ -16,12 +16,14 @@ from faults.fault import PlannedFault
 from harness.campaign import Campaign
 from harness.campaign_draw import draw_campaign
 from harness.cli.somebodys_cluster import take_cluster
+from harness.environments import cluster_watch
 from harness.environments.fleet_options import FleetOptions
 from harness.environments.namespaces import TOOLS
 from harness.environments.state import VARIABLE
 from harness.local_cluster import LocalCluster
 from harness.real_runner import carry_out, run_for_real
 from harness.run_result import RunResult
+from harness.run_status import RunStatus
 from system_under_test.admin.client import AdminClient
 from system_under_test.admin.topics import topic_list
 from system_under_test.real_env import make_env
@@ -233,6 +235,32 @@ def test_somebodys_cluster_is_broken_through_the_proxy_and_keeps_no_trace(state:
         result = run_for_real(draw_campaign(1, given), fleet_options=options)
         assert_valid(result)
         assert topics_of(cluster) == before
+    assert left_in(state) == []
+
+
+def test_a_cluster_that_goes_away_ends_the_run(
+    state: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody waits for minutes, and nothing is said of it but that it is gone."""
+    monkeypatch.setattr(cluster_watch, "GONE_S", 1.0)
+    monkeypatch.setattr(cluster_watch, "LOOK_S", 0.2)
+    with LocalCluster() as cluster:
+        options = FleetOptions(name_servers=tuple(cluster.name_servers))
+        given: dict[str, Any] = {"environment": "address", "time_s": 60.0, "acks_min": 1}
+        take_cluster(given, options)
+        given |= {"producers": 1, "consumers": 1, "think_ms": 40.0, "faults": ()}
+
+        def stop_under_load(status: RunStatus) -> None:
+            if status.acknowledged > 5 and status.nodes["broker-a-0"] == "up":
+                cluster.stop()
+
+        result = run_for_real(
+            draw_campaign(1, given), fleet_options=options, progress=stop_under_load
+        )
+    assert result.verdict.valid == "unknown"
+    assert result.run_s < 30
+    assert result.verdict.below_floors[0].startswith("the cluster is gone: no ")
+    assert "; what there is is judged" in capfd.readouterr().err
     assert left_in(state) == []
 
 
