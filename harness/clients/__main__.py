@@ -6,6 +6,7 @@ end the client gracefully. Exit status: 0 ended, 1 failed or nobody reads what i
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 
 from harness.clients import configuration
@@ -28,7 +29,7 @@ def make_consumer(fields: Configuration) -> tuple[Check, Serve]:
     config, listening = configuration.consumer_config(fields)
     from harness.clients.consumer import ListenerControl, serve_consumer
 
-    control = ListenerControl(listening.delay_s, listening.failing_share)
+    control = ListenerControl(**dataclasses.asdict(listening))
     return (
         checker("consumer", CONSUMER),
         lambda env, port: serve_consumer(env, config, port, control),

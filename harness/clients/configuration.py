@@ -34,16 +34,38 @@ PRODUCER: Mapping[str, Kind] = {
     "compress_over_bytes": WHOLE,
     "avoids_as_rocketmq": FLAG,
 }
-LISTENING: Mapping[str, Kind] = {"delay_s": NUMBER, "failing_share": NUMBER}
+LISTENING: Mapping[str, Kind] = {
+    "delay_s": NUMBER,
+    "failing_share": NUMBER,
+    "failing_tries": WHOLE,
+    "delay_level": WHOLE,
+}
 CONSUMER: Mapping[str, Kind] = {
     "expression": TEXT,
+    "expression_type": TEXT,
+    "more_topics": LIST,
     "consume_from": TEXT,
+    "consume_timestamp_ms": WHOLE,
     "pull_batch": WHOLE,
     "consume_batch": WHOLE,
+    "calls_per_queue": WHOLE,
     "limits": OBJECT,
+    "ordered": FLAG,
+    "broadcast": FLAG,
+    "offset_folder": TEXT,
+    "sends_back": FLAG,
+    "reconsume_times_max": WHOLE,
+    "suspend_s": NUMBER,
+    "consume_timeout_s": NUMBER,
+    "strategy": TEXT,
+    "machine_rooms": LIST,
     **LISTENING,
 }
-CONSUME_FROM = ("CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_FIRST_OFFSET")
+CONSUME_FROM = (
+    "CONSUME_FROM_LAST_OFFSET",
+    "CONSUME_FROM_FIRST_OFFSET",
+    "CONSUME_FROM_TIMESTAMP",
+)
 CREDENTIALS: Mapping[str, Kind] = {"access_key": TEXT, "secret_key": TEXT, "security_token": TEXT}
 LIMITS: Mapping[str, Kind] = {"count_max": WHOLE, "size_bytes_max": WHOLE, "span_max": WHOLE}
 
@@ -58,19 +80,20 @@ def configuration_of(
     fields: Configuration = dataclasses.asdict(config)
     if topic is not None:
         fields["topic"] = topic
-    if fields["credentials"] is None:
-        del fields["credentials"]
-    elif fields["credentials"]["security_token"] is None:
-        del fields["credentials"]["security_token"]
-    return {**fields, **more}
+    if (credentials := fields["credentials"]) is not None and not credentials["security_token"]:
+        del credentials["security_token"]
+    given = {name: value for name, value in fields.items() if value is not None}
+    return {**given, **more}
 
 
 @dataclass(frozen=True, slots=True)
 class Listening:
     """How badly the listener of a consumer behaves from its first message on."""
 
-    delay_s: float
-    failing_share: float
+    delay_s: float = 0.0
+    failing_share: float = 0.0
+    failing_tries: int = 0  # how often each message fails before it succeeds
+    delay_level: int = 0  # what it asks for when it fails
 
 
 def check_producer(fields: Configuration) -> None:
@@ -85,7 +108,10 @@ def check_consumer(fields: Configuration) -> Listening:
         allowed = ", ".join(CONSUME_FROM)
         raise LineError(f"'consume_from' is {fields['consume_from']!r:.80}; allowed are {allowed}")
     _check(fields.get("limits", {}), {}, LIMITS, "'limits' of the configuration")
-    return Listening(fields.get("delay_s", 0.0), fields.get("failing_share", 0.0))
+    for pair in fields.get("more_topics", []):
+        if type(pair) is not list or [type(item) for item in pair] != [str, str]:
+            raise LineError(f"'more_topics' holds {pair!r:.80}; expected pairs of topic and tags")
+    return Listening(**_given(fields, LISTENING))
 
 
 def producer_config(fields: Configuration) -> ProducerConfig:
@@ -100,7 +126,7 @@ def consumer_config(fields: Configuration) -> tuple[ConsumerConfig, Listening]:
     """Raises LineError."""
     from system_under_test.client.offset_store import ConsumeFrom
     from system_under_test.client.push_consumer import ConsumerConfig
-    from system_under_test.client.queue_consumer import FlowLimits
+    from system_under_test.client.queue_puller import FlowLimits
 
     listening = check_consumer(fields)
     given = _given(fields, CONSUMER)
@@ -110,7 +136,14 @@ def consumer_config(fields: Configuration) -> tuple[ConsumerConfig, Listening]:
         given["consume_from"] = ConsumeFrom(given["consume_from"])
     if "limits" in given:
         given["limits"] = FlowLimits(**given["limits"])
-    config = ConsumerConfig(topic=fields["topic"], **_client_fields(fields), **given)
+    if "more_topics" in given:
+        given["more_topics"] = tuple(map(tuple, given["more_topics"]))
+    if "machine_rooms" in given:
+        given["machine_rooms"] = tuple(given["machine_rooms"])
+    try:
+        config = ConsumerConfig(topic=fields["topic"], **_client_fields(fields), **given)
+    except ValueError as error:
+        raise LineError(f"the configuration cannot be: {error}") from None
     return config, listening
 
 

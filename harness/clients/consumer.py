@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 from harness.clients.payload import is_intact, key_of
 from harness.clients.port import ClientSide, Outcome, Request
+from system_under_test.client.listening import SUCCESS, ConsumeResult
 from system_under_test.client.push_consumer import ConsumerConfig, PushConsumer
 from system_under_test.env import Env
 from system_under_test.protocol.bodies import MessageQueue
@@ -24,8 +26,18 @@ class ListenerControl:
 
     delay_s: float = 0.0
     failing_share: float = 0.0
+    failing_tries: int = 0  # each message fails so often before it succeeds
+    delay_level: int = (
+        0  # after which a message that failed is to come again; 0: by the number of tries
+    )
     delayed: int = 0
     failed: int = 0
+
+    def fails(self, messages: list[Message], random: Random) -> bool:
+        """Whether the listener fails for these messages, all together."""
+        if any(message.reconsume_times < self.failing_tries for message in messages):
+            return True
+        return self.failing_share > 0 and random.random() < self.failing_share
 
     def apply(self, request: Request) -> Outcome:
         """Do one of the requests of faults.capabilities.ClientControl."""
@@ -34,6 +46,8 @@ class ListenerControl:
                 self.delay_s = request["delay_s"]
             case "failing_listener":
                 self.failing_share = request["share"]
+                self.failing_tries = request.get("tries", 0)
+                self.delay_level = request.get("delay_level", 0)
             case "listener_counters":
                 return Outcome("ok", {"delayed": self.delayed, "failed": self.failed})
         return Outcome("ok", {})
@@ -48,18 +62,18 @@ class RecordingListener:
         self._port = port
         self._control = control
 
-    async def __call__(self, messages: list[Message], queue: MessageQueue) -> bool:
+    async def __call__(self, messages: list[Message], queue: MessageQueue) -> ConsumeResult:
         value = self._value(messages, queue)
         self._port.emit("invoke", "consume", value, None)
         if self._control.delay_s > 0:
             self._control.delayed += 1
             await asyncio.sleep(self._control.delay_s)
-        if self._control.failing_share > 0 and self._random.random() < self._control.failing_share:
+        if self._control.fails(messages, self._random):
             self._control.failed += 1
             self._port.emit("info", "consume", value, "the listener failed")
-            return False
+            return ConsumeResult(succeeded=False, delay_level=self._control.delay_level)
         self._port.emit("ok", "consume", value, None)
-        return True
+        return SUCCESS
 
     def _value(self, messages: list[Message], queue: MessageQueue) -> dict[str, Any]:
         return {
@@ -80,22 +94,48 @@ class RecordingListener:
         }
 
 
+class Reports:
+    """Writes down which queues a member has, and which offsets it commits: one op a topic."""
+
+    def __init__(self, group: str, port: ClientSide) -> None:
+        self._group = group
+        self._port = port
+        self._assigned: dict[str, list[list[Any]]] = {}  # what was told last, by topic
+
+    def assigned(self, queues: list[MessageQueue]) -> None:
+        pairs: dict[str, list[list[Any]]] = {topic: [] for topic in self._assigned}
+        for queue in queues:
+            pairs.setdefault(queue.topic, []).append([queue.broker_name, queue.queue_id])
+        for topic, now in pairs.items():
+            if self._assigned.get(topic) != now:
+                self._assigned[topic] = now
+                self._emit("assign", topic, queues=now)
+
+    def committed(self, offsets: dict[MessageQueue, int]) -> None:
+        rows: dict[str, list[list[Any]]] = {}
+        for queue, offset in offsets.items():
+            rows.setdefault(queue.topic, []).append([queue.broker_name, queue.queue_id, offset])
+        for topic, ours in rows.items():
+            self._emit("commit", topic, offsets=ours)
+
+    def _emit(self, f: str, topic: str, **more: Any) -> None:
+        self._port.emit("ok", f, {"group": self._group, "topic": topic, **more}, None)
+
+
 async def serve_consumer(
     env: Env, config: ConsumerConfig, port: ClientSide, control: ListenerControl
 ) -> None:
     """Consume until the process ends. Raises PortClosed when there are no more requests."""
-    scope = {"group": config.group, "topic": config.topic}
-
-    def on_assignment(queues: list[MessageQueue]) -> None:
-        pairs = [[queue.broker_name, queue.queue_id] for queue in queues]
-        port.emit("ok", "assign", {**scope, "queues": pairs}, None)
-
-    def on_commit(offsets: dict[MessageQueue, int]) -> None:
-        rows = [[queue.broker_name, queue.queue_id, offset] for queue, offset in offsets.items()]
-        port.emit("ok", "commit", {**scope, "offsets": rows}, None)
-
+    reports = Reports(config.group, port)
     listener = RecordingListener(env, config.group, port, control)
-    consumer = PushConsumer(env, config, listener, on_assignment=on_assignment, on_commit=on_commit)
+    consumer = PushConsumer(
+        env,
+        config,
+        listener,
+        on_assignment=reports.assigned,
+        # The offsets of a broadcast consumer are its own, not the group's.
+        on_commit=None if config.broadcast else reports.committed,
+    )
     await consumer.start()
     port.emit("ok", "open", {}, None)
     try:

@@ -41,7 +41,8 @@ OPTIONAL: Mapping[str, Fields] = {
         "queue": WHOLE,
         "sharding_key": TEXT,
         **MESSAGE_OPTIONAL,
-    }
+    },
+    "failing_listener": {"tries": WHOLE, "delay_level": WHOLE},
 }
 DELAY_LEVELS = range(1, 19)
 

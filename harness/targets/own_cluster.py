@@ -152,6 +152,7 @@ class OwnCluster:
             topic=self._campaign.topic,
             client_id=f"{self._addresses[node]}@{node}",
             name_servers=self.name_servers_for(node, name_servers),
+            sends_back=False,
         )
 
     def name_servers_for(self, node: str, name_servers: Sequence[str]) -> tuple[str, ...]:

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Protocol
 
-from system_under_test.client.queue_consumer import Listener
+from system_under_test.client.listening import ConsumeResult, Listener
+from system_under_test.client.message_properties import RETRY_TOPIC
 from system_under_test.env import Log
 from system_under_test.protocol import json_dialect
 from system_under_test.protocol.bodies import BodyError, MessageQueue
@@ -28,8 +29,6 @@ from system_under_test.protocol.json_body import JsonBody
 from system_under_test.protocol.message import Message, decode_record
 from system_under_test.remoting import Connection
 from system_under_test.remoting.connection import not_supported
-
-RETRY_TOPIC_PROPERTY = "RETRY_TOPIC"  # of a message that was sent back: where it came from
 
 
 class AdministeredConsumer(Protocol):
@@ -105,7 +104,7 @@ class ConsumerRequests:
         if header.consumer_group != self._consumer.group:
             return refuse_group(request, header.consumer_group)
         message = decode_record(request.body)
-        message.topic = message.properties.get(RETRY_TOPIC_PROPERTY, message.topic)
+        message.topic = message.properties.get(RETRY_TOPIC, message.topic)
         queue = MessageQueue(message.topic, header.broker_name or "", message.queue_id)
         number = self._next_task = self._next_task + 1
         work = self._consume(number, connection, request, message, queue)
@@ -124,7 +123,7 @@ class ConsumerRequests:
         started_s = loop.time()
         remark = None
         try:
-            succeeded = await self._listener([message], queue)
+            succeeded = has_succeeded(await self._listener([message], queue))
             result = "CR_SUCCESS" if succeeded else "CR_LATER"
         except Exception as error:
             result, remark = "CR_THROW_EXCEPTION", repr(error)
@@ -135,6 +134,10 @@ class ConsumerRequests:
             consume_result=result, remark=remark, spent_time_mills=spent_ms
         )
         connection.send(answer(request, body))
+
+
+def has_succeeded(result: bool | ConsumeResult) -> bool:
+    return result.succeeded if isinstance(result, ConsumeResult) else result
 
 
 def read_targets(body: bytes) -> dict[MessageQueue, int]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from itertools import islice, takewhile
 
 from system_under_test.protocol.message import Message
 
@@ -18,7 +19,7 @@ class ProcessQueue:
     `give_back` makes a taken one pending again.
     """
 
-    __slots__ = ("_arrived", "_pending", "_size_bytes", "_unfinished", "next_offset")
+    __slots__ = ("_arrived", "_begun_at_s", "_pending", "_size_bytes", "_unfinished", "next_offset")
 
     def __init__(self, start_offset: int) -> None:
         self.next_offset = start_offset
@@ -27,6 +28,7 @@ class ProcessQueue:
         # unfinished one: a dict alone would be searched from its start at each commit.
         self._arrived: deque[int] = deque()
         self._pending: deque[Message] = deque()
+        self._begun_at_s: dict[int, float] = {}  # by offset: when the listener was given it
         self._size_bytes = 0
 
     def __len__(self) -> int:
@@ -78,14 +80,40 @@ class ProcessQueue:
         pending = self._pending
         return [pending.popleft() for _ in range(min(count_max, len(pending)))]
 
-    def give_back(self, messages: Sequence[Message]) -> None:
-        """The listener failed: these are pending again, behind what has arrived since."""
-        self._pending.extend(messages)
+    def begin(self, messages: Sequence[Message], now_s: float) -> None:
+        """The listener is given messages that were taken."""
+        for message in messages:
+            self._begun_at_s[message.queue_offset] = now_s
+
+    def begun_before(self, at_s: float, count_max: int) -> list[Message]:
+        """Messages at the front of the queue that the listener was given before `at_s` and has not finished.
+
+        As many as come before the first one that it has had for less, and at most `count_max` (RocketMQ:
+        ProcessQueue.cleanExpiredMsg).
+        """
+        unfinished = (offset for offset in self._arrived if offset in self._unfinished)
+        old = takewhile(lambda offset: self._begun_at_s.get(offset, at_s) < at_s, unfinished)
+        return [self._unfinished[offset] for offset in islice(old, count_max)]
+
+    def holds(self, message: Message) -> bool:
+        """Whether the message has arrived and is not finished."""
+        return message.queue_offset in self._unfinished
+
+    def give_back(self, messages: Sequence[Message], *, first: bool = False) -> None:
+        """The listener failed: these are pending again, behind what has arrived since or before everything else."""
+        for message in messages:
+            self._begun_at_s.pop(message.queue_offset, None)
+        if first:
+            self._pending.extendleft(reversed(messages))
+        else:
+            self._pending.extend(messages)
 
     def finish(self, messages: Sequence[Message]) -> None:
-        """The listener succeeded."""
+        """The listener succeeded, or somebody else has the messages now; those finished before are ignored."""
         for message in messages:
-            del self._unfinished[message.queue_offset]
-            self._size_bytes -= len(message.body)
+            offset = message.queue_offset
+            if self._unfinished.pop(offset, None) is not None:
+                self._size_bytes -= len(message.body)
+                self._begun_at_s.pop(offset, None)
         while self._arrived and self._arrived[0] not in self._unfinished:
             self._arrived.popleft()

@@ -75,12 +75,12 @@ class PullConsumer:
 
     async def min_offset(self, queue: MessageQueue) -> int:
         await self._client.read_route(queue.topic)
-        return await self._offsets.min_offset(queue)
+        return await self._offsets.bounds.min_offset(queue)
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """The offset that the next message of the queue will get."""
         await self._client.read_route(queue.topic)
-        return await self._offsets.max_offset(queue)
+        return await self._offsets.bounds.max_offset(queue)
 
     async def committed_offset(self, queue: MessageQueue) -> int | None:
         """The group's stored offset; None if the master has none."""

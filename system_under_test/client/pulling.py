@@ -76,7 +76,7 @@ def pull_command(
         suspend_timeout_millis=int(hold_s * 1000),
         subscription=subscription.expression,
         sub_version=subscription.version_ms,
-        expression_type="TAG",
+        expression_type=subscription.expression_type,
     )
     return RemotingCommand.request(RequestCode.PULL_MESSAGE, header.to_ext())
 

@@ -1,73 +1,51 @@
-"""A member of a consumer group that calls a listener (RocketMQ: DefaultMQPushConsumerImpl, clustering, concurrent).
+"""A member of a consumer group that calls a listener (RocketMQ: DefaultMQPushConsumerImpl).
 
 At least once: a message may come again, above all when queues change hands or a broker was restarted, but the
-committed offset never passes a message for which the listener has not returned True.
+committed offset never passes a message for which the listener has not returned True, and that no broker has for later.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
-from system_under_test.acl.signature import Credentials
+from system_under_test.client.allocation import Allocate, strategy
+from system_under_test.client.assignment import Assignment, OnCommit
 from system_under_test.client.client_instance import ClientInstance
-from system_under_test.client.consume_figures import ConsumeFigures
+from system_under_test.client.consumer_config import ConsumerConfig
+from system_under_test.client.consumer_parts import make_parts, offsets_of
 from system_under_test.client.consumer_requests import ConsumerRequests
-from system_under_test.client.offset_store import ConsumeFrom, OffsetStore
+from system_under_test.client.group_members import member_ids
+from system_under_test.client.listening import Listener
+from system_under_test.client.local_offsets import LocalOffsets
 from system_under_test.client.periodic_task import PeriodicTask
-from system_under_test.client.queue_consumer import (
-    DEFAULT_LIMITS,
-    ConsumerParts,
-    FlowLimits,
-    Listener,
-    QueueConsumer,
-)
-from system_under_test.client.rebalance import allocate_averagely, member_ids
-from system_under_test.client.subscription import ALL, Subscription
+from system_under_test.client.queue_locking import RENEW_INTERVAL_S, QueueLocking
+from system_under_test.client.routes import Route
+from system_under_test.client.subscription_check import check_subscriptions
 from system_under_test.env import Env
 from system_under_test.protocol.bodies import ConsumerData, MessageQueue
 from system_under_test.protocol.bodies_clients import ConsumerRunningInfo
 
+__all__ = ["ConsumerConfig", "PushConsumer"]
+
 REBALANCE_INTERVAL_S = 20.0  # RocketMQ: rocketmq.client.rebalance.waitInterval
-REBALANCE_RETRY_S = 1.0  # while the members cannot be found out
+REBALANCE_RETRY_S = 1.0  # while the members cannot be found out, or a queue is not free yet
 COMMIT_INTERVAL_S = 5.0  # RocketMQ: persistConsumerOffsetInterval
 QUIET_CHECK_INTERVAL_S = 0.75
 STOP_TIMEOUT_S = 1.0  # for the listener to finish what it has
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerConfig:
-    """`client_id` is `ip@name` and unique in the cluster. All members of a group need the same topic and expression.
-
-    `consume_from` matters only where the group has no stored offset. Unlike RocketMQ's, a new group reads everything.
-    `consume_batch` is how many messages the listener is given at a time; they succeed or fail together.
-    """
-
-    group: str
-    name_servers: tuple[str, ...]
-    client_id: str
-    topic: str
-    expression: str = ALL
-    consume_from: ConsumeFrom = ConsumeFrom.FIRST_OFFSET
-    pull_batch: int = 32  # RocketMQ: pullBatchSize
-    consume_batch: int = 32  # RocketMQ: consumeMessageBatchMaxSize (1 there)
-    limits: FlowLimits = DEFAULT_LIMITS
-    credentials: Credentials | None = None  # RocketMQ: AclClientRPCHook
-
-
 OnAssignment = Callable[[list[MessageQueue]], None]
-OnCommit = Callable[[dict[MessageQueue, int]], None]
 
 
 class PushConsumer:
-    """Consumes the share of one topic's queues that falls to this member.
+    """Consumes the share of its topics' queues that falls to this member.
 
     Args:
-        listener: called with up to `consume_batch` messages of one queue, in offset order, one call a queue at a
-            time. False or an exception brings the same messages again 5 s later; later ones go on meanwhile.
+        listener: called with up to `consume_batch` messages of one queue, in offset order. False or an exception
+            brings them again (see ConsumerConfig for when and how often); later ones go on meanwhile, but in order.
         on_assignment: called with all queues of this member, sorted, after they changed.
-        on_commit: called with the offsets that were just sent to brokers.
+        on_commit: called with the offsets that were just committed.
+        allocate: in place of the strategy that the configuration names.
     """
 
     def __init__(
@@ -78,67 +56,81 @@ class PushConsumer:
         *,
         on_assignment: OnAssignment | None = None,
         on_commit: OnCommit | None = None,
+        allocate: Allocate | None = None,
     ) -> None:
+        """Raises ValueError for a configuration that cannot be, OSError if a broadcast one has no folder."""
         self.group = config.group
         self._env = env
         self._config = config
         self._on_assignment = on_assignment
-        self._on_commit = on_commit
+        self._allocate = allocate or strategy(config.strategy, config.machine_rooms)
         self._client = ClientInstance(env, config)
         self._client.consumer = self
-        self._figures = ConsumeFigures()
         self._requests = ConsumerRequests(self, listener, env.log)
         self._client.on_request = self._requests.handle
         self._started_at_ms = 0
-        self._offsets = OffsetStore(self._client, config.group)
-        self._parts = ConsumerParts(
-            client=self._client,
-            group=config.group,
-            subscription=Subscription(
-                config.topic, config.expression, version_ms=env.clock.wall_ms()
-            ),
-            offsets=self._offsets,
-            listener=listener,
-            consume_from=config.consume_from,
-            pull_batch=config.pull_batch,
-            consume_batch=config.consume_batch,
-            limits=config.limits,
-            figures=self._figures,
+        self._offsets = offsets_of(self._client, config)
+        self._parts_of = make_parts(
+            self._client, config, self._offsets, listener, self._may_consume
         )
-        self._queues: dict[MessageQueue, QueueConsumer] = {}
-        self._knows_members = False
+        self._parts = self._parts_of[config.topic]
+        self._assigned = Assignment(
+            self._parts_of, self._offsets, on_commit=on_commit, on_change=self._queues_lost
+        )
+        if config.ordered and not config.broadcast:
+            self._assigned.locking = QueueLocking(self._client, self.group, self._assigned.lose)
+        self._is_settled = False  # members are known, and our share is here
+        self._tasks = self._make_tasks()
+
+    def _make_tasks(self) -> list[PeriodicTask]:
+        log, config = self._env.log, self._config
         self._rebalance = PeriodicTask(
-            env.log, "rebalance", self._rebalance_once, self._rebalance_interval_s
+            log, "rebalance", self._rebalance_once, self._rebalance_interval_s
         )
-        self._commit = PeriodicTask(
-            env.log, "commit offsets", self._commit_all, lambda: COMMIT_INTERVAL_S
-        )
-        self._quiet_check = PeriodicTask(
-            env.log, "quiet check", self._check_quiet, lambda: QUIET_CHECK_INTERVAL_S
-        )
+        tasks = [
+            self._rebalance,
+            PeriodicTask(log, "commit offsets", self._commit_all, lambda: COMMIT_INTERVAL_S),
+            PeriodicTask(log, "quiet check", self._check_quiet, lambda: QUIET_CHECK_INTERVAL_S),
+        ]
+        locking = self._assigned.locking
+        if locking is not None:
+            tasks.append(PeriodicTask(log, "renew locks", locking.renew, lambda: RENEW_INTERVAL_S))
+        elif config.sends_back and not config.broadcast:
+            tasks.append(
+                PeriodicTask(log, "consume timeout", self._expire, lambda: config.consume_timeout_s)
+            )
+        return tasks
 
     @property
     def assignment(self) -> list[MessageQueue]:
-        return sorted(self._queues)
+        return self._assigned.queues
 
     async def start(self) -> None:
-        """Join the group; consumption begins as soon as a name server and a broker answer."""
+        """Join the group; consumption begins as soon as a name server and a broker answer.
+
+        Raises:
+            BrokerRefused: a broker does not take an expression of type SQL92.
+        """
         self._started_at_ms = self._env.clock.wall_ms()
         self._client.start()
-        self._client.use_topic(self._config.topic)
-        self._rebalance.start()
-        self._commit.start()
-        self._quiet_check.start()
+        for topic in self._parts_of:
+            self._client.use_topic(topic)
+        subscriptions = [parts.subscription for parts in self._parts_of.values()]
+        try:
+            await check_subscriptions(self._client, self.group, subscriptions)
+        except BaseException:
+            await self._client.stop()
+            raise
+        for task in self._tasks:
+            task.start()
 
     async def stop(self) -> None:
         """Let the listener finish what it has, commit, leave the group."""
         self._requests.stop()
-        await self._rebalance.stop()
-        await self._commit.stop()
-        await self._quiet_check.stop()
-        queues = list(self._queues.values())
-        await asyncio.gather(*(queue.finish_batch(STOP_TIMEOUT_S) for queue in queues))
-        self._drop(list(self._queues))
+        for task in self._tasks:
+            await task.stop()
+        await self._assigned.stop(STOP_TIMEOUT_S)
+        await self._save_local()
         await self._client.stop()
 
     # What the client instance asks and tells
@@ -147,9 +139,9 @@ class PushConsumer:
         return ConsumerData(
             group_name=self.group,
             consume_type="CONSUME_PASSIVELY",
-            message_model="CLUSTERING",
+            message_model=self._config.message_model,
             consume_from_where=self._config.consume_from.value,
-            subscriptions=[self._parts.subscription.data()],
+            subscriptions=[parts.subscription.data() for parts in self._parts_of.values()],
             unit_mode=False,
         )
 
@@ -157,10 +149,12 @@ class PushConsumer:
         self._rebalance.wake()
 
     def route_changed(self, topic: str) -> None:
-        if topic == self._config.topic:
+        if topic in self._parts_of:
             self._rebalance.wake()
 
     def broker_silent(self, address: str) -> None:
+        if self._assigned.locking is not None:
+            self._assigned.locking.broker_lost(address)
         self._replicas_changed()
 
     def broker_back(self, address: str) -> None:
@@ -168,42 +162,54 @@ class PushConsumer:
         self._rebalance.wake()
 
     def _replicas_changed(self) -> None:
-        for queue in self._queues.values():
-            queue.replicas_changed()
+        for consumer in self._assigned.consumers:
+            consumer.replicas_changed()
 
     # Rebalance
 
     def _rebalance_interval_s(self) -> float:
-        return REBALANCE_INTERVAL_S if self._knows_members else REBALANCE_RETRY_S
+        return REBALANCE_INTERVAL_S if self._is_settled else REBALANCE_RETRY_S
 
     async def _rebalance_once(self) -> None:
-        """Compute this member's share and take it. Nothing changes while route or members are unknown."""
-        self._knows_members = False
-        route = self._client.routes.route(self._config.topic)
-        if route is None or not route.read_queues:
-            return
+        """Compute this member's share of each topic and take it.
+
+        Nothing changes while route or members are unknown.
+        """
+        self._is_settled = False
+        has_changed, is_settled = False, True
+        for topic in self._parts_of:
+            route = self._client.routes.route(topic)
+            share = None if route is None else await self._share(route)
+            if share is None:
+                # The retry topic may not be there before the first heartbeat.
+                is_settled = is_settled and topic != self._config.topic
+                continue
+            changed, complete = await self._assigned.take_share(topic, share)
+            has_changed, is_settled = has_changed or changed, is_settled and complete
+        self._is_settled = is_settled
+        if has_changed:
+            self._tell_assignment()
+
+    async def _share(self, route: Route) -> list[MessageQueue] | None:
+        """What is ours of a topic; None if that cannot be known now."""
+        if not route.read_queues:
+            return None
+        if self._config.broadcast:
+            return list(route.read_queues)
         ids = await member_ids(self._client, route, self.group)
         if ids is None:
             self._client.register_again()
-            return
-        self._knows_members = True
-        self._assign(allocate_averagely(route.read_queues, ids, self._config.client_id))
+            return None
+        return self._allocate(route.read_queues, ids, self._config.client_id)
 
-    def _assign(self, share: list[MessageQueue]) -> None:
-        lost = [queue for queue in self._queues if queue not in share]
-        won = [queue for queue in share if queue not in self._queues]
-        self._drop(lost)
-        for queue in won:
-            self._queues[queue] = QueueConsumer(queue, self._parts)
-            self._queues[queue].start()
-        if lost or won:
-            self._tell_assignment()
+    def _queues_lost(self) -> None:
+        self._is_settled = False
+        self._rebalance.wake()
+        self._tell_assignment()
 
-    def _drop(self, lost: list[MessageQueue]) -> None:
-        """Give queues up; what they have consumed is committed first, for whoever comes next."""
-        self._commit_now(lost)
-        for queue in lost:
-            self._queues.pop(queue).drop()
+    def _may_consume(self, queue: MessageQueue) -> bool:
+        locking = self._assigned.locking
+        return locking is None or locking.is_held(queue)
 
     def _tell_assignment(self) -> None:
         if self._on_assignment is not None:
@@ -212,64 +218,53 @@ class PushConsumer:
     # Offsets
 
     async def _commit_all(self) -> None:
-        self._commit_now(list(self._queues))
+        self._assigned.commit(self._assigned.queues)
+        await self._save_local()
 
-    def _commit_now(self, queues: list[MessageQueue]) -> None:
-        offsets = {
-            queue: offset
-            for queue in queues
-            if (offset := self._queues[queue].commit_offset) is not None
-        }
-        written = self._offsets.commit(offsets)
-        if written and self._on_commit is not None:
-            self._on_commit(written)
+    async def _save_local(self) -> None:
+        if isinstance(self._offsets, LocalOffsets):
+            await self._offsets.save()
+
+    async def _expire(self) -> None:
+        for consumer in self._assigned.consumers:
+            consumer.expire()
 
     # Administration
 
     def offsets(self, topic: str) -> dict[MessageQueue, int]:
-        return {
-            queue: offset
-            for queue in self.assignment
-            if queue.topic == topic and (offset := self._queues[queue].commit_offset) is not None
-        }
+        return self._assigned.offsets(topic)
 
     def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Drop what is pulled of these queues and go on at the new offsets, which are committed at once."""
-        targets = {queue: offset for queue, offset in offsets.items() if queue in self._queues}
-        for queue, offset in targets.items():
-            self._queues[queue].drop()
-            consumer = self._queues[queue] = QueueConsumer(queue, self._parts)
-            consumer.start_at(offset)
-        written = self._offsets.commit(targets)
-        if written and self._on_commit is not None:
-            self._on_commit(written)
+        self._assigned.reset(offsets)
 
     def running_info(self) -> ConsumerRunningInfo:
         now_s = asyncio.get_running_loop().time()
+        locking = self._assigned.locking
         return ConsumerRunningInfo(
             properties=self._properties(),
-            subscription_set=[self._parts.subscription.data()],
-            mq_table={queue: self._queues[queue].info() for queue in self.assignment},
-            status_table={self._config.topic: self._figures.status(now_s)},
+            subscription_set=[parts.subscription.data() for parts in self._parts_of.values()],
+            mq_table={
+                queue: self._assigned.consumer(queue).info(
+                    locked_at_s=None if locking is None else locking.asked_at_s(queue)
+                )
+                for queue in self.assignment
+            },
+            status_table={
+                topic: parts.figures.status(now_s) for topic, parts in self._parts_of.items()
+            },
         )
 
     def _properties(self) -> dict[str, str]:
         """Options as text, and what RocketMQ's tools need (ConsumerRunningInfo.PROP_...)."""
-        config = self._config
         return {
-            "PROP_NAMESERVER_ADDR": "".join(f"{address};" for address in config.name_servers),
+            "PROP_NAMESERVER_ADDR": "".join(f"{name};" for name in self._config.name_servers),
             "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
-            "PROP_CONSUMEORDERLY": "false",
-            "PROP_THREADPOOL_CORE_SIZE": "1",
+            "PROP_CONSUMEORDERLY": str(self._config.ordered).lower(),
+            "PROP_THREADPOOL_CORE_SIZE": str(self._config.calls_per_queue),
             "PROP_CLIENT_VERSION": "V4_9_8",
             "PROP_CONSUMER_START_TIMESTAMP": str(self._started_at_ms),
-            "consumerGroup": config.group,
-            "messageModel": "CLUSTERING",
-            "consumeFromWhere": config.consume_from.value,
-            "pullBatchSize": str(config.pull_batch),
-            "consumeMessageBatchMaxSize": str(config.consume_batch),
-            "pullThresholdForQueue": str(config.limits.count_max),
-            "consumeConcurrentlyMaxSpan": str(config.limits.span_max),
+            **self._config.properties(),
         }
 
     # Silence
@@ -277,5 +272,7 @@ class PushConsumer:
     async def _check_quiet(self) -> None:
         """A pull may be held for 15 s, so its silence says nothing about the broker: look for other signs."""
         self._client.notice_lost_connections()
-        owing = {queue.waits_for: None for queue in self._queues.values()}
+        if self._assigned.locking is not None:
+            self._assigned.locking.check()
+        owing = {consumer.waits_for: None for consumer in self._assigned.consumers}
         self._client.health.check_quiet(address for address in owing if address is not None)

@@ -62,17 +62,21 @@ class Sender:
             self.faults, self._is_answering, start=env.random.randrange(1 << 16)
         )
         self._ordered = OrderedQueues()
-        self._ids = UniqueIdGenerator(
-            client.client_id.partition("@")[0],
-            env.random.getrandbits(16),  # in place of the process id
-            env.random.getrandbits(32),
-        )
+        self._ids: UniqueIdGenerator | None = None
         client.on_broker_back.append(self._broker_back)
 
     def identify(self, message: Message) -> None:
         """Give a message without UNIQ_KEY one, for good: all its attempts and copies have the same."""
-        if UNIQUE_KEY not in message.properties:
-            message.properties[UNIQUE_KEY] = self._ids.next(self._env.clock.wall_ms())
+        if UNIQUE_KEY in message.properties:
+            return
+        if self._ids is None:
+            random = self._env.random
+            self._ids = UniqueIdGenerator(
+                self.client.client_id.partition("@")[0],
+                random.getrandbits(16),  # in place of the process id
+                random.getrandbits(32),
+            )
+        message.properties[UNIQUE_KEY] = self._ids.next(self._env.clock.wall_ms())
 
     def begin(self, timeout_s: float | None = None) -> SendProgress:
         """A send begins; all its attempts share `timeout_s` (by default what the options allow)."""

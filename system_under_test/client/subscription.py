@@ -4,24 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from system_under_test.client.message_properties import TAGS
 from system_under_test.protocol.bodies import SubscriptionData
 from system_under_test.protocol.message import Message, java_string_hash
 
 ALL = "*"
-TAGS = "TAGS"  # RocketMQ: MessageConst.PROPERTY_TAGS
+TAG, SQL92 = "TAG", "SQL92"  # RocketMQ: ExpressionType
 
 
 class Subscription:
-    """One topic and a tag expression: `*`, or tags joined by `||`.
+    """One topic and an expression: `*`, or tags joined by `||`; or, of type SQL92, a condition on properties.
 
-    Brokers compare only hash codes of tags, so `matching` looks at their text again.
+    Brokers compare only hash codes of tags, so `matching` looks at their text again. Conditions are theirs alone.
     """
 
-    def __init__(self, topic: str, expression: str, *, version_ms: int) -> None:
+    def __init__(
+        self, topic: str, expression: str, *, version_ms: int, expression_type: str = TAG
+    ) -> None:
+        """Raises ValueError for an expression type that there is not."""
+        if expression_type not in (TAG, SQL92):
+            raise ValueError(f"the expression type is {expression_type!r:.80}; allowed: TAG, SQL92")
         self.topic = topic
         self.expression = expression.strip() or ALL
+        self.expression_type = expression_type
         self.version_ms = version_ms
-        parts = [] if self.expression == ALL else self.expression.split("||")
+        by_tag = expression_type == TAG and self.expression != ALL
+        parts = self.expression.split("||") if by_tag else []
         self.tags = tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
 
     def matching(self, messages: Sequence[Message]) -> Sequence[Message]:
@@ -37,5 +45,5 @@ class Subscription:
             tags_set=list(self.tags),
             code_set=[java_string_hash(tag) for tag in self.tags],
             sub_version=self.version_ms,
-            expression_type="TAG",
+            expression_type=self.expression_type,
         )

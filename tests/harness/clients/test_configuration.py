@@ -18,7 +18,7 @@ from system_under_test.acl.signature import Credentials
 from system_under_test.client.offset_store import ConsumeFrom
 from system_under_test.client.producer import ProducerConfig
 from system_under_test.client.push_consumer import ConsumerConfig
-from system_under_test.client.queue_consumer import FlowLimits
+from system_under_test.client.queue_puller import FlowLimits
 
 WHO: dict[str, Any] = {"group": "g", "client_id": "127.0.0.1@p", "name_servers": ["10.0.0.1:9876"]}
 
@@ -50,9 +50,13 @@ def test_a_consumer_gets_what_it_was_to_get() -> None:
         consume_from=ConsumeFrom.LAST_OFFSET,
         consume_batch=3,
         limits=FlowLimits(count_max=5),
+        more_topics=(("U", "red"),),
+        machine_rooms=("r1", "r2"),
+        strategy="MACHINE_ROOM",
+        ordered=True,
     )
-    fields = configuration_of(config, delay_s=0.5, failing_share=0.25)
-    assert consumer_config(through_a_line(fields)) == (config, Listening(0.5, 0.25))
+    fields = configuration_of(config, delay_s=0.5, failing_share=0.25, failing_tries=2)
+    assert consumer_config(through_a_line(fields)) == (config, Listening(0.5, 0.25, 2))
 
 
 def test_little_is_needed() -> None:
@@ -98,6 +102,8 @@ def test_a_bad_producer_is_refused(change: dict[str, Any], complaint: str) -> No
             "'limits' of the configuration has 'bytes'; known are count_max",
         ),
         ({"topic": "T", "delay_s": "1"}, "'delay_s' of the configuration is '1'"),
+        ({"topic": "T", "broadcast": True}, "a broadcast consumer needs an offset_folder"),
+        ({"topic": "T", "more_topics": [["U"]]}, "holds .*'U'.*; expected pairs of topic and tags"),
     ],
 )
 def test_a_bad_consumer_is_refused(change: dict[str, Any], complaint: str) -> None:

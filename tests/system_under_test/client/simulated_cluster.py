@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
 
 from harness.simulation.process import SimProcess
 from harness.simulation.world import World
@@ -36,9 +37,23 @@ class Sent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consumed:
+    """One message in one call of a listener; `at_s` is when the call ended."""
+
     at_s: float
     key: str
     member: str
+    began_s: float = 0.0
+    queue: MessageQueue = MessageQueue("", "", 0)
+    offset: int = 0
+    times: int = 0  # it was tried before
+
+
+# What a listener does with messages: member and messages in, whether it succeeds out.
+Behaviour = Callable[[str, list[Message]], Awaitable[bool]]
+
+
+async def succeed(_member: str, _messages: list[Message]) -> bool:
+    return True
 
 
 class Cluster:
@@ -49,6 +64,7 @@ class Cluster:
         self.sent: list[Sent] = []
         self.failed: list[SendFailed] = []
         self.consumed: list[Consumed] = []
+        self.refused: list[Consumed] = []  # listeners failed
         self.commits: dict[MessageQueue, int] = {}
         self._slaves = slaves
         self._addresses: dict[str, str] = {}
@@ -136,7 +152,10 @@ class Cluster:
 
     # Clients
 
-    def start_producer(self, name: str, *, until_s: float, every_s: float) -> None:
+    def start_producer(
+        self, name: str, *, until_s: float, every_s: float, keys: int | None = None
+    ) -> None:
+        """Send every so often; in order, with so many sharding keys, if that is wanted."""
         config = ProducerConfig(
             group="p", name_servers=self.name_servers, client_id=f"{self._addresses[name]}@{name}"
         )
@@ -146,17 +165,22 @@ class Cluster:
             await producer.start()
             number = 0
             while self.now_s < until_s:
-                await self._send(producer, f"{name}-{number}")
+                sharding_key = None if keys is None else str(number % keys)
+                await self._send(producer, f"{name}-{number}", sharding_key)
                 number += 1
                 await asyncio.sleep(every_s)
             await producer.stop()
 
         self.world.hosts[name].start(name, main)
 
-    async def _send(self, producer: Producer, key: str) -> None:
+    async def _send(self, producer: Producer, key: str, sharding_key: str | None) -> None:
         started_s = self.now_s
+        message = Message(topic=TOPIC, body=key.encode())
         try:
-            result = await producer.send(Message(topic=TOPIC, body=key.encode()))
+            if sharding_key is None:
+                result = await producer.send(message)
+            else:
+                result = await producer.send_ordered(message, sharding_key)
         except SendFailed as error:
             self.failed.append(error)
             return
@@ -168,20 +192,31 @@ class Cluster:
         )
         self.sent.append(sent)
 
-    def start_consumer(self, name: str) -> None:
+    def start_consumer(self, name: str, behaviour: Behaviour = succeed, **options: Any) -> None:
+        """Start a member of the group g; `options` are fields of ConsumerConfig."""
+        options = {"group": "g", "topic": TOPIC, **options}
         config = ConsumerConfig(
-            group="g",
             name_servers=self.name_servers,
             client_id=f"{self._addresses[name]}@{name}",
-            topic=TOPIC,
+            **options,
         )
 
         async def listen(messages: list[Message], queue: MessageQueue) -> bool:
-            self.consumed += [
-                Consumed(at_s=self.now_s, key=message.body.decode(), member=name)
+            began_s = self.now_s
+            succeeded = await behaviour(name, messages)
+            (self.consumed if succeeded else self.refused).extend(
+                Consumed(
+                    at_s=self.now_s,
+                    key=message.body.decode(),
+                    member=name,
+                    began_s=began_s,
+                    queue=queue,
+                    offset=message.queue_offset,
+                    times=message.reconsume_times,
+                )
                 for message in messages
-            ]
-            return True
+            )
+            return succeeded
 
         async def main(env: Env) -> None:
             consumer = PushConsumer(env, config, listen, on_commit=self.commits.update)

@@ -73,7 +73,7 @@ def test_a_consumer_is_looked_at_and_reset() -> None:
         answer = await ask(RequestCode.GET_CONSUMER_RUNNING_INFO, {**who, "jstackEnable": "false"})
         info = ConsumerRunningInfo.from_bytes(answer.body)
         assert info.properties["PROP_CONSUME_TYPE"] == "CONSUME_PASSIVELY"
-        assert len(info.mq_table) == 8
+        assert len(info.mq_table) == 10  # two of the retry topic
         assert info.status_table[TOPIC].consume_ok_tps > 0
         topic = {"topic": TOPIC, "group": "g"}
         status = ConsumerStatus.from_bytes(

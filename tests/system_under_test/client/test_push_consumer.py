@@ -39,7 +39,7 @@ class Group:
 
 
 class Member:
-    """Consumer c1 of a group on brokers a and b, with four queues of ten messages each."""
+    """Consumer c1 of a group on brokers a and b, with four queues of ten messages each, and no retry topic."""
 
     def __init__(self, remoting: ScriptedRemoting, group: Group) -> None:
         self.remoting = remoting
@@ -53,7 +53,9 @@ class Member:
         )
         self.consumer = PushConsumer(
             make_env(),
-            ConsumerConfig(group="g", name_servers=("n",), client_id="c1", topic="t"),
+            ConsumerConfig(
+                group="g", name_servers=("n",), client_id="c1", topic="t", sends_back=False
+            ),
             self._listen,
             on_assignment=lambda queues: self.shares.append(text_of(queues)),
             on_commit=self.commits.append,

@@ -8,13 +8,11 @@ import pytest
 
 from system_under_test.client.client_instance import ClientInstance
 from system_under_test.client.consume_figures import ConsumeFigures
+from system_under_test.client.consumption import ConsumerParts
 from system_under_test.client.offset_store import ConsumeFrom, OffsetStore
 from system_under_test.client.pull_consumer import PullConsumerConfig
-from system_under_test.client.queue_consumer import (
-    ConsumerParts,
-    FlowLimits,
-    QueueConsumer,
-)
+from system_under_test.client.queue_consumer import QueueConsumer
+from system_under_test.client.queue_puller import FlowLimits
 from system_under_test.client.routes import BrokerRoute, broker_routes
 from system_under_test.client.subscription import Subscription
 from system_under_test.protocol.bodies import MessageQueue

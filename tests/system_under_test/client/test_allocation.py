@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from system_under_test.client.rebalance import allocate_averagely
+from system_under_test.client.allocation import allocate_averagely
 from system_under_test.protocol.bodies import MessageQueue
 
 

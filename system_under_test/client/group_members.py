@@ -1,43 +1,24 @@
-"""Sharing out the queues of a topic among the members of a group (RocketMQ: RebalanceImpl).
+"""Who the members of a group are (RocketMQ: MQClientInstance.findConsumerIdList).
 
-Every member computes the same from the same two lists. They agree as long as the lists agree, so all of them ask the
-same broker for the members: the first one by name that answers.
+Every member computes its share from the list of queues and the list of members. They agree as long as the lists agree,
+so all of them ask the same broker for the members: the first one by name that answers.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from functools import partial
 
 from system_under_test.client.client_instance import ClientInstance
 from system_under_test.client.routes import MASTER_ID, Route
 from system_under_test.client.waiting import first_good
 from system_under_test.protocol import json_dialect
-from system_under_test.protocol.bodies import MessageQueue
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.headers import GetConsumerListHeader
 
 LIST_TIMEOUT_S = 3.0  # RocketMQ: mqClientApiTimeout
 HEDGE_S = 0.5  # then the next broker is asked as well
-
-
-def allocate_averagely(
-    queues: Sequence[MessageQueue], client_ids: Sequence[str], client_id: str
-) -> list[MessageQueue]:
-    """This member's part of the queues (RocketMQ: AllocateMessageQueueAveragely).
-
-    Neighbouring queues stay together; the first members get one more if it does not come out even. Nothing for a
-    client that is not a member.
-    """
-    members = sorted(dict.fromkeys(client_ids))  # one id may be connected twice
-    if client_id not in members:
-        return []
-    index = members.index(client_id)
-    size, extra = divmod(len(queues), len(members))
-    start = index * size + min(index, extra)
-    return sorted(queues)[start : start + size + (1 if index < extra else 0)]
 
 
 async def member_ids(client: ClientInstance, route: Route, group: str) -> list[str] | None:

@@ -1,0 +1,159 @@
+"""Sharing out queues: every member computes its own part, and all parts fit if all computed from the same two lists.
+
+RocketMQ: AllocateMessageQueueStrategy and its six implementations. All members of a group must use the same one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from hashlib import md5
+
+from system_under_test.protocol.bodies import MessageQueue
+
+VIRTUAL_NODES = 10  # RocketMQ: AllocateMessageQueueConsistentHash.virtualNodeCnt
+ROOM_END = "@"  # of the room in a broker name `room@name`
+
+# Queues of one topic, client ids of the group, own id: the queues that are this member's, sorted.
+Allocate = Callable[[Sequence[MessageQueue], Sequence[str], str], list[MessageQueue]]
+
+
+def sorted_members(client_ids: Sequence[str]) -> list[str]:
+    """The members in the order that all of them use; an id that is connected twice is one member."""
+    return sorted(dict.fromkeys(client_ids))
+
+
+def allocate_averagely(
+    queues: Sequence[MessageQueue], client_ids: Sequence[str], client_id: str
+) -> list[MessageQueue]:
+    """AVG: neighbouring queues stay together; the first members get one more if it does not come out even."""
+    members = sorted_members(client_ids)
+    if client_id not in members:
+        return []
+    index = members.index(client_id)
+    size, extra = divmod(len(queues), len(members))
+    start = index * size + min(index, extra)
+    return sorted(queues)[start : start + size + (1 if index < extra else 0)]
+
+
+def allocate_in_circle(
+    queues: Sequence[MessageQueue], client_ids: Sequence[str], client_id: str
+) -> list[MessageQueue]:
+    """AVG_BY_CIRCLE: as cards are dealt."""
+    members = sorted_members(client_ids)
+    if client_id not in members:
+        return []
+    return sorted(queues)[members.index(client_id) :: len(members)]
+
+
+def allocate_by_consistent_hash(
+    queues: Sequence[MessageQueue], client_ids: Sequence[str], client_id: str
+) -> list[MessageQueue]:
+    """CONSISTENT_HASH: who comes or goes moves few queues; parts may be of very different sizes, or empty."""
+    members = sorted_members(client_ids)
+    if client_id not in members:
+        return []
+    ring = {
+        ring_hash(f"{member}-{number}"): member
+        for member in members
+        for number in range(VIRTUAL_NODES)
+    }
+    places = sorted(ring)
+
+    def owner(queue: MessageQueue) -> str:
+        place = bisect_left(places, ring_hash(queue_text(queue)))
+        return ring[places[place % len(places)]]
+
+    return [queue for queue in sorted(queues) if owner(queue) == client_id]
+
+
+def ring_hash(text: str) -> int:
+    """RocketMQ: ConsistentHashRouter.MD5Hash."""
+    return int.from_bytes(md5(text.encode(), usedforsecurity=False).digest()[:4], "big")
+
+
+def queue_text(queue: MessageQueue) -> str:
+    """RocketMQ: MessageQueue.toString, which is what it hashes."""
+    topic, broker_name, queue_id = queue
+    return f"MessageQueue [topic={topic}, brokerName={broker_name}, queueId={queue_id}]"
+
+
+def allocate_in_machine_rooms(
+    rooms: Collection[str],
+    queues: Sequence[MessageQueue],
+    client_ids: Sequence[str],
+    client_id: str,
+) -> list[MessageQueue]:
+    """MACHINE_ROOM: only queues of brokers `room@name` in these rooms; what does not come out even goes one by one."""
+    members = sorted_members(client_ids)
+    if client_id not in members:
+        return []
+    index = members.index(client_id)
+    kept = [queue for queue in sorted(queues) if room_of_broker(queue.broker_name) in rooms]
+    size, extra = divmod(len(kept), len(members))
+    part = kept[size * index : size * (index + 1)]
+    return part + ([kept[size * len(members) + index]] if index < extra else [])
+
+
+def room_of_broker(broker_name: str) -> str | None:
+    """The room of a broker `room@name`; None for any other name."""
+    room, end, name = broker_name.partition(ROOM_END)
+    return room if end and ROOM_END not in name else None
+
+
+def allocate_as_told(
+    told: Collection[MessageQueue],
+    _queues: Sequence[MessageQueue],
+    _client_ids: Sequence[str],
+    _client_id: str,
+) -> list[MessageQueue]:
+    """CONFIG: these queues, whoever else is there."""
+    return sorted(told)
+
+
+def allocate_nearby(
+    inner: Allocate,
+    broker_room: Callable[[str], str],
+    client_room: Callable[[str], str],
+    queues: Sequence[MessageQueue],
+    client_ids: Sequence[str],
+    client_id: str,
+) -> list[MessageQueue]:
+    """MACHINE_ROOM_NEARBY: queues go to members of their own room; those of a room without any go to all members.
+
+    Args:
+        inner: how queues are shared out within a room.
+        broker_room, client_room: the room of a broker name and of a client id.
+    """
+    members = sorted_members(client_ids)
+    if client_id not in members:
+        return []
+    members_of: dict[str, list[str]] = {}
+    for member in members:
+        members_of.setdefault(client_room(member), []).append(member)
+    queues_of: dict[str, list[MessageQueue]] = {}
+    for queue in sorted(queues):
+        queues_of.setdefault(broker_room(queue.broker_name), []).append(queue)
+    found: list[MessageQueue] = []
+    for room in sorted(queues_of):
+        found += inner(queues_of[room], members_of.get(room, members), client_id)
+    return sorted(found)
+
+
+STRATEGIES: dict[str, Allocate] = {
+    "AVG": allocate_averagely,
+    "AVG_BY_CIRCLE": allocate_in_circle,
+    "CONSISTENT_HASH": allocate_by_consistent_hash,
+}
+MACHINE_ROOM = "MACHINE_ROOM"
+
+
+def strategy(name: str, rooms: Sequence[str] = ()) -> Allocate:
+    """The strategy of a name. `rooms` is for MACHINE_ROOM. Raises ValueError."""
+    if name == MACHINE_ROOM:
+        return partial(allocate_in_machine_rooms, tuple(rooms))
+    if name not in STRATEGIES:
+        allowed = ", ".join((*STRATEGIES, MACHINE_ROOM))
+        raise ValueError(f"the allocation strategy is {name!r:.80}; allowed are {allowed}")
+    return STRATEGIES[name]

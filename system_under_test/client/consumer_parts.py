@@ -1,0 +1,89 @@
+"""The parts of a push consumer, put together as its configuration says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from system_under_test.client.client_instance import ClientInstance
+from system_under_test.client.consume_figures import ConsumeFigures
+from system_under_test.client.consumer_config import ConsumerConfig
+from system_under_test.client.consumption import UNLIMITED, ConsumerParts, SendBack
+from system_under_test.client.listening import Listener
+from system_under_test.client.local_offsets import LocalOffsets
+from system_under_test.client.message_properties import retry_topic
+from system_under_test.client.offset_store import Offsets, OffsetStore
+from system_under_test.client.send_back import SendBack as SendBackToBroker
+from system_under_test.client.sender import Sender, SendOptions
+from system_under_test.client.subscription import Subscription
+from system_under_test.protocol.bodies import MessageQueue
+
+INNER_GROUP = "CLIENT_INNER_PRODUCER"  # RocketMQ: MixAll.CLIENT_INNER_PRODUCER_GROUP
+
+
+def offsets_of(client: ClientInstance, config: ConsumerConfig) -> Offsets:
+    """Where the consumer keeps its offsets. Raises OSError, ValueError."""
+    timestamp_ms = config.consume_timestamp_ms
+    if config.broadcast:
+        assert config.offset_folder is not None, "the configuration has looked at it"
+        folder = config.offset_folder
+        return LocalOffsets(client, config.group, folder, timestamp_ms=timestamp_ms)
+    return OffsetStore(client, config.group, timestamp_ms=timestamp_ms)
+
+
+def make_parts(
+    client: ClientInstance,
+    config: ConsumerConfig,
+    offsets: Offsets,
+    listener: Listener,
+    may_consume: Callable[[MessageQueue], bool],
+) -> dict[str, ConsumerParts]:
+    """What the queues of each topic share; the retry topic comes last. Raises ValueError."""
+    limits = config.limits
+    own = ConsumerParts(
+        client=client,
+        group=config.group,
+        subscription=Subscription(
+            config.topic,
+            config.expression,
+            version_ms=client.env.clock.wall_ms(),
+            expression_type=config.expression_type,
+        ),
+        offsets=offsets,
+        listener=listener,
+        consume_from=config.consume_from,
+        pull_batch=config.pull_batch,
+        consume_batch=config.consume_batch,
+        limits=replace(limits, span_max=None) if config.ordered else limits,
+        figures=ConsumeFigures(),
+        commits_on_pull=not config.broadcast,
+        send_back=_send_back(client, config),
+        drops_failed=config.broadcast and not config.ordered,
+        calls_max=config.calls_per_queue,
+        consume_timeout_s=config.consume_timeout_s,
+        is_ordered=config.ordered,
+        may_consume=may_consume,
+        suspend_s=config.suspend_s,
+        reconsume_times_max=config.redeliveries_max,
+    )
+    more = list(config.more_topics)
+    if config.has_retry_topic:
+        more.append((retry_topic(config.group), "*"))
+    parts = {config.topic: own}
+    for topic, expression in more:
+        subscription = Subscription(topic, expression, version_ms=own.subscription.version_ms)
+        parts[topic] = replace(own, subscription=subscription, figures=ConsumeFigures())
+    return parts
+
+
+def _send_back(client: ClientInstance, config: ConsumerConfig) -> SendBack | None:
+    limit = config.redeliveries_max
+    if not config.sends_back or config.broadcast or limit == UNLIMITED:
+        return None
+    return SendBackToBroker(
+        client,
+        config.group,
+        Sender(client, SendOptions(group=INNER_GROUP)),
+        reconsume_times_max=limit,
+        by_copy_alone=config.ordered,
+    )
