@@ -42,10 +42,10 @@ class Consumed:
     at_s: float
     key: str
     member: str
-    began_s: float = 0.0
-    queue: MessageQueue = MessageQueue("", "", 0)
-    offset: int = 0
-    times: int = 0  # it was tried before
+    began_s: float
+    queue: MessageQueue
+    offset: int
+    times: int  # it was tried before
 
 
 # What a listener does with messages: member and messages in, whether it succeeds out.

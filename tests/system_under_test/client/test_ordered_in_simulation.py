@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import defaultdict
 
 import pytest
@@ -30,7 +31,7 @@ def shared_queues(cluster: Cluster) -> list[tuple[Consumed, Consumed]]:
     return [
         (earlier, later)
         for calls in by_queue(cluster.consumed + cluster.refused)
-        for earlier, later in zip(calls, calls[1:], strict=False)
+        for earlier, later in itertools.pairwise(calls)
         if earlier.member != later.member and later.began_s < earlier.at_s
     ]
 
@@ -111,7 +112,7 @@ def test_what_fails_holds_up_its_queue_and_no_other() -> None:
     assert cluster.lost() == []
     assert out_of_order(cluster) == []
     tries = [call for call in cluster.refused if call.key == "p-7"]
-    pauses = {round(b.began_s - a.at_s, 2) for a, b in zip(tries, tries[1:], strict=False)}
+    pauses = {round(b.began_s - a.at_s, 2) for a, b in itertools.pairwise(tries)}
     assert pauses == {1.0}
     assert [call.times for call in tries] == list(range(len(tries)))
     (done,) = [call for call in cluster.consumed if call.key == "p-7"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 
 from system_under_test.protocol.message import Message
 from tests.system_under_test.client.simulated_cluster import Cluster
@@ -26,7 +27,7 @@ def test_what_fails_comes_again_later_and_holds_up_nothing() -> None:
         tries = [call for call in cluster.refused + cluster.consumed if call.key == sent.key]
         assert [call.times for call in tries] == [0, 1, 2]
         assert [call.queue.topic for call in tries] == ["orders", "%RETRY%g", "%RETRY%g"]
-        first, second = (b.began_s - a.at_s for a, b in zip(tries, tries[1:], strict=False))
+        first, second = (b.began_s - a.at_s for a, b in itertools.pairwise(tries))
         assert 10.0 <= first < 10.5
         assert 30.0 <= second < 30.5
     assert cluster.commits[next(iter(cluster.commits))] >= 0
