@@ -79,6 +79,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         # groups.py
         "queue_unowned": PLAIN,
         "owned_twice": PLAIN,
+        # listeners.py
         "two_listeners": _excused("a fault was near", INFORMATIONAL),
         # look_ups.py
         "invisible": PLAIN,

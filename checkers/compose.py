@@ -23,16 +23,20 @@ from checkers.facts import FaultFacts, Mode, RunFacts
 from checkers.groups import GROUPS
 from checkers.history import Op
 from checkers.kernel import Checker, Context, Kernel, undrained
+from checkers.latency import LATENCY
+from checkers.listeners import LISTENERS
 from checkers.look_ups import LOOK_UPS
 from checkers.loss import LOSS
 from checkers.offsets import DRAINED_OFFSETS, OFFSETS
 from checkers.order import ORDER
 from checkers.promises import LossPromises
 from checkers.provenance import PROVENANCE
+from checkers.recovery_times import RECOVERY_TIMES
 from checkers.replicas import DURABLE_BEFORE_ACK, REPLICA_PREFIX
 from checkers.verdict import Finding, Validity, Verdict, combine
 
-KERNELS = (LOSS, LOG_HOLES, PROVENANCE, DUPLICATION, ORDER, OFFSETS)
+CORE = (LOSS, LOG_HOLES, PROVENANCE, DUPLICATION, ORDER, OFFSETS)
+KERNELS = (*CORE, LISTENERS, LATENCY, RECOVERY_TIMES)
 ALL_CHECKERS: tuple[Checker, ...] = (
     *(kernel.as_checker() for kernel in KERNELS),
     DRAINED_OFFSETS,

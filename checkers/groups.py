@@ -3,17 +3,16 @@
 **queue_unowned**: no living member owned a queue of the group for longer than a rebalance takes, while no fault was
 near. A queue must have its first owner that much after its first acknowledged message, and the time in which clients
 learn of a new queue. **owned_twice**: two living members owned one queue for longer than a rebalance takes, while no
-fault was near; each member computes its share alone, so they overlap for a while. **two_listeners**: in a group with an
-orderly listener, two members had one queue in work at the same time. Its lock on the broker is there to
-prevent exactly this, so no rebalance excuses it; a fault may (a paused member does not know that its lock has expired).
+fault was near; each member computes its share alone, so they overlap for a while. In a broadcasting group every member
+owns every queue.
 
 What a member owns is what it says (`assign`), until it says something else, its node is started again, or a fault ends
-it. A group is broadcasting (every member owns every queue) or orderly as the facts say.
+it.
 
 Cannot see: an owner that never pulls (its messages are `unseen`, or wait for too long: `delivery_gap`), groups of a
 client that does not report assignments, and an owner that died unnoticed: it owns until its node starts again.
 
-Source: RebalanceImpl, RebalanceService (20 s), RebalanceLockManager of Apache RocketMQ 4.9; Jepsen judges no groups.
+Source: RebalanceImpl and RebalanceService (every 20 s) of Apache RocketMQ 4.9; Jepsen judges no groups.
 """
 
 from __future__ import annotations
@@ -24,17 +23,16 @@ from itertools import combinations
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Outcome, QueueKey, Touches
+from checkers.columns import UNKNOWN, Columns, Outcome, QueueKey
 from checkers.facts import FaultFacts
-from checkers.kernel import Checker, Context, finding_at, rows_by_id
-from checkers.promises import FOREVER_NS, NS_PER_S, Judgement, judge
+from checkers.kernel import Checker, Context
+from checkers.promises import FOREVER_NS, NS_PER_S, judge
 from checkers.spans import Span, joined, shared, without
-from checkers.unrest import SETTLED_AFTER_NS, fault_near
+from checkers.unrest import SETTLED_AFTER_NS
 from checkers.verdict import Finding, Tally, Verdict, seconds
 
-REBALANCED_WITHIN_NS = (
-    30 * NS_PER_S
-)  # every 20 s, and once more if the members disagreed for a moment
+# Members rebalance every 20 s, and once more if they disagreed for a moment.
+REBALANCED_WITHIN_NS = 30 * NS_PER_S
 KNOWN_WITHIN_NS = 30 * NS_PER_S  # clients ask for routes every 30 s
 ENDS_PROCESSES = frozenset(
     {"client_crash", "kill", "graceful_stop", "power_cut", "cluster_power_cut"}
@@ -61,12 +59,11 @@ def check_groups(columns: Columns, context: Context) -> Verdict:
     findings = [
         *_unowned(columns, context, owned, restless),
         *_owned_twice(context, owned, restless),
-        *_two_listeners(columns, context),
     ]
     tally = Tally.of(findings, queues_owned=len(owned))
     return Verdict(
         checker="groups",
-        valid=not any(finding.judgement is Judgement.VIOLATION for finding in findings),
+        valid=not findings,
         counts=tally.counts,
         findings=tally.findings,
     )
@@ -133,12 +130,12 @@ def _unowned(
     owned: Mapping[QueueOfGroup, list[_Owned]],
     restless: list[Span],
 ) -> Iterator[Finding]:
-    known = _first_acknowledged(columns)
+    known = {pair[1]: FOREVER_NS for pair in owned} | _first_acknowledged(columns)
     end_ns = _end_ns(context)
     for group, topics in sorted(context.facts.groups.items()):
         if not any(name == group for name, _ in owned):
             continue  # its members do not say what they own
-        for queue in sorted(q for q in columns.names.queues if q.topic in topics and q in known):
+        for queue in sorted(queue for queue in known if queue.topic in topics):
             spans = [one.span for one in owned.get((group, queue), ())]
             first = known[queue] + KNOWN_WITHIN_NS
             first = min([first, *(span.start_ns for span in spans)])
@@ -197,59 +194,9 @@ def _finding(
     )
 
 
-def _two_listeners(columns: Columns, context: Context) -> Iterator[Finding]:
-    groups = columns.names.groups
-    orderly = [number for number, group in enumerate(groups) if group in context.facts.orderly]
-    if not orderly:
-        return
-    delivered = columns.deliveries.where(np.isin(columns.deliveries.group, orderly))
-    queues = len(columns.names.queues)
-    for _, rows in rows_by_id(delivered.group * queues + delivered.queue):
-        yield from _at_once(columns, context, delivered.where(rows))
-
-
-def _at_once(columns: Columns, context: Context, delivered: Touches) -> Iterator[Finding]:
-    """Compare each call of a listener with the one of another process that ended last before it in the queue."""
-    order = np.lexsort((delivered.op_index, delivered.invoke_index))
-    delivered = delivered.where(order)
-    until = _latest_of_others(delivered)
-    for row in np.flatnonzero(until > delivered.invoke_index).tolist():
-        near = fault_near(
-            context.facts.faults, int(delivered.invoke_ns[row]), int(delivered.time_ns[row])
-        )
-        yield finding_at(
-            columns,
-            delivered,
-            row,
-            anomaly="two_listeners",
-            judgement=judge(context.facts.mode, "two_listeners")
-            if near is None
-            else Judgement.INFORMATIONAL,
-            detail=f"process {delivered.process[row]} was given it while another process had the queue in work"
-            + ("" if near is None else f"; fault {near.fault_id} ({near.kind})"),
-            group=columns.names.groups[delivered.group[row]],
-            at_invocation=True,
-        )
-
-
-def _latest_of_others(delivered: Touches) -> Ints:
-    """For each row: the last op index at which an earlier call of another process ended; shape (rows,)."""
-    until = np.full(len(delivered), -1, np.int64)
-    for process in np.unique(delivered.process).tolist():
-        others = np.where(delivered.process != process, delivered.op_index, -1)
-        before = np.concatenate(([-1], np.maximum.accumulate(others)[:-1]))
-        mine = delivered.process == process
-        until[mine] = before[mine]
-    return until
-
-
-def _applies(context: Context) -> bool:
-    return bool(context.timeline.ownership) or bool(context.facts.orderly)
-
-
 GROUPS = Checker(
     name="groups",
-    anomalies=("queue_unowned", "owned_twice", "two_listeners"),
+    anomalies=("queue_unowned", "owned_twice"),
     check=check_groups,
-    applies=_applies,
+    applies=lambda context: bool(context.timeline.ownership),
 )

@@ -7,7 +7,8 @@ empty one is the identity), because counts add up and "the first ten in a total 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import operator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import Any, Literal, Self
@@ -15,6 +16,7 @@ from typing import Any, Literal, Self
 from checkers.promises import NS_PER_S, Judgement
 
 Validity = bool | Literal["unknown"]
+Cell = tuple[str, int, int]
 WITNESSES_MAX = 10  # of each anomaly and judgement
 
 
@@ -99,10 +101,16 @@ def first_witnesses(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """What a kernel found in one partition."""
+    """What a kernel found in one partition.
+
+    `cells` and `longest` are for kernels that measure: numbers under (name, second or fault, bucket), of which the
+    former add up and of the latter the larger one stays.
+    """
 
     counts: Mapping[str, int] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
+    cells: Mapping[Cell, int] = field(default_factory=dict)
+    longest: Mapping[Cell, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, findings: Iterable[Finding], **counts: int) -> Self:
@@ -118,7 +126,23 @@ class Tally:
         names = sorted(self.counts.keys() | other.counts.keys())
         counts = {name: self.counts.get(name, 0) + other.counts.get(name, 0) for name in names}
         findings = first_witnesses((*self.findings, *other.findings))
-        return type(self)(counts=counts, findings=findings)
+        return type(self)(
+            counts=counts,
+            findings=findings,
+            cells=_together(self.cells, other.cells, operator.add),
+            longest=_together(self.longest, other.longest, max),
+        )
+
+
+def _together(
+    one: Mapping[Cell, int], other: Mapping[Cell, int], put: Callable[[int, int], int]
+) -> Mapping[Cell, int]:
+    if not one or not other:
+        return one or other
+    total = dict(one)
+    for cell, value in other.items():
+        total[cell] = put(total[cell], value) if cell in total else value
+    return total
 
 
 def count_name(anomaly: str, judgement: Judgement) -> str:
@@ -128,13 +152,14 @@ def count_name(anomaly: str, judgement: Judgement) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The answer of one checker. `reason` says why it is unknown, or what a True rests on."""
+    """The answer of one checker. `reason` says why it is unknown, or what a True rests on; `series` is JSON."""
 
     checker: str
     valid: Validity
     counts: Mapping[str, int] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     reason: str | None = None
+    series: Mapping[str, Any] = field(default_factory=dict)  # what was measured, for plots
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -143,6 +168,7 @@ class Verdict:
             "counts": dict(sorted(self.counts.items())),
             "findings": [finding.to_json() for finding in self.findings],
             "reason": self.reason,
+            **({"series": self.series} if self.series else {}),
         }
 
     @classmethod

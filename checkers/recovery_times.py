@@ -1,0 +1,128 @@
+"""How long a cluster needed to recover from each fault: measured, not judged (the bound is `availability_gaps`).
+
+**sends after**: from the heal of a fault to the first acknowledgement with SEND_OK of a send that had not been
+acknowledged by then; where the fault struck brokers, of one that such a broker took. **caught up after**: from the
+heal until a group had been given everything that was acknowledged before the heal (0 if it had been by then). A fault
+that did not bite or was never healed has no such time; one after which nothing was acknowledged, or acknowledged
+messages were never delivered, has none either, and is counted as `never_recovered` or `never_caught_up`.
+
+Cannot see: what a cluster lost for good, and whether a later fault delayed the recovery from this one.
+Source: RTO and recovery time of openchaos.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from checkers.columns import Columns, Ints, Mask, Outcome
+from checkers.facts import FaultFacts, RunFacts
+from checkers.first_deliveries import first_deliveries
+from checkers.kernel import Context, Kernel, nothing_missing
+from checkers.promises import FOREVER_NS
+from checkers.verdict import Tally, Verdict
+
+NS_PER_MS = 1_000_000
+SENT, BEHIND = "sent", "behind "  # names of cells; the number that follows is the fault's
+
+
+def tally_recovery(columns: Columns, context: Context) -> Tally:
+    """Measure whole message queues (partition key: queue)."""
+    sends = columns.sends
+    rows = np.flatnonzero(sends.outcome == Outcome.OK)
+    if not len(rows):
+        return Tally()
+    acked = sends.where(rows[np.argsort(sends.time_ns[rows], kind="stable")])
+    parts = [Tally()]
+    healed = _healed(context.facts)
+    of_brokers = columns.names.broker_of_queue[acked.queue]
+    for number, fault, healed_ns in healed:
+        taken = acked.time_ns[_struck(columns, context.facts, fault)[of_brokers]]
+        after = int(np.searchsorted(taken, healed_ns))
+        if after < len(taken):
+            # The earliest is wanted, and the largest stays: so it is counted backwards.
+            parts.append(Tally(longest={(SENT, number, 0): -int(taken[after] - healed_ns)}))
+    for group, topics in context.facts.groups.items():
+        wanted = np.array([topic in topics for topic in columns.names.topics], np.bool_)
+        given_ns = np.where(wanted[acked.topic], FOREVER_NS, 0)
+        found, first_ns = first_deliveries(columns, acked, group)
+        given_ns[found] = first_ns
+        parts.append(_behind(group, acked.time_ns, np.maximum.accumulate(given_ns), healed))
+    return reduce(Tally.merge, parts)
+
+
+def _healed(facts: RunFacts) -> list[tuple[int, FaultFacts, int]]:
+    """The faults that bit and were healed: number, fault, when it was healed."""
+    return [
+        (number, fault, fault.healed_ns)
+        for number, fault in enumerate(facts.faults)
+        if fault.bitten_ns is not None and fault.healed_ns is not None
+    ]
+
+
+def _struck(columns: Columns, facts: RunFacts, fault: FaultFacts) -> Mask:
+    """The brokers whose recovery is looked at, shape (brokers,): those that were struck, or all."""
+    struck = [
+        not {name, *facts.brokers.get(name, ())}.isdisjoint(fault.targets)
+        for name in columns.names.brokers
+    ]
+    anybody = any(not set(nodes).isdisjoint(fault.targets) for nodes in facts.brokers.values())
+    return np.array(struck if anybody else [True] * len(struck), np.bool_)
+
+
+def _behind(
+    group: str, acked_ns: Ints, given_ns: Ints, healed: list[tuple[int, FaultFacts, int]]
+) -> Tally:
+    """How long after each heal the group had everything that was acknowledged by then."""
+    longest = {}
+    for number, _, healed_ns in healed:
+        before = int(np.searchsorted(acked_ns, healed_ns, side="right"))
+        if before:
+            late_ns = int(given_ns[before - 1])
+            longest[BEHIND + group, number, 0] = max(late_ns - healed_ns, 0)
+    return Tally(longest=longest)
+
+
+def finish_recovery(tally: Tally, context: Context) -> Verdict:
+    """The worst as counts, each fault in `series`."""
+    rows = [
+        _row(tally, context.facts, number, fault) for number, fault, _ in _healed(context.facts)
+    ]
+    sent = [row["sends_after_ms"] for row in rows]
+    caught_up = [late for row in rows for late in row["caught_up_after_ms"].values()]
+    return Verdict(
+        checker="recovery_times",
+        valid=True,
+        counts={
+            "slowest_recovery_ms": max((of for of in sent if of is not None), default=0),
+            "slowest_catch_up_ms": max((of for of in caught_up if of is not None), default=0),
+            "never_recovered": sent.count(None),
+            "never_caught_up": caught_up.count(None),
+        },
+        series={"faults": rows} if rows else {},
+    )
+
+
+def _row(tally: Tally, facts: RunFacts, number: int, fault: FaultFacts) -> dict[str, Any]:
+    sent = tally.longest.get((SENT, number, 0))
+    late = {group: tally.longest.get((BEHIND + group, number, 0), 0) for group in facts.groups}
+    return {
+        "fault_id": fault.fault_id,
+        "kind": fault.kind,
+        "sends_after_ms": None if sent is None else -sent // NS_PER_MS,
+        "caught_up_after_ms": {
+            group: None if ns > FOREVER_NS // 2 else ns // NS_PER_MS for group, ns in late.items()
+        },
+    }
+
+
+RECOVERY_TIMES = Kernel(
+    name="recovery_times",
+    partition_by="queue",
+    anomalies=(),
+    partial=tally_recovery,
+    unknown_reason=nothing_missing,
+    finished=finish_recovery,
+)
