@@ -171,7 +171,7 @@ def joined(kind: type[R], parts: Sequence[R]) -> R:
     names: list[str] = [column.name for column in fields(kind)]
     for name in names:
         nothing = np.zeros(0, bool if name == "body_ok" else np.int64)
-        pieces = [getattr(part, name) for part in parts]
+        pieces: list[Any] = [getattr(part, name) for part in parts]
         columns[name] = np.concatenate([nothing, *pieces])
     return kind(**columns)
 
