@@ -136,7 +136,10 @@ class _Log:
 
     def _is_last_at_its_place(self) -> Mask:
         """Which copies share their (queue, offset) with no other message, shape (acked,)."""
-        places = placements_of(self._columns)
+        columns = self._columns
+        places = placements_of(
+            columns, np.arange(len(columns.sends)), np.arange(len(columns.deliveries))
+        )
         ids = place_ids(places.queue, places.offset)
         changed = places.message != places.message[first_at(ids)]
         shared = np.zeros(int(ids.max()) + 1, np.bool_)

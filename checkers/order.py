@@ -12,17 +12,18 @@ allowed for messages that were exposed to it.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator
 
 import numpy as np
 
 from checkers.columns import Columns, Ints, Outcome, Touches
-from checkers.kernel import Context, Kernel, finding_at, nothing_missing, rows_by_id
-from checkers.placements import Placements, conflicting, first_at, place_ids, placements_of
+from checkers.kernel import Context, Kernel, finding_at, nothing_missing
+from checkers.place_index import Streams, index_of, number_runs
+from checkers.placements import Placements, conflicting, placements_of
 from checkers.promises import FOREVER_NS, NS_PER_S, Damage, Judgement, judge
 from checkers.verdict import Finding, Tally
 
+NOWHERE: Ints = np.zeros(0, np.int64)
 BUFFERED_NS = 30 * NS_PER_S  # how long a consumer may sit on a message before it delivers it
 
 
@@ -37,7 +38,7 @@ def tally_order(columns: Columns, context: Context) -> Tally:
 
 
 def _inconsistent_offsets(columns: Columns, context: Context) -> Iterator[Finding]:
-    places = placements_of(columns)
+    places = _disputed(columns)
     for first, other in zip(*(side.tolist() for side in conflicting(places)), strict=True):
         touches, row = _sighting(columns, places, other)
         first_key = columns.names.key(int(places.message[first]))
@@ -49,6 +50,21 @@ def _inconsistent_offsets(columns: Columns, context: Context) -> Iterator[Findin
             judgement=_judge_reuse(columns, context, places, (first, other)),
             detail=f"the same offset also held key {first_key}",
         )
+
+
+def _disputed(columns: Columns) -> Placements:
+    """All sightings at places where more than one message, or something unreadable, was seen."""
+    index = index_of(columns)
+    disputed = np.zeros(index.size, np.bool_)
+    disputed[index.send_place[index.strange_sends]] = True
+    disputed[index.delivery_place[index.strange_deliveries]] = True
+    if not disputed.any():
+        return placements_of(columns, NOWHERE, NOWHERE)
+    return placements_of(
+        columns,
+        np.flatnonzero(disputed[index.send_place]),
+        np.flatnonzero(disputed[index.delivery_place]),
+    )
 
 
 def _sighting(columns: Columns, places: Placements, at: int) -> tuple[Touches, int]:
@@ -92,91 +108,115 @@ def _judge_fragile(context: Context, broker: str, since_ns: int) -> Judgement:
 
 
 def _misordered_sends(columns: Columns, context: Context) -> Iterator[Finding]:
-    sends = columns.sends
-    acked = sends.where(sends.outcome == Outcome.OK)
-    for _, rows in rows_by_id(acked.queue):
-        yield from _misordered_in_queue(columns, context, acked.where(rows))
-
-
-def _misordered_in_queue(columns: Columns, context: Context, acked: Touches) -> Iterator[Finding]:
     """Compare each send with the highest offset acknowledged before it began."""
-    acked = acked.where(np.argsort(acked.op_index, kind="stable"))
-    finished_before = np.searchsorted(acked.op_index, acked.invoke_index)  # how many
-    highest_row = _running_argmax(acked.queue_offset)[finished_before - 1]
-    behind = acked.queue_offset[highest_row] >= acked.queue_offset
-    for row in np.flatnonzero(behind & (finished_before > 0)).tolist():
-        yield _misordered_send(columns, context, acked, int(highest_row[row]), row)
+    sends = columns.sends
+    acked = np.flatnonzero(sends.outcome == Outcome.OK)
+    queue, offset = sends.queue[acked], sends.queue_offset[acked]
+    if not np.any((offset[1:] <= offset[:-1]) & (queue[1:] == queue[:-1])):
+        return  # in the order of acknowledgements offsets ascend
+    _, starts = number_runs(queue)
+    for first, last in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+        of_queue = acked[first:last]
+        later, earlier = _overtaken(sends, of_queue, offset[first:last])
+        for row, before in zip(later.tolist(), earlier.tolist(), strict=True):
+            yield _misordered_send(columns, context, before, row)
 
 
-def _misordered_send(
-    columns: Columns, context: Context, acked: Touches, earlier: int, row: int
-) -> Finding:
-    same = acked.process[earlier] == acked.process[row]
-    broker = columns.names.queues[int(acked.queue[row])].broker
+def _overtaken(sends: Touches, rows: Ints, offset: Ints) -> tuple[Ints, Ints]:
+    """Sends of one queue, by acknowledgement, whose offset is not above that of one acknowledged before they began.
+
+    The second column holds, for each, the send with the highest such offset.
+    """
+    highest = np.maximum.accumulate(offset)
+    back = 1 + np.flatnonzero(offset[1:] <= highest[:-1])
+    finished_before = np.searchsorted(sends.op_index[rows], sends.invoke_index[rows[back]])
+    reached = highest[finished_before - 1]
+    overtaken = (finished_before > 0) & (reached >= offset[back])
+    return rows[back[overtaken]], rows[np.searchsorted(highest, reached[overtaken])]
+
+
+def _misordered_send(columns: Columns, context: Context, earlier: int, row: int) -> Finding:
+    sends = columns.sends
+    same = sends.process[earlier] == sends.process[row]
+    broker = columns.names.queues[int(sends.queue[row])].broker
     return finding_at(
         columns,
-        acked,
+        sends,
         row,
         anomaly="nonmonotonic_send" if same else "realtime_order",
-        judgement=context.promises.rule(broker, int(acked.invoke_ns[earlier])).judgement,
+        judgement=context.promises.rule(broker, int(sends.invoke_ns[earlier])).judgement,
         detail=(
-            f"key {columns.names.key(int(acked.message[earlier]))} was acknowledged at offset "
-            f"{acked.queue_offset[earlier]} before this send began"
+            f"key {columns.names.key(int(sends.message[earlier]))} was acknowledged at offset "
+            f"{sends.queue_offset[earlier]} before this send began"
         ),
     )
 
 
-def _running_argmax(values: Ints) -> Ints:
-    """Return for each position where the maximum so far first occurred, shape of `values`."""
-    highest = np.maximum.accumulate(values)
-    rises = np.concatenate(([True], highest[1:] > highest[:-1]))[: len(values)]
-    return np.maximum.accumulate(np.where(rises, np.arange(len(values)), 0))
-
-
 def _misordered_deliveries(columns: Columns, context: Context) -> Iterator[Finding]:
-    deliveries = columns.deliveries
-    queues = len(columns.names.queues)
-    for _, rows in rows_by_id(deliveries.group * queues + deliveries.queue):
-        yield from _misordered_to_group(columns, context, deliveries.where(rows))
+    """Judge what a stream was given for the first time, and below what it had been given before."""
+    streams = index_of(columns).streams
+    late = streams.late
+    if not len(late):
+        return
+    first = np.ones(len(streams.place), np.bool_)
+    first[streams.back] = False
+    first[late] = True
+    _, cuts = number_runs(streams.number[late])
+    for start, end in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
+        stream = int(streams.number[late[start]])
+        begin, stop = streams.starts[stream], streams.starts[stream + 1]
+        positions = begin + np.flatnonzero(first[begin:stop])
+        yield from _misordered_to_group(columns, context, streams, positions, late[start:end])
 
 
 def _misordered_to_group(
-    columns: Columns, context: Context, delivered: Touches
+    columns: Columns, context: Context, streams: Streams, firsts: Ints, late: Ints
 ) -> Iterator[Finding]:
-    """Judge the deliveries of one queue to one group."""
-    delivered = delivered.where(np.argsort(delivered.invoke_index, kind="stable"))
-    ids = place_ids(np.zeros(len(delivered), np.int64), delivered.queue_offset)
-    firsts = delivered.where(first_at(ids) == np.arange(len(ids)))
-    for _, rows in rows_by_id(firsts.process):
-        offsets = firsts.queue_offset[rows]
-        suspects = np.flatnonzero(offsets < np.maximum.accumulate(offsets))
-        if len(suspects):
-            yield from _judge_owner(columns, context, firsts.where(rows), suspects.tolist())
+    """Judge the late among the first deliveries of one stream, owner by owner."""
+    process = columns.deliveries.process
+    owner_of_late = process[streams.row(late)]
+    owner_of_first = process[streams.row(firsts)]
+    for owner in np.unique(owner_of_late):
+        own = streams.row(firsts[owner_of_first == owner])
+        suspects = streams.row(late[owner_of_late == owner])
+        yield from _judge_owner(columns, context, own, np.flatnonzero(np.isin(own, suspects)))
 
 
 def _judge_owner(
-    columns: Columns, context: Context, firsts: Touches, suspects: list[int]
+    columns: Columns, context: Context, rows: Ints, suspects: Ints
 ) -> Iterator[Finding]:
-    """Drop suspects whose owner was assigned anew since the higher offset; report the others."""
-    assigned = context.timeline.assignments.get(int(firsts.process[0]), ())
-    owned = np.array([bisect_right(assigned, at) for at in firsts.invoke_index.tolist()])
-    for row in suspects:
-        offset = firsts.queue_offset[row]
-        ahead = np.flatnonzero((firsts.queue_offset[:row] > offset) & (owned[:row] == owned[row]))
-        if len(ahead):
-            yield finding_at(
-                columns,
-                firsts,
-                row,
-                anomaly="out_of_order",
-                judgement=judge(context.facts.mode, "out_of_order"),
-                detail=(
-                    f"process {firsts.process[row]} had already been given offset "
-                    f"{firsts.queue_offset[ahead[0]]}"
-                ),
-                group=columns.names.groups[firsts.group[row]],
-                at_invocation=True,
-            )
+    """Report suspects that come after a higher offset, unless their owner was assigned anew in between.
+
+    `rows` are deliveries to one owner, in the order of calls; `suspects` are positions in it.
+    """
+    deliveries = columns.deliveries
+    offset, called = deliveries.queue_offset[rows], deliveries.invoke_index[rows]
+    assigned = np.array(
+        context.timeline.assignments.get(int(deliveries.process[rows[0]]), ()), np.int64
+    )
+    term = np.searchsorted(assigned, called, side="right")
+    starts = np.searchsorted(term, term[suspects])  # terms ascend with calls
+    for start in np.unique(starts):
+        of_term = suspects[starts == start]
+        highest = np.maximum.accumulate(offset[start : of_term[-1] + 1])
+        ahead = start + np.searchsorted(highest, offset[of_term], side="right")
+        for at, before in zip(of_term.tolist(), ahead.tolist(), strict=True):
+            if before < at:
+                yield _out_of_order(columns, context, int(rows[at]), int(offset[before]))
+
+
+def _out_of_order(columns: Columns, context: Context, row: int, before: int) -> Finding:
+    deliveries = columns.deliveries
+    return finding_at(
+        columns,
+        deliveries,
+        row,
+        anomaly="out_of_order",
+        judgement=judge(context.facts.mode, "out_of_order"),
+        detail=f"process {deliveries.process[row]} had already been given offset {before}",
+        group=columns.names.groups[deliveries.group[row]],
+        at_invocation=True,
+    )
 
 
 ORDER = Kernel(

@@ -109,6 +109,10 @@ class Streams:
         order = np.lexsort((called, self.number))
         return order if self.by_end is None else self.by_end[order]
 
+    def row(self, positions: Ints) -> Ints:
+        """The rows of deliveries at some positions in `rows`."""
+        return positions if self.rows is None else self.rows[positions]
+
     @cached_property
     def place(self) -> Ints:
         """Places in the order of `rows`."""

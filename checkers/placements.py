@@ -24,10 +24,13 @@ class Placements:
     from_send: Mask
 
 
-def placements_of(columns: Columns) -> Placements:
+def placements_of(columns: Columns, sent: Ints, delivered: Ints) -> Placements:
+    """The sightings among some rows of sends and of deliveries."""
     sends, deliveries = columns.sends, columns.deliveries
-    placed = np.flatnonzero((sends.queue != UNKNOWN) & (sends.queue_offset != UNKNOWN))
-    read = np.flatnonzero(deliveries.message != UNKNOWN)  # an unreadable body names no message
+    known = (sends.queue[sent] != UNKNOWN) & (sends.queue_offset[sent] != UNKNOWN)
+    placed = sent[known]
+    # An unreadable body names no message.
+    read = delivered[deliveries.message[delivered] != UNKNOWN]
     return Placements(
         queue=np.concatenate((sends.queue[placed], deliveries.queue[read])),
         offset=np.concatenate((sends.queue_offset[placed], deliveries.queue_offset[read])),
