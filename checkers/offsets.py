@@ -18,8 +18,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from checkers.columns import Columns, Commits, Ints, Outcome, QueueKey, Touches
+from checkers.columns import Columns, Commits, Ints, Outcome, QueueKey
 from checkers.kernel import Checker, Context, Kernel, nothing_missing, rows_by_id
+from checkers.place_index import index_of, number_runs, stable_order, stream_ids
 from checkers.promises import Damage, Judgement, judge
 from checkers.timeline import Drain, QueueEnd
 from checkers.unrest import fault_near
@@ -28,30 +29,29 @@ from checkers.verdict import Finding, Tally, Verdict
 
 def tally_commits(columns: Columns, context: Context) -> Tally:
     """Judge the commits of whole message queues (partition key: queue)."""
-    commits, deliveries = columns.commits, columns.deliveries
-    queues = len(columns.names.queues)
-    consumed = np.flatnonzero(deliveries.outcome == Outcome.OK)
-    by_pair = {
-        int(ids[0]): consumed[rows]
-        for ids, rows in rows_by_id((deliveries.group * queues + deliveries.queue)[consumed])
-    }
+    commits = columns.commits
+    order = stable_order(stream_ids(columns, commits))
+    if order is not None:
+        commits = commits.where(order)
+    ids = stream_ids(columns, commits)
+    _, cuts = number_runs(ids)
     findings: list[Finding] = []
-    for ids, rows in rows_by_id(commits.group * queues + commits.queue):
-        read = deliveries.where(by_pair.get(int(ids[0]), np.zeros(0, np.int64)))
-        findings.extend(_judge_commits(columns, context, commits.where(rows), read))
+    for start, end in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
+        of_stream = commits.where(np.arange(start, end))
+        findings.extend(_judge_commits(columns, context, of_stream, int(ids[start])))
     return Tally.of(findings, commits=len(commits))
 
 
 def _judge_commits(
-    columns: Columns, context: Context, commits: Commits, read: Touches
+    columns: Columns, context: Context, commits: Commits, stream: int
 ) -> Iterator[Finding]:
     """Judge what one group committed for one queue, against what it had consumed by then."""
-    commits = commits.where(np.argsort(commits.op_index, kind="stable"))
-    read = read.where(np.argsort(read.op_index, kind="stable"))
-    next_offset = _next_offset(commits, read)
+    next_offset = _next_offset(columns, commits, stream)
     for row in np.flatnonzero(commits.offset > next_offset).tolist():
         detail = f"committed {commits.offset[row]}, consumed up to {next_offset[row]}"
         yield _finding(columns, context, commits, row, "commit_ahead", detail)
+    if not np.any(commits.offset[1:] < commits.offset[:-1]):
+        return
     for _, rows in rows_by_id(commits.process):
         own = commits.where(rows)
         for row in np.flatnonzero(np.diff(own.offset) < 0).tolist():
@@ -80,12 +80,16 @@ def _judge_rewind(columns: Columns, context: Context, own: Commits, row: int) ->
     return replace(finding, judgement=Judgement.INFORMATIONAL) if reset else finding
 
 
-def _next_offset(commits: Commits, read: Touches) -> Ints:
-    """One past the highest offset consumed before each commit, shape (commits,)."""
-    consumed = np.concatenate(([0], np.maximum.accumulate(read.queue_offset + 1)))
-    before = np.searchsorted(read.op_index, commits.op_index)
-    start = commits.offset[0] if before[0] == 0 else 0
-    return np.maximum(consumed[before], start)
+def _next_offset(columns: Columns, commits: Commits, stream: int) -> Ints:
+    """One past the highest offset consumed before each commit of a stream, shape (commits,)."""
+    deliveries = columns.deliveries
+    rows = index_of(columns).streams.ended(stream)
+    read = np.where(deliveries.outcome[rows] == Outcome.OK, deliveries.queue_offset[rows] + 1, 0)
+    consumed = np.concatenate(([0], np.maximum.accumulate(read)))
+    reached = consumed[np.searchsorted(deliveries.op_index[rows], commits.op_index)]
+    # A group that has consumed nothing begins where it says.
+    start = commits.offset[0] if reached[0] == 0 else 0
+    return np.maximum(reached, start)
 
 
 def _finding(

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Mask
+from checkers.columns import UNKNOWN, Columns, Commits, Ints, Mask, Touches
 
 NOBODY = -2  # at a place: no message was seen there; -1 is a message without a readable key
 
@@ -89,16 +89,23 @@ class Streams:
 
     def __init__(self, columns: Columns, index: PlaceIndex) -> None:
         self._columns, self._index = columns, index
-        deliveries = columns.deliveries
-        stream_of = (deliveries.queue + 1) * (len(columns.names.groups) + 1) + deliveries.group + 1
-        self.by_end = stable_order(
-            stream_of
-        )  # rows by stream, then by completion; None: as they are
-        ordered = stream_of if self.by_end is None else stream_of[self.by_end]
+        stream_of = stream_ids(columns, columns.deliveries)
+        # Rows by stream, then by completion; None: as they are.
+        self.by_end = stable_order(stream_of)
+        ordered = taken(stream_of, self.by_end)
         self.number, self.starts = number_runs(ordered)
+        self.ids = ordered[self.starts[:-1]]
 
     def __len__(self) -> int:
         return len(self.starts) - 1
+
+    def ended(self, stream: int) -> slice | Ints:
+        """The rows of deliveries of one stream (its id), by completion."""
+        at = int(np.searchsorted(self.ids, stream))
+        if at == len(self.ids) or self.ids[at] != stream:
+            return slice(0)
+        within = slice(int(self.starts[at]), int(self.starts[at + 1]))
+        return within if self.by_end is None else self.by_end[within]
 
     @cached_property
     def rows(self) -> Ints | None:
@@ -156,6 +163,11 @@ def index_of(columns: Columns) -> PlaceIndex:
         index = columns.cache["place index"] = PlaceIndex(columns)
     assert isinstance(index, PlaceIndex)
     return index
+
+
+def stream_ids(columns: Columns, rows: Touches | Commits) -> Ints:
+    """A number for each (queue, group), ascending with both, none of them negative."""
+    return (rows.queue + 1) * (len(columns.names.groups) + 1) + rows.group + 1
 
 
 def number_places(*sightings: tuple[Ints, Ints]) -> tuple[int, list[Ints]]:
