@@ -31,14 +31,14 @@ class Case:
     is_slow: (
         bool  # takes minutes by the wall clock: only where somebody asks for it, or time is virtual
     )
-    is_alone: bool  # breaks or stops nodes: nothing else may run beside it
+    is_alone: bool  # breaks nodes or changes their options: nothing else may run beside it
 
 
 _CASES: dict[str, Case] = {}
 
 
 def case(
-    clause_id: str, *, limit_s: float = LIMIT_S, is_slow: bool = False
+    clause_id: str, *, limit_s: float = LIMIT_S, is_slow: bool = False, is_alone: bool = False
 ) -> Callable[[Trial], Trial]:
     """Register a coroutine as the case of a clause. KeyError if there is no such clause."""
 
@@ -50,7 +50,7 @@ def case(
             trial=trial,
             limit_s=limit_s,
             is_slow=is_slow,
-            is_alone=bool(clause.needs & {Need.FAULT, Need.POWER}),
+            is_alone=is_alone or bool(clause.needs & {Need.FAULT, Need.POWER}),
         )
         return trial
 

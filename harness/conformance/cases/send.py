@@ -153,7 +153,7 @@ async def automatic_topics(bench: Bench) -> None:
     )
 
 
-@case("RMQ-SND-07")
+@case("RMQ-SND-07", is_alone=True)
 async def no_write_permission(bench: Bench) -> None:
     topic, broker = await bench.topic(), await bench.broker()
     await bench.await_route(topic)
