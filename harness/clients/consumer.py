@@ -7,14 +7,17 @@ consumed.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from harness.clients.payload import is_intact, key_of
+from harness.clients.payload import is_intact, key_of, make_body
 from harness.clients.port import ClientSide, Outcome, Request
 from system_under_test.client.listening import SUCCESS, ConsumeResult
 from system_under_test.client.push_consumer import ConsumerConfig, PushConsumer
+from system_under_test.client.request_reply import wants_reply
+from system_under_test.client.send_result import SendFailed
 from system_under_test.env import Env
 from system_under_test.protocol.bodies import MessageQueue
 from system_under_test.protocol.message import Message
@@ -61,6 +64,7 @@ class RecordingListener:
         self._group = group
         self._port = port
         self._control = control
+        self.reply: Callable[[Message, MessageQueue, bytes], Awaitable[object]] | None = None
 
     async def __call__(self, messages: list[Message], queue: MessageQueue) -> ConsumeResult:
         value = self._value(messages, queue)
@@ -72,8 +76,23 @@ class RecordingListener:
             self._control.failed += 1
             self._port.emit("info", "consume", value, "the listener failed")
             return ConsumeResult(succeeded=False, delay_level=self._control.delay_level)
+        for message in messages:
+            if wants_reply(message):
+                await self._answer(message, queue)
         self._port.emit("ok", "consume", value, None)
         return SUCCESS
+
+    async def _answer(self, message: Message, queue: MessageQueue) -> None:
+        """Reply with the key of the request; that this fails is the requester's problem."""
+        assert self.reply is not None, "the consumer calls its listener only once it is there"
+        key = key_of(message.body)
+        value = {"group": self._group, "topic": queue.topic, "key": key}
+        try:
+            await self.reply(message, queue, make_body(key, 0))
+        except (SendFailed, ValueError) as error:
+            self._port.emit("info", "reply", value, str(error))
+        else:
+            self._port.emit("ok", "reply", value, None)
 
     def _value(self, messages: list[Message], queue: MessageQueue) -> dict[str, Any]:
         return {
@@ -136,6 +155,7 @@ async def serve_consumer(
         # The offsets of a broadcast consumer are its own, not the group's.
         on_commit=None if config.broadcast else reports.committed,
     )
+    listener.reply = consumer.reply
     await consumer.start()
     port.emit("ok", "open", {}, None)
     try:

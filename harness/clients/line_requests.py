@@ -26,6 +26,8 @@ PRODUCER: Mapping[str, Fields] = {
     "open": {},
     "send": {"topic": TEXT, **MESSAGE},
     "send_batch": {"topic": TEXT, "messages": LIST},
+    "transact": {"topic": TEXT, **MESSAGE, "state": TEXT},
+    "request": {"topic": TEXT, **MESSAGE},
 }
 CONSUMER: Mapping[str, Fields] = {
     "open": {},
@@ -42,8 +44,11 @@ OPTIONAL: Mapping[str, Fields] = {
         "sharding_key": TEXT,
         **MESSAGE_OPTIONAL,
     },
+    "transact": {"answers": LIST, "check_after_s": WHOLE, **MESSAGE_OPTIONAL},
+    "request": {"timeout_s": NUMBER, **MESSAGE_OPTIONAL},
     "failing_listener": {"tries": WHOLE, "delay_level": WHOLE},
 }
+TRANSACTION_STATES = ("commit", "rollback", "unknown")
 DELAY_LEVELS = range(1, 19)
 
 
@@ -63,6 +68,8 @@ def checker(role: str, known: Mapping[str, Fields]) -> Check:
             _check_message(message)
         if f == "send":
             _check_send(request)
+        elif f == "transact":
+            _check_transaction(request)
 
     return check
 
@@ -72,6 +79,14 @@ def _check_send(request: Request) -> None:
         raise LineError("send has only one of 'broker' and 'queue'; give both or none")
     if "sharding_key" in request and ("queue" in request or request.get("one_way")):
         raise LineError("send has 'sharding_key' with 'queue' or 'one_way'; give one of them")
+    _check_message(request)
+
+
+def _check_transaction(request: Request) -> None:
+    for state in (request["state"], *request.get("answers", ())):
+        if state not in TRANSACTION_STATES:
+            allowed = ", ".join(TRANSACTION_STATES)
+            raise LineError(f"a state of transact is {state!r:.80}; allowed are {allowed}")
     _check_message(request)
 
 

@@ -25,6 +25,8 @@ EMITTED: dict[str, dict[str, Kind]] = {
     "assign": {**SCOPE, "queues": LIST},
     "commit": {**SCOPE, "offsets": LIST},
     "consume": {**SCOPE, "broker": TEXT, "queue": WHOLE, "messages": LIST},
+    "check_back": {"topic": TEXT, "key": TEXT, "state": TEXT},
+    "reply": {**SCOPE, "key": TEXT},
 }
 # The columns of the lists: broker, queue; broker, queue, offset; key, queue offset, physical offset, whether the body
 # is intact, how often it was tried before.
@@ -34,6 +36,7 @@ ROWS: dict[str, tuple[str, tuple[Kind, ...]]] = {
     "consume": ("messages", (TEXT, WHOLE, WHOLE, FLAG, WHOLE)),
 }
 PLACE: dict[str, Kind] = {"broker": TEXT, "queue": WHOLE, "queue_offset": WHOLE}
+HALF: dict[str, Kind] = {"broker": TEXT, "queue": WHOLE, "state": TEXT}
 PLACE_OPTIONAL: dict[str, Kind] = {"physical_offset": WHOLE, "status": TEXT, "attempts": WHOLE}
 
 
@@ -63,6 +66,10 @@ def check_result(request: Request, outcome: Outcome) -> None:
         raise LineError(f"the answer to {f} has the type 'invoke'; allowed are ok, fail, info")
     if f == "send" and outcome.type == "ok":
         check_fields("the value of a send", value, PLACE, PLACE_OPTIONAL)
+    elif f == "request" and outcome.type == "ok":
+        check_fields("the value of a request", value, {**PLACE, "reply": TEXT}, PLACE_OPTIONAL)
+    elif f == "transact" and outcome.type == "ok":
+        check_fields("the value of a transact", value, HALF, PLACE_OPTIONAL)
     elif f == "send_batch" and (outcome.type == "ok" or "messages" in value):
         _check_batch(len(request["messages"]), value)
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from harness.clients.payload import make_body
+from harness.clients.payload import key_of, make_body
 from harness.clients.port import ONE_WAY, ClientSide, Outcome, Request
 from system_under_test.client.message_properties import DELAY_LEVEL, KEYS, TAGS
-from system_under_test.client.producer import Producer, ProducerConfig, SendFailed, SendResult
+from system_under_test.client.producer import (
+    Producer,
+    ProducerConfig,
+    RequestTimeout,
+    SendFailed,
+    SendResult,
+    TransactionState,
+)
 from system_under_test.env import Env
 from system_under_test.protocol.bodies import MessageQueue
 from system_under_test.protocol.codes import SendStatus
@@ -19,7 +27,8 @@ async def serve_producer(env: Env, config: ProducerConfig, port: ClientSide) -> 
 
     Raises PortClosed when there are no more.
     """
-    producer = Producer(env, config)
+    check = partial(answer_check, port)
+    producer = Producer(env, config, check=check)
     await producer.start()
     port.emit("ok", "open", {}, None)
     try:
@@ -27,7 +36,7 @@ async def serve_producer(env: Env, config: ProducerConfig, port: ClientSide) -> 
             request, reply = await port.next()
             if request["f"] == "open":
                 await producer.stop()
-                producer = Producer(env, config)
+                producer = Producer(env, config, check=check)
                 await producer.start()
                 reply(Outcome("ok", {}))
             else:
@@ -69,7 +78,68 @@ async def _invoke_one_way(producer: Producer, message: Message) -> Outcome:
     return Outcome("info", {"attempts": 1}, ONE_WAY)
 
 
-INVOKE = {"send": invoke_send, "send_batch": invoke_batch}
+async def invoke_transact(producer: Producer, request: Request) -> Outcome:
+    """One transaction; `state` is how the local one ends. `ok` says that its half message is as safe as asked."""
+    message = _message(request["topic"], request)
+    message.properties[ANSWERS] = ",".join(request.get("answers") or [default_answer(request)])
+    state = STATES[request["state"]]
+
+    async def execute(_message: Message) -> TransactionState:
+        return state
+
+    try:
+        result = await producer.send_in_transaction(
+            message, execute, check_after_s=request.get("check_after_s")
+        )
+    except SendFailed as error:
+        return _failed(error)
+    place = sent_value(result.sent)
+    value = {
+        **{name: place[name] for name in ("broker", "queue", "status", "attempts")},
+        "half_queue_offset": place["queue_offset"],
+        "half_physical_offset": place["physical_offset"],
+        "state": result.state.name.lower(),
+        "told": result.is_told,
+    }
+    return _sent(result.sent, value)
+
+
+def default_answer(request: Request) -> str:
+    return "commit" if request["state"] == "unknown" else str(request["state"])
+
+
+async def answer_check(port: ClientSide, message: Message) -> TransactionState:
+    """What was decided when the message was sent, by whoever did: the message says it, so any producer knows it."""
+    properties = message.properties
+    answers = properties.get(ANSWERS, "rollback").split(",")
+    times = int(properties.get(CHECK_TIMES, "0"))
+    state = answers[min(max(times - 1, 0), len(answers) - 1)]
+    value = {"topic": message.topic, "key": key_of(message.body), "times": times, "state": state}
+    port.emit("ok", "check_back", value, None)
+    return STATES[state]
+
+
+async def invoke_request(producer: Producer, request: Request) -> Outcome:
+    """One request; `reply` is the key that the reply names. Without one in time it is `info`."""
+    message = _message(request["topic"], request)
+    try:
+        reply = await producer.request(message, timeout_s=request.get("timeout_s"))
+    except SendFailed as error:
+        return _failed(error)
+    except RequestTimeout as timeout:
+        return Outcome("info", sent_value(timeout.sent), str(timeout))
+    return _sent(reply.sent, {**sent_value(reply.sent), "reply": key_of(reply.message.body)})
+
+
+INVOKE = {
+    "send": invoke_send,
+    "send_batch": invoke_batch,
+    "transact": invoke_transact,
+    "request": invoke_request,
+}
+ANSWERS = "ANSWERS"  # property of a half message: what checks are answered, one after the other
+CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
+STATES = {state.name.lower(): state for state in TransactionState}
 
 
 def _message(topic: str, wanted: dict[str, Any]) -> Message:

@@ -6,18 +6,38 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from system_under_test.acl.signature import Credentials
+from system_under_test.client.async_send import AsyncSends, Done
 from system_under_test.client.client_instance import ClientInstance
 from system_under_test.client.errors import ClientError
 from system_under_test.client.message_properties import SHARDING_KEY, UNIQUE_KEY
+from system_under_test.client.request_reply import Reply, Requests, RequestTimeout
 from system_under_test.client.send_result import SendFailed, SendProgress, SendResult
 from system_under_test.client.sender import COMPRESS_OVER_BYTES, Sender, SendOptions
+from system_under_test.client.transactions import (
+    Execute,
+    TransactionResult,
+    Transactions,
+    TransactionState,
+)
 from system_under_test.env import Env
 from system_under_test.protocol.batch import BatchEntry, encode_batch
 from system_under_test.protocol.bodies import MessageQueue
+from system_under_test.protocol.codes import RequestCode
+from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.message import Message
-from system_under_test.remoting import RemotingError
+from system_under_test.remoting import Connection, RemotingError
+from system_under_test.remoting.connection import not_supported
 
-__all__ = ["Producer", "ProducerConfig", "SendFailed", "SendResult"]
+__all__ = [
+    "Producer",
+    "ProducerConfig",
+    "Reply",
+    "RequestTimeout",
+    "SendFailed",
+    "SendResult",
+    "TransactionResult",
+    "TransactionState",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,20 +71,30 @@ class ProducerConfig:
 
 
 class Producer:
-    """Sends one message at a time or many at once; every `send` is independent."""
+    """Sends one message at a time or many at once; every `send` is independent.
 
-    def __init__(self, env: Env, config: ProducerConfig) -> None:
+    Args:
+        check: answers brokers that ask what became of a transaction (see `transactions`).
+    """
+
+    def __init__(self, env: Env, config: ProducerConfig, *, check: Execute | None = None) -> None:
         self._env = env
         self._config = config
         self._client = ClientInstance(env, config)
         self._client.producer_group = config.group
+        self._client.on_request = self._serve
         self._sender = Sender(self._client, config.send_options())
+        self._async_sends = AsyncSends(self._sender)
+        self._transactions = Transactions(self._client, self._sender, config.group, check)
+        self._requests = Requests(self._client, self._sender)
 
     async def start(self) -> None:
         self._client.start()
 
     async def stop(self) -> None:
         """Leave the group and close all connections; sends under way fail."""
+        self._transactions.stop()
+        self._async_sends.stop()
         await self._client.stop()
 
     async def send(
@@ -130,6 +160,50 @@ class Producer:
         except (ClientError, RemotingError) as error:
             progress.text = str(error)
             raise progress.error() from error
+
+    def send_async(self, message: Message, done: Done) -> None:
+        """Send one message; `done` is called once, now or later, with the SendResult or with SendFailed.
+
+        Raises:
+            SendFailed: too many messages are under way; nothing was sent, and `done` is not called.
+        """
+        self._async_sends.begin(message, done)
+
+    async def send_in_transaction(
+        self, message: Message, execute: Execute, *, check_after_s: int | None = None
+    ) -> TransactionResult:
+        """Store a half message, execute the local transaction, and tell the broker how that ended.
+
+        The message exists for consumers once the broker knows of a COMMIT, from here or from `check`, which it asks if
+        it hears nothing; `check_after_s` is how long it waits with that. `execute` runs only after SEND_OK: weaker
+        statuses end in a roll-back. An exception of `execute` or `check` is UNKNOWN.
+
+        Raises:
+            SendFailed: nothing was executed. If that is not definite, a half message may exist, and `check` will be
+                asked about it.
+        """
+        return await self._transactions.send(message, execute, check_after_s)
+
+    async def request(self, message: Message, *, timeout_s: float | None = None) -> Reply:
+        """Send a message and wait for the reply of whoever consumes it.
+
+        Raises:
+            SendFailed: see there for what may have been stored nevertheless.
+            RequestTimeout: stored, but no reply came in time.
+        """
+        budget_s = self._config.send_timeout_s if timeout_s is None else timeout_s
+        return await self._requests.ask(message, budget_s)
+
+    def _serve(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+        """What brokers ask of producers. Raises ValueError."""
+        match request.code:
+            case RequestCode.CHECK_TRANSACTION_STATE:
+                self._transactions.ask(connection, request)
+                return None
+            case RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT:
+                return self._requests.replied(request)
+            case _:
+                return not_supported(request)
 
 
 def split_result(

@@ -13,18 +13,22 @@ from system_under_test.client.allocation import Allocate, strategy
 from system_under_test.client.assignment import Assignment, OnCommit
 from system_under_test.client.client_instance import ClientInstance
 from system_under_test.client.consumer_config import ConsumerConfig
-from system_under_test.client.consumer_parts import make_parts, offsets_of
+from system_under_test.client.consumer_parts import INNER_GROUP, make_parts, offsets_of
 from system_under_test.client.consumer_requests import ConsumerRequests
 from system_under_test.client.group_members import member_ids
 from system_under_test.client.listening import Listener
 from system_under_test.client.local_offsets import LocalOffsets
 from system_under_test.client.periodic_task import PeriodicTask
 from system_under_test.client.queue_locking import RENEW_INTERVAL_S, QueueLocking
+from system_under_test.client.request_reply import send_reply
 from system_under_test.client.routes import Route
+from system_under_test.client.send_result import SendResult
+from system_under_test.client.sender import Sender, SendOptions
 from system_under_test.client.subscription_check import check_subscriptions
 from system_under_test.env import Env
 from system_under_test.protocol.bodies import ConsumerData, MessageQueue
 from system_under_test.protocol.bodies_clients import ConsumerRunningInfo
+from system_under_test.protocol.message import Message
 
 __all__ = ["ConsumerConfig", "PushConsumer"]
 
@@ -69,6 +73,7 @@ class PushConsumer:
         self._requests = ConsumerRequests(self, listener, env.log)
         self._client.on_request = self._requests.handle
         self._started_at_ms = 0
+        self._sender: Sender | None = None  # for replies
         self._offsets = offsets_of(self._client, config)
         self._parts_of = make_parts(
             self._client, config, self._offsets, listener, self._may_consume
@@ -123,6 +128,17 @@ class PushConsumer:
             raise
         for task in self._tasks:
             task.start()
+
+    async def reply(self, request: Message, queue: MessageQueue, body: bytes) -> SendResult:
+        """Answer a request that the listener was given from this queue (see request_reply).
+
+        Raises:
+            SendFailed: whoever asked has not got the answer, or may not have.
+            ValueError: the message is no request.
+        """
+        if self._sender is None:
+            self._sender = Sender(self._client, SendOptions(group=INNER_GROUP))
+        return await send_reply(self._sender, request, queue, body)
 
     async def stop(self) -> None:
         """Let the listener finish what it has, commit, leave the group."""

@@ -17,7 +17,11 @@ from harness.clients.port import ONE_WAY, ClientSide, Outcome, Request
 STATUSES = ("SEND_OK", "FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE")
 ATTEMPTS_MAX = 15  # librocketmq takes no more
 DEFAULT_RETRIES = 2
-NO_BATCH = "librocketmq's batches are stored as one message, so none was sent"
+NOT_THERE = {
+    "send_batch": "librocketmq's batches are stored as one message, so none was sent",
+    "transact": "librocketmq has no transactions in its C interface, so nothing was sent",
+    "request": "librocketmq has no requests in its C interface, so nothing was sent",
+}
 NO_CHOICE = "librocketmq's C interface cannot send to a given queue, so nothing was sent"
 
 
@@ -139,8 +143,8 @@ async def carry_out(producer: CppProducer, request: Request) -> Outcome:
     """`fail` for what the library cannot do; nothing happens then."""
     if request["f"] == "open":
         return Outcome("ok", {})
-    if request["f"] == "send_batch":
-        return Outcome("fail", {}, NO_BATCH)
+    if request["f"] in NOT_THERE:
+        return Outcome("fail", {}, NOT_THERE[request["f"]])
     if "queue" in request or "sharding_key" in request:
         return Outcome("fail", {}, NO_CHOICE)
     return await asyncio.to_thread(producer.send, request)

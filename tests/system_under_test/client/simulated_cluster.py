@@ -13,6 +13,7 @@ from system_under_test.broker.broker import main as broker_main
 from system_under_test.broker.config import BrokerConfig, BrokerRole
 from system_under_test.client.producer import Producer, ProducerConfig, SendFailed
 from system_under_test.client.push_consumer import ConsumerConfig, PushConsumer
+from system_under_test.client.transactions import Execute
 from system_under_test.env import Env
 from system_under_test.name_server.config import NameServerConfig
 from system_under_test.name_server.name_server import main as name_server_main
@@ -172,6 +173,34 @@ class Cluster:
             await producer.stop()
 
         self.world.hosts[name].start(name, main)
+
+    def produce(
+        self,
+        name: str,
+        work: Callable[[Producer], Awaitable[None]],
+        check: Execute | None = None,
+        **options: Any,
+    ) -> asyncio.Future[object]:
+        """Start a producer and let `work` use it; the future ends with it, and with what it raised."""
+        config = ProducerConfig(
+            group="p",
+            name_servers=self.name_servers,
+            client_id=f"{self._addresses[name]}@{name}",
+            **options,
+        )
+        done: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+
+        async def main(env: Env) -> None:
+            producer = Producer(env, config, check=check)
+            await producer.start()
+            try:
+                done.set_result(await work(producer))
+            except BaseException as error:
+                done.set_exception(error)
+            await producer.stop()
+
+        self.world.hosts[name].start(name, main)
+        return done
 
     async def _send(self, producer: Producer, key: str, sharding_key: str | None) -> None:
         started_s = self.now_s
