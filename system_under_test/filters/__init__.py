@@ -1,0 +1,1 @@
+"""What decides which messages a consumer group is given: expressions over properties, and the bloom filter."""
