@@ -122,6 +122,10 @@ BROKER_PROPERTIES: dict[str, Property] = {
     "fastFailIfNoBufferInStorePool": Property(field="fail_fast_without_buffer", parse=yes_or_no),
     "mappedFileSizeCommitLog": Property(field="commit_log_file_size", parse=integer(4096, 1 << 30)),
     "mappedFileSizeConsumeQueue": Property(field="consume_queue_file_size", parse=queue_file_size),
+    "enableConsumeQueueExt": Property(field="extends_queues", parse=yes_or_no),
+    "mappedFileSizeConsumeQueueExt": Property(
+        field="extension_file_size", parse=integer(1024, 1 << 30)
+    ),
     "messageIndexEnable": Property(field="index_enabled", parse=yes_or_no),
     "maxHashSlotNum": Property(field="index_slots", parse=integer(1, (1 << 31) - 1)),
     "maxIndexNum": Property(field="index_numbers", parse=integer(2, (1 << 31) - 1)),
@@ -237,6 +241,12 @@ BROKER_PROPERTIES: dict[str, Property] = {
     "regionId": Property(field="region_id", parse=text),
     "traceOn": Property(field="trace_on", parse=yes_or_no),
     "longPollingEnable": Property(field="long_polling", parse=yes_or_no),
+    "enablePropertyFilter": Property(field="property_filter", parse=yes_or_no),
+    "filterSupportRetry": Property(field="filters_retries", parse=yes_or_no),
+    "enableCalcFilterBitMap": Property(field="calculates_bits", parse=yes_or_no),
+    "maxErrorRateOfBloomFilter": Property(field="bloom_error_percent", parse=integer(1, 99)),
+    "expectConsumerNumUseFilter": Property(field="bloom_groups", parse=integer(1, 1 << 16)),
+    "filterDataCleanTimeSpan": Property(field="dead_filter_kept_s", parse=milliseconds(0, 1 << 40)),
     "notifyConsumerIdsChangedEnable": Property(
         field="notify_consumer_ids_changed", parse=yes_or_no
     ),

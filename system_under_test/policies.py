@@ -19,6 +19,7 @@ from system_under_test.broker.administration.policy import (
 )
 from system_under_test.broker.config import BrokerConfig, BrokerRole
 from system_under_test.broker.offsets import ConsumerOffsets, RacingOffsets, keep_beyond
+from system_under_test.broker.pull_filters import FilterPolicy, born_before, tested_since
 from system_under_test.broker.registering.name_server_calls import (
     KeepsRegistered,
     RegistrationEvents,
@@ -96,6 +97,8 @@ class BrokerPolicies:
     offsets: type[ConsumerOffsets]  # R16: two first commits of a group
     # R03: what a power cut took had been consumed, and its offset committed
     clamp_offsets: Callable[[ConsumerOffsets, Callable[[str, int], int]], list[str]]
+    # A pull with an expression that makes no sense gets everything; messages may be hidden by bits of another filter.
+    filters: FilterPolicy
     registration: RegistrationKind  # a hung name server delays what the others hear
     admin: AdminPolicy  # what administrators and silent members meet
     acl: AclPolicy  # an account may make itself an administrator
@@ -169,6 +172,7 @@ BROKER_POLICIES = {
         metadata_file=MetadataFile,
         replication=HARDENED_REPLICATION,
         services=HARDENED_SERVICES,
+        filters=FilterPolicy(refuses_unparsable=True, trusts_bits=tested_since),
         registration=Registration,
         acl=AclPolicy(admin_codes=ADMIN_CODES, forgives_unique_key=True),
         offsets=ConsumerOffsets,
@@ -181,6 +185,7 @@ BROKER_POLICIES = {
         metadata_file=UnsafeMetadataFile,
         replication=FAITHFUL_REPLICATION,
         services=FAITHFUL_SERVICES,
+        filters=FilterPolicy(refuses_unparsable=False, trusts_bits=born_before),
         registration=RegistrationRounds,
         acl=AclPolicy(admin_codes=ADMIN_CODES_OF_ROCKETMQ, forgives_unique_key=False),
         offsets=RacingOffsets,

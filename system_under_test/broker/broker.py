@@ -106,6 +106,7 @@ class Broker:
         unsaved = [
             await _unsaved("delay offsets", self._services.save),
             await _unsaved("consumer offsets", self._parts.tables.offsets_file.save),
+            await _unsaved("consumer filters", self._parts.tables.filters_file.save),
         ]
         await self._parts.neighbours.stop()
         self._progress.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from system_under_test.broker.clients import Clients
+from system_under_test.broker.consumer_filters import ConsumerFilters
 from system_under_test.broker.subscription_groups import SubscriptionGroups, group_name_error
 from system_under_test.broker.topics import Topics
 from system_under_test.protocol import json_dialect
@@ -23,9 +24,16 @@ class ClientRequests:
     """Heartbeats and everything that follows from them."""
 
     def __init__(
-        self, clients: Clients, topics: Topics, groups: SubscriptionGroups, *, is_slave: bool
+        self,
+        clients: Clients,
+        topics: Topics,
+        groups: SubscriptionGroups,
+        filters: ConsumerFilters,
+        *,
+        is_slave: bool,
     ) -> None:
         self._clients = clients
+        self._filters = filters
         self._topics = topics
         self._groups = groups
         self._is_slave = is_slave
@@ -38,6 +46,8 @@ class ClientRequests:
         self._clients.heartbeat(
             connection, heartbeat, language=request.language, version=request.version
         )
+        for consumer in heartbeat.consumers:
+            self._filters.register(consumer.group_name, consumer.subscriptions)
         return RemotingCommand.response(request, ResponseCode.SUCCESS)
 
     def _prepare_group(self, name: str, *, unit_mode: bool) -> None:

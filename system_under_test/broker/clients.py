@@ -73,6 +73,7 @@ class Clients:
         notify: sends code 40 for a group to one member's connection.
         may_notify: whether a group wants to be told of changes.
         tells_of_silent_members: whether the group is told of a member that expired.
+        on_empty: called when the last member of a consumer group has gone.
     """
 
     def __init__(
@@ -82,8 +83,10 @@ class Clients:
         notify: Notify,
         may_notify: Callable[[str], bool] = lambda group: True,
         tells_of_silent_members: bool = True,
+        on_empty: Callable[[str], None] = lambda group: None,
     ) -> None:
         self._now_ns = now_ns
+        self._on_empty = on_empty
         self._notify = notify
         self._may_notify = may_notify
         self._tells_of_silent_members = tells_of_silent_members
@@ -165,7 +168,7 @@ class Clients:
             self._leave_producers(name, key)
         for name, group in list(self._consumers.items()):
             if group.members.pop(key, None) is not None and not group.members:
-                del self._consumers[name]
+                self._end(name)
 
     def _leave_producers(self, group: str, key: int) -> None:
         members = self._producers.get(group, {})
@@ -185,7 +188,11 @@ class Clients:
         if known.members:
             self._tell(group)
         else:
-            del self._consumers[group]
+            self._end(group)
+
+    def _end(self, group: str) -> None:
+        del self._consumers[group]
+        self._on_empty(group)
 
     def _tell(self, group: str) -> None:
         if not self._may_notify(group):

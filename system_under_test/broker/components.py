@@ -19,6 +19,7 @@ from system_under_test.broker.metadata_tables import load_files, make_tables
 from system_under_test.broker.neighbours import Neighbours
 from system_under_test.broker.periodic import Schedule
 from system_under_test.broker.processors import Processors
+from system_under_test.broker.pull_filters import PullFilters, QueueBits
 from system_under_test.broker.replication.catch_up import CatchUpMark, MasterCatchUp
 from system_under_test.broker.store_config import make_store_config
 from system_under_test.broker.topics import TopicChange
@@ -30,6 +31,7 @@ from system_under_test.store.metadata_file import MetadataFile
 __all__ = ["Components"]
 
 CLIENT_SCAN_INTERVAL_S = 10.0  # RocketMQ: ClientHousekeepingService
+FILTERS_INTERVAL_S = 10.0  # RocketMQ, BrokerController: consumerFilterManager.persist
 
 
 class Components:
@@ -62,12 +64,20 @@ class Components:
             policies.offsets(),
             self._metadata_file,
             on_topic_change=self._topics_changed,
+            queued_end=lambda: self.store.dispatched_offset,
         )
         self.clients = Clients(
             now_ns=env.clock.monotonic_ns,
             notify=notify_consumers_changed,
             may_notify=self.tables.groups.hears_of_changes,
             tells_of_silent_members=policies.admin.tells_of_silent_members,
+            on_empty=self.tables.filters.unregister,
+        )
+        pull_filters = PullFilters(
+            config, self.tables.groups, self.clients, self.tables.filters, policies.filters
+        )
+        self.store.extend_with(
+            QueueBits(config, self.tables.filters, self.store.look_up).of_message
         )
         self.administration = Administration(
             env,
@@ -78,6 +88,8 @@ class Components:
             self.tables.groups,
             self.tables.offsets,
             self.clients,
+            self.tables.filters,
+            pull_filters,
         )
         self.engine = LogEngine(
             env,
@@ -113,6 +125,7 @@ class Components:
             store=self.store,
             tables=self.tables,
             clients=self.clients,
+            pull_filters=pull_filters,
             administration=self.administration,
             progress=self.engine.progress,
             is_ready=accepts_sends,
@@ -166,6 +179,7 @@ class Components:
                 "topics": self.tables.topics.load,
                 "subscription groups": self.tables.groups.load,
                 "consumer offsets": self.tables.offsets_file.load,
+                "consumer filters": self.tables.filters_file.load,
                 "delay offsets": self.processors.services.load,
             },
         )
@@ -184,6 +198,12 @@ class Components:
         interval_s = config.offset_flush_interval_s
         schedule.await_job(
             "consumer offsets", interval_s, self.tables.offsets_file.save, first_s=interval_s
+        )
+        schedule.await_job(
+            "consumer filters",
+            FILTERS_INTERVAL_S,
+            self.tables.filters_file.save,
+            first_s=FILTERS_INTERVAL_S,
         )
         self.processors.services.start_jobs(schedule)
         self.neighbours.schedule(schedule)

@@ -52,6 +52,8 @@ class BrokerConfig:
     fail_fast_without_buffer: bool = False  # fastFailIfNoBufferInStorePool
     commit_log_file_size: int = 1 << 30  # mappedFileSizeCommitLog
     consume_queue_file_size: int = 6_000_000  # mappedFileSizeConsumeQueue
+    extends_queues: bool = False  # enableConsumeQueueExt
+    extension_file_size: int = 48 << 20  # mappedFileSizeConsumeQueueExt
     index_enabled: bool = True  # messageIndexEnable
     index_slots: int = 5_000_000  # maxHashSlotNum
     index_numbers: int = 20_000_000  # maxIndexNum
@@ -139,6 +141,15 @@ class BrokerConfig:
     transfer_memory_count: int = 32  # maxTransferCountOnMessageInMemory
     transfer_disk_bytes: int = 64 << 10  # maxTransferBytesOnMessageInDisk
     transfer_disk_count: int = 8  # maxTransferCountOnMessageInDisk
+
+    property_filter: bool = False  # enablePropertyFilter: SQL92 expressions
+    filters_retries: bool = (
+        False  # filterSupportRetry: the expression holds for messages that come again, too
+    )
+    calculates_bits: bool = False  # enableCalcFilterBitMap
+    bloom_error_percent: int = 20  # maxErrorRateOfBloomFilter
+    bloom_groups: int = 32  # expectConsumerNumUseFilter
+    dead_filter_kept_s: float = 86_400.0  # filterDataCleanTimeSpan
 
     notify_consumer_ids_changed: bool = True  # notifyConsumerIdsChangedEnable: code 40
     disable_slow_consumers: bool = False  # disableConsumeIfConsumerReadSlowly

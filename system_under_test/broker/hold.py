@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
+from system_under_test.broker.pull_filters import PullFilter
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.headers import PullMessageHeader
 from system_under_test.remoting import Connection
+from system_under_test.store.message_store import Dispatched
 
 QueueKey = tuple[str, int]
 
@@ -18,20 +20,20 @@ SUBSCRIPTION_LENGTH_MAX = 16 << 10  # a held pull keeps its text
 class HeldPull:
     """One held pull request: what to look for and until when."""
 
-    __slots__ = ("connection", "deadline_ns", "header", "request", "tags")
+    __slots__ = ("connection", "deadline_ns", "header", "request", "wanted")
 
     def __init__(
         self,
         connection: Connection,
         request: RemotingCommand,
         header: PullMessageHeader,
-        tags: frozenset[int] | None,
+        wanted: PullFilter,
         deadline_ns: int,
     ) -> None:
         self.connection = connection
         self.request = request
         self.header = header
-        self.tags = tags  # None: every message matches
+        self.wanted = wanted
         self.deadline_ns = deadline_ns
 
 
@@ -68,17 +70,17 @@ class HeldPulls:
         return True
 
     def take_arrived(
-        self, topic: str, queue_id: int, queue_offset: int, tags_code: int
+        self, message: Dispatched, properties_of: Callable[[Dispatched], Mapping[str, str]]
     ) -> list[HeldPull]:
-        """Take the pulls that a message dispatched at `queue_offset` satisfies."""
-        held = self._by_queue.get((topic, queue_id))
-        if held is None:
+        """Take the pulls that a message just dispatched satisfies; its properties are read only if one asks."""
+        key = (message.topic, message.queue_id)
+        if key not in self._by_queue:
             return []
         return self._take(
-            (topic, queue_id),
+            key,
             lambda pull: (
-                queue_offset >= pull.header.queue_offset
-                and (pull.tags is None or tags_code in pull.tags)
+                message.queue_offset >= pull.header.queue_offset
+                and pull.wanted.wakes(message.tags_code, lambda: properties_of(message))
             ),
         )
 
@@ -112,10 +114,11 @@ class HeldPulls:
         return pulls
 
     def _take(self, key: QueueKey, wanted: Callable[[HeldPull], bool]) -> list[HeldPull]:
-        held = self._by_queue[key]
-        taken = [pull for pull in held if wanted(pull)]
+        taken: list[HeldPull] = []
+        kept: list[HeldPull] = []
+        for pull in self._by_queue[key]:
+            (taken if wanted(pull) else kept).append(pull)
         if taken:
-            kept = [pull for pull in held if not wanted(pull)]
             if kept:
                 self._by_queue[key] = kept
             else:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from system_under_test.broker.config import BrokerConfig
+from system_under_test.broker.consumer_filters import ConsumerFilters, FiltersFile
 from system_under_test.broker.offsets import ConsumerOffsets, OffsetsFile
 from system_under_test.broker.subscription_groups import SubscriptionGroups
 from system_under_test.broker.topics import TopicChange, Topics
@@ -18,7 +19,10 @@ __all__ = ["MetadataTables", "load_files", "make_tables"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataTables:
-    """The tables that slaves copy from their master, and that a master with a new disk gets back from its slaves."""
+    """The tables that slaves copy from their master, and that a master with a new disk gets back from its slaves.
+
+    All but `filters`: consumers tell their expressions to slaves, too.
+    """
 
     topics: Topics
     groups: SubscriptionGroups
@@ -27,6 +31,8 @@ class MetadataTables:
     delay_offsets: (
         MetadataFile  # how far delayed messages are delivered; only a master has it in memory
     )
+    filters: ConsumerFilters
+    filters_file: FiltersFile
 
 
 def make_tables(
@@ -36,14 +42,18 @@ def make_tables(
     file: Callable[[str], MetadataFile],
     *,
     on_topic_change: Callable[[TopicChange], None],
+    queued_end: Callable[[], int],
 ) -> MetadataTables:
-    """Empty tables; `file` gives the file of a name."""
+    """Empty tables; `file` gives the file of a name, `queued_end` up to where messages have their queue entries."""
+    filters = ConsumerFilters(config, now_ms=clock.wall_ms, queued_end=queued_end)
     return MetadataTables(
         topics=Topics(config, file("topics.json"), now_ms=clock.wall_ms, on_change=on_topic_change),
         groups=SubscriptionGroups(config, file("subscriptionGroup.json"), now_ms=clock.wall_ms),
         offsets=offsets,
         offsets_file=OffsetsFile(offsets, file("consumerOffset.json")),
         delay_offsets=file("delayOffset.json"),
+        filters=filters,
+        filters_file=FiltersFile(filters, file("consumerFilter.json")),
     )
 
 

@@ -13,6 +13,7 @@ from system_under_test.broker.log_progress import LogProgress
 from system_under_test.broker.message_queries import MessageQueries
 from system_under_test.broker.metadata_tables import MetadataTables
 from system_under_test.broker.pull import PullProcessor
+from system_under_test.broker.pull_filters import PullFilters
 from system_under_test.broker.pull_reports import PullReports
 from system_under_test.broker.queue_queries import QueueQueries
 from system_under_test.broker.replication.ha import HaService
@@ -40,6 +41,7 @@ class Processors:
         store: MessageStore,
         tables: MetadataTables,
         clients: Clients,
+        pull_filters: PullFilters,
         administration: Administration,
         progress: LogProgress,
         is_ready: Callable[[], bool],
@@ -65,7 +67,7 @@ class Processors:
             store,
             tables.topics,
             tables.groups,
-            clients,
+            pull_filters,
             tables.offsets,
             HeldPulls(),
             now_ns=env.clock.monotonic_ns,
@@ -104,7 +106,9 @@ class Processors:
             self.pull,
             QueueQueries(config, store, tables.offsets),
             MessageQueries(config, store),
-            ClientRequests(self._clients, tables.topics, tables.groups, is_slave=is_slave),
+            ClientRequests(
+                self._clients, tables.topics, tables.groups, tables.filters, is_slave=is_slave
+            ),
             self._administration.handlers(),
             HaRequests(ha.lift, is_slave=is_slave),
         ) | self.services.handlers(self._send)

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from system_under_test.broker.clients import Clients
 from system_under_test.broker.config import MASTER_ID, BrokerConfig
 from system_under_test.broker.hold import HeldPull, HeldPulls
 from system_under_test.broker.offsets import ConsumerOffsets
+from system_under_test.broker.pull_filters import PullFilter, PullFilters, properties_at
 from system_under_test.broker.pull_reports import PullReports
 from system_under_test.broker.refusal import PullRefused
 from system_under_test.broker.subscription_groups import SubscriptionGroups
-from system_under_test.broker.tag_filter import (
-    EVERYTHING,
-    TAG_EXPRESSION_TYPES,
-    sql_refusal,
-    subscribed_tags,
-    tag_hashes,
-)
 from system_under_test.broker.topics import PERM_READ, Topics
 from system_under_test.protocol.codes import FAQ, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
@@ -29,7 +22,6 @@ HOLD_CHECK_INTERVAL_S = 5.0
 
 COMMIT_OFFSET_FLAG = 1  # RocketMQ, PullSysFlag
 SUSPEND_FLAG = 2
-SUBSCRIPTION_FLAG = 4
 
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
@@ -54,7 +46,7 @@ class PullProcessor:
         store: MessageStore,
         topics: Topics,
         groups: SubscriptionGroups,
-        clients: Clients,
+        filters: PullFilters,
         offsets: ConsumerOffsets,
         held: HeldPulls,
         *,
@@ -65,7 +57,7 @@ class PullProcessor:
         self._store = store
         self._topics = topics
         self._groups = groups
-        self._clients = clients
+        self._filters = filters
         self._offsets = offsets
         self._held = held
         self._now_ns = now_ns
@@ -80,10 +72,10 @@ class PullProcessor:
         began_ns = self._now_ns()
         header = PullMessageHeader.from_ext(request.ext_fields)
         try:
-            tags = self._check(header)
+            wanted = self._check(header)
         except PullRefused as refusal:
             return RemotingCommand.response(request, refusal.code, str(refusal))
-        result = self._read(header, tags)
+        result = self._read(header, wanted)
         if header.sys_flag & COMMIT_OFFSET_FLAG and not self._config.is_slave:
             self._offsets.commit(
                 header.consumer_group, header.topic, header.queue_id, header.commit_offset
@@ -92,16 +84,22 @@ class PullProcessor:
         if (
             header.sys_flag & SUSPEND_FLAG
             and self._may_hold(code, result)
-            and self._hold(connection, request, header, tags)
+            and self._hold(connection, request, header, wanted)
         ):
             self._reports.held()
             return None
         return self._answer(request, header, result, code, began_ns)
 
     def rerun(self, pull: HeldPull) -> None:
-        """Answer a pull that was held; it is never held again and commits no offset."""
+        """Answer a pull that was held, after all checks; it is never held again and commits no offset."""
         began_ns = self._now_ns()
-        result = self._read(pull.header, pull.tags)
+        try:
+            wanted = self._check(pull.header)
+        except PullRefused as refusal:
+            answer = RemotingCommand.response(pull.request, refusal.code, str(refusal))
+            pull.connection.send(answer)
+            return
+        result = self._read(pull.header, wanted)
         code = self._code_of(pull.header, result)
         pull.connection.send(self._answer(pull.request, pull.header, result, code, began_ns))
 
@@ -111,10 +109,11 @@ class PullProcessor:
         if not held:  # one look for all messages of a flush
             return
         for message in messages:
-            for pull in held.take_arrived(
-                message.topic, message.queue_id, message.queue_offset, message.tags_code
-            ):
+            for pull in held.take_arrived(message, self._properties_of):
                 self.rerun(pull)
+
+    def _properties_of(self, message: Dispatched) -> Mapping[str, str]:
+        return properties_at(self._store.look_up, message.physical_offset)
 
     @property
     def hold_check_interval_s(self) -> float:
@@ -133,8 +132,8 @@ class PullProcessor:
 
     # Checks, in RocketMQ's order
 
-    def _check(self, header: PullMessageHeader) -> frozenset[int] | None:
-        """Return the tag hashes wanted, None for all. Raises PullRefused."""
+    def _check(self, header: PullMessageHeader) -> PullFilter:
+        """What the pull wants. Raises PullRefused."""
         if not self._config.broker_permission & PERM_READ:
             raise PullRefused(
                 ResponseCode.NO_PERMISSION,
@@ -142,9 +141,7 @@ class PullProcessor:
             )
         self._check_group(header)
         self._check_queue(header)
-        if header.sys_flag & SUBSCRIPTION_FLAG:
-            return parse_tags(header)
-        return self._registered_tags(header)
+        return self._filters.find(header)
 
     def _check_group(self, header: PullMessageHeader) -> None:
         name = header.consumer_group
@@ -182,39 +179,11 @@ class PullProcessor:
                 f" topicConfig.readQueueNums:[{topic.read_queue_nums}]",
             )
 
-    def _registered_tags(self, header: PullMessageHeader) -> frozenset[int] | None:
-        """The filter of the group's heartbeats."""
-        name = header.consumer_group
-        group = self._clients.consumer_group(name)
-        if group is None:
-            raise PullRefused(
-                ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's group info not exist{FAQ}"
-            )
-        settings = self._groups.find(name)
-        if group.is_broadcasting and settings is not None and not settings.consume_broadcast_enable:
-            raise PullRefused(
-                ResponseCode.NO_PERMISSION,
-                f"the consumer group[{name}] can not consume by broadcast way",
-            )
-        subscription = group.subscriptions.get(header.topic)
-        if subscription is None:
-            raise PullRefused(
-                ResponseCode.SUBSCRIPTION_NOT_EXIST,
-                f"the consumer's subscription not exist{FAQ}",
-            )
-        if subscription.sub_version < header.sub_version:
-            raise PullRefused(
-                ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest"
-            )
-        if subscription.expression_type not in TAG_EXPRESSION_TYPES:
-            raise PullRefused(ResponseCode.SYSTEM_ERROR, sql_refusal(subscription.expression_type))
-        return subscribed_tags(subscription)
-
     # Reading and answering
 
-    def _read(self, header: PullMessageHeader, tags: frozenset[int] | None) -> GetResult:
+    def _read(self, header: PullMessageHeader, wanted: PullFilter) -> GetResult:
         return self._store.get(
-            header.topic, header.queue_id, header.queue_offset, header.max_msg_nums, tags
+            header.topic, header.queue_id, header.queue_offset, header.max_msg_nums, *wanted
         )
 
     def _code_of(self, header: PullMessageHeader, result: GetResult) -> ResponseCode:
@@ -241,13 +210,13 @@ class PullProcessor:
         connection: Connection,
         request: RemotingCommand,
         header: PullMessageHeader,
-        tags: frozenset[int] | None,
+        wanted: PullFilter,
     ) -> bool:
         hold_ns = header.suspend_timeout_millis * NS_PER_MS
         if not self._config.long_polling:
             hold_ns = int(self._config.short_polling_s * NS_PER_S)
         return self._held.hold(
-            HeldPull(connection, request, header, tags, self._now_ns() + hold_ns)
+            HeldPull(connection, request, header, wanted, self._now_ns() + hold_ns)
         )
 
     def _answer(
@@ -295,18 +264,3 @@ FOLLOWED_ON_SLAVES = (
     GetStatus.NO_MATCHED_MESSAGE,
     GetStatus.MESSAGE_WAS_REMOVING,
 )
-
-
-def parse_tags(header: PullMessageHeader) -> frozenset[int] | None:
-    """The filter inside a pull request (sysFlag bit 2); None for all. Raises PullRefused."""
-    if header.expression_type not in TAG_EXPRESSION_TYPES:
-        raise PullRefused(ResponseCode.SYSTEM_ERROR, sql_refusal(header.expression_type))
-    expression = (header.subscription or "").strip()
-    if expression in ("", EVERYTHING):
-        return None
-    hashes = tag_hashes(expression)
-    if not hashes:
-        raise PullRefused(
-            ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed"
-        )
-    return hashes

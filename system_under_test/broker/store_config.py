@@ -25,6 +25,8 @@ def make_store_config(config: BrokerConfig) -> StoreConfig:
         read_only_log_folders=config.split_paths(config.read_only_log_paths),
         commit_log_file_size=config.commit_log_file_size,
         consume_queue_file_size=config.consume_queue_file_size,
+        extends_queues=config.extends_queues,
+        extension_file_size=config.extension_file_size,
         buffered=True,  # answers wait for the write of the turn
         pool=make_pool_config(config),
         message_size_max=config.message_size_max,

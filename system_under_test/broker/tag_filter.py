@@ -5,8 +5,12 @@ from __future__ import annotations
 from system_under_test.protocol.bodies import SubscriptionData
 from system_under_test.protocol.message import java_string_hash
 
-TAG_EXPRESSION_TYPES = (None, "", "TAG")
+_TAG_EXPRESSION_TYPES = (None, "", "TAG")
 EVERYTHING = "*"
+
+
+def is_tag_expression(expression_type: str | None) -> bool:
+    return expression_type in _TAG_EXPRESSION_TYPES
 
 
 def tag_hashes(expression: str) -> frozenset[int]:

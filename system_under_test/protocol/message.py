@@ -216,6 +216,22 @@ def _decode(buffer: Buffer, position: int, check_crc: bool) -> Message:
     )
 
 
+def record_properties(record: Buffer) -> dict[str, str]:
+    """The properties of one whole record, without a look at its body. Raises RecordError."""
+    try:
+        sys_flag = record[_LAST_SYS_FLAG_AT]
+        at = _HEAD_SIZE + (20 if sys_flag & BORN_HOST_V6 else 8) + 8
+        at += 20 if sys_flag & STORE_HOST_V6 else 8
+        topic_at = at + _TAIL.size + _TAIL.unpack_from(record, at)[2]
+        properties_at = topic_at + 1 + record[topic_at] + 2
+        (size,) = _SHORT.unpack_from(record, properties_at - 2)
+    except (struct.error, IndexError) as error:
+        raise RecordError(f"record of {len(record)} bytes is malformed: {error}") from error
+    if properties_at + size != len(record):
+        raise RecordError(f"record of {len(record)} bytes ends at {properties_at + size}")
+    return decode_properties(bytes(record[properties_at:]))
+
+
 def decode_records(body: Buffer) -> list[Message]:
     """Decode records that follow one another, as in a pull answer. Raises RecordError."""
     messages = []

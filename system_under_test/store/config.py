@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from system_under_test.store.consume_queue import ENTRY_SIZE
 from system_under_test.store.delay_levels import DELAY_LEVELS_MS
 from system_under_test.store.pull_limits import FixedPullLimits, PullLimits
+from system_under_test.store.queue_extension import EXTENSION_FILE_SIZE
 from system_under_test.store.retention_config import RetentionConfig
 from system_under_test.store.transient_pool import PoolConfig
 
@@ -31,6 +32,8 @@ class StoreConfig:
     read_only_log_folders: tuple[str, ...] = ()  # readOnlyCommitLogStorePaths
     commit_log_file_size: int = 1 << 30  # mappedFileSizeCommitLog
     consume_queue_file_size: int = 6_000_000  # mappedFileSizeConsumeQueue, a multiple of 20
+    extends_queues: bool = False  # enableConsumeQueueExt
+    extension_file_size: int = EXTENSION_FILE_SIZE  # mappedFileSizeConsumeQueueExt
     buffered: bool = False
     pool: PoolConfig | None = None  # transientStorePoolEnable
     message_size_max: int = 4 << 20  # maxMessageSize: bytes of a body

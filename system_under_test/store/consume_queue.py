@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import errno
 import struct
+from collections.abc import Callable
 from typing import NamedTuple
 
 from system_under_test.env import Storage
 from system_under_test.store.errors import NoSpace
 from system_under_test.store.mapped_file import MappedFile, MappedFileQueue
+from system_under_test.store.queue_extension import QueueExtension, is_address
+from system_under_test.store.record_filter import ExtensionUnit
 
 __all__ = ["ENTRY", "ENTRY_SIZE", "FILLER_SIZE", "ConsumeQueue", "Entry"]
 
@@ -21,6 +24,8 @@ ENTRY_SIZE = ENTRY.size
 # Fills the places before the first entry of a queue that does not begin at 0 (RocketMQ, fillPreBlank).
 FILLER_SIZE = 0x7FFFFFFF
 _FILLER = ENTRY.pack(0, FILLER_SIZE, 0)
+
+_CODES_AT_ONCE = 1000  # divides what a file of RocketMQ's size holds
 
 
 class Entry(NamedTuple):
@@ -35,7 +40,9 @@ class ConsumeQueue:
     """Queue offsets: `min_offset` <= `max_offset` (next entry to be written) <= `next_offset` (of the next put)."""
 
     __slots__ = (
+        "_tags_code_at",
         "dirty_from",
+        "extension",
         "files",
         "max_offset",
         "min_offset",
@@ -45,8 +52,24 @@ class ConsumeQueue:
     )
 
     def __init__(
-        self, storage: Storage, root: str, topic: str, queue_id: int, file_size: int
+        self,
+        storage: Storage,
+        root: str,
+        topic: str,
+        queue_id: int,
+        file_size: int,
+        *,
+        extension: QueueExtension | None = None,
+        tags_code_at: Callable[[int], int] = lambda physical_offset: 0,
     ) -> None:
+        """A queue without entries.
+
+        Args:
+            extension: what its entries may lead to.
+            tags_code_at: the tags code of a record, for an entry whose unit cannot be read.
+        """
+        self.extension = extension
+        self._tags_code_at = tags_code_at
         topic_folder = f"{root}/{topic}"
         self.topic = topic
         self.queue_id = queue_id
@@ -138,7 +161,7 @@ class ConsumeQueue:
             if not part:
                 return False
             data += part
-        return data == entries
+        return data == entries or (self.extension is not None and _same_places(data, entries))
 
     def append(self, entries: bytes | bytearray) -> None:
         """Append packed entries. Raises NoSpace, OSError; nothing counts as appended then."""
@@ -162,7 +185,52 @@ class ConsumeQueue:
         if count <= 0 or offset < self.min_offset:
             return []
         data = self.files.read(offset * ENTRY_SIZE, count * ENTRY_SIZE)
-        return list(map(Entry._make, ENTRY.iter_unpack(data)))
+        entries = list(map(Entry._make, ENTRY.iter_unpack(data)))
+        return entries if self.extension is None else self._resolved(entries, self.extension)
+
+    def _resolved(self, entries: list[Entry], extension: QueueExtension) -> list[Entry]:
+        """The same with tags codes in place of addresses."""
+        units = extension.units(entry.tags_code for entry in entries)
+        for number, (entry, unit) in enumerate(zip(entries, units, strict=True)):
+            if unit is not None:
+                entries[number] = entry._replace(tags_code=unit.tags_code)
+            elif is_address(entry.tags_code):
+                code = self._tags_code_at(entry.physical_offset)
+                entries[number] = entry._replace(tags_code=code)
+        return entries
+
+    def extension_units(self, offset: int, count: int) -> list[ExtensionUnit | None]:
+        """What the extension holds of entries that were read from `offset`; [] if there is none."""
+        if self.extension is None or count <= 0:
+            return []
+        return self.extension.units(self._codes(offset, count))
+
+    def _codes(self, offset: int, count: int) -> list[int]:
+        """Tags codes and addresses, as the file has them."""
+        data = self.files.read(offset * ENTRY_SIZE, count * ENTRY_SIZE)
+        return [code for _, _, code in ENTRY.iter_unpack(data)]
+
+    def load_extension(self) -> None:
+        """The entries are what they shall be: the extension goes on behind the last unit that one leads to.
+
+        Raises OSError.
+        """
+        if self.extension is None:
+            return
+        high, last = self.max_offset, None
+        while last is None and high > self.min_offset:
+            low = max(self.min_offset, (high - 1) // _CODES_AT_ONCE * _CODES_AT_ONCE)
+            addresses = [code for code in self._codes(low, high - low) if is_address(code)]
+            last = addresses[-1] if addresses else None
+            high = low
+        self.extension.begin_after(last)
+
+    def drop_extension_file(self) -> MappedFile | None:
+        """Like `drop_first_file`, for the extension; None if it has none that nobody needs."""
+        if self.extension is None or self.min_offset >= self.max_offset:
+            return None
+        codes = self._codes(self.min_offset, 1)
+        return self.extension.drop_file_before(codes[0]) if codes else None
 
     def probe(self, offset: int) -> Entry | None:
         """Entry `offset` as the files have it, whether it counts or not; None if it is empty or has no file."""
@@ -200,3 +268,12 @@ class ConsumeQueue:
     def _mark_dirty(self, position: int) -> None:
         if self.dirty_from is None or self.dirty_from > position:
             self.dirty_from = position
+
+
+def _same_places(data: bytes | bytearray, entries: bytes | bytearray) -> bool:
+    """Whether two runs of entries lead to the same records, and differ at most where the first has addresses."""
+    pairs = zip(ENTRY.iter_unpack(data), ENTRY.iter_unpack(entries), strict=True)
+    return all(
+        mine[:2] == other[:2] and (mine[2] == other[2] or is_address(mine[2]))
+        for mine, other in pairs
+    )

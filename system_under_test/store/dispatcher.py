@@ -127,7 +127,9 @@ class Dispatcher:
             if message.queue_offset > batch.next_offset:
                 self._meet_hole(message, batch.next_offset)
             start = message.physical_offset
-            batch.entries += ENTRY.pack(start, message.end_offset - start, message.tags_code)
+            extension = queue.extension
+            code = message.tags_code if extension is None else extension.code_for(message)
+            batch.entries += ENTRY.pack(start, message.end_offset - start, code)
             batch.next_offset += 1
             visible.append(message)
         return list(batches.values()), visible

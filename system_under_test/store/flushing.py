@@ -130,6 +130,9 @@ class Flushing:
         plan = SyncPlan(self._storage)
         plan.add(self._synced_index(index_files), (self._index.folder,))
         for queue in queues:
+            extension = queue.extension
+            if extension is not None:
+                plan.add(extension.take_dirty_files(), extension.files.entry_folders)
             plan.add(queue.take_dirty_files(), queue.files.entry_folders)
         # Taken before the fsync begins. The log is durable at least as far as its records are dispatched.
         dispatched_ms = self._dispatcher.last_timestamp_ms

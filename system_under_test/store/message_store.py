@@ -29,6 +29,7 @@ from system_under_test.store.opening import close_store, open_store
 from system_under_test.store.parts import make_parts
 from system_under_test.store.queue_view import QueueView
 from system_under_test.store.reading import NO_QUEUE, GetResult, GetStatus
+from system_under_test.store.record_filter import RecordFilter
 from system_under_test.store.recovery import RecoveryReport
 from system_under_test.store.results import Dispatched, PutResult, PutStatus
 from system_under_test.store.retention import Removal
@@ -189,6 +190,10 @@ class MessageStore:
         """Bring all puts to the page cache."""
         self._health.attempt(self._commit_log.commit)
 
+    def extend_with(self, bit_map_of: Callable[[Dispatched], bytes]) -> None:
+        """Let the extension of queues, if it is on, hold these bits of messages that get their entries from now on."""
+        self._parts.extensions.bit_map_of = bit_map_of
+
     def _make_readable(self) -> None:
         """Readers need not wait, unless a pool decides what can be read."""
         if not self._has_pool:
@@ -244,10 +249,13 @@ class MessageStore:
         offset: int,
         max_messages: int,
         tags: frozenset[int] | None = None,
+        wanted: RecordFilter | None = None,
     ) -> GetResult:
         """Records from queue offset `offset`; with `tags` only those whose tag has one of these hash codes."""
         queue = self._queues.get(topic, queue_id)
-        return NO_QUEUE if queue is None else self._reader.get(queue, offset, max_messages, tags)
+        if queue is None:
+            return NO_QUEUE
+        return self._reader.get(queue, offset, max_messages, tags, wanted)
 
     def queue_bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
         """First queue offset, and the next one to become visible; (0, 0) for a queue that does not exist."""

@@ -63,6 +63,7 @@ def _open(parts: StoreParts) -> RecoveryReport:
         index_recovery=parts.policy.index_recovery,
     )
     report = recovery.run(clean=clean)
+    parts.queues.load_extensions()
     parts.appender.last_timestamp_ms = recovery.last_timestamp_ms
     parts.dispatcher.begin_at(report.end_offset, recovery.last_timestamp_ms, parts.queues)
     return report
@@ -105,6 +106,8 @@ def _flush_everything(
     flushing.flush_queues()
     for queue in parts.queues:
         queue.files.sync_new_files()
+        if queue.extension is not None:
+            queue.extension.files.sync_new_files()
     parts.checkpoint.sync()
 
 

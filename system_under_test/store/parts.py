@@ -16,7 +16,7 @@ from system_under_test.store.index_keys import KeyHasher
 from system_under_test.store.index_layout import IndexLayout
 from system_under_test.store.log_folders import LogFolders, default_log_folder
 from system_under_test.store.message_index import MessageIndex
-from system_under_test.store.queue_table import QueueTable
+from system_under_test.store.queue_table import Extensions, QueueTable
 from system_under_test.store.raw_append import RawAppender
 from system_under_test.store.reading import QueueReader
 from system_under_test.store.record_reader import RecordReader
@@ -40,6 +40,7 @@ class StoreParts:
     log_folders: LogFolders
     commit_log: CommitLog
     queues: QueueTable
+    extensions: Extensions
     checkpoint: Checkpoint
     index: MessageIndex
     hasher: KeyHasher
@@ -64,7 +65,19 @@ def make_parts(
         read_only=config.read_only_log_folders,
         is_full=lambda folder: disks.used_ratio(folder) > config.retention.force_ratio,
     )
-    queues = QueueTable(storage, f"{root}/consumequeue", config.consume_queue_file_size)
+    extensions = Extensions(
+        storage,
+        f"{root}/consumequeue_ext",
+        config.extension_file_size,
+        is_written=config.extends_queues,
+    )
+    queues = QueueTable(
+        storage,
+        f"{root}/consumequeue",
+        config.consume_queue_file_size,
+        extensions=extensions,
+        tags_code_at=lambda offset: records.tags_code(offset),
+    )
     disks = DiskWatch(
         storage,
         clock,
@@ -84,6 +97,7 @@ def make_parts(
     index = MessageIndex(storage, clock, f"{root}/index", layout)
     hasher = KeyHasher(is_on=config.index_enabled)
     scanner = RecordScanner(config.commit_log_file_size, config.delay_levels_ms)
+    records = RecordReader(commit_log, scanner)
     dispatcher = policy.dispatcher(index, commit_log.read, config.is_slave)
     appender = Appender(
         config,
@@ -115,11 +129,12 @@ def make_parts(
         log_folders=log_folders,
         commit_log=commit_log,
         queues=queues,
+        extensions=extensions,
         checkpoint=Checkpoint(storage, f"{root}/checkpoint"),
         index=index,
         hasher=hasher,
         scanner=scanner,
-        records=RecordReader(commit_log, scanner),
+        records=records,
         dispatcher=dispatcher,
         appender=appender,
         raw_appender=RawAppender(

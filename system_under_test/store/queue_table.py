@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from system_under_test.env import Storage
 from system_under_test.store.consume_queue import ConsumeQueue
 from system_under_test.store.errors import StoreError
+from system_under_test.store.queue_extension import QueueExtension
+from system_under_test.store.results import Dispatched
 
-__all__ = ["QueueTable", "is_topic_name"]
+__all__ = ["Extensions", "QueueTable", "is_topic_name"]
 
 # A topic names a folder, so nothing but these may ever reach a path (RocketMQ, TopicValidator).
 _TOPIC_NAME = re.compile(r"[%|a-zA-Z0-9_-]{1,127}")
@@ -19,15 +21,54 @@ def is_topic_name(topic: str) -> bool:
     return _TOPIC_NAME.fullmatch(topic) is not None
 
 
+class Extensions:
+    """Makes the extensions of queues; `bit_map_of` gives the bits of a message that gets its entry."""
+
+    __slots__ = ("_file_size", "_is_written", "_root", "_storage", "bit_map_of")
+
+    def __init__(self, storage: Storage, root: str, file_size: int, *, is_written: bool) -> None:
+        self._storage = storage
+        self._root = root
+        self._file_size = file_size
+        self._is_written = is_written
+        self.bit_map_of: Callable[[Dispatched], bytes] = lambda message: b""
+
+    def make(self, topic: str, queue_id: int) -> QueueExtension | None:
+        """The extension of a queue; None if new entries shall have none and there is none from before."""
+        folder = f"{self._root}/{topic}/{queue_id}"
+        if not (self._is_written or self._storage.exists(folder)):
+            return None
+        return QueueExtension(
+            self._storage,
+            self._root,
+            topic,
+            queue_id,
+            self._file_size,
+            bit_map_of=lambda message: self.bit_map_of(message),
+            is_written=self._is_written,
+        )
+
+
 class QueueTable:
     """Finds, makes and loads consume queues. Iterates in the order in which they were made or loaded."""
 
-    __slots__ = ("_file_size", "_queues", "_storage", "folder")
+    __slots__ = ("_extensions", "_file_size", "_queues", "_storage", "_tags_code_at", "folder")
 
-    def __init__(self, storage: Storage, root: str, file_size: int) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        root: str,
+        file_size: int,
+        *,
+        extensions: Extensions | None = None,
+        tags_code_at: Callable[[int], int] = lambda physical_offset: 0,
+    ) -> None:
+        """No queue yet; see `ConsumeQueue` for what is not of all queues."""
         self._storage = storage
         self.folder = root
         self._file_size = file_size
+        self._extensions = extensions
+        self._tags_code_at = tags_code_at
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
 
     def load(self, *, clean: bool = False, whole: bool = False) -> None:
@@ -38,12 +79,22 @@ class QueueTable:
                     raise StoreError(
                         f"{self.folder}/{topic}/{queue_id} is not the folder of a consume queue"
                     )
-                self.get_or_create(topic, int(queue_id)).files.load(clean=clean, whole=whole)
+                queue = self.get_or_create(topic, int(queue_id))
+                queue.files.load(clean=clean, whole=whole)
+                if queue.extension is not None:
+                    queue.extension.files.load(clean=clean, whole=whole)
+
+    def load_extensions(self) -> None:
+        """Call when the queues are recovered; see `ConsumeQueue.load_extension`. Raises OSError."""
+        for queue in self:
+            queue.load_extension()
 
     def forget_cache(self) -> None:
         """Believe the disk alone (see MappedFileQueue.forget_cache)."""
         for queue in self:
             queue.files.forget_cache()
+            if queue.extension is not None:
+                queue.extension.files.forget_cache()
 
     def get(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         return self._queues.get((topic, queue_id))
@@ -53,7 +104,15 @@ class QueueTable:
         queue = self._queues.get((topic, queue_id))
         if queue is None:
             assert is_topic_name(topic), topic
-            queue = ConsumeQueue(self._storage, self.folder, topic, queue_id, self._file_size)
+            queue = ConsumeQueue(
+                self._storage,
+                self.folder,
+                topic,
+                queue_id,
+                self._file_size,
+                extension=self._extensions.make(topic, queue_id) if self._extensions else None,
+                tags_code_at=self._tags_code_at,
+            )
             self._queues[topic, queue_id] = queue
         return queue
 
@@ -66,3 +125,5 @@ class QueueTable:
     def close(self) -> None:
         for queue in self:
             queue.files.close()
+            if queue.extension is not None:
+                queue.extension.files.close()

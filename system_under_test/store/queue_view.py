@@ -5,6 +5,7 @@ from __future__ import annotations
 from system_under_test.store.consume_queue import Entry
 from system_under_test.store.queue_table import QueueTable
 from system_under_test.store.reading import QueueReader
+from system_under_test.store.record_filter import ExtensionUnit
 from system_under_test.store.time_search import TimeSearch
 
 __all__ = ["QueueView"]
@@ -36,6 +37,13 @@ class QueueView:
         """Up to `count` visible entries of a queue from `offset`; [] where there are none."""
         queue = self._queues.get(topic, queue_id)
         return [] if queue is None else queue.read(offset, count)
+
+    def extension_units(
+        self, topic: str, queue_id: int, offset: int, count: int
+    ) -> list[ExtensionUnit | None]:
+        """What the extension holds of the entries that were read from there; [] if there is none."""
+        queue = self._queues.get(topic, queue_id)
+        return [] if queue is None else queue.extension_units(offset, count)
 
     def search_by_time(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
         """The queue offset of the message stored closest to `timestamp_ms`; 0 if there is none."""

@@ -5,14 +5,17 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
+from system_under_test.protocol.message import RecordError, record_properties
 from system_under_test.store.commit_log import CommitLog
 from system_under_test.store.consume_queue import ENTRY_SIZE, ConsumeQueue, Entry
 from system_under_test.store.pull_limits import PullLimits
+from system_under_test.store.record_filter import ExtensionUnit, RecordFilter
 from system_under_test.store.record_scan import RECORD_HEADER_SIZE, stored_at_ms
 
 __all__ = ["GetResult", "GetStatus", "QueueReader"]
 
 _SCAN_BYTES_MIN = 16_000  # RocketMQ, DefaultMessageStore.getMessage: maxFilterMessageCount
+_EXAMINED_BYTES_MAX = 4 << 20  # of records that a filter looks at; RocketMQ need not copy them
 _GAP_SIZE_MAX = 4096  # records this close are read together
 
 
@@ -54,9 +57,14 @@ class QueueReader:
         self._limits = limits
 
     def get(
-        self, queue: ConsumeQueue, offset: int, max_messages: int, tags: frozenset[int] | None
+        self,
+        queue: ConsumeQueue,
+        offset: int,
+        max_messages: int,
+        tags: frozenset[int] | None,
+        wanted: RecordFilter | None = None,
     ) -> GetResult:
-        """Up to `max_messages` records from `offset`, of those tags codes if any are given."""
+        """Up to `max_messages` records from `offset`, of those tags codes, if any are given, and that are `wanted`."""
         low, high = queue.min_offset, queue.max_offset
         if high == 0:
             return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, low, high)
@@ -66,14 +74,22 @@ class QueueReader:
             return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, offset, low, high)
         if offset > high:
             return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
-        entries = queue.read(offset, self._count_to_examine(max_messages, tags))
+        filters = tags is not None or wanted is not None
+        entries = queue.read(offset, self._count_to_examine(max_messages, filters=filters))
         if not entries:
             return GetResult(GetStatus.OFFSET_FOUND_NULL, self._next_file(queue, offset), low, high)
-        examined, chosen = self._choose(entries, max_messages, tags)
-        records = self._read_records(chosen)
+        if wanted is None:
+            examined, chosen = self._choose(entries, max_messages, tags)
+            records = self._read_records(chosen)
+            is_removed = bool(chosen)
+        else:
+            units = queue.extension_units(offset, len(entries))
+            selection = _Selection(self._log, wanted, units)
+            examined = self._select(entries, max_messages, tags, selection)
+            records, is_removed = selection.records, selection.met_removed
         status = GetStatus.FOUND
         if not records:
-            status = GetStatus.MESSAGE_WAS_REMOVING if chosen else GetStatus.NO_MATCHED_MESSAGE
+            status = GetStatus.MESSAGE_WAS_REMOVING if is_removed else GetStatus.NO_MATCHED_MESSAGE
         is_far_behind = entries[examined - 1].physical_offset < self._disk_end
         return GetResult(status, offset + examined, low, high, records, is_far_behind)
 
@@ -82,8 +98,8 @@ class QueueReader:
         """What lies below is taken to be on the disk only (RocketMQ, checkInDiskByCommitOffset)."""
         return self._log.end_offset - self._limits.memory_bytes
 
-    def _count_to_examine(self, max_messages: int, tags: frozenset[int] | None) -> int:
-        if tags is None:  # all of them will do
+    def _count_to_examine(self, max_messages: int, *, filters: bool) -> int:
+        if not filters:  # all of them will do
             limits = self._limits
             count_max = max(limits.transfer_memory_count, limits.transfer_disk_count)
             return max(1, min(max_messages, count_max))
@@ -113,6 +129,32 @@ class QueueReader:
                 chosen.append(entry)
                 size += entry.size
         return len(entries), chosen
+
+    def _select(
+        self,
+        entries: list[Entry],
+        max_messages: int,
+        tags: frozenset[int] | None,
+        selection: _Selection,
+    ) -> int:
+        """Like `_choose`, by entry and record; returns how many entries were looked at."""
+        limits, disk_end = self._limits, self._disk_end
+        for examined, entry in enumerate(entries):
+            if selection.records:
+                if entry.physical_offset < disk_end:
+                    size_max, count_max = limits.transfer_disk_bytes, limits.transfer_disk_count
+                else:
+                    size_max, count_max = limits.transfer_memory_bytes, limits.transfer_memory_count
+                if (
+                    len(selection.records) >= min(max_messages, count_max)
+                    or selection.size + entry.size > size_max
+                ):
+                    return examined
+            if selection.bytes_read > _EXAMINED_BYTES_MAX:
+                return examined
+            if tags is None or _tag_hash(entry.tags_code) in tags:
+                selection.look_at(examined, entry)
+        return len(entries)
 
     def _read_records(self, entries: list[Entry]) -> list[bytes]:
         """The records of those entries that still lead to one; neighbours are read in one go."""
@@ -153,6 +195,42 @@ class QueueReader:
             entries[0].physical_offset, min(entries[0].size, RECORD_HEADER_SIZE)
         )
         return stored_at_ms(header) if len(header) == RECORD_HEADER_SIZE else -1
+
+
+class _Selection:
+    """Records that a filter wants, and how much was read to find them."""
+
+    __slots__ = ("_log", "_units", "_wanted", "bytes_read", "met_removed", "records", "size")
+
+    def __init__(
+        self, log: CommitLog, wanted: RecordFilter, units: list[ExtensionUnit | None]
+    ) -> None:
+        self._log = log
+        self._wanted = wanted
+        self._units = units
+        self.records: list[bytes] = []
+        self.size = 0
+        self.bytes_read = 0
+        self.met_removed = False
+
+    def look_at(self, number: int, entry: Entry) -> None:
+        """Take the record of entry `number` if it is wanted."""
+        unit = self._units[number] if self._units else None
+        if not self._wanted.may_match(unit, entry.physical_offset):
+            return
+        record = self._log.read(entry.physical_offset, entry.size)
+        self.bytes_read += len(record)
+        if not _is_record(record, entry.size):
+            self.met_removed = True
+            return
+        try:
+            properties = record_properties(record)
+        except RecordError:
+            self.met_removed = True
+            return
+        if self._wanted.matches(properties):
+            self.records.append(record)
+            self.size += entry.size
 
 
 def _tag_hash(tags_code: int) -> int:

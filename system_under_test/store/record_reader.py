@@ -38,6 +38,14 @@ class RecordReader:
         self._scanner.scan(record, offset, found.append)
         return record if found and found[0].size == len(record) else None
 
+    def tags_code(self, offset: int) -> int:
+        """What the queue entry of the record that starts at `offset` holds of its tag; 0 if none starts there."""
+        found: list[ScannedRecord] = []
+        record = self.read(offset)
+        if record is not None:
+            self._scanner.scan(record, offset, found.append)
+        return found[0].tags_code if found else 0
+
     def stored_ms(self, offset: int) -> int:
         """When the record that starts at `offset` was stored; -1 if none can be there."""
         header = self._commit_log.read(offset, RECORD_HEADER_SIZE)

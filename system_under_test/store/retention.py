@@ -146,6 +146,8 @@ class Retention:
                 dropped = queue.drop_first_file()
                 yield from self._remove(Removal(self._storage, dropped.path))
             queue.correct_min(min_offset)
+            while self._hanging is None and (unused := queue.drop_extension_file()) is not None:
+                yield from self._remove(Removal(self._storage, unused.path))
         try:
             for report in self.on_min_offset:
                 report(min_offset)

@@ -13,8 +13,10 @@ from system_under_test.broker.administration.store_rates import (
 from system_under_test.broker.administration.store_rates import StoreRates
 from system_under_test.broker.clients import Clients
 from system_under_test.broker.config import BrokerConfig
+from system_under_test.broker.consumer_filters import ConsumerFilters
 from system_under_test.broker.offsets import ConsumerOffsets
 from system_under_test.broker.periodic import Schedule
+from system_under_test.broker.pull_filters import PullFilters
 from system_under_test.broker.put_times import ROUND_S
 from system_under_test.broker.queue_locks import QueueLocks
 from system_under_test.broker.slow_consumers import CHECK_INTERVAL_S, SlowConsumers
@@ -41,6 +43,8 @@ class Administration:
         groups: SubscriptionGroups,
         offsets: ConsumerOffsets,
         clients: Clients,
+        filters: ConsumerFilters,
+        pull_filters: PullFilters,
     ) -> None:
         self._clock = env.clock
         self.locks = QueueLocks(now_ns=env.clock.monotonic_ns)
@@ -67,6 +71,8 @@ class Administration:
             groups=groups,
             offsets=offsets,
             clients=clients,
+            filters=filters,
+            pull_filters=pull_filters,
             locks=self.locks,
             statistics=self.statistics,
             rates=self.rates,

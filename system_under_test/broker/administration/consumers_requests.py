@@ -5,7 +5,8 @@ from __future__ import annotations
 from system_under_test.broker.administration.parts import AdminParts
 from system_under_test.broker.answers import answer_error, answer_ok
 from system_under_test.broker.clients import Member
-from system_under_test.broker.tag_filter import TAG_EXPRESSION_TYPES, sql_refusal
+from system_under_test.broker.tag_filter import is_tag_expression, sql_refusal
+from system_under_test.filters.sql92 import FilterSyntaxError
 from system_under_test.protocol.bodies_clients import (
     CheckClientConfig,
     ClientConnection,
@@ -58,8 +59,16 @@ class ConsumerRequests:
         if not request.body:
             return answer_ok(request)
         subscription = CheckClientConfig.from_bytes(request.body).subscription_data
-        if subscription is not None and subscription.expression_type not in TAG_EXPRESSION_TYPES:
+        if subscription is None or is_tag_expression(subscription.expression_type):
+            return answer_ok(request)
+        if not self._parts.config.property_filter:
             return answer_error(request, sql_refusal(subscription.expression_type))
+        try:
+            self._parts.filters.compile(subscription.expression_type, subscription.sub_string)
+        except FilterSyntaxError as error:
+            return RemotingCommand.response(
+                request, ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)
+            )
         return answer_ok(request)
 
     def consumer_connections(

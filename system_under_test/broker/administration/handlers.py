@@ -7,6 +7,7 @@ from system_under_test.broker.administration.consumers_requests import ConsumerR
 from system_under_test.broker.administration.groups_requests import GroupRequests
 from system_under_test.broker.administration.offsets_requests import OffsetRequests
 from system_under_test.broker.administration.parts import AdminParts
+from system_under_test.broker.administration.queue_entries import QueueEntryRequests
 from system_under_test.broker.administration.relays import RelayRequests
 from system_under_test.broker.administration.statistics_requests import StatisticsRequests
 from system_under_test.broker.administration.topics_requests import TopicRequests
@@ -19,6 +20,7 @@ def make_admin_handlers(parts: AdminParts) -> dict[int, Handler]:
         **TopicRequests(parts).handlers(),
         **GroupRequests(parts).handlers(),
         **OffsetRequests(parts).handlers(),
+        **QueueEntryRequests(parts).handlers(),
         **ConsumerRequests(parts).handlers(),
         **ConfigRequests(parts).handlers(),
         **StatisticsRequests(parts, started_at_ms=parts.clock.wall_ms()).handlers(),

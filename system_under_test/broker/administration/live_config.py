@@ -44,9 +44,13 @@ NEXT_START_FIELDS = frozenset(
         "faithful_policies",
         "mode",
         # How its files look, and where they are.
+        "bloom_error_percent",
+        "bloom_groups",
         "commit_log_file_size",
         "commit_log_path",
         "consume_queue_file_size",
+        "extends_queues",
+        "extension_file_size",
         "delay_levels_ms",
         "index_enabled",  # RocketMQ obeys at once; but an index with a gap hides messages
         "index_numbers",

@@ -1,19 +1,16 @@
-"""Offsets of groups: codes 43, 208, 303, 308, 314, 317, 321 (RocketMQ, AdminBrokerProcessor)."""
+"""Offsets of groups: codes 43, 208, 303, 308, 314, 317 (RocketMQ, AdminBrokerProcessor)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from system_under_test.broker.administration.parts import AdminParts
-from system_under_test.broker.answers import Refused, answer_error, answer_ok, topic_unknown
-from system_under_test.broker.tag_filter import subscribed_tags
+from system_under_test.broker.answers import answer_ok, topic_unknown
 from system_under_test.broker.time_text import time_text
 from system_under_test.protocol import json_dialect
-from system_under_test.protocol.bodies import MessageQueue, SubscriptionData, TopicConfig
+from system_under_test.protocol.bodies import MessageQueue, TopicConfig
 from system_under_test.protocol.bodies_queues import (
     BrokerConsumeStats,
-    ConsumeQueueEntry,
-    ConsumeQueuePage,
     ConsumeStats,
     ConsumeTimeSpans,
     CorrectionOffsets,
@@ -28,11 +25,9 @@ from system_under_test.protocol.headers_admin import (
     ConsumeStatsInBrokerHeader,
     ConsumeTimeSpanHeader,
     CorrectionOffsetHeader,
-    QueryConsumeQueueHeader,
 )
 from system_under_test.remoting import Connection, Handler
 
-ENTRIES_MAX = 10_000  # of one answer to code 321
 OFFSET_MAX = (1 << 63) - 1  # Java's Long.MAX_VALUE
 
 
@@ -50,7 +45,6 @@ class OffsetRequests:
             RequestCode.QUERY_CORRECTION_OFFSET: self.correction_offsets,
             RequestCode.CLONE_GROUP_OFFSET: self.clone,
             RequestCode.GET_BROKER_CONSUME_STATS: self.broker_consume_stats,
-            RequestCode.QUERY_CONSUME_QUEUE: self.queue_entries,
         }
 
     def all_offsets(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
@@ -199,55 +193,3 @@ class OffsetRequests:
             consume_time_stamp_str=time_text(consumed_ms, zone_s),
             delay_time=delay_ms,
         )
-
-    # Entries
-
-    def queue_entries(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        """Entries of a consume queue and, for a group, whether its filter would deliver them."""
-        header = QueryConsumeQueueHeader.from_ext(request.ext_fields)
-        topic, queue_id = header.topic, header.queue_id
-        store = self._parts.store
-        if not store.queue_view.exists(topic, queue_id):
-            return answer_error(request, f"{queue_id}@{topic} is not exist!")
-        entries = store.queue_view.entries(
-            topic, queue_id, header.index, min(header.count, ENTRIES_MAX)
-        )
-        low, high = store.queue_bounds(topic, queue_id)
-        if not entries and not low <= header.index <= high:
-            return answer_error(
-                request, f"Index {header.index} of {queue_id}@{topic} is not exist!"
-            )
-        try:
-            subscription, remark, delivers = self._filter_of(header.consumer_group, topic)
-        except Refused as refusal:
-            return refusal.answer(request)
-        data = [
-            ConsumeQueueEntry(
-                physic_offset=entry.physical_offset,
-                physic_size=entry.size,
-                tags_code=entry.tags_code,
-                eval=delivers(entry.tags_code),
-            )
-            for entry in entries
-        ]
-        page = ConsumeQueuePage(
-            queue_data=data,
-            min_queue_index=low,
-            max_queue_index=high,
-            subscription_data=subscription,
-            filter_data=remark,
-        )
-        return answer_ok(request, page)
-
-    def _filter_of(
-        self, group: str | None, topic: str
-    ) -> tuple[SubscriptionData | None, str | None, Callable[[int], bool]]:
-        """Subscription, what to say about it, and which tags codes it lets through."""
-        if not group:
-            return None, None, lambda _: False
-        online = self._parts.clients.consumer_group(group)
-        subscription = None if online is None else online.subscriptions.get(topic)
-        if subscription is None:
-            return None, f"{group}@{topic} is not online!", lambda _: False
-        tags = subscribed_tags(subscription)
-        return subscription, None, lambda code: tags is None or code in tags

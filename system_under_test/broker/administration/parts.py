@@ -11,7 +11,9 @@ from system_under_test.broker.administration.statistics import BrokerStatistics
 from system_under_test.broker.administration.store_rates import StoreRates
 from system_under_test.broker.clients import Clients
 from system_under_test.broker.config import BrokerConfig
+from system_under_test.broker.consumer_filters import ConsumerFilters
 from system_under_test.broker.offsets import ConsumerOffsets
+from system_under_test.broker.pull_filters import PullFilters
 from system_under_test.broker.queue_locks import QueueLocks
 from system_under_test.broker.subscription_groups import SubscriptionGroups
 from system_under_test.broker.topics import Topics
@@ -34,6 +36,8 @@ class AdminParts:
     groups: SubscriptionGroups
     offsets: ConsumerOffsets
     clients: Clients
+    filters: ConsumerFilters
+    pull_filters: PullFilters
     locks: QueueLocks
     statistics: BrokerStatistics
     rates: StoreRates

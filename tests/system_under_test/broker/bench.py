@@ -13,10 +13,12 @@ from system_under_test.broker.administration.figures import queue_figures
 from system_under_test.broker.client_requests import ClientRequests, notify_consumers_changed
 from system_under_test.broker.clients import Clients
 from system_under_test.broker.config import BrokerConfig, BrokerRole
+from system_under_test.broker.consumer_filters import ConsumerFilters
 from system_under_test.broker.hold import HeldPulls
 from system_under_test.broker.message_queries import MessageQueries
 from system_under_test.broker.offsets import ConsumerOffsets
 from system_under_test.broker.pull import PullProcessor
+from system_under_test.broker.pull_filters import PullFilters
 from system_under_test.broker.pull_reports import PullReports
 from system_under_test.broker.queue_queries import QueueQueries
 from system_under_test.broker.replication.ha_requests import HaRequests
@@ -139,6 +141,8 @@ class Bench:
                 index_slots=100,
                 index_numbers=1000,
                 pull_limits=self.config,
+                extends_queues=self.config.extends_queues,
+                extension_file_size=65_536,
             ),
         )
         self.store.open()
@@ -155,8 +159,20 @@ class Bench:
             MetadataFile(self.disk, "/store/config/subscriptionGroup.json"),
             now_ms=self.clock.wall_ms,
         )
-        self.clients = Clients(now_ns=self.clock.monotonic_ns, notify=notify_consumers_changed)
         self.policies = BROKER_POLICIES[self.config.mode]
+        self.filters = ConsumerFilters(
+            self.config,
+            now_ms=self.clock.wall_ms,
+            queued_end=lambda: self.store.dispatched_offset,
+        )
+        self.clients = Clients(
+            now_ns=self.clock.monotonic_ns,
+            notify=notify_consumers_changed,
+            on_empty=self.filters.unregister,
+        )
+        pull_filters = PullFilters(
+            self.config, self.groups, self.clients, self.filters, self.policies.filters
+        )
         self.offsets = ConsumerOffsets()
         self.held = HeldPulls(held_max=4, held_of_one_max=2)
         self.is_ready = True
@@ -172,6 +188,8 @@ class Bench:
             self.groups,
             self.offsets,
             self.clients,
+            self.filters,
+            pull_filters,
         )
         self.statistics = self.administration.statistics
         queues = {name: RequestQueue(limits) for name, limits in make_limits(self.config).items()}
@@ -195,7 +213,7 @@ class Bench:
             self.store,
             self.topics,
             self.groups,
-            self.clients,
+            pull_filters,
             self.offsets,
             self.held,
             now_ns=self.clock.monotonic_ns,
@@ -212,7 +230,7 @@ class Bench:
         self.queries = QueueQueries(self.config, self.store, self.offsets)
         self.message_queries = MessageQueries(self.config, self.store)
         self.client_requests = ClientRequests(
-            self.clients, self.topics, self.groups, is_slave=self.config.is_slave
+            self.clients, self.topics, self.groups, self.filters, is_slave=self.config.is_slave
         )
         self.handlers = make_handlers(
             self.send_processor,

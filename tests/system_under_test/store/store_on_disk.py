@@ -75,6 +75,7 @@ class StoreOnDisk:
         index_numbers: int = 20,
         sync_flush: bool = True,
         options: DiskOptions | None = None,
+        extends_queues: bool = False,
     ) -> None:
         self.disk = SimDisk(
             random=Random(f"store {seed}"),
@@ -90,6 +91,8 @@ class StoreOnDisk:
             buffered=sync_flush,
             index_slots=index_slots,
             index_numbers=index_numbers,
+            extends_queues=extends_queues,
+            extension_file_size=256,
         )
         self.store = self.new_store()
 

@@ -1,0 +1,120 @@
+"""Entries of a consume queue, and what a group's filter makes of them: code 321 (RocketMQ, AdminBrokerProcessor)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from system_under_test.broker.administration.parts import AdminParts
+from system_under_test.broker.answers import answer_error, answer_ok
+from system_under_test.broker.pull_filters import ALL_MESSAGES, PullFilter, properties_at
+from system_under_test.broker.tag_filter import is_tag_expression, subscribed_tags
+from system_under_test.protocol import json_dialect
+from system_under_test.protocol.bodies import SubscriptionData
+from system_under_test.protocol.bodies_queues import ConsumeQueueEntry, ConsumeQueuePage
+from system_under_test.protocol.codes import RequestCode
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.headers_admin import QueryConsumeQueueHeader
+from system_under_test.remoting import Connection, Handler
+from system_under_test.store.consume_queue import Entry
+from system_under_test.store.record_filter import ExtensionUnit
+
+ENTRIES_MAX = 10_000  # of one answer
+
+Delivers = Callable[[Entry, ExtensionUnit | None], bool]
+
+
+class QueueEntryRequests:
+    """Looks at single entries."""
+
+    def __init__(self, parts: AdminParts) -> None:
+        self._parts = parts
+
+    def handlers(self) -> dict[int, Handler]:
+        return {RequestCode.QUERY_CONSUME_QUEUE: self.queue_entries}
+
+    def queue_entries(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+        """Entries of a consume queue and, for a group, whether its filter would deliver them."""
+        header = QueryConsumeQueueHeader.from_ext(request.ext_fields)
+        topic, queue_id = header.topic, header.queue_id
+        store = self._parts.store
+        if not store.queue_view.exists(topic, queue_id):
+            return answer_error(request, f"{queue_id}@{topic} is not exist!")
+        entries = store.queue_view.entries(
+            topic, queue_id, header.index, min(header.count, ENTRIES_MAX)
+        )
+        low, high = store.queue_bounds(topic, queue_id)
+        if not entries and not low <= header.index <= high:
+            return answer_error(
+                request, f"Index {header.index} of {queue_id}@{topic} is not exist!"
+            )
+        subscription, remark, delivers = self._filter_of(header.consumer_group, topic)
+        units = store.queue_view.extension_units(topic, queue_id, header.index, len(entries))
+        page = ConsumeQueuePage(
+            queue_data=[
+                describe(entry, unit, delivers=delivers(entry, unit))
+                for entry, unit in zip(entries, units or [None] * len(entries), strict=True)
+            ],
+            min_queue_index=low,
+            max_queue_index=high,
+            subscription_data=subscription,
+            filter_data=remark,
+        )
+        return answer_ok(request, page)
+
+    def _filter_of(
+        self, group: str | None, topic: str
+    ) -> tuple[SubscriptionData | None, str | None, Delivers]:
+        """Subscription, what to say about it or its expression, and what it lets through."""
+        if not group:
+            return None, None, nothing
+        online = self._parts.clients.consumer_group(group)
+        subscription = None if online is None else online.subscriptions.get(topic)
+        if subscription is None:
+            return None, f"{group}@{topic} is not online!", nothing
+        if is_tag_expression(subscription.expression_type):
+            return subscription, None, self._delivers(PullFilter(subscribed_tags(subscription)))
+        known = self._parts.filters.get(topic, group)
+        if known is None:  # RocketMQ: what has no expression lets everything through
+            return subscription, "null", self._delivers(ALL_MESSAGES)
+        wanted = PullFilter(None, self._parts.pull_filters.of_group(known))
+        return subscription, json_dialect.dumps(known.to_json()).decode(), self._delivers(wanted)
+
+    def _delivers(self, wanted: PullFilter) -> Delivers:
+        def delivers(entry: Entry, unit: ExtensionUnit | None) -> bool:
+            by_record = wanted.by_record
+            if by_record is not None and not by_record.may_match(unit, entry.physical_offset):
+                return False
+            look_up = self._parts.store.look_up
+            return wanted.wakes(
+                entry.tags_code, lambda: properties_at(look_up, entry.physical_offset)
+            )
+
+        return delivers
+
+
+def nothing(_entry: Entry, _unit: ExtensionUnit | None) -> bool:
+    """Nobody is there to get it."""
+    return False
+
+
+def describe(entry: Entry, unit: ExtensionUnit | None, *, delivers: bool) -> ConsumeQueueEntry:
+    """One line of the answer."""
+    extended = bits = None
+    if unit is not None:
+        bits = "".join(str(byte >> at & 1) for byte in unit.bit_map for at in range(8))
+        extended = json_dialect.dumps(
+            {
+                "bitMapSize": len(unit.bit_map),
+                "filterBitMap": unit.bit_map.hex(),
+                "msgStoreTime": unit.store_timestamp_ms,
+                "tagsCode": unit.tags_code,
+            }
+        ).decode()
+    return ConsumeQueueEntry(
+        physic_offset=entry.physical_offset,
+        physic_size=entry.size,
+        tags_code=entry.tags_code,
+        extend_data_json=extended,
+        bit_map=bits,
+        eval=delivers,
+    )
