@@ -180,7 +180,7 @@ class Cluster:
         work: Callable[[Producer], Awaitable[None]],
         check: Execute | None = None,
         **options: Any,
-    ) -> asyncio.Future[object]:
+    ) -> asyncio.Future[None]:
         """Start a producer and let `work` use it; the future ends with it, and with what it raised."""
         config = ProducerConfig(
             group="p",
@@ -188,13 +188,14 @@ class Cluster:
             client_id=f"{self._addresses[name]}@{name}",
             **options,
         )
-        done: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         async def main(env: Env) -> None:
             producer = Producer(env, config, check=check)
             await producer.start()
             try:
-                done.set_result(await work(producer))
+                await work(producer)
+                done.set_result(None)
             except BaseException as error:
                 done.set_exception(error)
             await producer.stop()
