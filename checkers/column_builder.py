@@ -6,7 +6,8 @@ values is a HistoryError, because no verdict could be trusted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -32,6 +33,7 @@ from checkers.columns import (
     Touches,
     Transaction,
 )
+from checkers.garbage import collector_paused
 from checkers.history import NEMESIS, HistoryError, Op, check_function
 from checkers.message_ids import MessageIds
 from checkers.timeline import Timeline
@@ -56,10 +58,11 @@ def build_columns(ops: Iterable[Op]) -> tuple[Columns, Timeline]:
     """Turn a history into columns and a timeline. Raises HistoryError naming the op."""
     builder = TouchBuilder()
     add = builder.add
-    for op in ops:
-        add(op)
-    builder.finish()
-    sends, deliveries, commits = builder.take()
+    with collector_paused():
+        for op in ops:
+            add(op)
+        builder.finish()
+        sends, deliveries, commits = builder.take()
     names = builder.names()
     check_sent_once(sends, names)
     columns = Columns(names=names, sends=sends, deliveries=deliveries, commits=commits)
@@ -255,6 +258,14 @@ class TouchBuilder:
         except BAD_VALUE as error:
             raise bad_op(op, error) from error
         self._open_sends, self._open_consumes = {}, {}
+
+    @contextmanager
+    def ended_for_now(self) -> Iterator[None]:
+        """`finish` for the time being: after it everything that was open is open again. Raises HistoryError."""
+        sends, consumes = self._open_sends, self._open_consumes
+        self.finish()
+        yield
+        self._open_sends, self._open_consumes = sends, consumes
 
     def names(self) -> Names:
         """All names so far. Raises HistoryError for one that is no name."""

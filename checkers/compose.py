@@ -33,6 +33,7 @@ from checkers.promises import LossPromises
 from checkers.provenance import PROVENANCE
 from checkers.recovery_times import RECOVERY_TIMES
 from checkers.replicas import DURABLE_BEFORE_ACK, REPLICA_PREFIX
+from checkers.timeline import Timeline
 from checkers.verdict import Finding, Validity, Verdict, combine
 
 CORE = (LOSS, LOG_HOLES, PROVENANCE, DUPLICATION, ORDER, OFFSETS)
@@ -105,7 +106,17 @@ def check_run(
     checkers: Sequence[Checker] = ALL_CHECKERS,
 ) -> RunVerdict:
     """Judge a run. Raises HistoryError when the ops break the conventions of a history."""
-    columns, timeline = build_columns(ops)
+    return check_columns(*build_columns(ops), observations, facts, checkers)
+
+
+def check_columns(
+    columns: Columns,
+    timeline: Timeline,
+    observations: Sequence[Mapping[str, Any]],
+    facts: RunFacts,
+    checkers: Sequence[Checker] = ALL_CHECKERS,
+) -> RunVerdict:
+    """Judge a run whose history is in columns."""
     context = Context(
         facts=facts,
         timeline=timeline,

@@ -15,6 +15,8 @@ from typing import Any, Literal, TypeVar, get_args
 
 import orjson
 
+from checkers.garbage import collector_paused
+
 OpType = Literal["invoke", "ok", "fail", "info"]
 NEMESIS = -1
 
@@ -115,7 +117,8 @@ def read_history(path: Path) -> History:
 
 def decode_history(data: bytes, *, name: str = "history") -> History:
     """Read the bytes of a history. Raises HistoryError with `name` and the line number."""
-    ops, torn = _decode_lines(data, name, _decode_op)
+    with collector_paused():
+        ops, torn = _decode_lines(data, name, _decode_op)
     _check_indices(ops, name)
     _check_times(ops, name)
     return History(ops=ops, torn=torn)

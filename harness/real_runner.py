@@ -18,7 +18,7 @@ from harness.environments.fleet_options import FleetOptions
 from harness.environments.place import Place
 from harness.environments.real import RealEnvironment
 from harness.environments.real_controls import real_controls
-from harness.recorder import Recorder
+from harness.recorder import Columns, Recorder
 from harness.run_result import RunResult
 from harness.run_status import Progress, no_progress
 from harness.runner import Run
@@ -33,6 +33,7 @@ def run_for_real(
     *,
     history: BinaryIO | None = None,
     observations: BinaryIO | None = None,
+    columns: Columns | None = None,
     progress: Progress | None = None,
     fleet_options: FleetOptions = DEFAULTS,
 ) -> RunResult:
@@ -52,6 +53,7 @@ def run_for_real(
                 campaign,
                 history=history,
                 observations=observations,
+                columns=columns,
                 progress=progress,
                 fleet_options=fleet_options,
             )
@@ -65,6 +67,7 @@ async def carry_out(
     *,
     history: BinaryIO | None = None,
     observations: BinaryIO | None = None,
+    columns: Columns | None = None,
     progress: Progress | None = None,
     fleet_options: FleetOptions = DEFAULTS,
 ) -> RunResult:
@@ -75,7 +78,9 @@ async def carry_out(
         return make_target(campaign, fleet, places, fleet_options)
 
     clock: list[Callable[[], int]] = []
-    recorder = Recorder(lambda: clock[0](), history=history, observations=observations)
+    recorder = Recorder(
+        lambda: clock[0](), history=history, observations=observations, columns=columns
+    )
     environment = RealEnvironment(campaign, recorder, fleet, target_at)
     clock.append(environment.now_ns)
     with _Interrupts() as interrupts:

@@ -6,13 +6,19 @@ A crash of the harness therefore loses no op that mattered; a torn last line is 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import orjson
 
 from checkers.history import Op, OpType, encode_op
 
 Digest = Callable[[bytes], None]
+
+
+class Columns(Protocol):
+    """Whoever keeps the history as columns, too."""
+
+    def add(self, op: Op, line: bytes) -> None: ...
 
 
 class Recorder:
@@ -28,11 +34,13 @@ class Recorder:
         history: BinaryIO | None = None,
         observations: BinaryIO | None = None,
         digest: Digest | None = None,
+        columns: Columns | None = None,
     ) -> None:
         self._now_ns = now_ns
         self._history = history
         self._observations = observations
         self._digest = digest
+        self._columns = columns
         self.ops: list[Op] = []
         self.observations: list[dict[str, Any]] = []
         self.acknowledged = 0  # sends
@@ -59,7 +67,10 @@ class Recorder:
             node=node,
         )
         self.ops.append(op)
-        self._write(self._history, encode_op(op))
+        line = encode_op(op)
+        self._write(self._history, line)
+        if self._columns is not None:
+            self._columns.add(op, line)
         if type == "ok":
             self._count(op)
         return op

@@ -1,13 +1,14 @@
 """The folder of one run: `runs/<time>-<workload>-<seed>/` with everything to judge and to repeat it.
 
-campaign.toml, faults.jsonl, history.jsonl, observations.jsonl, verdict.json; nodes/<name>/ with the log of each server
-and, unless the run was valid, its files.
+campaign.toml, faults.jsonl, history.jsonl, history.parquet/ (the same as columns), observations.jsonl, verdict.json;
+nodes/<name>/ with the log of each server and, unless the run was valid, its files.
 """
 
 from __future__ import annotations
 
 import io
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -19,10 +20,12 @@ import orjson
 from harness.campaign import Campaign, CampaignError
 from harness.campaign_draw import draw_campaign
 from harness.campaign_file import read_options
+from harness.column_keeping import ColumnKeeper, write_columns
 from harness.run_result import NodeRecord, RunResult
 
 CAMPAIGN_FILE = "campaign.toml"
 VERDICT_FILE = "verdict.json"
+COLUMNS_FOLDER = "history.parquet"
 
 
 class RunFolderError(ValueError):
@@ -64,6 +67,10 @@ class RunFolder:
         return self.path / "history.jsonl"
 
     @property
+    def columns(self) -> Path:
+        return self.path / COLUMNS_FOLDER
+
+    @property
     def observations(self) -> Path:
         return self.path / "observations.jsonl"
 
@@ -98,6 +105,16 @@ class RunFolder:
         """What cannot be written to it is a RunFolderError."""
         return self._record_file(self.observations)
 
+    @contextmanager
+    def keep_columns(self) -> Iterator[ColumnKeeper]:
+        """Whoever keeps the history as columns while it happens. What fails is said, and ends nothing."""
+        keeper = ColumnKeeper(self.columns, self.path.name)
+        try:
+            yield keeper
+        finally:
+            if (reason := keeper.close()) is not None:
+                print(f"staticfire: no columns are kept: {reason}", file=sys.stderr)
+
     def _record_file(self, path: Path) -> BinaryIO:
         with _written(path):
             return RecordFile(path)
@@ -113,6 +130,8 @@ class RunFolder:
     def _finish(self, result: RunResult) -> None:
         rows = (orjson.dumps(record.to_json()) + b"\n" for record in result.faults)
         (self.path / "faults.jsonl").write_bytes(b"".join(rows))
+        if not self.columns.exists():  # a real run has kept them as it went
+            write_columns(self.columns, self.path.name, result.ops)
         for node in result.nodes:
             self._keep_node(node)
         document = {

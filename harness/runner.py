@@ -21,7 +21,7 @@ from harness.interpreter import Interpreter
 from harness.looking_up import LookUps
 from harness.nemesis import Nemesis
 from harness.probing import Prober
-from harness.recorder import Recorder
+from harness.recorder import Columns, Recorder
 from harness.run_result import RunResult
 from harness.run_status import Progress, RunStatus, no_progress
 from harness.simulation.world import World
@@ -42,6 +42,7 @@ def run_simulated(
     *,
     history: BinaryIO | None = None,
     observations: BinaryIO | None = None,
+    columns: Columns | None = None,
     progress: Progress | None = None,
     trace_level: int = 1,
 ) -> RunResult:
@@ -55,6 +56,7 @@ def run_simulated(
         history=history,
         observations=observations,
         digest=world.trace.record_bytes,
+        columns=columns,
     )
     environment = SimulationEnvironment(campaign, world, recorder)
     run = Run(environment, simulated_controls(environment), progress or no_progress)

@@ -34,6 +34,8 @@ from checkers.columnar.schema import FORMAT, MANIFEST, VERSION
 from checkers.columns import Names, QueueKey
 from checkers.history import HistoryError
 
+Line = bytes  # in classes with a field of that name
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
@@ -57,6 +59,14 @@ class Lines:
     rows: int = 0
     bytes: int = 0
     crc32: int = 0
+
+    def plus(self, line: Line) -> Lines:
+        """One more line."""
+        return Lines(
+            rows=self.rows + 1,
+            bytes=self.bytes + len(line),
+            crc32=zlib.crc32(line, self.crc32),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from checkers.columnar.events import read_events, timeline_of
 from checkers.columnar.manifest import Part, read_manifest
 from checkers.columnar.rows import from_table
 from checkers.columnar.schema import OPS, TOUCHES
-from checkers.columns import Columns, Names
+from checkers.columns import Columns, Commits, Names
 from checkers.history import HistoryError, Op
 from checkers.timeline import Timeline
 
@@ -90,7 +90,14 @@ class ColumnarHistory:
 
     def timeline(self) -> Timeline:
         """The timeline of the whole history: its events and the commits of all queues."""
-        commits = self.columns_of(self.manifest.touches).commits
+        return self._timeline(self.columns_of(self.manifest.touches).commits)
+
+    def whole(self) -> tuple[Columns, Timeline]:
+        """What `build_columns` makes of the ops, for a history that fits."""
+        columns = self.columns()
+        return columns, self._timeline(columns.commits)
+
+    def _timeline(self, commits: Commits) -> Timeline:
         return timeline_of(self.events(), commits, self.names, self.manifest)
 
     def _read(self, part: Part, schema: pa.Schema, columns: Sequence[str] | None) -> pa.Table:

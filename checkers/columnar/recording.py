@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import orjson
+import pyarrow as pa
 
 from checkers.column_builder import SENT_TWICE, TouchBuilder
 from checkers.columnar.manifest import Dictionaries, Lines, Manifest
 from checkers.columnar.op_values import invocation_of_send, is_plain_consume, is_plain_send, size_of
-from checkers.columnar.rows import QueueRows
+from checkers.columnar.rows import QueueRows, to_table
 from checkers.columnar.schema import OPS
 from checkers.columnar.sent_keys import SentKeys
-from checkers.columnar.writer import HELD_ROWS, PART_ROWS, ColumnarWriter, ops_table
+from checkers.columnar.writer import HELD_ROWS, PART_ROWS, ColumnarWriter
 from checkers.history import NEMESIS, HistoryError, Op, encode_op
 
 CHUNK = 1 << 16  # touches, or ops, that are turned into arrays at a time
 
 
 class ColumnarRecorder:
-    """Takes the ops of one history. Methods raise HistoryError for an op that breaks the conventions, and OSError."""
+    """Takes the ops of one history; a context that lets go of the files. Methods raise HistoryError for an op that breaks the conventions, and OSError."""
 
     def __init__(
         self,
@@ -39,6 +40,12 @@ class ColumnarRecorder:
         self._ops = 0
         self._paired: Op | None = None
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._writer.close()
+
     def add(self, op: Op) -> None:
         """Take the next op."""
         self._builder.add(op)
@@ -54,7 +61,10 @@ class ColumnarRecorder:
     def flush(self) -> None:
         """Make everything so far durable; the history still says that it is torn."""
         self._take()
-        self._writer.flush(self._dictionaries(), self._ops)
+        with self._builder.ended_for_now():
+            sends, deliveries, commits = self._builder.take()
+        touches = to_table(self._builder.names(), QueueRows(sends, deliveries, commits))
+        self._writer.flush(self._dictionaries(), self._ops, touches, self._take_ops())
 
     def finish(self, *, complete: bool = True, source: Lines | None = None) -> Manifest:
         """End the history. `complete` is False for a torn one, `source` the JSON lines that say the same."""
@@ -124,12 +134,14 @@ class ColumnarRecorder:
         if (again := self._sent.add(sends.message)) is not None:
             raise HistoryError(SENT_TWICE.format(names.key(again)))
         self._writer.add(names, QueueRows(sends, deliveries, commits))
-        rows, self._rows = self._rows, []
-        if rows:
-            self._writer.add_ops(
-                ops_table(dict(zip(OPS.names, zip(*rows, strict=True), strict=True)))
-            )
+        if self._rows:
+            self._writer.add_ops(self._take_ops())
         builder.forget()
+
+    def _take_ops(self) -> pa.Table:
+        rows, self._rows = self._rows, []
+        columns = zip(*rows, strict=True) if rows else ((),) * len(OPS.names)
+        return pa.table(dict(zip(OPS.names, columns, strict=True)), schema=OPS)
 
     def _dictionaries(self) -> Dictionaries:
         names = self._builder.names()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import zlib
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,7 +16,7 @@ from checkers.column_arrays import touch_order
 from checkers.columnar.files import encode_table, write_durably
 from checkers.columnar.manifest import Dictionaries, Lines, Manifest, Part, write_manifest
 from checkers.columnar.rows import QueueRows, by_queue, to_table
-from checkers.columnar.schema import EVENTS, MANIFEST, OPS
+from checkers.columnar.schema import EVENTS, MANIFEST
 from checkers.columns import Ints, Names
 from checkers.history import HistoryError
 
@@ -47,6 +49,7 @@ class ColumnarWriter:
         self._op_parts: list[Part] = []
         self._events: BinaryIO = (folder / EVENTS).open("wb")
         self._lines = Lines()
+        self._flushes = 0
 
     @property
     def held_rows(self) -> int:
@@ -72,12 +75,7 @@ class ColumnarWriter:
     def add_event(self, line: bytes) -> None:
         """Take an op that touches no message, as a line."""
         self._events.write(line)
-        told = self._lines
-        self._lines = Lines(
-            rows=told.rows + 1,
-            bytes=told.bytes + len(line),
-            crc32=zlib.crc32(line, told.crc32),
-        )
+        self._lines = self._lines.plus(line)
 
     def close_part(self, queue: int) -> None:
         """Write what is held of one queue."""
@@ -95,9 +93,31 @@ class ColumnarWriter:
             path = f"ops/part-{len(self._op_parts)}.parquet"
             self._op_parts.append(write_part(self.folder, path, -1, pa.concat_tables(tables)))
 
-    def flush(self, dictionaries: Dictionaries, ops: int) -> None:
-        """Make everything so far durable. `ops`: the next index. The history still says that it is torn."""
-        self._write_all(dictionaries, ops, complete=False, source=None)
+    def flush(
+        self, dictionaries: Dictionaries, ops: int, open_touches: pa.Table, open_ops: pa.Table
+    ) -> None:
+        """Make everything so far durable. The history still says that it is torn.
+
+        `ops`: the next index. `open_touches` and `open_ops` are rows of what nobody has completed yet: they count only
+        until the next time.
+        """
+        self._flushes += 1
+        folder = f"open/{self._flushes}"
+        self._close_all()
+        touches = [
+            write_part(self.folder, f"{folder}/queue-{queue}.parquet", queue, table)
+            for queue, table in by_queue(open_touches)
+        ]
+        parts = [write_part(self.folder, f"{folder}/ops.parquet", -1, open_ops)]
+        write_manifest(
+            self.folder,
+            replace(
+                self._manifest(dictionaries, ops, complete=False, source=None),
+                touches=[*self._all_parts(), *touches],
+                op_parts=[*self._op_parts, *parts],
+            ),
+        )
+        shutil.rmtree(self.folder / f"open/{self._flushes - 1}", ignore_errors=True)
 
     def finish(
         self,
@@ -108,29 +128,40 @@ class ColumnarWriter:
         source: Lines | None = None,
     ) -> Manifest:
         """Write the rest and say what there is. `complete` is False for a torn history, `source` the lines of it."""
-        manifest = self._write_all(dictionaries, ops, complete=complete, source=source)
+        self._close_all()
+        manifest = self._manifest(dictionaries, ops, complete=complete, source=source)
+        write_manifest(self.folder, manifest)
         self._events.close()
+        shutil.rmtree(self.folder / "open", ignore_errors=True)
         return manifest
 
-    def _write_all(
-        self, dictionaries: Dictionaries, ops: int, *, complete: bool, source: Lines | None
-    ) -> Manifest:
+    def close(self) -> None:
+        """Let go of the files, as they are."""
+        self._events.close()
+
+    def _close_all(self) -> None:
         for queue in sorted(self._held):
             self.close_part(queue)
         self.close_ops()
         self._events.flush()
-        manifest = Manifest(
+        os.fsync(self._events.fileno())
+
+    def _manifest(
+        self, dictionaries: Dictionaries, ops: int, *, complete: bool, source: Lines | None
+    ) -> Manifest:
+        return Manifest(
             run_id=self._run_id,
             complete=complete,
             ops=ops,
             dictionaries=dictionaries,
-            touches=[part for queue in sorted(self._parts) for part in self._parts[queue]],
+            touches=self._all_parts(),
             op_parts=self._op_parts,
             events=self._lines,
             source=source,
         )
-        write_manifest(self.folder, manifest)
-        return manifest
+
+    def _all_parts(self) -> list[Part]:
+        return [part for queue in sorted(self._parts) for part in self._parts[queue]]
 
 
 def write_part(folder: Path, path: str, queue: int, table: pa.Table) -> Part:
@@ -161,8 +192,3 @@ def write_part(folder: Path, path: str, queue: int, table: pa.Table) -> Part:
 def _span(offsets: Ints) -> tuple[int, int]:
     known = offsets[offsets >= 0]
     return (int(known.min()), int(known.max())) if len(known) else (-1, -1)
-
-
-def ops_table(columns: Mapping[str, object]) -> pa.Table:
-    """A table of schema OPS from columns by name."""
-    return pa.table(dict(columns), schema=OPS)

@@ -8,15 +8,16 @@ from pathlib import Path
 
 import click
 
-from checkers.compose import ALL_CHECKERS, CLIENT_CHECKERS, RunVerdict, check_run
+from checkers.compose import ALL_CHECKERS, CLIENT_CHECKERS, RunVerdict, check_columns
 from checkers.facts import RunFacts
-from checkers.history import HistoryError, Op, read_history, read_observations
+from checkers.history import HistoryError, Op, read_observations
 from harness.campaign import Campaign
 from harness.cli.status import BadInput, status_of_validity
 from harness.facts import run_facts
 from harness.nemesis import records_of
 from harness.report.verdict_lines import verdict_lines
 from harness.run_folder import RunFolder, RunFolderError
+from harness.run_history import read_run_history
 
 
 @click.command(short_help="Judge a recorded run again.")
@@ -27,7 +28,8 @@ from harness.run_folder import RunFolder, RunFolderError
 def check(run: Path, client_only: bool) -> int:
     """Judge the history kept in folder RUN again; the verdict depends on its files alone.
 
-    A history whose last line is torn is judged up to the tear. So is the history of a run that did not finish.
+    A history whose last line is torn is judged up to the tear. So is the history of a run that did not finish. The
+    history may be there as JSON lines (history.jsonl) or as columns (history.parquet/); the verdict is the same.
 
     \b
     Example:
@@ -49,12 +51,13 @@ def check(run: Path, client_only: bool) -> int:
 def judge(folder: RunFolder, *, client_only: bool) -> RunVerdict:
     """Raises RunFolderError, HistoryError, or OSError for a file that is not there."""
     campaign = folder.read_campaign()
-    history = read_history(folder.history)
+    history = read_run_history(folder.history, folder.columns)
     observations = [] if client_only else read_observations(folder.observations).records
     finished = folder.is_finished
-    facts = _facts(folder) if finished else facts_so_far(campaign, history.ops)
+    facts = _facts(folder) if finished else facts_so_far(campaign, history.events)
     checkers = CLIENT_CHECKERS if client_only else ALL_CHECKERS
-    return check_run(history.ops, observations, replace(facts, torn=history.torn), checkers)
+    facts = replace(facts, torn=history.torn)
+    return check_columns(history.columns, history.timeline, observations, facts, checkers)
 
 
 def facts_so_far(campaign: Campaign, ops: Sequence[Op]) -> RunFacts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -79,14 +80,20 @@ def run_and_report(
     print_campaign(campaign)
     print_missing(missing)
     started = time.process_time()
+    is_simulated = campaign.environment == "simulation"  # its columns are written when it is over
     try:
         with (
             folder.open_history() as history,
             folder.open_observations() as observations,
+            nullcontext() if is_simulated else folder.keep_columns() as columns,
             show_progress(campaign) as progress,
         ):
             result = runner_of(campaign, fleet)(
-                campaign, history=history, observations=observations, progress=progress
+                campaign,
+                history=history,
+                observations=observations,
+                columns=columns,
+                progress=progress,
             )
         folder.finish(result)
     except (RunFolderError, RunError, EnvironmentFailed, FaultError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -70,10 +71,10 @@ def histories(draw: st.DrawFn) -> list[Op]:
 
 
 def record(ops: list[Op], folder: Path, **sizes: int) -> ColumnarHistory:
-    recorder = ColumnarRecorder(folder, "run", **sizes)
-    for op in ops:
-        recorder.add(op)
-    recorder.finish()
+    with ColumnarRecorder(folder, "run", **sizes) as recorder:
+        for op in ops:
+            recorder.add(op)
+        recorder.finish()
     return ColumnarHistory(folder)
 
 
@@ -128,3 +129,29 @@ def test_each_queue_is_read_alone(tmp_path: Path, held_rows: int) -> None:
         assert len(columns.sends) + len(columns.deliveries) == read.rows(queue)
     assert [read.names.key(int(m)) for m in read.queue(1).deliveries.message] == ["k4"]
     assert sum(map(read.rows, read.queues())) == read.manifest.rows == 32
+
+
+@settings(STEADY, max_examples=30)
+@given(histories(), st.data())
+def test_a_writer_that_dies_leaves_what_it_had_at_its_last_flush(
+    ops: list[Op], data: st.DataObject
+) -> None:
+    flushes = data.draw(st.lists(st.integers(0, len(ops)), min_size=1, max_size=3, unique=True))
+    with ExitStack() as exits:
+        folder = exits.enter_context(tempfile.TemporaryDirectory())
+        recorder = exits.enter_context(ColumnarRecorder(Path(folder), "run", chunk=3))
+        for at, op in enumerate(ops):
+            if at in flushes:
+                recorder.flush()
+            recorder.add(op)
+        if len(ops) in flushes:
+            recorder.flush()
+        read = ColumnarHistory(Path(folder))
+
+        columns, timeline = build_columns(ops[: max(flushes)])
+        assert not read.complete
+        assert list(read_ops(read)) == ops[: max(flushes)]
+        assert read.timeline() == timeline
+        assert len(read.columns().sends) == len(columns.sends)
+        recorder.finish()
+        assert list(read_ops(ColumnarHistory(Path(folder)))) == ops

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from checkers.columnar.manifest import read_manifest, write_manifest
+from harness.run_history import read_run_history
 from tests.harness.cli.conftest import Said
 
 Staticfire = Callable[..., Said]
@@ -142,9 +146,82 @@ def test_a_value_that_breaks_the_conventions_is_refused(
 
 
 def test_files_that_are_not_there_are_named(run_folder: Path, staticfire: Staticfire) -> None:
-    for name in ("observations.jsonl", "history.jsonl"):
-        (run_folder / name).unlink()
-        assert refused(staticfire("check", run_folder), name)
+    (run_folder / "observations.jsonl").unlink()
+    assert refused(staticfire("check", run_folder), "observations.jsonl")
+    (run_folder / "history.jsonl").unlink()
+    shutil.rmtree(run_folder / "history.parquet")
+    assert refused(staticfire("check", run_folder), "history.jsonl")
+
+
+def test_columns_give_the_verdict_of_the_lines(run_folder: Path, staticfire: Staticfire) -> None:
+    before = staticfire("check", run_folder)
+    (run_folder / "history.jsonl").unlink()
+
+    assert staticfire("check", run_folder) == before
+
+
+def test_columns_of_a_run_that_broke_off_give_the_verdict_of_the_lines(
+    run_folder: Path, staticfire: Staticfire
+) -> None:
+    (run_folder / "verdict.json").unlink()
+    before = staticfire("check", run_folder)
+    (run_folder / "history.jsonl").unlink()
+
+    assert staticfire("check", run_folder) == before
+
+
+def test_columns_are_read_only_in_place_of_the_lines_that_they_were_made_of(
+    run_folder: Path,
+) -> None:
+    lines, columns = run_folder / "history.jsonl", run_folder / "history.parquet"
+    ours = read_run_history(lines, columns, columns_pay=0)
+    assert len(ours.events) < len(history_lines(run_folder))  # the others are columns
+
+    (first, *others) = history_lines(run_folder)
+    write_history(run_folder, [first.replace(b"warm-up", b"worm-up"), *others])
+    edited = read_run_history(lines, columns, columns_pay=0)
+    assert len(edited.events) == len(others) + 1
+
+
+def damage_part(columns: Path) -> None:
+    part = next(iter(sorted((columns / "touches").rglob("*.parquet"))))
+    data = bytearray(part.read_bytes())
+    data[len(data) // 2] ^= 1
+    part.write_bytes(data)
+
+
+def remove_part(columns: Path) -> None:
+    next(iter(sorted((columns / "touches").rglob("*.parquet")))).unlink()
+
+
+def claim_more_rows(columns: Path) -> None:
+    manifest = read_manifest(columns)
+    first, *others = manifest.touches
+    parts = [replace(first, rows=first.rows + 1), *others]
+    write_manifest(columns, replace(manifest, touches=parts))
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (damage_part, ("part-0.parquet", "damaged")),
+        (remove_part, ("part-0.parquet", "missing")),
+        (claim_more_rows, ("part-0.parquet", "rows")),
+        (lambda columns: (columns / "manifest.json").unlink(), ("manifest.json",)),
+        (lambda columns: (columns / "manifest.json").write_bytes(b"{}"), ("manifest.json",)),
+        (lambda columns: (columns / "events.jsonl").write_bytes(b""), ("events.jsonl",)),
+    ],
+)
+def test_damaged_columns_are_refused(
+    damage: Callable[[Path], object],
+    words: tuple[str, ...],
+    run_folder: Path,
+    staticfire: Staticfire,
+) -> None:
+    (run_folder / "history.jsonl").unlink()
+    damage(run_folder / "history.parquet")
+
+    assert refused(staticfire("check", run_folder), *words)
 
 
 def change_op(folder: Path, wanted: Callable[[dict[str, Any]], bool], change: Change) -> None:

@@ -1,0 +1,82 @@
+"""Writes the columns of a history beside the run: a thread of its own, so that no client waits for a disk.
+
+The JSON lines are the record that is written before anybody acts on it; columns are the same for checkers of any size.
+What goes wrong with them never ends a run: they say that they are torn, and the lines are judged.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
+
+from checkers.columnar.manifest import Lines
+from checkers.columnar.recording import ColumnarRecorder
+from checkers.history import HistoryError, Op, encode_op
+
+FLUSH_S = 30.0  # a crash of the harness costs the columns no more than that
+CHUNK = 1 << 13  # touches at a time: the thread shares the interpreter with the run
+
+
+class ColumnKeeper:
+    """Takes each op and its line of JSON as it happens, from one thread."""
+
+    def __init__(self, folder: Path, run_id: str, *, flush_s: float = FLUSH_S) -> None:
+        self._folder, self._run_id, self._flush_s = folder, run_id, flush_s
+        self._queue: SimpleQueue[tuple[Op, bytes] | bool] = SimpleQueue()
+        self._failure: str | None = None
+        self._thread = Thread(target=self._work, name="columns", daemon=True)
+        self._thread.start()
+
+    def add(self, op: Op, line: bytes) -> None:
+        """Never raises, never waits."""
+        self._queue.put((op, line))
+
+    def close(self, *, complete: bool = True) -> str | None:
+        """Write the rest; return why there are no whole columns, None when there are. Waits for the disk."""
+        self._queue.put(complete)
+        self._thread.join()
+        return self._failure
+
+    def _work(self) -> None:
+        try:
+            with ColumnarRecorder(self._folder, self._run_id, chunk=CHUNK) as recorder:
+                self._write(recorder)
+        except HistoryError as error:
+            self._failure = str(error)
+        except OSError as error:
+            self._failure = f"{error.filename or self._folder} cannot be written: {error.strerror}"
+        while self._failure is not None and not isinstance(self._queue.get(), bool):
+            pass  # what comes now is kept as lines alone
+
+    def _write(self, recorder: ColumnarRecorder) -> None:
+        lines = Lines()
+        flush_at = time.monotonic() + self._flush_s
+        while True:
+            left_s = flush_at - time.monotonic()
+            if left_s <= 0:
+                recorder.flush()
+                flush_at = time.monotonic() + self._flush_s
+                continue
+            try:
+                item = self._queue.get(timeout=left_s)
+            except Empty:
+                continue
+            if isinstance(item, bool):
+                recorder.finish(complete=item, source=lines)
+                return
+            op, line = item
+            recorder.add(op)
+            lines = lines.plus(line)
+
+
+def write_columns(folder: Path, run_id: str, ops: Iterable[Op]) -> None:
+    """The columns of a run that is over. Raises HistoryError, OSError."""
+    lines = Lines()
+    with ColumnarRecorder(folder, run_id) as recorder:
+        for op in ops:
+            recorder.add(op)
+            lines = lines.plus(encode_op(op))
+        recorder.finish(source=lines)
