@@ -21,7 +21,10 @@ CHUNK = 1 << 16  # touches, or ops, that are turned into arrays at a time
 
 
 class ColumnarRecorder:
-    """Takes the ops of one history; a context that lets go of the files. Methods raise HistoryError for an op that breaks the conventions, and OSError."""
+    """Takes the ops of one history; a context that lets go of the files.
+
+    Methods raise HistoryError for an op that breaks the conventions, and OSError.
+    """
 
     def __init__(
         self,
