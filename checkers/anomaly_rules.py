@@ -43,6 +43,11 @@ def _excused(excuse: str, excused: Judgement = ALLOWED) -> Rule:
     return Rule(excuse=excuse, excused=excused)
 
 
+def _with_orders(phenomenon: str, rule: Rule) -> dict[str, Rule]:
+    """A phenomenon by itself, with the order within processes, and with real time."""
+    return {f"{phenomenon}{order}": rule for order in ("", "-process", "-realtime")}
+
+
 RULES: Mapping[str, Rule] = MappingProxyType(
     {
         # loss.py, commit_log.py
@@ -88,5 +93,17 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "acked_not_durable": PLAIN,
         "replica_diverged": HAZARD,
         "replica_ahead": HAZARD,
+        # txn_reads.py
+        "G1a": PLAIN,
+        "G1b": PLAIN,
+        "precommitted_read": PLAIN,
+        # cycles.py
+        **_with_orders("G0", NEVER_WRONG),
+        **_with_orders(
+            "G1c",
+            _excused("the cycle needs a ww edge: logs do not isolate writers from each other"),
+        ),
+        **_with_orders("G-single", SHOWN),
+        **_with_orders("G2", SHOWN),
     }
 )

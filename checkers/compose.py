@@ -16,6 +16,7 @@ from checkers.availability_gaps import AVAILABILITY_GAPS
 from checkers.column_builder import build_columns
 from checkers.columns import Columns
 from checkers.commit_log import LOG_HOLES
+from checkers.cycles import CYCLES
 from checkers.duplication import DUPLICATION
 from checkers.engine import failure, judge_columns
 from checkers.exits import NODE_EXITS
@@ -34,6 +35,7 @@ from checkers.provenance import PROVENANCE
 from checkers.recovery_times import RECOVERY_TIMES
 from checkers.replicas import DURABLE_BEFORE_ACK, REPLICA_PREFIX
 from checkers.timeline import Timeline
+from checkers.txn_reads import TXN_READS
 from checkers.verdict import Finding, Validity, Verdict, combine
 
 CORE = (LOSS, LOG_HOLES, PROVENANCE, DUPLICATION, ORDER, OFFSETS)
@@ -44,6 +46,8 @@ ALL_CHECKERS: tuple[Checker, ...] = (
     LIVENESS,
     AVAILABILITY_GAPS,
     GROUPS,
+    TXN_READS,
+    CYCLES,
     NODE_EXITS,
     LOOK_UPS,
     DURABLE_BEFORE_ACK,

@@ -83,6 +83,31 @@ class LookUp:
     error: str | None
 
 
+class Sent(NamedTuple):
+    """A send of a transaction: value and, if it is known, offset in the log of `key`."""
+
+    key: str
+    value: int | str
+    offset: int | None
+
+
+class Polled(NamedTuple):
+    """What one poll of a transaction got: for each key (offset, value) in the order in which they came."""
+
+    messages: Mapping[str, Sequence[tuple[int, int | str]]]
+
+
+class Txn(NamedTuple):
+    """A transaction: sends and polls that happen all or not at all."""
+
+    invoke_index: int
+    op_index: int  # of the completion; of the invocation when there is none
+    time_ns: int
+    process: int
+    type: OpType  # "info" when nobody completed it
+    mops: Sequence[Sent | Polled]
+
+
 class Opened(NamedTuple):
     """A client process was ready."""
 
@@ -102,6 +127,7 @@ class Timeline:
     probes: Sequence[Probe]
     opens: Sequence[Opened]
     look_ups: Sequence[LookUp] = ()
+    txns: Sequence[Txn] = ()
     nodes: Mapping[int, str]  # process -> where it runs, of clients that opened or sent
 
     def drains_of(self, group: str, topic: str) -> Drain | None:

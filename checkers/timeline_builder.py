@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from checkers.column_values import BAD_VALUE, bad_op, integer, text
 from checkers.columns import QueueKey
-from checkers.history import Op
+from checkers.history import Op, OpType
 from checkers.timeline import (
     Commit,
     Drain,
@@ -14,9 +15,12 @@ from checkers.timeline import (
     LookUp,
     Opened,
     Ownership,
+    Polled,
     Probe,
     QueueEnd,
+    Sent,
     Timeline,
+    Txn,
 )
 
 
@@ -29,9 +33,11 @@ class TimelineBuilder:
         "_drains",
         "_handlers",
         "_look_ups",
+        "_open_txns",
         "_opens",
         "_ownership",
         "_probes",
+        "_txns",
         "commits",
         "nodes",
     )
@@ -46,6 +52,8 @@ class TimelineBuilder:
         self._probes: list[Probe] = []
         self._opens: list[Opened] = []
         self._look_ups: list[LookUp] = []
+        self._txns: list[Txn] = []
+        self._open_txns: dict[int, Op] = {}
         self._handlers = self.handlers()
 
     def add(self, op: Op) -> None:
@@ -66,6 +74,7 @@ class TimelineBuilder:
             "drain": self._drain,
             "open": self._open,
             "look_up": self._look_up,
+            "txn": self._txn,
         }
 
     def _probe(self, op: Op) -> None:
@@ -145,6 +154,20 @@ class TimelineBuilder:
             )
         )
 
+    def _txn(self, op: Op) -> None:
+        before = self._open_txns.pop(op.process, None)
+        if op.type == "invoke":
+            if before is not None:
+                self._end_txn(before, before, "info")
+            self._open_txns[op.process] = op
+        else:
+            self._end_txn(op, op if before is None else before, op.type)
+
+    def _end_txn(self, op: Op, invoke: Op, type_: OpType) -> None:
+        mops = [_mop(*mop) for mop in op.value["mops"]]
+        txn = Txn(invoke.index, op.index, op.time_ns, op.process, type_, mops)
+        self._txns.append(txn)
+
     def forget(self) -> None:
         """Drop what was collected; where processes run and who owns what is still known."""
         self.commits.clear()
@@ -154,8 +177,12 @@ class TimelineBuilder:
         self._probes.clear()
         self._opens.clear()
         self._look_ups.clear()
+        self._txns.clear()
 
     def timeline(self) -> Timeline:
+        for op in self._open_txns.values():
+            self._end_txn(op, op, "info")
+        self._open_txns.clear()
         return Timeline(
             commits=self.commits,
             ownership=self._ownership,
@@ -164,5 +191,27 @@ class TimelineBuilder:
             probes=self._probes,
             opens=self._opens,
             look_ups=self._look_ups,
+            txns=self._txns,
             nodes=self.nodes,
         )
+
+
+def _mop(f: Any, *rest: Any) -> Sent | Polled:
+    """A micro-op as Jepsen writes it: ["send", key, value], ["send", key, [offset, value]], ["poll", {key: [...]}]."""
+    if f == "send":
+        key, value = rest
+        offset, value = value if isinstance(value, list | tuple) else (None, value)
+        return Sent(str(key), _value(value), None if offset is None else integer(offset))
+    if f == "poll":
+        polled = rest[0] if rest else {}
+        return Polled(
+            {
+                str(key): [(integer(offset), _value(value)) for offset, value in messages]
+                for key, messages in polled.items()
+            }
+        )
+    raise ValueError(f"a micro-op is {f!r}; allowed are send and poll")
+
+
+def _value(value: Any) -> int | str:
+    return value if type(value) is str else integer(value)

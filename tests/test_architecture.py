@@ -16,7 +16,7 @@ FOLDERS = ("system_under_test", "faults", "checkers", "spark_analysis", "harness
 MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "system_under_test": ((), ("orjson", "cryptography", "yaml", "lark")),
     "faults": ((), ("patch_ng",)),
-    "checkers": ((), ("numpy", "orjson", "pyarrow")),
+    "checkers": ((), ("networkx", "numpy", "orjson", "pyarrow")),
     "spark_analysis": (("checkers",), ("pyspark", "numpy", "pyarrow", "orjson")),
     "harness": (
         ("system_under_test", "faults", "checkers", "spark_analysis"),

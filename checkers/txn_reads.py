@@ -1,0 +1,111 @@
+"""What a transaction must not poll: aborted, half-finished and its own messages.
+
+**G1a**: a successful transaction polled a message whose transaction has failed for certain. **G1b**: it polled some of
+what another transaction had sent to a key and went on beyond the last of it, but not all of it: it saw an intermediate
+state. **precommitted_read**: a transaction polled what it had sent itself, before it was committed.
+
+Cannot see: an intermediate state at the end of a poll, because a poll may stop anywhere; and messages without an
+offset.
+
+Source: Adya's phenomena, as in Jepsen's Kafka workload (which looks for no G1b).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from checkers.columns import Columns
+from checkers.kernel import Checker, Context
+from checkers.promises import judge
+from checkers.timeline import Txn
+from checkers.txn_log import TxnLog, Value, reads_of, sends_of
+from checkers.verdict import Finding, Tally, Verdict
+
+
+def check_txn_reads(_columns: Columns, context: Context) -> Verdict:
+    """Judge what each transaction polled."""
+    log = TxnLog(context.timeline.txns)
+    found = (*_aborted(log), *_intermediate(log), *_own(log))
+    findings = [_finding(context, anomaly, txn, key, text) for anomaly, txn, key, text in found]
+    tally = Tally.of(findings, transactions=len(log.txns))
+    return Verdict(
+        checker="txn_reads", valid=not findings, counts=tally.counts, findings=tally.findings
+    )
+
+
+Found = tuple[str, Txn, str, str]  # anomaly, who polled, key, what to say
+
+
+def _finding(context: Context, anomaly: str, txn: Txn, key: str, detail: str) -> Finding:
+    return Finding(
+        anomaly=anomaly,
+        judgement=judge(context.facts.mode, anomaly),
+        op_index=txn.op_index,
+        time_ns=txn.time_ns,
+        detail=detail,
+        key=key,
+    )
+
+
+def _aborted(log: TxnLog) -> Iterator[Found]:
+    for txn in log.txns:
+        if txn.type != "ok":
+            continue
+        for key, offset, value in reads_of(txn):
+            writer = log.writer_of.get((key, value))
+            if writer is not None and log.txns[writer].type == "fail":
+                detail = f"polled {value} at offset {offset}, sent by op {log.txns[writer].op_index}, which failed"
+                yield "G1a", txn, key, detail
+
+
+def _intermediate(log: TxnLog) -> Iterator[Found]:
+    for number, txn in enumerate(log.txns):
+        if txn.type != "ok":
+            continue
+        polled: dict[str, set[Value]] = {}
+        furthest: dict[str, int] = {}
+        for key, offset, value in reads_of(txn):
+            polled.setdefault(key, set()).add(value)
+            furthest[key] = max(offset, furthest.get(key, offset))
+        for key, values in polled.items():
+            writers = {log.writer_of.get((key, value)) for value in values} - {None, number}
+            for writer in sorted(writer for writer in writers if writer is not None):
+                yield from _partly(log, txn, key, values, furthest[key], log.txns[writer])
+
+
+def _partly(
+    log: TxnLog, txn: Txn, key: str, values: set[Value], furthest: int, other: Txn
+) -> Iterator[Found]:
+    """Say which messages of `other` are missing, if `txn` went on beyond all of them."""
+    offsets = {
+        sent.value: log.offset_of.get((key, sent.value))
+        for sent in sends_of(other)
+        if sent.key == key
+    }
+    known = [offset for offset in offsets.values() if offset is not None]
+    missed = [value for value in offsets if value not in values]
+    if missed and len(known) == len(offsets) and max(known) < furthest:
+        detail = (
+            f"polled to offset {furthest} and saw only a part of op {other.op_index}: "
+            f"not {', '.join(map(str, missed))}"
+        )
+        yield "G1b", txn, key, detail
+
+
+def _own(log: TxnLog) -> Iterator[Found]:
+    for txn in log.txns:
+        own = {(sent.key, sent.value) for sent in sends_of(txn)}
+        first: dict[str, str] = {}
+        for key, offset, value in reads_of(txn):
+            if (key, value) in own:
+                first.setdefault(key, f"polled {value} at offset {offset}, its own send")
+        for key, detail in first.items():
+            yield "precommitted_read", txn, key, detail
+
+
+TXN_READS = Checker(
+    name="txn_reads",
+    anomalies=("G1a", "G1b", "precommitted_read"),
+    check=check_txn_reads,
+    applies=lambda context: bool(context.timeline.txns),
+)
