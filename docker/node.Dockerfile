@@ -6,7 +6,7 @@ ARG BASE=python:3.11-slim
 FROM ${BASE}
 COPY wheels /tmp/wheels
 RUN python3 -m venv /opt/staticfire \
- && /opt/staticfire/bin/python -m pip install --quiet --no-index --find-links /tmp/wheels staticfire \
+ && /opt/staticfire/bin/python -m pip install --quiet --no-index --find-links /tmp/wheels 'staticfire[cpp-client]' \
  && rm -rf /tmp/wheels
 ENV PATH=/opt/staticfire/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 LABEL staticfire.image=node

@@ -8,7 +8,7 @@ from __future__ import annotations
 from faults.proxy.addresses import AddressError
 from faults.proxy.link_faults import Direction, LinkFault, LinkFaultError, LinkFaultKind
 from faults.proxy.network import ProxyNetwork
-from faults.proxy.ports import PortError
+from faults.proxy.ports import NotOurAddress, PortError
 from faults.proxy.proxy import Proxy, ProxyError
 from faults.proxy.status import LinkStatus
 
@@ -19,6 +19,7 @@ __all__ = [
     "LinkFaultError",
     "LinkFaultKind",
     "LinkStatus",
+    "NotOurAddress",
     "PortError",
     "Proxy",
     "ProxyError",

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from faults.errors import FaultError
 from faults.proxy.addresses import PORT_MAX
 
-__all__ = ["PortError", "listen", "listen_anywhere"]
+__all__ = ["NotOurAddress", "PortError", "listen", "listen_anywhere"]
 
 BACKLOG = 1024
 ATTEMPTS_MAX = 50
@@ -19,11 +19,16 @@ class PortError(FaultError):
     """An address that cannot be listened on: one sentence."""
 
 
+class NotOurAddress(PortError):
+    """No address of this machine: no port of it will do."""
+
+
 def listen(host: str, ports: Sequence[int]) -> list[socket.socket]:
     """Sockets that listen on all these ports of this machine's address.
 
     Raises:
-        PortError: one of them is in use, or the address is not ours.
+        PortError: one of them is in use.
+        NotOurAddress: the address is not this machine's.
     """
     sockets: list[socket.socket] = []
     try:
@@ -31,6 +36,10 @@ def listen(host: str, ports: Sequence[int]) -> list[socket.socket]:
             sockets.append(_listen(host, port))
     except OSError as error:
         _close(sockets)
+        if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+            raise NotOurAddress(
+                f"{host!r:.100} is no address of this machine; allowed: one of its own, or 0.0.0.0 for all"
+            ) from error
         reason = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be used: {error}"
         raise PortError(f"port {port} on {host} {reason}") from error
     return sockets
@@ -40,7 +49,8 @@ def listen_anywhere(host: str, shifts: Sequence[int]) -> list[socket.socket]:
     """Sockets at a free port and at these distances from it; the first distance is 0.
 
     Raises:
-        PortError: no free ports, or the address is not ours.
+        PortError: no free ports.
+        NotOurAddress: the address is not this machine's.
     """
     for _ in range(ATTEMPTS_MAX):
         [first] = listen(host, [0])

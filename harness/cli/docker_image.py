@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from harness.cli.status import HarnessError
+from harness.cli.status import BadInput, HarnessError
 
 
 @click.command(name="docker-image", short_help="Build the image for --environment docker.")
@@ -29,9 +29,14 @@ def docker_image(base: str | None, tag: str | None) -> int:
     from harness.environments.docker_fleet import connect
     from harness.environments.docker_image import BASE, build_image
     from harness.environments.errors import EnvironmentFailed
-    from harness.environments.fleet_options import IMAGE
+    from harness.environments.fleet_options import IMAGE, FleetOptionError, check_image
 
     name = tag or IMAGE
+    try:
+        for option, image in (("--tag", name), ("--base", base or BASE)):
+            check_image(option, image)
+    except FleetOptionError as error:
+        raise BadInput(str(error)) from error
     try:
         engine = connect()
         try:

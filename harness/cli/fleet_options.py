@@ -9,7 +9,13 @@ from typing import Any
 import click
 
 from harness.cli.status import BadInput
-from harness.environments.fleet_options import IMAGE, FleetOptionError, FleetOptions, SshHost
+from harness.environments.fleet_options import (
+    IMAGE,
+    FleetOptionError,
+    FleetOptions,
+    SshHost,
+    check_image,
+)
 
 Command = Callable[..., Any]
 
@@ -35,7 +41,7 @@ _OPTIONS = (
     click.option(
         "--home",
         metavar="DIR",
-        help="With --target apache: folder of the distribution, on the machines of the servers.",
+        help="With --target apache (untried with RocketMQ itself): folder of the distribution, on the servers' machines.",
     ),
 )
 
@@ -69,6 +75,7 @@ def fleet_options(command: Command) -> Command:
         **rest: Any,
     ) -> Any:
         try:
+            check_image("--image", image)
             hosts = tuple(map(SshHost.parse, ssh_hosts.split(","))) if ssh_hosts else ()
         except FleetOptionError as error:
             raise BadInput(str(error)) from error

@@ -135,16 +135,35 @@ def choose_faults(seed: int, given: dict[str, Any], fleet: FleetOptions) -> dict
     missing = missing_in(given.get("environment", "simulation"), fleet)
     available = tuple(kind for kind in FAULTS if kind not in missing)
     named = given.get("faults")
+    if isinstance(named, OneOf):
+        named = OneOf(tuple(available if kinds == (ALL,) else kinds for kinds in named.values))
     if named == (ALL,):
         given["faults"] = available
     elif named is None:
         given["faults"] = draw_faults(seed, available)
-    elif not isinstance(named, OneOf):
-        _check_available(named, missing)
-    plan = given.get("plan", ())
-    if not isinstance(plan, OneOf):
-        _check_available((planned.kind for planned in plan), missing)
+    else:
+        given["faults"] = _available(named, lambda kinds: kinds, missing)
+    if "plan" in given:
+        given["plan"] = _available(
+            given["plan"], lambda plan: [planned.kind for planned in plan], missing
+        )
     return missing
+
+
+def _available(
+    value: Any, kinds_of: Callable[[Any], Iterable[str]], missing: Mapping[str, str]
+) -> Any:
+    """The value; of several between which the seed decides, those that can be carried out here.
+
+    Raises BadInput if it cannot, or none of them can.
+    """
+    if not isinstance(value, OneOf):
+        _check_available(kinds_of(value), missing)
+        return value
+    possible = tuple(one for one in value.values if missing.keys().isdisjoint(kinds_of(one)))
+    if not possible:
+        _check_available((kind for one in value.values for kind in kinds_of(one)), missing)
+    return OneOf(possible)
 
 
 def _check_available(kinds: Iterable[str], missing: Mapping[str, str]) -> None:
@@ -186,6 +205,7 @@ def check_nodes(campaign: Campaign, fleet: FleetOptions) -> None:
             check_hosts(fleet.hosts, len(campaign.shape().servers))
         except FleetOptionError as error:
             raise BadInput(str(error)) from error
+    _check_client(campaign)
     if campaign.target == "own":
         from harness.targets.own_cluster import check_properties
 
@@ -200,6 +220,17 @@ def check_nodes(campaign: Campaign, fleet: FleetOptions) -> None:
         raise BadInput(str(error)) from error
     except EnvironmentFailed as error:
         raise HarnessError(str(error)) from error
+
+
+def _check_client(campaign: Campaign) -> None:
+    from harness.environments import cpp_library
+    from harness.environments.errors import EnvironmentFailed
+
+    if campaign.client == "cpp" and campaign.environment in cpp_library.HERE:
+        try:
+            cpp_library.check_here()
+        except EnvironmentFailed as error:
+            raise HarnessError(str(error)) from error
 
 
 def _base_options(campaign: str | None, defect: str | None) -> dict[str, Any]:

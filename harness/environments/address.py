@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence, Set
-from pathlib import Path
 
 from faults.linux.executor import LocalExecutor
 from faults.linux.inventory import Inventory
@@ -25,6 +23,7 @@ from harness.environments.fleet_options import FleetOptions
 from harness.environments.local_place import LocalPlace
 from harness.environments.place import Place
 from harness.environments.real import RealEnvironment
+from harness.environments.run_files import make_run_folder
 from harness.environments.somebodys_cluster import find_cluster, remove_traces
 from harness.environments.state import state_folder
 from harness.targets.interpreter import OurInterpreter
@@ -63,8 +62,8 @@ class AddressFleet(OurInterpreter):
     ) -> dict[str, Place]:
         """Raises EnvironmentFailed: the cluster does not answer, or is not the one that the plan was made for."""
         self.addresses = await self._find(servers)
+        folder = make_run_folder()
         inventory = self._inventory = Inventory.begin(state_folder())
-        folder = Path(tempfile.mkdtemp(prefix="staticfire-"))
         inventory.will_make(Resource(kind="folder", name=str(folder)))
         inventory.will_make_marked_processes()
         places: dict[str, Place] = {}

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable, Set
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from harness.environments.all_ended import all_or_first_error
 from harness.environments.fleet import MachineControls
 from harness.environments.linux_controls import FakedClocks, FirewalledNetwork, LoopDisks
 from harness.environments.real import RealEnvironment
+from harness.environments.run_files import make_run_folder
 from harness.environments.state import state_folder
 
 NO_CUT_AT = "only the simulation can cut the power inside a chosen disk operation"
@@ -64,12 +64,12 @@ class BreakableMachines:
     """
 
     def __init__(self) -> None:
+        self.folder = make_run_folder()
         self.inventory = Inventory.begin(state_folder())
         self.host = Machine(
             executor=LocalExecutor(), inventory=self.inventory, python=sys.executable
         )
         self._executors: dict[str, Executor] = {"": self.host.executor}
-        self.folder = Path(tempfile.mkdtemp(prefix="staticfire-"))
         self.host.will_make("folder", str(self.folder))
         self._elsewhere: dict[str, tuple[Machine, str]] = {}
         self.addresses: dict[str, str] = {}

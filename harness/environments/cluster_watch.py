@@ -8,18 +8,15 @@ from dataclasses import dataclass
 
 from faults.proxy.servers import ServerKind
 from harness.environments.somebodys_cluster import asking
+from harness.targets.own_cluster import BROKER_QUESTION, NAME_SERVER_QUESTION
 from system_under_test.admin.client import AdminClient
 from system_under_test.admin.errors import AdminError
-from system_under_test.protocol.codes import RequestCode
 
 LOOK_S = 1.0  # between two looks at a server
 ANSWER_S = 2.0  # that it has to answer
 GONE_S = 10.0  # whoever restarts a cluster has so much time
 LOOKS_MIN = 3  # that failed: we may have stood still ourselves
-QUESTIONS = {
-    ServerKind.NAME_SERVER: RequestCode.GET_BROKER_CLUSTER_INFO,
-    ServerKind.BROKER: RequestCode.GET_BROKER_RUNTIME_INFO,
-}
+QUESTIONS = {ServerKind.NAME_SERVER: NAME_SERVER_QUESTION, ServerKind.BROKER: BROKER_QUESTION}
 NAMES = {ServerKind.NAME_SERVER: "name server", ServerKind.BROKER: "broker"}
 
 

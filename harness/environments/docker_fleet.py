@@ -24,8 +24,10 @@ from faults.linux.firewall import Firewall
 from faults.linux.network import SUBNETS, subnet_prefix, subnets_taken
 from faults.linux.resources import Resource
 from faults.proxy.servers import ServerKind
+from harness.environments import cpp_library
 from harness.environments.broken_machines import BreakableMachines, lacks_here, netem_is_here
 from harness.environments.docker_place import FOLDER, DockerPlace, Engine
+from harness.environments.environment import ADMIN, PROBE
 from harness.environments.errors import EnvironmentFailed
 from harness.environments.fleet import MachineControls
 from harness.environments.fleet_options import FleetOptions
@@ -36,11 +38,13 @@ from harness.environments.real import RealEnvironment
 from harness.targets.interpreter import code_folders
 
 PYTHON = "/opt/staticfire/bin/python"  # in the image
+DEFAULT_HOST = "unix:///var/run/docker.sock"
 LABEL = (
     "staticfire.run"  # of every container and network of ours; its value is the identity of the run
 )
 CLOCK = "/clock"  # the folder of a node's clock, in its container
 OUR_KINDS = ("containers", "container networks")  # in the order of their removal
+WITHOUT_POD = (ADMIN, PROBE)
 MEMORY = "512m"  # of a node
 PIDS = 256
 FIRST_HOST = 10  # the last number of the first node's address
@@ -82,6 +86,8 @@ class DockerFleet:
         machines = self._machines = BreakableMachines()
         label = f"{LABEL}={machines.inventory.identity}"
         self._ours = [machines.host.will_make(kind, label) for kind in OUR_KINDS]
+        if cpp_library.NEED in needs:
+            await engine.ask(lambda: self._check_cpp(engine, machines.inventory.identity))
         machines.will_have_disks(servers)
         self._disks = asyncio.create_task(machines.make_disks())
         network = await engine.ask(lambda: make_network(engine, machines.inventory.identity))
@@ -96,9 +102,11 @@ class DockerFleet:
 
     async def _ready(self, node: str, making: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """When the disks and the node's pod are there, which is made now if nobody asked for it before."""
+        assert self._disks is not None
+        if node in WITHOUT_POD:
+            return
         if node not in self._pods:
             self._pods[node] = asyncio.create_task(making())
-        assert self._disks is not None
         await asyncio.gather(asyncio.shield(self._pods[node]), asyncio.shield(self._disks))
 
     def _check_image(self, engine: Engine) -> None:
@@ -112,6 +120,25 @@ class DockerFleet:
             raise EnvironmentFailed(
                 f"--image is {self._image!r}, and the engine says: {error.explanation or error}"
             ) from error
+
+    def _check_cpp(self, engine: Engine, identity: str) -> None:
+        try:
+            engine.client.containers.run(
+                self._image,
+                [PYTHON, "-c", cpp_library.CHECK],
+                labels={LABEL: identity},
+                network_mode="none",
+                remove=True,
+            )
+        except docker.errors.ContainerError as error:
+            said = error.stderr.decode() if isinstance(error.stderr, bytes) else str(error.stderr)
+            raise self._without_cpp(said.strip().rpartition("\n")[2]) from error
+        except docker.errors.APIError as error:  # it has not even our Python
+            raise self._without_cpp(str(error.explanation)) from error
+
+    def _without_cpp(self, said: str) -> EnvironmentFailed:
+        cure = "`staticfire docker-image` builds one that has it"
+        return cpp_library.failure(f"the image {self._image}", said, cure)
 
     async def _make_pod(
         self,
@@ -165,7 +192,7 @@ class DockerFleet:
             "image": self._image,
             "name": container_name(identity, node),
             "labels": {LABEL: identity},
-            "network_mode": f"container:{pod_name(identity, node)}",
+            **self._network_of(node, network, address, machines, engine),
             "volumes": volumes,
             "stdin_open": True,
             "mem_limit": MEMORY,
@@ -180,7 +207,21 @@ class DockerFleet:
         log = machines.own_folder(node) / "log.jsonl"
         making = partial(self._make_pod, node, address, network, machines, engine)
         ready = partial(self._ready, node, making)
-        return DockerPlace(node, address, data, log, engine, options, variables, ready)
+        return DockerPlace(node, address, data, log, engine, options, variables, PYTHON, ready)
+
+    def _network_of(
+        self,
+        node: str,
+        network: PodNetwork,
+        address: str,
+        machines: BreakableMachines,
+        engine: Engine,
+    ) -> dict[str, Any]:
+        """The options of a container. No fault touches the harness's own clients: they need no pod."""
+        if node in WITHOUT_POD:
+            endpoint: Any = engine.client.api.create_endpoint_config(ipv4_address=address)
+            return {"network": network.name, "networking_config": {network.name: endpoint}}
+        return {"network_mode": f"container:{pod_name(machines.inventory.identity, node)}"}
 
     def controls(self, environment: RealEnvironment) -> MachineControls:
         assert self._machines is not None, "the machines are up"
@@ -212,9 +253,21 @@ def connect() -> Engine:
     try:
         return Engine()
     except docker.errors.DockerException as error:
+        where = os.environ.get("DOCKER_HOST") or DEFAULT_HOST
         raise EnvironmentFailed(
-            f"no Docker engine answers ({error}); start one, or set DOCKER_HOST to where it is"
+            f"no Docker engine answers at {where} ({innermost(error)}); "
+            "start one, or set DOCKER_HOST to where it is"
         ) from error
+
+
+def innermost(error: BaseException) -> str:
+    """What the operating system said: the SDK wraps it several times, as an argument or as the cause."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    for inner in (*error.args, error.__cause__, error.__context__):
+        if isinstance(inner, BaseException) and inner is not error:
+            return innermost(inner)
+    return str(error)
 
 
 def container_name(identity: str, node: str) -> str:

@@ -59,7 +59,7 @@ def _sources(folder: Path) -> Path:
 def _make_wheels(sources: Path, folder: Path) -> None:
     constraints = ["--constraint", str(PROJECT / "constraints.txt")]
     argv = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"]
-    argv += [*constraints, "--wheel-dir", str(folder), str(sources)]
+    argv += [*constraints, "--wheel-dir", str(folder), f"{sources}[cpp-client]"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise EnvironmentFailed(f"pip could not make the wheels: {done.stderr[-SAID_MAX:]}")

@@ -19,6 +19,7 @@ import docker.models.containers
 
 import docker
 from harness.environments.all_ended import to_its_end
+from harness.environments.docker_health import health_check
 from harness.environments.local_place import read_files
 from harness.environments.place import LINE_MAX, Order
 
@@ -140,6 +141,7 @@ class DockerPlace:
         engine: Engine,
         options: Mapping[str, Any],
         variables: Mapping[str, str],
+        python: str,
         ready: Callable[[], Awaitable[None]],
     ) -> None:
         self.node = node
@@ -150,6 +152,7 @@ class DockerPlace:
         self._engine = engine
         self._options = options
         self._variables = variables
+        self._python = python
         self._ready = ready
         self._container: docker.models.containers.Container | None = None
 
@@ -165,9 +168,11 @@ class DockerPlace:
         return process
 
     def _create(self, order: Order) -> docker.models.containers.Container:
+        health = health_check(self._python, order.serving) if order.serving else None
         return self._engine.client.containers.create(
             command=list(order.argv),
             environment={**order.variables, **self._variables},
+            healthcheck=health,
             **self._options,
         )
 

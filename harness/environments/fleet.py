@@ -44,7 +44,7 @@ class Fleet(Protocol):
     ) -> dict[str, Place]:
         """Make a machine for each node; those of servers have disks that can be broken, if this fleet has any.
 
-        `needs` are those of the faults to come (`Fault.needs`).
+        `needs` are those of the faults to come (`Fault.needs`), and `cpp_library.NEED`.
         """
         ...
 

@@ -9,6 +9,12 @@ from dataclasses import dataclass
 IMAGE = "staticfire-node:latest"
 _HOST = re.compile(r"(?:(?P<user>[^@:\s]+)@)?(?P<name>[^@:\s]+)(?::(?P<port>[0-9]{1,5}))?")
 
+# As Docker reads it (distribution/reference): a registry, a path in small letters, a tag, a digest.
+_REGISTRY = r"(?:[A-Za-z0-9]+(?:[.-][A-Za-z0-9]+)*(?::[0-9]+)?/)?"
+_PATH_PART = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_TAG, _DIGEST = r"(?::\w[\w.-]{0,127})?", r"(?:@[A-Za-z][A-Za-z0-9+._-]*:[0-9a-fA-F]{32,})?"
+_IMAGE = re.compile(f"{_REGISTRY}{_PATH_PART}(?:/{_PATH_PART})*{_TAG}{_DIGEST}", re.ASCII)
+
 
 class FleetOptionError(ValueError):
     """One sentence: which option, its value, what is allowed."""
@@ -48,6 +54,14 @@ class FleetOptions:
     ssh_python: str = "python3"
     name_servers: tuple[str, ...] = ()  # of somebody's cluster
     home: str | None = None  # of the distribution that is tested, on the machines
+
+
+def check_image(option: str, text: str) -> None:
+    """Raises FleetOptionError for what cannot be the name of an image."""
+    if _IMAGE.fullmatch(text) is None:
+        raise FleetOptionError(
+            f"{option} is {text!r:.200}; allowed: such as name:tag or registry:5000/path/name, in small letters"
+        )
 
 
 def check_hosts(hosts: Sequence[SshHost], servers: int) -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 
@@ -71,8 +72,17 @@ class LocalPlace:
         for path, data in order.files.items():
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             Path(path).write_bytes(data)
+        starting = asyncio.ensure_future(self._start(order))
+        try:
+            return LocalProcess(await asyncio.shield(starting))
+        except asyncio.CancelledError:  # a start that is cancelled half way would leave its process
+            with suppress(OSError):
+                (await starting).kill()
+            raise
+
+    async def _start(self, order: Order) -> asyncio.subprocess.Process:
         with self.log.open("ab") as log:
-            process = await asyncio.create_subprocess_exec(
+            return await asyncio.create_subprocess_exec(
                 *self._prefix,
                 *order.argv,
                 stdin=subprocess.PIPE,
@@ -82,7 +92,6 @@ class LocalPlace:
                 start_new_session=True,
                 limit=LINE_MAX,
             )
-        return LocalProcess(process)
 
     async def read_files(self, folder: str) -> dict[str, bytes]:
         return await asyncio.to_thread(read_files, Path(folder))

@@ -12,12 +12,21 @@ LINE_MAX = 16 << 20  # bytes of one line that a client says
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """Where a server is asked whether it is well: its `host:port`, and a request code that it answers in a moment."""
+
+    address: str
+    question: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     """One process: `files` are written first, by their path on the machine."""
 
     argv: tuple[str, ...]
     files: Mapping[str, bytes] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)  # of the environment
+    serving: Serving | None = None  # of a server
 
 
 class RunningProcess(Protocol):

@@ -8,9 +8,7 @@ from __future__ import annotations
 import secrets
 import socket
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence, Set
-from pathlib import Path
 
 from faults.linux.executor import LocalExecutor
 from faults.linux.inventory import Inventory
@@ -24,6 +22,7 @@ from harness.environments.local_place import LocalPlace
 from harness.environments.place import Place
 from harness.environments.proxied import NodeProxy
 from harness.environments.real import RealEnvironment
+from harness.environments.run_files import make_run_folder
 from harness.environments.state import state_folder
 from harness.targets.interpreter import OurInterpreter
 
@@ -50,8 +49,8 @@ class ProcessFleet(OurInterpreter):
         self, nodes: Sequence[str], *, servers: Sequence[str], needs: Set[str]
     ) -> dict[str, Place]:
         """Raises EnvironmentFailed where loopback has only one address."""
+        folder = make_run_folder()
         inventory = self._inventory = Inventory.begin(state_folder())
-        folder = Path(tempfile.mkdtemp(prefix="staticfire-"))
         inventory.will_make(Resource(kind="folder", name=str(folder)))
         inventory.will_make_marked_processes()
         block = _free_block(len(nodes))

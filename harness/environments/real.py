@@ -17,10 +17,10 @@ from typing import Any
 
 from checkers.history import NEMESIS, OpType
 from faults.catalogue import fault_named
-from faults.fault import PlannedFault
 from harness.campaign import Campaign
 from harness.clients.port import Outcome, Request
 from harness.clients.process_port import ClientBroken, ProcessPort
+from harness.environments import cpp_library
 from harness.environments.environment import (
     ADMIN,
     FIRST_CONSUMER_PROCESS,
@@ -44,9 +44,10 @@ class NodeWouldNotStop(Exception):
     """A node did not end within `STOP_TIMEOUT_S` of SIGTERM."""
 
 
-def needs_of(plan: Sequence[PlannedFault]) -> frozenset[str]:
-    """What the faults of a plan need."""
-    return frozenset(need for planned in plan for need in fault_named(planned.kind).needs)
+def needs_of(campaign: Campaign) -> frozenset[str]:
+    """What the faults of the plan need, and the clients."""
+    needs = {need for planned in campaign.plan for need in fault_named(planned.kind).needs}
+    return frozenset(needs | ({cpp_library.NEED} if campaign.client == "cpp" else set()))
 
 
 class RealNode:
@@ -102,7 +103,7 @@ class RealEnvironment:
         names = (*self.shape.servers, *self.shape.clients, ADMIN, PROBE)
         try:
             places = await self._fleet.up(
-                names, servers=self.shape.servers, needs=needs_of(self.campaign.plan)
+                names, servers=self.shape.servers, needs=needs_of(self.campaign)
             )
         except BaseException:
             await self._fleet.down()

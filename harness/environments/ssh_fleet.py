@@ -15,6 +15,7 @@ from faults.linux.executor import CommandFailed
 from faults.linux.firewall import Firewall
 from faults.linux.machine import Machine
 from faults.linux.traffic import has_netem
+from harness.environments import cpp_library
 from harness.environments.all_ended import all_or_first_error
 from harness.environments.broken_machines import (
     NETEM_NEEDS,
@@ -140,6 +141,9 @@ class SshFleet:
         found = await all_or_first_error(
             self._prepare(host, machines, archive) for host in self._executors
         )
+        if cpp_library.NEED in needs:
+            clients = dict.fromkeys(hosts[node] for node in nodes if node not in servers)
+            await all_or_first_error(self._check_cpp(host, machines) for host in clients)
         if needs & NETEM_NEEDS:
             await self._check_netem(machines)
         firewalls = dict(zip(self._executors, found, strict=True))
@@ -179,6 +183,14 @@ class SshFleet:
                 f"{self.python} on {host} is no Python 3.11 with orjson and numpy ({error.stderr.strip()[-200:]}); "
                 "install them, or name another one with --ssh-python"
             ) from error
+
+    async def _check_cpp(self, host: SshHost, machines: BreakableMachines) -> None:
+        try:
+            await self._machine(host, machines).run([self.python, "-c", cpp_library.CHECK])
+        except CommandFailed as error:
+            said = error.stderr.strip().rpartition("\n")[2]
+            cure = f"run `{self.python} -m pip install rocketmq==0.4.4` there"
+            raise cpp_library.failure(str(host), said, cure) from error
 
     async def _check_netem(self, machines: BreakableMachines) -> None:
         for host in self._executors:

@@ -137,4 +137,5 @@ class ApacheDistribution:
             ),
             files={path: file, logback: apache_files.LOGBACK},
             variables={"JDK_JAVA_OPTIONS": JDK_OPTIONS, "ROCKETMQ_HOME": place.folder},
+            serving=self._cluster.serving(node),
         )

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from faults.proxy.servers import ServerKind
 from faults.shape import BrokerNode, ClusterShape
 from harness.campaign import Campaign, CampaignError, Properties
+from harness.environments.place import Serving
 from harness.node_properties import with_properties
 from harness.shown import shown
 from system_under_test import config as node_config
@@ -22,10 +23,14 @@ from system_under_test.name_server.config import NameServerConfig
 from system_under_test.name_server.name_server import main as name_server_main
 from system_under_test.policies import BROKER_POLICIES, NAME_SERVER_POLICIES
 from system_under_test.policy_choice import policy_names
+from system_under_test.protocol.codes import RequestCode
 
 NAME_SERVER_PORT = 9876
 BROKER_PORT = 10911
 STORE_ROOT = "/store"
+# What a server that is well answers in a moment.
+NAME_SERVER_QUESTION = RequestCode.GET_BROKER_CLUSTER_INFO
+BROKER_QUESTION = RequestCode.GET_BROKER_RUNTIME_INFO
 QUEUE_FILE_BYTES = 4000  # 200 entries: queues roll within a short run
 NAME_SERVER_POLICY = "name_server."  # what the names of its policies begin with in a campaign
 INDEX_SLOTS, INDEX_NUMBERS = 500, 2000  # so do index files
@@ -78,6 +83,12 @@ class OwnCluster:
 
     def broker_address(self, node: str) -> str:
         return f"{self._addresses[node]}:{self._ports.get(node, BROKER_PORT)}"
+
+    def serving(self, node: str) -> Serving:
+        """How a name server or broker is asked whether it is well."""
+        is_name_server = node in self.shape.name_servers
+        question = NAME_SERVER_QUESTION if is_name_server else BROKER_QUESTION
+        return Serving(address=self.server_address(node), question=question)
 
     def store_folder(self, node: str) -> str:
         return self._stores.get(node, STORE_ROOT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from harness.campaign import Campaign
@@ -58,13 +58,14 @@ class OwnProcesses:
             config = cluster.broker_config(cluster.shape.broker(node), name_servers)
             known = node_config.BROKER_PROPERTIES
         path = f"{self._places[node].folder}/{role}.properties"
-        return self._interpreter.order(
+        order = self._interpreter.order(
             "system_under_test",
             role,
             "-c",
             path,
             files={path: _properties(config, known).encode()},
         )
+        return replace(order, serving=cluster.serving(node))
 
     def client_order(self, node: str, name_servers: Sequence[str]) -> tuple[Order, Configuration]:
         return self._clients.order(node, name_servers)

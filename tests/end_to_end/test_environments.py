@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import subprocess
 import sys
 import time
@@ -58,6 +59,10 @@ OTHERS = (
     planned(3, "name-server-black-hole", 1.0, 4.0, "ns-1"),
     planned(4, "broker-black-hole", 4.5, 3.0, "broker-a-1"),
     planned(5, "rolling-restart", 8.0, 8.0, "broker-a-1", "broker-a-0"),
+)
+KILLED_PRODUCER = planned(1, "client-crash", 3.0, 2.0, "producer-1")
+CPP = pytest.mark.skipif(
+    importlib.util.find_spec("rocketmq") is None, reason="needs the extra cpp-client"
 )
 ONE_WAY = [["producer-1", "broker-a-0"], ["producer-2", "broker-a-0"]]
 
@@ -162,6 +167,29 @@ def test_ssh(state: Path) -> None:
     async def main() -> RunResult:
         async with ssh_hosts(4) as hosts:
             campaign = campaign_on("ssh", POWER_CUT, CUT_OFF)
+            return await carry_out(campaign, fleet_options=hosts.options)
+
+    assert_valid(asyncio.run(main()))
+    assert left_in(state) == []
+
+
+@pytest.mark.needs_docker
+@pytest.mark.needs_root(*TOOLS)
+@CPP
+def test_docker_with_clients_of_the_cpp_library(state: Path) -> None:
+    """Killed for real, in containers."""
+    campaign = replace(campaign_on("docker", KILLED_PRODUCER), client="cpp")
+    assert_valid(run_for_real(campaign))
+    assert left_in(state) == []
+
+
+@pytest.mark.needs_ssh
+@pytest.mark.needs_root(*TOOLS)
+@CPP
+def test_ssh_with_clients_of_the_cpp_library(state: Path) -> None:
+    async def main() -> RunResult:
+        async with ssh_hosts(4) as hosts:
+            campaign = replace(campaign_on("ssh", KILLED_PRODUCER), client="cpp")
             return await carry_out(campaign, fleet_options=hosts.options)
 
     assert_valid(asyncio.run(main()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from typing import Any, Protocol
 import click
 
 from faults.errors import FaultError
-from faults.proxy import PortError, Proxy, ProxyError
+from faults.proxy import NotOurAddress, PortError, Proxy, ProxyError
 from harness.cli.proxy.requests import answer
 from harness.cli.status import BadInput, HarnessError
 from harness.clients.line_port import feed_from
@@ -21,6 +22,7 @@ from harness.clients.lines import LineError, LineSplitter, encode_line
 STANDARD_INPUT = 0
 REFRESH_S = 0.5
 SEPARATORS = (";", ",")
+HOST = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
 
 
 class View(Protocol):
@@ -158,6 +160,10 @@ def proxy(
 
     Exit status: 0 stopped, 254 bad arguments, 255 a port is in use.
     """
+    if advertise is not None and HOST.fullmatch(advertise) is None:
+        raise BadInput(
+            f"--advertise is {advertise!r:.100}; allowed: a host name or an IP address, without a port"
+        )
     view: View = TableView() if sys.stdout.isatty() else LineView()
     try:
         found = Proxy(
@@ -172,6 +178,8 @@ def proxy(
         asyncio.run(_serve(found, doors, view))
     except ProxyError as error:
         raise BadInput(f"--name-server: {error}") from error
+    except NotOurAddress as error:
+        raise BadInput(f"--listen: {error}") from error
     except PortError as error:
         raise HarnessError(str(error)) from error
 

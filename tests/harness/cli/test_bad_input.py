@@ -78,6 +78,8 @@ def says_one_sentence(said: Said, *words: str) -> None:
         ("--environment ssh --ssh-hosts a,b,a", ("root@a:22", "twice")),
         ("--environment ssh --ssh-key /no/such", ("--ssh-key", "/no/such")),
         ("--environment ssh --ssh-known-hosts /no/such", ("--ssh-known-hosts", "/no/such")),
+        ("--environment docker --image A:b", ("--image", "A:b", "small letters")),
+        ("--environment docker --image a:b:c", ("--image", "a:b:c")),
         ("--speed 3", ("--speed",)),
         ("surplus", ("surplus",)),
     ],
@@ -87,6 +89,25 @@ def test_run_refuses(
 ) -> None:
     runs = tmp_path / "runs"
     says_one_sentence(staticfire("run", "--runs", runs, *arguments.split()), *words)
+    assert not runs.exists()
+
+
+@pytest.mark.parametrize("options", ["--tag a:b:c", "--base A", "--base"])
+def test_docker_image_refuses(options: str, staticfire: Staticfire) -> None:
+    says_one_sentence(staticfire("docker-image", *options.split()), options.split()[0])
+
+
+def test_run_refuses_choices_none_of_which_can_be_carried_out(
+    staticfire: Staticfire, tmp_path: Path
+) -> None:
+    campaign = tmp_path / "choices.toml"
+    campaign.write_text(
+        "[campaign]\nenvironment = 'processes'\n[campaign.choices]\nfaults = [['disk-full'], ['kill', 'clock-skew']]\n"
+    )
+    runs = tmp_path / "runs"
+    says_one_sentence(
+        staticfire("run", "--runs", runs, "--campaign", campaign), "disk-full", "share the disk"
+    )
     assert not runs.exists()
 
 

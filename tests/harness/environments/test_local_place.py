@@ -1,0 +1,41 @@
+"""A node as a process of this machine: a start that is cancelled half way leaves no process."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.environments.local_place import LocalPlace
+from harness.environments.place import Order
+
+pytestmark = pytest.mark.real
+
+
+def test_a_cancelled_launch_leaves_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[asyncio.subprocess.Process] = []
+    spawn = asyncio.create_subprocess_exec
+
+    async def spawn_slowly(*argv: str, **options: object) -> asyncio.subprocess.Process:
+        process = await spawn(*argv, **options)  # type: ignore[arg-type]
+        started.append(process)
+        await asyncio.sleep(0)  # here the launch is cancelled
+        return process
+
+    async def run() -> None:
+        place = LocalPlace("node", "127.0.0.1", tmp_path, tmp_path / "log")
+        order = Order(argv=(sys.executable, "-c", "import time; time.sleep(60)"))
+        launching = asyncio.ensure_future(place.launch(order))
+        while not started:
+            await asyncio.sleep(0)
+        launching.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await launching
+        assert await started[0].wait() == -9
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", spawn_slowly)
+    asyncio.run(run())
