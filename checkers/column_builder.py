@@ -173,7 +173,7 @@ class TouchBuilder:
             UNKNOWN if sharding_key is None else self.sharding_keys[sharding_key],
             UNKNOWN if tag is None else self.tags[tag],
             invoke.time_ns + integer(value["delay_ms"]) * NS_PER_MS if "delay_ms" in value else -1,
-            TRANSACTIONS[value["transaction"]] if "transaction" in value else Transaction.NONE,
+            int(TRANSACTIONS[value["transaction"]]) if "transaction" in value else 0,
         )
 
     def _probe(self, note: Callable[[Op], None], op: Op) -> None:

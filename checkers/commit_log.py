@@ -54,10 +54,10 @@ def _delivered_from_broker(columns: Columns, acked: Touches) -> Mask:
 
 
 def _passed(columns: Columns, context: Context, acked: Touches) -> Mask:
-    """Which copies some group has read past, shape (acked,)."""
+    """Which copies some group that wants them has read past, shape (acked,)."""
     passed = np.zeros(len(acked), np.bool_)
     for group in context.facts.groups:
-        passed |= context.resolved(columns, acked, group)
+        passed |= context.wants(columns, acked, group) & context.resolved(columns, acked, group)
     return passed
 
 

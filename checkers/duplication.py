@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Outcome, QueueKey, Touches
+from checkers.columns import UNKNOWN, Columns, Ints, Outcome, QueueKey, Touches, Transaction
 from checkers.kernel import Context, Kernel, finding_at, nothing_missing
 from checkers.message_ids import dense_numbers
 from checkers.promises import NS_PER_S, Damage, Judgement, judge
@@ -30,16 +30,30 @@ def tally_duplication(columns: Columns, context: Context) -> Tally:
     """Judge the deliveries of whole messages (partition key: message)."""
     findings = [
         _judge_repeats(columns, context, touches)
-        for touches in _repeated(columns, columns.deliveries)
+        for touches in _repeated(columns, context, columns.deliveries)
     ]
     return Tally.of(findings)
 
 
-def _repeated(columns: Columns, deliveries: Touches) -> Iterator[Touches]:
-    """Yield, in delivery order, what one group got of one message, when that is more than one row."""
+def _readers(columns: Columns, context: Context, deliveries: Touches) -> tuple[int, Ints]:
+    """How many readers there are, and which one got each delivery: a group, or a member of one that broadcasts."""
     groups = len(columns.names.groups)
+    if not context.facts.broadcasting:
+        return groups, deliveries.group
+    nodes = context.timeline.nodes
+    names = {name: number for number, name in enumerate(sorted(set(nodes.values())), start=1)}
+    processes, which = np.unique(deliveries.process, return_inverse=True)
+    number = np.array([names.get(nodes.get(p, ""), 0) for p in processes.tolist()], np.int64)
+    shared = np.array([group not in context.facts.broadcasting for group in columns.names.groups])
+    member = np.where(shared[deliveries.group], 0, number[which])
+    return groups * (len(names) + 1), deliveries.group * (len(names) + 1) + member
+
+
+def _repeated(columns: Columns, context: Context, deliveries: Touches) -> Iterator[Touches]:
+    """Yield, in delivery order, what one reader got of one message, when that is more than one row."""
+    readers, reader = _readers(columns, context, deliveries)
     _, (message,) = dense_numbers(deliveries.message)
-    cell = message * groups + deliveries.group
+    cell = message * readers + reader
     cell[message == UNKNOWN] = -1  # bodies without a key are not one message
     times = np.bincount(cell + 1, minlength=1)
     times[0] = 0
@@ -53,7 +67,7 @@ def _repeated(columns: Columns, deliveries: Touches) -> Iterator[Touches]:
 
 
 def _judge_repeats(columns: Columns, context: Context, repeats: Touches) -> Finding:
-    reasons = [*_copies(columns, repeats), *_redeliveries(columns, context, repeats)]
+    reasons = [*_copies(columns, context, repeats), *_redeliveries(columns, context, repeats)]
     unexplained = [reason for reason, explained in reasons if not explained]
     anomaly = "duplicate_unexplained" if unexplained else "duplicate"
     told = unexplained or [reason for reason, _ in reasons]
@@ -70,7 +84,7 @@ def _judge_repeats(columns: Columns, context: Context, repeats: Touches) -> Find
     )
 
 
-def _copies(columns: Columns, repeats: Touches) -> Iterator[tuple[str, bool]]:
+def _copies(columns: Columns, context: Context, repeats: Touches) -> Iterator[tuple[str, bool]]:
     """Judge how often the message was stored, if that is more than once."""
     internal = columns.names.internal_topic[repeats.topic]
     places = set(
@@ -86,8 +100,24 @@ def _copies(columns: Columns, repeats: Touches) -> Iterator[tuple[str, bool]]:
         # It is a phantom, and reported there.
         yield (f"{len(places)} copies of a message that nobody sent", True)
         return
+    if sends.due_ns[row[0]] != UNKNOWN or sends.transaction[row[0]] != Transaction.NONE:
+        yield _judge_moves(context, sends, int(row[0]), repeats, len(places))
+        return
     attempts, outcome = int(sends.tries[row[0]]), Outcome(int(sends.outcome[row[0]]))
     yield _judge_copies(len(places), attempts, outcome)
+
+
+def _judge_moves(
+    context: Context, sends: Touches, row: int, repeats: Touches, copies: int
+) -> tuple[str, bool]:
+    """What a broker kept back at first it may store more than once, when it dies before it writes down that it did."""
+    first, last = int(sends.invoke_ns[row]), int(repeats.invoke_ns[-1])
+    fault = fault_near(context.facts.faults, first, last)
+    attempts = int(sends.tries[row])
+    if fault is not None:
+        what = f"{copies} copies of what was kept back: fault {fault.fault_id} ({fault.kind})"
+        return what, True
+    return f"{copies} copies of what was kept back, with {attempts} attempt(s)", attempts >= copies
 
 
 def _judge_copies(copies: int, attempts: int, outcome: Outcome) -> tuple[str, bool]:

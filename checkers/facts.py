@@ -58,6 +58,15 @@ class RunFacts:
     groups: Mapping[str, tuple[str, ...]]  # consumer group -> topics it must see completely
     orderly: tuple[str, ...] = ()  # groups whose listener takes one message of a queue at a time
     broadcasting: tuple[str, ...] = ()  # groups of which every member gets every message
+    wanted_tags: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # groups that want not all
+    retries_max: Mapping[str, int] = field(
+        default_factory=dict
+    )  # groups with dead letters: after how many retries
+    delay_levels_ms: tuple[int, ...] = ()  # of brokers, level 1 first
+    check_after_s: float = 0.0  # a younger half message is not asked for; 0: no transactions
+    check_max: int = 15  # a half message is not asked for more often
     topics: tuple[str, ...]
     brokers: Mapping[str, tuple[str, ...]]  # broker name -> its nodes, the master first
     living: tuple[str, ...] | None = None  # broker names that must serve after heal; None: all
@@ -92,6 +101,10 @@ class RunFacts:
                 **fields,
                 "groups": {group: tuple(topics) for group, topics in fields["groups"].items()},
                 "topics": tuple(fields["topics"]),
+                "wanted_tags": {
+                    group: tuple(tags) for group, tags in fields.get("wanted_tags", {}).items()
+                },
+                "delay_levels_ms": tuple(fields.get("delay_levels_ms", ())),
                 "orderly": tuple(fields.get("orderly", ())),
                 "broadcasting": tuple(fields.get("broadcasting", ())),
                 "producers": tuple(fields.get("producers", ())),

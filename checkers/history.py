@@ -24,7 +24,21 @@ INT64_MAX = 2**63 - 1  # columns hold 64-bit integers
 
 OP_TYPES = frozenset(get_args(OpType))
 CLIENT_FUNCTIONS = frozenset(
-    {"send", "consume", "assign", "commit", "probe", "drain", "open", "look_up", "txn"}
+    {
+        "send",
+        "consume",
+        "assign",
+        "commit",
+        "probe",
+        "drain",
+        "open",
+        "look_up",
+        "check_back",
+        "send_back",
+        "reply",
+        "answer",
+        "txn",
+    }
 )
 CLUSTER_GONE = "cluster_gone"
 NEMESIS_PREFIXES = ("start_", "stop_", "node_exit", CLUSTER_GONE)

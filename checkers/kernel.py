@@ -30,6 +30,24 @@ class Context:
     promises: LossPromises
     observations: Sequence[Mapping[str, Any]] = ()
 
+    def wants(self, columns: Columns, sends: Touches, group: str) -> Mask:
+        """Which sends `group` is to consume, by topic and by tag, shape (sends,)."""
+        topics = self.facts.groups[group]
+        subscribed = np.array([topic in topics for topic in columns.names.topics], np.bool_)
+        wanted: Mask = subscribed[sends.topic]
+        if group in self.facts.wanted_tags:
+            wanted &= self.matches(columns, sends, group)
+        return wanted
+
+    def matches(self, columns: Columns, sends: Touches, group: str) -> Mask:
+        """Which sends the filter of `group` lets through, shape (sends,)."""
+        tags = self.facts.wanted_tags.get(group)
+        if tags is None:
+            return np.ones(len(sends), np.bool_)
+        named = np.array([tag in tags for tag in columns.names.tags] + [False], np.bool_)
+        matching: Mask = named[sends.tag]  # UNKNOWN is -1: the last place, no tag
+        return matching
+
     def resolved(self, columns: Columns, sends: Touches, group: str) -> Mask:
         """Which sends `group` must have consumed by now, shape (sends,).
 

@@ -16,7 +16,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches
+from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches, Transaction
+from checkers.judgement import Judgement
 from checkers.kernel import Context, Innocent, Kernel, finding_at, queue_of, undrained
 from checkers.message_ids import dense_numbers
 from checkers.verdict import Finding, Tally
@@ -34,7 +35,7 @@ def tally_loss(columns: Columns, context: Context) -> Tally:
     pending, passed_by_any = np.zeros((2, len(acked)), np.bool_)
     findings: list[Finding] = []
     for group in context.facts.groups:
-        wanted = _wanted(columns, context, acked, group)
+        wanted = context.wants(columns, acked, group)
         missed = wanted & ~_flags(size, got[_consumed(columns, group)])[message]
         passed = wanted & context.resolved(columns, acked, group)
         passed_by_any |= passed
@@ -46,12 +47,6 @@ def tally_loss(columns: Columns, context: Context) -> Tally:
     return Tally.of(
         findings, pending=int(pending.sum()), **_outcome_counts(columns, sent, delivered)
     )
-
-
-def _wanted(columns: Columns, context: Context, acked: Touches, group: str) -> Mask:
-    topics = columns.names.topics
-    subscribed = np.array([t in context.facts.groups[group] for t in topics], np.bool_)
-    return subscribed[acked.topic]
 
 
 def _flags(size: int, messages: Ints) -> Mask:
@@ -95,13 +90,18 @@ def _finding(
     queue = queue_of(columns, acked, row)
     assert queue is not None  # build_columns refuses an acknowledged send without one
     rule = context.promises.rule(queue.broker, int(acked.invoke_ns[row]))
+    judgement, why = rule.judgement, context.promises.text(rule)
+    kept_back = acked.due_ns[row] != UNKNOWN or acked.transaction[row] != Transaction.NONE
+    if kept_back and queue.broker not in context.facts.living_brokers:
+        # Only a master delivers it, and no slave becomes one; it is still in the log of the slave.
+        judgement, why = Judgement.ALLOWED, "kept back by a master that is gone for good"
     return finding_at(
         columns,
         acked,
         row,
         anomaly=anomaly,
-        judgement=rule.judgement,
-        detail=f"{what}; {context.promises.text(rule)}",
+        judgement=judgement,
+        detail=f"{what}; {why}",
         group=group,
     )
 

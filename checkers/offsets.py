@@ -46,8 +46,9 @@ def _judge_commits(
     columns: Columns, context: Context, commits: Commits, stream: int
 ) -> Iterator[Finding]:
     """Judge what one group committed for one queue, against what it had consumed by then."""
-    next_offset = _next_offset(columns, commits, stream)
-    for row in np.flatnonzero(commits.offset > next_offset).tolist():
+    next_offset = _next_offset(columns, context, commits, stream)
+    ahead = np.flatnonzero(commits.offset > next_offset).tolist()
+    for row in _skipping(columns, context, commits, next_offset, ahead):
         detail = f"committed {commits.offset[row]}, consumed up to {next_offset[row]}"
         yield _finding(columns, context, commits, row, "commit_ahead", detail)
     if not np.any(commits.offset[1:] < commits.offset[:-1]):
@@ -56,6 +57,20 @@ def _judge_commits(
         own = commits.where(rows)
         for row in np.flatnonzero(np.diff(own.offset) < 0).tolist():
             yield _judge_rewind(columns, context, own, row + 1)
+
+
+def _skipping(
+    columns: Columns, context: Context, commits: Commits, next_offset: Ints, ahead: list[int]
+) -> list[int]:
+    """Which of these rows skip what the group wants: a filter leaves out the rest."""
+    if not ahead or columns.names.groups[int(commits.group[0])] not in context.facts.wanted_tags:
+        return ahead
+    sends, group = columns.sends, columns.names.groups[int(commits.group[0])]
+    here = sends.where((sends.queue == commits.queue[0]) & (sends.outcome == Outcome.OK))
+    wanted = np.sort(here.queue_offset[context.matches(columns, here, group)])
+    low = np.searchsorted(wanted, next_offset[ahead])
+    high = np.searchsorted(wanted, commits.offset[ahead])
+    return [row for row, skips in zip(ahead, high > low, strict=True) if skips]
 
 
 def _judge_rewind(columns: Columns, context: Context, own: Commits, row: int) -> Finding:
@@ -80,11 +95,17 @@ def _judge_rewind(columns: Columns, context: Context, own: Commits, row: int) ->
     return replace(finding, judgement=Judgement.INFORMATIONAL) if reset else finding
 
 
-def _next_offset(columns: Columns, commits: Commits, stream: int) -> Ints:
-    """One past the highest offset consumed before each commit of a stream, shape (commits,)."""
+def _next_offset(columns: Columns, context: Context, commits: Commits, stream: int) -> Ints:
+    """One past the highest offset consumed before each commit of a stream, shape (commits,).
+
+    What a listener failed for may have been sent back, and is passed then; whether it comes again is asked elsewhere.
+    """
     deliveries = columns.deliveries
     rows = index_of(columns).streams.ended(stream)
-    read = np.where(deliveries.outcome[rows] == Outcome.OK, deliveries.queue_offset[rows] + 1, 0)
+    passed = deliveries.outcome[rows] == Outcome.OK
+    if columns.names.groups[int(commits.group[0])] in context.facts.retries_max:
+        passed[:] = True
+    read = np.where(passed, deliveries.queue_offset[rows] + 1, 0)
     consumed = np.concatenate(([0], np.maximum.accumulate(read)))
     reached = consumed[np.searchsorted(deliveries.op_index[rows], commits.op_index)]
     # A group that has consumed nothing begins where it says.

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from checkers.columns import Columns, Ints, Outcome, Touches
+from checkers.columns import UNKNOWN, Columns, Ints, Outcome, Touches
 from checkers.kernel import Context, Kernel, finding_at, nothing_missing
 from checkers.place_index import Streams, index_of, number_runs
 from checkers.placements import Placements, conflicting, placements_of
@@ -110,7 +110,8 @@ def _judge_fragile(context: Context, broker: str, since_ns: int) -> Judgement:
 def _misordered_sends(columns: Columns, context: Context) -> Iterator[Finding]:
     """Compare each send with the highest offset acknowledged before it began."""
     sends = columns.sends
-    acked = np.flatnonzero(sends.outcome == Outcome.OK)
+    # Of a message that its broker kept back at first nobody knows the place.
+    acked = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.queue_offset != UNKNOWN))
     queue, offset = sends.queue[acked], sends.queue_offset[acked]
     if not np.any((offset[1:] <= offset[:-1]) & (queue[1:] == queue[:-1])):
         return  # in the order of acknowledgements offsets ascend

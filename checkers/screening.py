@@ -160,10 +160,7 @@ def _missed(columns: Columns, context: Context, index: PlaceIndex, rows: Ints) -
     seen = index.delivered_at[place]
     suspect, pending = np.zeros((2, len(rows)), np.bool_)
     for group, consumed in _consumed_by(columns, context, index, place):
-        subscribed = np.array(
-            [topic in context.facts.groups[group] for topic in columns.names.topics], np.bool_
-        )
-        wanted = subscribed[sends.topic]
+        wanted = context.wants(columns, sends, group)
         passed = context.resolved(columns, sends, group)
         suspect |= passed & ((wanted & ~consumed[place]) | ~seen)
         pending |= wanted & ~consumed[place] & ~passed

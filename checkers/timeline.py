@@ -116,6 +116,41 @@ class Opened(NamedTuple):
     node: str
 
 
+class CheckBack(NamedTuple):
+    """A broker asked a producer what became of a transaction, and was told."""
+
+    op_index: int
+    time_ns: int
+    topic: str
+    key: str
+    state: str  # commit, rollback, unknown
+
+
+class Exchange(NamedTuple):
+    """A responder wrote an answer, or a requester got one."""
+
+    op_index: int
+    time_ns: int
+    process: int
+    key: str  # of the request
+    reply: str  # whose answer it is, as the answer says
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscribed:
+    """What a consumer was told when it started."""
+
+    op_index: int
+    time_ns: int
+    process: int
+    node: str
+    group: str
+    topic: str
+    expression: str
+    model: str
+    orderly: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
     """Ops that touch no message, each list in history order."""
@@ -128,6 +163,10 @@ class Timeline:
     opens: Sequence[Opened]
     look_ups: Sequence[LookUp] = ()
     txns: Sequence[Txn] = ()
+    check_backs: Sequence[CheckBack] = ()
+    replies: Sequence[Exchange] = ()  # that responders wrote
+    answers: Sequence[Exchange] = ()  # that requesters got
+    subscriptions: Sequence[Subscribed] = ()
     nodes: Mapping[int, str]  # process -> where it runs, of clients that opened or sent
 
     def drains_of(self, group: str, topic: str) -> Drain | None:

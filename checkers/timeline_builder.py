@@ -9,8 +9,10 @@ from checkers.column_values import BAD_VALUE, bad_op, integer, text
 from checkers.columns import QueueKey
 from checkers.history import Op, OpType
 from checkers.timeline import (
+    CheckBack,
     Commit,
     Drain,
+    Exchange,
     Found,
     LookUp,
     Opened,
@@ -19,6 +21,7 @@ from checkers.timeline import (
     Probe,
     QueueEnd,
     Sent,
+    Subscribed,
     Timeline,
     Txn,
 )
@@ -28,8 +31,10 @@ class TimelineBuilder:
     """Collects the few ops that are no messages."""
 
     __slots__ = (
+        "_answers",
         "_assigned",
         "_assignments",
+        "_check_backs",
         "_drains",
         "_handlers",
         "_look_ups",
@@ -37,6 +42,8 @@ class TimelineBuilder:
         "_opens",
         "_ownership",
         "_probes",
+        "_replies",
+        "_subscriptions",
         "_txns",
         "commits",
         "nodes",
@@ -54,6 +61,10 @@ class TimelineBuilder:
         self._look_ups: list[LookUp] = []
         self._txns: list[Txn] = []
         self._open_txns: dict[int, Op] = {}
+        self._check_backs: list[CheckBack] = []
+        self._replies: list[Exchange] = []
+        self._answers: list[Exchange] = []
+        self._subscriptions: list[Subscribed] = []
         self._handlers = self.handlers()
 
     def add(self, op: Op) -> None:
@@ -75,6 +86,10 @@ class TimelineBuilder:
             "open": self._open,
             "look_up": self._look_up,
             "txn": self._txn,
+            "check_back": self._check_back,
+            "reply": self._reply,
+            "answer": self._answer,
+            "send_back": _skip,
         }
 
     def _probe(self, op: Op) -> None:
@@ -93,6 +108,42 @@ class TimelineBuilder:
         if op.type == "ok" and op.node is not None:
             self._opens.append(Opened(op.time_ns, op.process, op.node))
             self.nodes[op.process] = op.node
+            if "expression" in op.value:
+                self._subscribe(op, op.node)
+
+    def _subscribe(self, op: Op, node: str) -> None:
+        value = op.value
+        self._subscriptions.append(
+            Subscribed(
+                op_index=op.index,
+                time_ns=op.time_ns,
+                process=op.process,
+                node=node,
+                group=text(value["group"]),
+                topic=text(value["topic"]),
+                expression=text(value["expression"]),
+                model=text(value.get("model", "clustering")),
+                orderly=bool(value.get("orderly", False)),
+            )
+        )
+
+    def _check_back(self, op: Op) -> None:
+        self._check_backs.append(
+            CheckBack(
+                op.index,
+                op.time_ns,
+                text(op.value["topic"]),
+                text(op.value["key"]),
+                text(op.value["state"]),
+            )
+        )
+
+    def _reply(self, op: Op) -> None:
+        if op.type != "invoke":
+            self._replies.append(_exchange(op, op.value["key"]))
+
+    def _answer(self, op: Op) -> None:
+        self._answers.append(_exchange(op, op.value["reply"]))
 
     def _assign(self, op: Op) -> None:
         if op.type != "ok":
@@ -192,6 +243,10 @@ class TimelineBuilder:
             opens=self._opens,
             look_ups=self._look_ups,
             txns=self._txns,
+            check_backs=self._check_backs,
+            replies=self._replies,
+            answers=self._answers,
+            subscriptions=self._subscriptions,
             nodes=self.nodes,
         )
 
@@ -215,3 +270,11 @@ def _mop(f: Any, *rest: Any) -> Sent | Polled:
 
 def _value(value: Any) -> int | str:
     return value if type(value) is str else integer(value)
+
+
+def _skip(_op: Op) -> None:
+    """It is told by deliveries, too."""
+
+
+def _exchange(op: Op, reply: object) -> Exchange:
+    return Exchange(op.index, op.time_ns, op.process, text(op.value["key"]), text(reply))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from faults.bad_network import Bandwidth, NetworkLatency, PacketLoss
 from faults.black_holes import BrokerBlackHole, NameServerBlackHole
-from faults.client_faults import ClientCrash, FailingListener, SlowConsumer
+from faults.client_faults import ClientCrash, FailingListener, MemberLeaves, SlowConsumer
 from faults.clock_skew import ClockSkew
 from faults.disk_faults import DiskFull, DiskLost, FailingDisk, SlowDisk
 from faults.errors import FaultError
@@ -53,6 +53,7 @@ _ALL: tuple[Fault, ...] = (
     SplitNameServers(),
     TopicChange(),
     ClientCrash(),
+    MemberLeaves(),
     SlowConsumer(),
     FailingListener(),
 )

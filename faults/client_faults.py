@@ -9,7 +9,7 @@ from typing import ClassVar
 from faults.capabilities import ClientControl, Controls, Evidence
 from faults.draws import between, pick
 from faults.fault import Fault, PlannedFault, Situation, Strike
-from faults.process_faults import Kill
+from faults.process_faults import GracefulStop, Kill
 
 
 class ClientCrash(Kill):
@@ -19,6 +19,15 @@ class ClientCrash(Kill):
 
     def draw(self, random: Random, situation: Situation) -> Strike | None:
         return Strike(targets=(pick(random, situation.shape.clients),))
+
+
+class MemberLeaves(GracefulStop):
+    name = "member-leaves"
+    summary = "a consumer leaves its group as it should, and comes back later"
+    needs = ("process.client",)
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        return Strike(targets=(pick(random, situation.shape.consumers),))
 
 
 class ListenerFault(Fault):

@@ -73,6 +73,13 @@ class Campaign:
     broker_properties: Properties = ()  # of every broker, under the names of a `.properties` file
     name_server_properties: Properties = ()
     brokers: tuple[str, ...] = ()  # of somebody's cluster, each `name:id`, masters first; (): ours
+    consumer_topics: tuple[str, ...] = ()  # of the consumers in turn; (): the topic of the campaign
+    expressions: tuple[
+        str, ...
+    ] = ()  # tag expressions of the consumers in turn; (): the workload's
+    hot_share: float = (
+        0.0  # of ordered messages, for the one key that all producers share; 0: the workload's
+    )
     token: str = ""  # what makes topic and group those of one run, in somebody's cluster
 
     @property

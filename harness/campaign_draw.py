@@ -14,6 +14,7 @@ from faults.plan import draw_plan
 from harness.campaign import Campaign, CampaignError, OneOf
 from harness.campaign_limits import check_campaign
 from harness.property_draw import draw_broker_properties
+from harness.workloads.catalogue import WORKLOADS
 
 
 def _draw_slaves(random: Random, drawn: Mapping[str, Any]) -> tuple[int, ...]:
@@ -97,6 +98,9 @@ _DRAWS: dict[str, _Draw] = {
     "broker_properties": draw_broker_properties,
     "name_server_properties": lambda random, drawn: (),
     "brokers": lambda random, drawn: (),
+    "consumer_topics": lambda random, drawn: (),
+    "expressions": lambda random, drawn: (),
+    "hot_share": lambda random, drawn: 0.0,
     "token": lambda random, drawn: "",
 }
 
@@ -121,9 +125,15 @@ def draw_campaign(seed: int, given: Mapping[str, Any]) -> Campaign:
     }
     if "faults" not in drawn:
         drawn["faults"] = draw_faults(seed, tuple(FAULTS))
+    workload = WORKLOADS.get(drawn.get("workload", ""))
+    if workload is not None:
+        drawn = {**workload.options, **drawn}
     for option, draw in _DRAWS.items():
         if option not in drawn:
             drawn[option] = draw(Random(f"staticfire/{seed}/{option}"), drawn)
+    if workload is not None and drawn["target"] != "address":
+        properties = {**workload.broker_properties, **dict(drawn["broker_properties"])}
+        drawn["broker_properties"] = tuple(sorted(properties.items()))
     plan = drawn.pop("plan", None)
     campaign = Campaign(**{**drawn, "seed": seed, "plan": plan or ()})
     check_campaign(campaign)
@@ -132,9 +142,11 @@ def draw_campaign(seed: int, given: Mapping[str, Any]) -> Campaign:
 
 def _draw_plan(campaign: Campaign) -> tuple[PlannedFault, ...]:
     random = Random(f"staticfire/{campaign.seed}/plan")
+    more = WORKLOADS[campaign.workload].faults if campaign.faults else ()
     least = max(6, int(campaign.time_s / 10)) if campaign.time_s >= 30 else 0
-    count = max(len(campaign.faults), least)
-    return draw_plan(random, campaign.faults, count, campaign.time_s, situation(campaign))
+    kinds = campaign.faults + more
+    count = max(len(kinds), least)
+    return draw_plan(random, kinds, count, campaign.time_s, situation(campaign))
 
 
 def situation(campaign: Campaign) -> Situation:

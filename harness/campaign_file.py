@@ -21,7 +21,16 @@ from harness.campaign_plan import read_plan
 from harness.shown import shown
 
 CHOICES = "choices"
-_TUPLES = ("slaves", "payload_bytes", "latency_ms", "faults", "policies", "brokers")
+_TUPLES = (
+    "slaves",
+    "payload_bytes",
+    "latency_ms",
+    "faults",
+    "policies",
+    "brokers",
+    "consumer_topics",
+    "expressions",
+)
 _PAIRS = ("tuple[int, int]", "tuple[float, float]")
 
 

@@ -52,6 +52,7 @@ def check_campaign(campaign: Campaign) -> None:
     _require(c.mode in MODES, "mode", c.mode, ", ".join(MODES))
     _check_target(c)
     _check_client(c)
+    _check_members(c)
     _require(1 <= c.name_servers <= 9, "name-servers", c.name_servers, "1 to 9")
     _require(1 <= c.masters <= 9, "masters", c.masters, "1 to 9")
     _require(all(0 <= n <= 5 for n in c.slaves), "slaves", c.slaves, "0 to 5 for each master")
@@ -87,6 +88,18 @@ def _check_client(c: Campaign) -> None:
     if c.client == "cpp":
         _require(c.environment != "simulation", "environment", c.environment, f"{REAL} for C++")
         _require(c.batch_share == 0, "batch_share", c.batch_share, "0, as C++ sends no batches")
+    lacks = WORKLOADS[c.workload].lacks.get(c.client)
+    _require(
+        lacks is None, "workload", c.workload, f"another one with --client {c.client}: {lacks}"
+    )
+
+
+def _check_members(c: Campaign) -> None:
+    for name in ("consumer_topics", "expressions"):
+        values = getattr(c, name)
+        _require(len(values) <= c.consumers, name, values, "up to one for each consumer")
+        _require(all(values), name, values, "no empty text")
+    _require(0 <= c.hot_share <= 1, "hot_share", c.hot_share, "0 to 1")
 
 
 def _check_replication(c: Campaign) -> None:

@@ -244,6 +244,7 @@ RULES: dict[str, Rule] = {
         params={"topic": _one_of(lambda campaign: (campaign.topic,)), "queues": _whole(1, 64)},
     ),
     "client-crash": Rule(roles=("client",)),
+    "member-leaves": Rule(roles=("consumer",)),
     "slow-consumer": Rule(roles=("consumer",), params={"delay_s": _number(0, TIME_S_MAX)}),
     "failing-listener": Rule(roles=("consumer",), params={"share": _number(0, 1)}),
 }

@@ -1,12 +1,20 @@
-"""The end of a run: wait until the group has consumed and committed everything that is left."""
+"""The end of a run: wait until every group has consumed and committed everything that is left.
+
+What is left is what lies in queues, and what brokers still keep back: messages that are not due, halves of
+transactions, what a listener failed for. The workload knows of the latter (`Workload.awaits`).
+"""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
+from harness.dead_letters import DeadLetters
 from harness.environments.environment import ADMIN, Environment
+from harness.facts import groups_of
 from harness.probing import PROBE_PROCESS
+from harness.workloads.catalogue import WORKLOADS
+from harness.workloads.membership import BROADCASTING, Membership
 
 # For what was acknowledged to show in its queue. A slave believes for 20 s that a master whose power is gone is only
 # silent (haHousekeepingInterval), and asks the other slaves then.
@@ -17,75 +25,124 @@ RETRY_BOUND_S = 60.0
 POLL_S = 1.0
 
 QueueRow = list[Any]  # broker, queue, min, max and committed offset
+Scope = tuple[str, str]  # group and topic
 
 
 class Drain:
-    """Asks the brokers how far the group is behind, and writes the answer down as `drain`."""
+    """Asks the brokers how far the groups are behind, and writes the answers down as `drain`."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
         self._recorder = environment.recorder
+        self._workload = WORKLOADS[environment.campaign.workload]
+        self._dead_letters = DeadLetters(environment)
+        groups = groups_of(environment.campaign)
+        self._members = [told for members in groups.values() for told in members]
 
     async def run(self, bound_s: float) -> None:
         """Return when nothing is left to consume, or the bound is over."""
         start_ns = self._environment.now_ns()
+        bound_s = max(bound_s, self._workload.settle_s + VISIBLE_BOUND_S)
         while True:
-            rows, complete = await self._queue_rows()
-            lag = sum(max(high - committed, 0) for _, _, _, high, committed in rows)
+            rows, complete = await self._rows_of_all()
+            lag = {scope: _lag(found) for scope, found in rows.items()}
             waited_s = (self._environment.now_ns() - start_ns) / 1e9
-            visible = waited_s > VISIBLE_BOUND_S or self._shows_acknowledged(rows)
-            settled = visible and (waited_s > RETRY_BOUND_S or not self._awaits_retries())
-            if (complete and settled and lag == 0) or waited_s > bound_s:
+            if (complete and self._is_settled(rows, waited_s) and not any(lag.values())) or (
+                waited_s > bound_s
+            ):
                 break
             await asyncio.sleep(POLL_S)
-        self._record(
-            rows, lag, None if complete and lag == 0 else f"lag is {lag} after {bound_s:g} s"
-        )
+        for told in self._members:
+            if told.sends_back:
+                await self._dead_letters.read(told)
+        for (group, topic), found in rows.items():
+            left = lag[group, topic]
+            error = None if complete and not left else f"lag is {left} after {bound_s:g} s"
+            value = {"group": group, "topic": topic, "queues": found, "lag": left}
+            self._recorder.record(PROBE_PROCESS, "info" if error else "ok", "drain", value, error)
 
-    def _record(self, rows: list[QueueRow], lag: int, error: str | None) -> None:
-        campaign = self._environment.campaign
-        value = {"group": campaign.group, "topic": campaign.topic, "queues": rows, "lag": lag}
-        self._recorder.record(PROBE_PROCESS, "info" if error else "ok", "drain", value, error)
+    def _is_settled(self, rows: dict[Scope, list[QueueRow]], waited_s: float) -> bool:
+        """Whether nothing is on its way into the queues, or it has had its time."""
+        if waited_s <= VISIBLE_BOUND_S and not self._shows_acknowledged(rows):
+            return False
+        if waited_s <= RETRY_BOUND_S and self._awaits_retries():
+            return False
+        ops, now_ns = self._recorder.ops, self._environment.now_ns()
+        return waited_s > self._workload.settle_s or self._workload.awaits(ops, now_ns) is None
 
-    def _shows_acknowledged(self, rows: list[QueueRow]) -> bool:
+    def _shows_acknowledged(self, rows: dict[Scope, list[QueueRow]]) -> bool:
         """Whether every queue is as long as the acknowledgements say; if one never is, that is for the checkers."""
-        ends = {(broker, queue): high for broker, queue, _, high, _ in rows}
+        ends = {
+            (topic, broker, queue): high
+            for (_, topic), found in rows.items()
+            for broker, queue, _, high, _ in found
+        }
+        value = [op.value for op in self._recorder.ops if op.f == "send" and op.type == "ok"]
         return all(
-            ends.get((op.value["broker"], op.value["queue"]), 0) > op.value["queue_offset"]
-            for op in self._recorder.ops
-            if op.f == "send" and op.type == "ok"
+            ends.get((sent["topic"], sent["broker"], sent["queue"]), 0) > sent["queue_offset"]
+            for sent in value
         )
 
     def _awaits_retries(self) -> bool:
-        """Whether the listener failed for a message that the group has not consumed since."""
-        failed: set[str] = set()
+        """Whether a listener failed for a message that its group has not consumed since."""
+        failed: set[tuple[str, str]] = set()
         for op in self._recorder.ops:
             if op.f == "consume" and op.type != "invoke":
                 change = failed.difference_update if op.type == "ok" else failed.update
-                change(message[0] for message in op.value["messages"])
+                group = op.value["group"]
+                change((group, message[0]) for message in op.value["messages"])
         return bool(failed)
 
-    async def _queue_rows(self) -> tuple[list[QueueRow], bool]:
-        """The queues of all brokers; and whether every broker answered."""
+    async def _rows_of_all(self) -> tuple[dict[Scope, list[QueueRow]], bool]:
+        """The queues of all groups on all brokers; and whether every broker answered."""
+        rows: dict[Scope, list[QueueRow]] = {}
+        complete = True
+        for told in self._members:
+            scopes = [(told.topic, self._environment.queues_max)]
+            if told.sends_back:
+                scopes.append((told.retry_topic, 1))
+            for topic, queues in scopes:
+                if (told.group, topic) in rows:
+                    continue
+                found, answered = await self._queue_rows(told, topic, queues)
+                rows[told.group, topic] = found
+                complete = complete and answered
+        return rows, complete
+
+    async def _queue_rows(
+        self, told: Membership, topic: str, queues: int
+    ) -> tuple[list[QueueRow], bool]:
+        """The queues of a topic on all brokers; and whether every broker answered."""
         rows: list[QueueRow] = []
         complete = True
         for name in self._environment.shape.broker_names:
-            outcome = await self._environment.request(ADMIN, self._queue_state_request(name))
+            outcome = await self._environment.request(
+                ADMIN,
+                {
+                    "f": "queue_state",
+                    "topic": topic,
+                    "group": told.group,
+                    "queues": queues,
+                    "address": self._address_of(name),
+                },
+            )
             complete = complete and outcome.type == "ok"
             rows += [[name, *row] for row in outcome.value.get("queues", [])]
+        if (
+            told.model == BROADCASTING
+        ):  # members keep their offsets themselves; Workload.awaits counts
+            rows = [[name, queue, low, high, high] for name, queue, low, high, _ in rows]
         return rows, complete
 
-    def _queue_state_request(self, broker_name: str) -> dict[str, Any]:
+    def _address_of(self, broker_name: str) -> str:
         environment = self._environment
         living = [
             replica.node
             for replica in environment.shape.replicas(broker_name)
             if not environment.is_lost(replica.node)
         ]
-        return {
-            "f": "queue_state",
-            "topic": environment.campaign.topic,
-            "group": environment.campaign.group,
-            "queues": environment.queues_max,
-            "address": environment.server_address(living[0]),
-        }
+        return environment.server_address(living[0])
+
+
+def _lag(rows: list[QueueRow]) -> int:
+    return sum(max(high - committed, 0) for _, _, _, high, committed in rows)

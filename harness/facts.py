@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import cast
+from typing import Any, cast
 
 from checkers.facts import FaultFacts, Floors, Flush, Mode, NodeExit, Replication, RunFacts
 from checkers.history import CLUSTER_GONE, NEMESIS, Op
 from faults.catalogue import fault_named
 from harness.campaign import Campaign
 from harness.nemesis import FaultRecord
+from harness.workloads.catalogue import WORKLOADS
+from harness.workloads.delay_levels import delay_levels_ms
+from harness.workloads.membership import BROADCASTING, Membership
 
 POOL_PROPERTY = "transientStorePoolEnable"
 
@@ -26,6 +29,7 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
     brokers = {
         name: tuple(replica.node for replica in shape.replicas(name)) for name in shape.broker_names
     }
+    groups = groups_of(campaign)
     living = tuple(name for name, nodes in brokers.items() if nodes[0] not in lost)
     return RunFacts(
         disks_observed=campaign.environment == "simulation",
@@ -34,8 +38,23 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
         flush=cast(Flush, campaign.flush),
         replication=cast(Replication, campaign.replication),
         mode=cast(Mode, campaign.mode),
-        groups={campaign.group: (campaign.topic,)},
+        groups={
+            group: tuple(dict.fromkeys(m.topic for m in told)) for group, told in groups.items()
+        },
+        orderly=tuple(group for group, told in groups.items() if told[0].orderly),
+        broadcasting=tuple(
+            group for group, told in groups.items() if told[0].model == BROADCASTING
+        ),
+        wanted_tags={
+            group: tags
+            for group, told in groups.items()
+            if (tags := _wanted_tags(told)) is not None
+        },
+        retries_max={
+            group: told[0].retries_max for group, told in groups.items() if told[0].sends_back
+        },
         topics=(campaign.topic,),
+        **_broker_facts(campaign),
         brokers=brokers,
         living=living,
         producers=shape.producers,
@@ -47,6 +66,30 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
         reserved_s=3600.0 * int(dict(campaign.broker_properties).get("fileReservedTime", 72)),
         floors=Floors(acked_min=campaign.acks_min),
     )
+
+
+def groups_of(campaign: Campaign) -> dict[str, list[Membership]]:
+    """What the members of each group are told; groups in the order of their first members."""
+    groups: dict[str, list[Membership]] = {}
+    for told in WORKLOADS[campaign.workload].members(campaign):
+        groups.setdefault(told.group, []).append(told)
+    return groups
+
+
+def _wanted_tags(told: Sequence[Membership]) -> tuple[str, ...] | None:
+    """What a group wants is what all its members want together; None for everything."""
+    if any(member.wanted_tags is None for member in told):
+        return None
+    return tuple(dict.fromkeys(tag for member in told for tag in member.wanted_tags or ()))
+
+
+def _broker_facts(campaign: Campaign) -> dict[str, Any]:
+    properties = dict(campaign.broker_properties)
+    return {
+        "delay_levels_ms": delay_levels_ms(campaign),
+        "check_after_s": int(properties.get("transactionTimeOut", 6000)) / 1000,
+        "check_max": int(properties.get("transactionCheckMax", 15)),
+    }
 
 
 def _exits(ops: Sequence[Op]) -> Iterator[NodeExit]:

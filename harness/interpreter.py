@@ -2,7 +2,8 @@
 
 A process does one op at a time. If an op ends as `info` nobody knows whether it still happens, so its process retires:
 the client is opened anew under a process number that was never used (Jepsen: generator/interpreter.clj). A client that
-sent one way is well, and goes on under a new number. A batch is one request, and in the history a send a message.
+sent one way is well, and goes on under a new number. A batch is one request, and in the history a send a message; so is
+whatever else puts a message in (docs/history.md).
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from harness.clients.port import ONE_WAY, Outcome, Request
+from checkers.history import OpType
+from harness.clients.port import ONE_WAY, TO_BE_ASKED, Outcome, Request
 from harness.recorder import Recorder
+
+SENDS = frozenset({"send_batch", "transact", "request"})  # in the history they are sends
 
 
 class Generator(Protocol):
@@ -77,17 +81,48 @@ class Interpreter:
         """Do one op; if it ends as `info` the process must retire."""
         f, value = self._generator.next_op(process)
         sends = _sends_of_batch(value) if f == "send_batch" else [value]
-        name = "send" if f == "send_batch" else f
+        name = "send" if f in SENDS else f
         for send in sends:
             self._recorder.record(process, "invoke", name, send, node=node)
         outcome = await self._clients.request(node, {"f": f, **value})
         ends = outcome.value.get("messages", [outcome.value] * len(sends))
         for send, end in zip(sends, ends, strict=True):
-            completed = {**send, **end}
-            self._recorder.record(process, outcome.type, name, completed, outcome.error, node)
+            completed = {**send, **(_stored_elsewhere(end) if _is_kept_back(send) else end)}
+            type, error = _end_of_transaction(send, outcome)
+            self._recorder.record(process, type, name, completed, error, node)
+            if "reply" in end:
+                value = {"topic": send["topic"], "key": send["key"], "reply": end["reply"]}
+                self._recorder.record(process, "ok", "answer", value, None, node)
         return outcome
 
 
 def _sends_of_batch(value: dict[str, Any]) -> list[dict[str, Any]]:
     messages = value["messages"]
     return [{**message, "topic": value["topic"], "batch": len(messages)} for message in messages]
+
+
+def _is_kept_back(send: dict[str, Any]) -> bool:
+    """Whether brokers store the message elsewhere first, before consumers may have it."""
+    return "delay_level" in send or "transaction" in send
+
+
+def _stored_elsewhere(end: dict[str, Any]) -> dict[str, Any]:
+    """The answer says where the message is kept, and nothing about the place where consumers will find it."""
+    kept = {**end, "queue_offset": -1} if "broker" in end else dict(end)
+    for place in ("physical_offset", "half_physical_offset"):
+        if place in kept:
+            kept["stored_at"] = kept.pop(place)
+    return kept
+
+
+def _end_of_transaction(send: dict[str, Any], outcome: Outcome) -> tuple[OpType, str | None]:
+    """How a send ended. The outcome of a transaction is that of its half message, and says nothing of its end."""
+    decision = send.get("transaction")
+    if decision is None or outcome.type == "fail":
+        return outcome.type, outcome.error
+    if decision != "commit":
+        # Whatever is stored of it, nobody will ever commit it.
+        return "fail", "rolled back" if decision == "rollback" else "never decided"
+    if outcome.type == "ok" and send["state"] == "unknown":
+        return "info", TO_BE_ASKED
+    return outcome.type, outcome.error

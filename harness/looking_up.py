@@ -44,6 +44,7 @@ class LookUps:
             ]
             for op in self._recorder.ops
             if op.f == "send" and op.type == "ok" and op.value["broker"] == broker_name
+            if op.value["queue_offset"] >= 0
         ]
         living = [
             replica.node

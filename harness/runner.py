@@ -143,8 +143,11 @@ class Run:
     async def _set_up(self) -> None:
         environment = self._environment
         await self._start((*environment.shape.servers, ADMIN))
+        told = WORKLOADS[self._campaign.workload].members(self._campaign)
+        topics = dict.fromkeys((self._campaign.topic, *(member.topic for member in told)))
         for master in environment.shape.masters:
-            await self._create_topic(master.node)
+            for topic in topics:
+                await self._create_topic(master.node, topic)
         await self._start((PROBE,))  # a producer looks for a missing topic only every 30 s
         for name in environment.shape.broker_names:
             await self._wait_until_serving(name)
@@ -155,10 +158,10 @@ class Run:
     async def _start(self, nodes: Sequence[str]) -> None:
         await asyncio.gather(*map(self._environment.start, nodes))
 
-    async def _create_topic(self, node: str) -> None:
+    async def _create_topic(self, node: str, topic: str) -> None:
         request = {
             "f": "create_topic",
-            "topic": self._campaign.topic,
+            "topic": topic,
             "queues": self._campaign.queues,
             "address": self._environment.server_address(node),
         }

@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from harness.clients.payload import delivered_message
 from harness.clients.port import ClientSide, Outcome, PortClosed, Reply, Request
-from system_under_test.client.pulling import pull_command
+from system_under_test.client.pulling import pull_command, read_messages
 from system_under_test.client.subscription import Subscription
 from system_under_test.env import Env
 from system_under_test.protocol.bodies import MessageQueue
@@ -18,6 +19,7 @@ from system_under_test.protocol.message import decode_records
 from system_under_test.remoting import RemotingClient, RemotingError
 
 TIMEOUT_S = 3.0
+READER = "staticfire-look-up"  # the group under which the harness itself reads
 LOOK_UPS_AT_ONCE = 16
 
 
@@ -150,7 +152,7 @@ async def _find(
         return True, True, True
     where = MessageQueue(topic=request["topic"], broker_name="", queue_id=queue)
     pull = pull_command(
-        "staticfire-look-up",
+        READER,
         where,
         Subscription(where.topic, "*", version_ms=0),
         offset=offset,
@@ -176,6 +178,28 @@ async def _reads(
         (message.properties.get("KEYS"), message.physical_offset) == wanted
         for message in decode_records(answer.body)
     )
+
+
+async def read_queue(remoting: RemotingClient, request: Request) -> dict[str, Any]:
+    """All messages of one queue: `messages` as in the history. A topic that there is not has none."""
+    where = MessageQueue(topic=request["topic"], broker_name="", queue_id=request["queue"])
+    everything = Subscription(where.topic, "*", version_ms=0)
+    messages: list[list[Any]] = []
+    offset = 0
+    while True:
+        pull = pull_command(READER, where, everything, offset=offset, count_max=32)
+        answer = await remoting.invoke(request["address"], pull, TIMEOUT_S, close_on_timeout=True)
+        if answer.code == ResponseCode.PULL_OFFSET_MOVED and not messages:
+            following = int(answer.ext_fields["nextBeginOffset"])
+            if following <= offset:
+                return {"messages": messages}
+        elif answer.code == ResponseCode.SUCCESS:
+            read = read_messages(answer.body)
+            messages += [delivered_message(message) for message in read]
+            following = read[-1].queue_offset + 1
+        else:
+            return {"messages": messages}
+        offset = following
 
 
 async def messages_served(remoting: RemotingClient, request: Request) -> dict[str, Any]:
@@ -205,4 +229,5 @@ ACTIONS: dict[str, Action] = {
     "ping": ping,
     "look_up": look_up,
     "messages_served": messages_served,
+    "read_queue": read_queue,
 }

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from harness.clients.payload import is_intact, key_of, make_body
+from harness.clients.payload import delivered_message, key_of, make_body
 from harness.clients.port import ClientSide, Outcome, Request
 from system_under_test.client.listening import SUCCESS, ConsumeResult
 from system_under_test.client.push_consumer import ConsumerConfig, PushConsumer
@@ -21,6 +21,8 @@ from system_under_test.client.send_result import SendFailed
 from system_under_test.env import Env
 from system_under_test.protocol.bodies import MessageQueue
 from system_under_test.protocol.message import Message
+
+FAILS = "fails"  # the property of a message for whose first deliveries, this many, the listener is to fail
 
 
 @dataclass(slots=True)
@@ -38,8 +40,10 @@ class ListenerControl:
 
     def fails(self, messages: list[Message], random: Random) -> bool:
         """Whether the listener fails for these messages, all together."""
-        if any(message.reconsume_times < self.failing_tries for message in messages):
-            return True
+        for message in messages:
+            wanted = int(message.properties.get(FAILS, self.failing_tries))
+            if message.reconsume_times < max(wanted, self.failing_tries):
+                return True
         return self.failing_share > 0 and random.random() < self.failing_share
 
     def apply(self, request: Request) -> Outcome:
@@ -100,16 +104,7 @@ class RecordingListener:
             "topic": queue.topic,
             "broker": queue.broker_name,
             "queue": queue.queue_id,
-            "messages": [
-                [
-                    key_of(message.body),
-                    message.queue_offset,
-                    message.physical_offset,
-                    is_intact(message.body),
-                    message.reconsume_times,
-                ]
-                for message in messages
-            ],
+            "messages": [delivered_message(message) for message in messages],
         }
 
 
@@ -141,6 +136,17 @@ class Reports:
         self._port.emit("ok", f, {"group": self._group, "topic": topic, **more}, None)
 
 
+def subscription_of(config: ConsumerConfig) -> dict[str, Any]:
+    """What the member was told, for the history."""
+    return {
+        "group": config.group,
+        "topic": config.topic,
+        "expression": config.expression,
+        "model": "broadcasting" if config.broadcast else "clustering",
+        "orderly": config.ordered,
+    }
+
+
 async def serve_consumer(
     env: Env, config: ConsumerConfig, port: ClientSide, control: ListenerControl
 ) -> None:
@@ -157,7 +163,7 @@ async def serve_consumer(
     )
     listener.reply = consumer.reply
     await consumer.start()
-    port.emit("ok", "open", {}, None)
+    port.emit("ok", "open", subscription_of(config), None)
     try:
         while True:
             request, reply = await port.next()

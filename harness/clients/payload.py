@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from system_under_test.protocol.message import Message
+
 
 def make_body(key: str, size_bytes: int) -> bytes:
     """A body of `size_bytes` (or the key and a space, if that is longer)."""
@@ -17,3 +22,14 @@ def key_of(body: bytes) -> str:
 
 def is_intact(body: bytes) -> bool:
     return body == make_body(key_of(body), len(body))
+
+
+def delivered_message(message: Message) -> list[Any]:
+    """A message in the history: key, queue offset, physical offset, whether it is intact, how often it was tried."""
+    return [
+        key_of(message.body),
+        message.queue_offset,
+        message.physical_offset,
+        is_intact(message.body),
+        message.reconsume_times,
+    ]

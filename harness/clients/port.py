@@ -23,6 +23,7 @@ class Outcome(NamedTuple):
 
 
 ONE_WAY = "one way: nobody answers"  # the error of an op that went out as it should
+TO_BE_ASKED = "undecided: the broker has to ask"  # the same of a transaction
 
 Request = dict[str, Any]  # {"f": "send", ...}
 Reply = Callable[[Outcome], None]

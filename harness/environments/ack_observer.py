@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from checkers.history import Op
 from system_under_test.store.record_scan import RECORD_HEADER_SIZE
@@ -41,7 +41,7 @@ class AckObserver:
         )
 
     def _look(self, node: SimulatedNode, op: Op, durable: list[str], cached: list[str]) -> None:
-        paths, position = self._environment.log_paths(op.value["physical_offset"])
+        paths, position = self._environment.log_paths(_stored_at(op.value))
         size = RECORD_HEADER_SIZE + op.value["size"]
         disk = node.host.disk
         path = next((path for path in paths[1:] if disk.has(path)), paths[0])
@@ -54,3 +54,8 @@ class AckObserver:
         cached.append(node.name)
         if disk.is_durable(path, position, size):
             durable.append(node.name)
+
+
+def _stored_at(value: dict[str, Any]) -> int:
+    """The physical offset of what was acknowledged; of messages that brokers keep back, where they keep them."""
+    return int(value["stored_at"] if "stored_at" in value else value["physical_offset"])

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
 from harness.campaign import Campaign
+
+Dress = Callable[
+    [int, dict[str, Any]], None
+]  # the process, and its message, which gets more fields
 
 BATCH_MIN, BATCH_MAX = 2, 5  # messages
 
@@ -13,11 +18,16 @@ BATCH_MIN, BATCH_MAX = 2, 5  # messages
 class KeyedSends:
     """Each process sends `p<process>-<n>` with a size drawn from a range of bytes.
 
-    The campaign says which share of the ops are batches, and which are sent one way.
+    The campaign says which share of the ops are batches, and which are sent one way. `dress` gives each message what
+    its workload is about; `f` is what single ones are sent with.
     """
 
-    def __init__(self, random: Random, campaign: Campaign) -> None:
+    def __init__(
+        self, random: Random, campaign: Campaign, dress: Dress | None = None, *, f: str = "send"
+    ) -> None:
         self._random = random
+        self._dress = dress
+        self._f = f
         self._topic = campaign.topic
         self._low, self._high = campaign.payload_bytes
         self._batch_share = campaign.batch_share
@@ -34,10 +44,13 @@ class KeyedSends:
         value = {**self._message(process), "topic": self._topic}
         if kind < self._batch_share + self._one_way_share:
             value["one_way"] = True
-        return "send", value
+        return self._f, value
 
     def _message(self, process: int) -> dict[str, Any]:
         number = self._sent.get(process, 0)
         self._sent[process] = number + 1
         size = self._low + int((self._high - self._low + 1) * self._random.random())
-        return {"key": f"p{process}-{number}", "size": size}
+        message: dict[str, Any] = {"key": f"p{process}-{number}", "size": size}
+        if self._dress is not None:
+            self._dress(process, message)
+        return message

@@ -12,6 +12,8 @@ from harness.campaign import Campaign, CampaignError, Properties
 from harness.environments.place import Serving
 from harness.node_properties import with_properties
 from harness.shown import shown
+from harness.targets.consumer_options import consumer_options
+from harness.workloads.catalogue import WORKLOADS
 from system_under_test import config as node_config
 from system_under_test.broker.broker import main as broker_main
 from system_under_test.broker.config import BrokerConfig, BrokerRole
@@ -158,12 +160,12 @@ class OwnCluster:
         )
 
     def consumer_config(self, node: str, name_servers: Sequence[str]) -> ConsumerConfig:
+        number = self.shape.consumers.index(node)
+        told = WORKLOADS[self._campaign.workload].member(self._campaign, number)
         return ConsumerConfig(
-            group=self._campaign.group,
-            topic=self._campaign.topic,
             client_id=f"{self._addresses[node]}@{node}",
             name_servers=self.name_servers_for(node, name_servers),
-            sends_back=False,
+            **consumer_options(told, self.store_folder(node)),
         )
 
     def name_servers_for(self, node: str, name_servers: Sequence[str]) -> tuple[str, ...]:

@@ -1,19 +1,63 @@
-"""What a workload is: a question about a queue, and the ops that put it."""
+"""What a workload is: a question about a queue, the ops that put it, and who consumes how."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from random import Random
+from typing import Any
 
+from checkers.history import Op
 from harness.campaign import Campaign
 from harness.interpreter import Generator
+from harness.workloads.membership import Membership, plain, tags_of
+
+Awaits = Callable[[Sequence[Op], int], str | None]
+
+
+def awaits_nothing(_ops: Sequence[Op], _now_ns: int) -> str | None:
+    """Whatever is to be consumed is in a queue already."""
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """`generator` makes the source of the producers' ops for one campaign; it draws from the Random it is given."""
+    """One kind of load.
+
+    Args:
+        summary: one line, for `staticfire workloads`.
+        generator: makes the source of the producers' ops for one campaign; it draws from the Random it is given.
+        membership: what the consumer with this number is told.
+        awaits: what messages of this history brokers still keep from consumers, in words; None when it is nothing.
+            `settle_s` bounds how long the drain waits for it.
+        options: options of a campaign that are not drawn with this workload; the user's win.
+        faults: kinds that it is not itself without; they come on top of those of the campaign, if it has any.
+        broker_properties: the same for properties of brokers, one by one.
+        lacks: features of clients that it needs and the named implementation has not, by client.
+    """
 
     name: str
-    summary: str  # one line, for `staticfire workloads`
+    summary: str
     generator: Callable[[Random, Campaign], Generator]
+    membership: Callable[[Campaign, int], Membership] = plain
+    awaits: Awaits = awaits_nothing
+    settle_s: float = 60.0
+    options: Mapping[str, Any] = field(default_factory=dict)
+    faults: tuple[str, ...] = ()
+    broker_properties: Mapping[str, str] = field(default_factory=dict)
+    lacks: Mapping[str, str] = field(default_factory=dict)
+
+    def member(self, campaign: Campaign, number: int) -> Membership:
+        """What the consumer with this number is told; what the campaign says of it comes first."""
+        told = self.membership(campaign, number)
+        if campaign.consumer_topics:
+            topics = campaign.consumer_topics
+            told = replace(told, topic=topics[number % len(topics)])
+        if campaign.expressions:
+            expression = campaign.expressions[number % len(campaign.expressions)]
+            told = replace(told, expression=expression, wanted_tags=tags_of(expression))
+        return told
+
+    def members(self, campaign: Campaign) -> list[Membership]:
+        """What each consumer is told, in order."""
+        return [self.member(campaign, number) for number in range(campaign.consumers)]

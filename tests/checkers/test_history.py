@@ -76,7 +76,7 @@ def test_an_empty_history_is_a_history() -> None:
         (
             b'"f":"send"',
             b'"f":"sned"',
-            "f is 'sned'; known are assign, commit, ",
+            "f is 'sned'; known are answer, assign, ",
         ),
         (b'"process":1', b'"process":-1', "f is 'send'; the nemesis has only start_<fault>"),
         (b'"process":1', b'"process":"1"', "process is '1'; expected int"),

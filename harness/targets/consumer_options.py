@@ -1,0 +1,24 @@
+"""What the consumer of our client is configured with, so that it is the member that a workload wants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.workloads.membership import BROADCASTING, Membership
+
+
+def consumer_options(told: Membership, folder: str) -> dict[str, Any]:
+    """Fields of ConsumerConfig; `folder` is on the disk of the consumer."""
+    is_broadcast = told.model == BROADCASTING
+    return {
+        "group": told.group,
+        "topic": told.topic,
+        "expression": told.expression,
+        "expression_type": told.language,
+        "consume_batch": told.consume_batch,
+        "ordered": told.orderly,
+        "broadcast": is_broadcast,
+        "offset_folder": f"{folder}/offsets" if is_broadcast else None,
+        "sends_back": told.sends_back,
+        "reconsume_times_max": told.retries_max,
+    }

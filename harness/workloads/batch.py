@@ -1,0 +1,26 @@
+"""Many messages in one request, and in one call of the listener: is each of them there, once and in its place?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from harness.campaign import Campaign
+from harness.generators.keyed_sends import KeyedSends
+from harness.workloads.membership import Membership, plain
+from harness.workloads.workload import Workload
+
+CONSUME_BATCH = 8  # messages
+
+
+def member(campaign: Campaign, number: int) -> Membership:
+    return replace(plain(campaign, number), consume_batch=CONSUME_BATCH)
+
+
+BATCH = Workload(
+    name="batch",
+    summary="most messages are sent in batches and consumed in batches: none is lost or out of place",
+    generator=KeyedSends,
+    membership=member,
+    options={"batch_share": 0.8, "one_way_share": 0.0},
+    lacks={"cpp": "its batches are stored as one message"},
+)

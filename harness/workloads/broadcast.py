@@ -1,0 +1,42 @@
+"""Broadcasting: every member of the group gets every message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from checkers.history import Op
+from harness.campaign import Campaign
+from harness.generators.keyed_sends import KeyedSends
+from harness.workloads.membership import BROADCASTING, Membership, plain
+from harness.workloads.workload import Workload
+
+
+def member(campaign: Campaign, number: int) -> Membership:
+    return replace(plain(campaign, number), model=BROADCASTING)
+
+
+def awaits(ops: Sequence[Op], _now_ns: int) -> str | None:
+    """Acknowledged messages that a member has not consumed."""
+    acked = {op.value["key"]: None for op in ops if op.f == "send" and op.type == "ok"}
+    had: dict[str, dict[str, None]] = {}
+    for op in ops:
+        if op.node is None or op.f not in ("open", "consume") or op.type != "ok":
+            continue
+        if op.f == "open" and "model" in op.value:
+            had.setdefault(op.node, {})
+        elif op.f == "consume":
+            had.setdefault(op.node, {}).update(
+                (message[0], None) for message in op.value["messages"]
+            )
+    missing = sum(key not in keys for keys in had.values() for key in acked)
+    return f"{missing} deliveries to members" if missing else None
+
+
+BROADCAST = Workload(
+    name="broadcast",
+    summary="every member of a broadcasting group gets every message, also one that was away",
+    generator=KeyedSends,
+    membership=member,
+    awaits=awaits,
+)

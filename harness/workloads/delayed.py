@@ -1,0 +1,66 @@
+"""Messages with a delay level: none is early, none is late while nothing is broken, none is lost on its way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from checkers.history import Op
+from faults.draws import pick
+from harness.campaign import Campaign
+from harness.generators.keyed_sends import KeyedSends
+from harness.workloads.delay_levels import delay_levels_ms
+from harness.workloads.workload import Workload
+
+DELAYED_SHARE = 0.8
+LEVEL_MS_MAX = 60_000  # levels above would outlast the run
+NS_PER_MS = 1_000_000
+# The broker that a delayed message waits for may be asked late for it: its slave takes over nothing.
+TRAVEL_NS = 2_000 * NS_PER_MS
+
+
+class DelayedSends(KeyedSends):
+    """Most messages get one of the levels that are short enough for a run."""
+
+    def __init__(self, random: Random, campaign: Campaign) -> None:
+        super().__init__(random, campaign, self._delay)
+        self._levels = [
+            (number, delay_ms)
+            for number, delay_ms in enumerate(delay_levels_ms(campaign), start=1)
+            if delay_ms <= LEVEL_MS_MAX
+        ]
+
+    def _delay(self, _process: int, message: dict[str, Any]) -> None:
+        if self._random.random() < DELAYED_SHARE:
+            level, delay_ms = pick(self._random, self._levels)
+            message |= {"delay_level": level, "delay_ms": delay_ms}
+
+
+def awaits(ops: Sequence[Op], now_ns: int) -> str | None:
+    """Acknowledged messages that are not due, or due and still nowhere."""
+    waiting: dict[str, int] = {}
+    began: dict[str, int] = {}
+    for op in ops:
+        if op.f == "send" and "delay_ms" in op.value:
+            began.setdefault(op.value["key"], op.time_ns)
+            if op.type == "ok":
+                due_ns = began[op.value["key"]] + op.value["delay_ms"] * NS_PER_MS
+                waiting[op.value["key"]] = due_ns + TRAVEL_NS
+        elif op.f == "consume":
+            for message in op.value["messages"]:
+                waiting.pop(message[0], None)
+    if not waiting:
+        return None
+    undue = sum(due_ns > now_ns for due_ns in waiting.values())
+    return f"{len(waiting)} delayed messages have not come, {undue} of them not due"
+
+
+DELAYED = Workload(
+    name="delayed",
+    summary="delayed messages come neither early nor late, and all of them come",
+    generator=DelayedSends,
+    awaits=awaits,
+    settle_s=120.0,
+    options={"batch_share": 0.0, "one_way_share": 0.0},
+)

@@ -1,0 +1,55 @@
+"""Groups that want some of the messages: does each get exactly those, in whatever language it asks for them?"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from faults.draws import pick
+from harness.campaign import Campaign
+from harness.generators.keyed_sends import KeyedSends
+from harness.workloads.membership import Membership
+from harness.workloads.workload import Workload
+
+# "Aa" and "BB" have the same hash in Java, by which brokers compare tags.
+WEIGHT_OF_TAG = {"red": 1, "green": 2, "blue": 3, "Aa": 4, "BB": 5}
+UNTAGGED_SHARE = 0.1
+WEIGHT = "weight"  # a property that follows from the tag, for those who filter by SQL92
+
+
+class TaggedSends(KeyedSends):
+    """Most messages have a tag, and a property that says the same as a number."""
+
+    def __init__(self, random: Random, campaign: Campaign) -> None:
+        super().__init__(random, campaign, self._tag)
+
+    def _tag(self, _process: int, message: dict[str, Any]) -> None:
+        if self._random.random() >= UNTAGGED_SHARE:
+            tag = pick(self._random, tuple(WEIGHT_OF_TAG))
+            message |= {"tag": tag, "properties": {WEIGHT: str(WEIGHT_OF_TAG[tag])}}
+
+
+def member(campaign: Campaign, number: int) -> Membership:
+    """Every other consumer is in a second group."""
+    if number % 2:
+        return Membership(
+            group=f"{campaign.group}-others",
+            topic=campaign.topic,
+            expression="green || blue",
+            wanted_tags=("green", "blue"),
+        )
+    return Membership(
+        group=campaign.group,
+        topic=campaign.topic,
+        expression="red || Aa",
+        wanted_tags=("red", "Aa"),
+    )
+
+
+FILTERED = Workload(
+    name="filtered",
+    summary="groups that filter by tags and by SQL92 get what they want, all of it, and nothing else",
+    generator=TaggedSends,
+    membership=member,
+    options={"batch_share": 0.1},
+)

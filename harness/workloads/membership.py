@@ -1,0 +1,50 @@
+"""What a member of a consumer group is told: its group, what it wants, and how it consumes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.campaign import Campaign
+
+CLUSTERING, BROADCASTING = "clustering", "broadcasting"
+TAG, SQL92 = "TAG", "SQL92"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Membership:
+    """All members of a group should be told the same; a campaign may say otherwise, to show what comes of it.
+
+    `wanted_tags` is what the expression means in terms of tags, None for everything; the checkers believe it.
+    `retries_max` is how often a message comes again before it is dead; -1: as RocketMQ (16, or for ever in order).
+    """
+
+    group: str
+    topic: str
+    expression: str = "*"
+    language: str = TAG
+    wanted_tags: tuple[str, ...] | None = None
+    model: str = CLUSTERING
+    orderly: bool = False
+    consume_batch: int = 32
+    retries_max: int = -1
+    sends_back: bool = False  # what its listener fails for goes to the retry topic, and at last to the dead letters
+    replies: bool = False  # its listener answers requests
+
+    @property
+    def retry_topic(self) -> str:
+        return f"%RETRY%{self.group}"
+
+    @property
+    def dead_letter_topic(self) -> str:
+        return f"%DLQ%{self.group}"
+
+
+def plain(campaign: Campaign, _number: int) -> Membership:
+    """The one group of a run, all of one topic."""
+    return Membership(group=campaign.group, topic=campaign.topic)
+
+
+def tags_of(expression: str) -> tuple[str, ...] | None:
+    """The tags that a tag expression names; None for all."""
+    tags = tuple(part.strip() for part in expression.split("||") if part.strip())
+    return None if not tags or tags == ("*",) else tags

@@ -1,0 +1,48 @@
+"""Messages with a sharding key, consumed in order: the same key, the same queue, one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from harness.campaign import Campaign
+from harness.generators.keyed_sends import KeyedSends
+from harness.workloads.membership import Membership, plain
+from harness.workloads.workload import Workload
+
+KEYS_OF_A_CLIENT = 4
+SHARED_KEY, SHARED_SHARE = "everybody", 0.1
+
+
+class OrderedSends(KeyedSends):
+    """Each client has keys of its own, and one is used by all of them.
+
+    The campaign may say which share of the messages belongs to that one, the hot key (`hot_share`).
+    """
+
+    def __init__(self, random: Random, campaign: Campaign) -> None:
+        super().__init__(random, campaign, self._shard)
+        self._clients = campaign.producers
+        self._shared_share = campaign.hot_share or SHARED_SHARE
+
+    def _shard(self, process: int, message: dict[str, Any]) -> None:
+        if self._random.random() < self._shared_share:
+            message["sharding_key"] = SHARED_KEY
+        else:
+            number = int(KEYS_OF_A_CLIENT * self._random.random())
+            message["sharding_key"] = f"client-{process % self._clients}-{number}"
+
+
+def member(campaign: Campaign, number: int) -> Membership:
+    return replace(plain(campaign, number), orderly=True, consume_batch=4)
+
+
+ORDERED = Workload(
+    name="ordered",
+    summary="messages of one sharding key stay in one queue and are consumed in order, whoever owns it",
+    generator=OrderedSends,
+    membership=member,
+    options={"batch_share": 0.0, "one_way_share": 0.0},
+    lacks={"cpp": "it takes no queue for a sharding key"},
+)

@@ -1,0 +1,38 @@
+"""Requests: a message that wants an answer gets its own, or none, and never somebody else's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from harness.campaign import Campaign
+from harness.generators.keyed_sends import KeyedSends
+from harness.workloads.membership import Membership, plain
+from harness.workloads.workload import Workload
+
+TIMEOUT_S = 5.0
+
+
+class Requests(KeyedSends):
+    """Each message is a request."""
+
+    def __init__(self, random: Random, campaign: Campaign) -> None:
+        super().__init__(random, campaign, self._ask, f="request")
+
+    def _ask(self, _process: int, message: dict[str, Any]) -> None:
+        message["timeout_s"] = TIMEOUT_S
+
+
+def member(campaign: Campaign, number: int) -> Membership:
+    return replace(plain(campaign, number), replies=True, consume_batch=1)
+
+
+REQUEST_REPLY = Workload(
+    name="request-reply",
+    summary="each request is answered with its own answer, or not at all",
+    generator=Requests,
+    membership=member,
+    options={"batch_share": 0.0, "one_way_share": 0.0},
+    lacks={"cpp": "it has no requests"},
+)

@@ -1,0 +1,66 @@
+"""A listener that fails for some messages: they come again, later each time, and at last they are dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from checkers.history import Op
+from faults.draws import pick
+from harness.campaign import Campaign
+from harness.generators.keyed_sends import KeyedSends
+from harness.workloads.membership import Membership, plain
+from harness.workloads.workload import Workload
+
+FAILS = "fails"  # a property: for how many deliveries of the message the listener is to fail
+FAILING_SHARE = 0.15
+ALWAYS = 1_000
+RETRIES_MAX = 5
+# Level 3 is the first of the ladder; RocketMQ's own would take four hours and a half.
+LEVELS = "1s 1s 2s 3s 5s 7s 9s 11s 13s 15s 17s 19s 21s 23s 25s 27s 29s 31s"
+
+
+class FailingSends(KeyedSends):
+    """The listener fails for some of the messages, once or a few times or for ever."""
+
+    def __init__(self, random: Random, campaign: Campaign) -> None:
+        super().__init__(random, campaign, self._fail)
+
+    def _fail(self, _process: int, message: dict[str, Any]) -> None:
+        if self._random.random() < FAILING_SHARE:
+            times = pick(self._random, (1, 1, 1, 2, 3, ALWAYS))
+            message["properties"] = {FAILS: str(times)}
+
+
+def member(campaign: Campaign, number: int) -> Membership:
+    told = plain(campaign, number)
+    return replace(told, consume_batch=1, sends_back=True, retries_max=RETRIES_MAX)
+
+
+def awaits(ops: Sequence[Op], _now_ns: int) -> str | None:
+    """Messages that the listener failed for, and that have neither been consumed since nor become dead letters."""
+    failed: dict[str, None] = {}
+    for op in ops:
+        if op.f == "consume" and op.type != "invoke":
+            for message in op.value["messages"]:
+                if op.type == "ok":
+                    failed.pop(message[0], None)
+                elif message[4] < RETRIES_MAX:
+                    failed[message[0]] = None
+                else:
+                    failed.pop(message[0], None)  # the next place for it are the dead letters
+    return f"{len(failed)} messages that the listener failed for" if failed else None
+
+
+RETRY = Workload(
+    name="retry",
+    summary="what the listener fails for comes again, later each time, and becomes a dead letter at last",
+    generator=FailingSends,
+    membership=member,
+    awaits=awaits,
+    settle_s=150.0,
+    options={"batch_share": 0.0, "one_way_share": 0.0},
+    broker_properties={"messageDelayLevel": LEVELS},
+)

@@ -1,0 +1,58 @@
+"""Transactions: what was committed is seen, what was rolled back never is, and brokers ask about the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from checkers.history import Op
+from faults.draws import pick
+from harness.campaign import Campaign
+from harness.clients.port import TO_BE_ASKED
+from harness.generators.keyed_sends import KeyedSends
+from harness.workloads.workload import Workload
+
+ASKED_SHARE = 0.15  # of the transactions the producer leaves to the question of the broker
+DECISIONS = ("commit", "commit", "rollback")
+
+
+class Transactions(KeyedSends):
+    """Each message is a transaction. Any producer of the group can tell the brokers how it ended."""
+
+    def __init__(self, random: Random, campaign: Campaign) -> None:
+        super().__init__(random, campaign, self._decide, f="transact")
+
+    def _decide(self, _process: int, message: dict[str, Any]) -> None:
+        decision = pick(self._random, DECISIONS)
+        asked = self._random.random() < ASKED_SHARE
+        message |= {
+            "transaction": decision,
+            "state": "unknown" if asked else decision,
+            "answers": [decision],
+        }
+
+
+def awaits(ops: Sequence[Op], _now_ns: int) -> str | None:
+    """Transactions that are to be committed, half of which is safely stored, and that nobody has seen."""
+    waiting: dict[str, None] = {}
+    for op in ops:
+        if op.f == "send" and op.value.get("transaction") == "commit":
+            if op.type == "ok" or op.error == TO_BE_ASKED:
+                waiting[op.value["key"]] = None
+        elif op.f == "consume":
+            for message in op.value["messages"]:
+                waiting.pop(message[0], None)
+    return f"{len(waiting)} committed transactions that nobody has seen" if waiting else None
+
+
+TRANSACTIONAL = Workload(
+    name="transactional",
+    summary="committed transactions are seen, rolled back ones never; brokers ask about the others",
+    generator=Transactions,
+    awaits=awaits,
+    settle_s=120.0,
+    options={"batch_share": 0.0, "one_way_share": 0.0},
+    broker_properties={"transactionTimeOut": "3000", "transactionCheckInterval": "5000"},
+    lacks={"cpp": "it is not asked for transactions"},
+)
