@@ -89,8 +89,10 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         # look_ups.py
         "invisible": PLAIN,
         "unindexed": PLAIN,
-        # replicas.py
+        # send_status.py
         "acked_not_durable": PLAIN,
+        "weak_though_safe": _excused("a fault was near", INFORMATIONAL),
+        # replicas.py
         "replica_diverged": HAZARD,
         "replica_ahead": HAZARD,
         # txn_reads.py

@@ -33,7 +33,8 @@ from checkers.order import ORDER
 from checkers.promises import LossPromises
 from checkers.provenance import PROVENANCE
 from checkers.recovery_times import RECOVERY_TIMES
-from checkers.replicas import DURABLE_BEFORE_ACK, REPLICA_PREFIX
+from checkers.replicas import REPLICA_PREFIX
+from checkers.send_status import DURABLE_BEFORE_ACK, WEAK_STATUSES
 from checkers.timeline import Timeline
 from checkers.txn_reads import TXN_READS
 from checkers.verdict import Finding, Validity, Verdict, combine
@@ -51,6 +52,7 @@ ALL_CHECKERS: tuple[Checker, ...] = (
     NODE_EXITS,
     LOOK_UPS,
     DURABLE_BEFORE_ACK,
+    WEAK_STATUSES,
     REPLICA_PREFIX,
 )
 CLIENT_CHECKERS = tuple(checker for checker in ALL_CHECKERS if not checker.needs_observations)

@@ -172,6 +172,10 @@ class LossPromises:
         nodes = self._facts.brokers.get(broker, ())
         return nodes if SLAVE_HOLDS_ACKED[self._facts.replication] else nodes[:1]
 
+    def is_hit(self, broker: str) -> bool:
+        """Whether any fault destroyed something on a node of `broker`."""
+        return bool(self._hits.get(broker))
+
     def robbed_nodes(self, broker: str, *, since_ns: int, until_ns: int) -> set[str]:
         """Return the nodes of `broker` that a fault may have cost messages between the two times."""
         return {

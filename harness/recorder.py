@@ -45,7 +45,8 @@ class Recorder:
         self.observations: list[dict[str, Any]] = []
         self.acknowledged = 0  # sends
         self.consumed = 0  # messages that listeners took
-        self.on_ok_send: Callable[[Op], None] | None = None  # looks into the nodes at that instant
+        # Told of each send that the broker has stored, acknowledged or weaker: looks into the nodes at that instant.
+        self.on_stored_send: Callable[[Op], None] | None = None
 
     def record(
         self,
@@ -73,15 +74,19 @@ class Recorder:
             self._columns.add(op, line)
         if type == "ok":
             self._count(op)
+        if f == "send" and "physical_offset" in value and type != "invoke":
+            self._stored(op)
         return op
 
     def _count(self, op: Op) -> None:
         if op.f == "send":
             self.acknowledged += 1
-            if self.on_ok_send is not None:
-                self.on_ok_send(op)
         elif op.f == "consume":
             self.consumed += len(op.value["messages"])
+
+    def _stored(self, op: Op) -> None:
+        if self.on_stored_send is not None:
+            self.on_stored_send(op)
 
     def observe(self, kind: str, *, at_ns: int | None = None, **fields: Any) -> None:
         """Write an observation down, made now or at `at_ns`."""

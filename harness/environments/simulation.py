@@ -76,7 +76,7 @@ class SimulationEnvironment:
         self.target = OwnCluster(campaign, addresses)
         for node in self.nodes.values():
             node.name_servers = self.shape.name_servers
-        recorder.on_ok_send = AckObserver(self).acknowledged
+        recorder.on_stored_send = AckObserver(self).acknowledged
 
     def now_ns(self) -> int:
         return self.world.now_ns

@@ -73,9 +73,12 @@ def test_an_acknowledgement_is_written_before_anybody_looks_into_the_nodes() -> 
     file = CountingFile()
     recorder = Recorder(Clock(), history=file)
     seen: list[tuple[Op, int]] = []
-    recorder.on_ok_send = lambda op: seen.append((op, len(file.writes)))
+    recorder.on_stored_send = lambda op: seen.append((op, len(file.writes)))
     recorder.record(0, "invoke", "send", {"key": "a"})
     recorder.record(0, "info", "send", {"key": "a"}, "RemotingTimeout")
-    acknowledged = recorder.record(1, "ok", "send", {"key": "b"})
+    acknowledged = recorder.record(1, "ok", "send", {"key": "b", "physical_offset": 0})
     recorder.record(2, "ok", "consume", {"messages": []})
-    assert seen == [(acknowledged, 3)]
+    weak = recorder.record(
+        1, "info", "send", {"key": "c", "physical_offset": 9}, "FLUSH_DISK_TIMEOUT"
+    )
+    assert seen == [(acknowledged, 3), (weak, 5)]

@@ -1,0 +1,201 @@
+"""Send statuses must be true: SEND_OK and the weaker ones, held against the copies that the harness saw at that moment.
+
+**acked_not_durable**: when SEND_OK reached the producer, fewer nodes held the message safely than the profile promises,
+even if every node that could not be observed held it. **weak_though_safe**: a weaker status (FLUSH_DISK_TIMEOUT,
+FLUSH_SLAVE_TIMEOUT, SLAVE_NOT_AVAILABLE) although as many nodes held the message as SEND_OK promises, and no fault was
+near. Near one the last copy may have come just after the broker had given up waiting; then it is informational.
+
+An observation that nobody made is 'not observed': unknown, never green. Cannot see: copies that came and went before
+the status arrived, and what a real disk holds (only the simulation can look into one).
+
+Source: PutMessageStatus and SendStatus of Apache RocketMQ 4.9; openchaos counts weak statuses as success.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from checkers.columns import Columns, Outcome
+from checkers.facts import Keeping, Mode, Replication, RunFacts
+from checkers.kernel import Checker, Context, finding_at
+from checkers.message_ids import key_of
+from checkers.observed import NOT_OBSERVED, observed_verdict
+from checkers.promises import Judgement, judge
+from checkers.unrest import fault_near
+from checkers.verdict import Finding, Verdict
+
+# (on disk, at least in memory): how many nodes must hold a message that is acknowledged with SEND_OK.
+COPIES_PROMISED: Mapping[tuple[Keeping, Replication], tuple[int, int]] = {
+    ("sync", "none"): (1, 1),
+    ("sync", "async"): (1, 1),
+    ("sync", "sync"): (2, 2),
+    ("async", "none"): (0, 1),
+    ("async", "async"): (0, 1),
+    ("async", "sync"): (0, 2),
+    ("pool", "none"): (0, 0),  # in the memory of the process
+    ("pool", "async"): (0, 0),
+    ("pool", "sync"): (0, 2),  # what is not committed is not replicated
+}
+# A slave of Apache RocketMQ 4.9 acknowledges before its own fsync (HAService).
+SLAVE_DISK_COUNTS: Mapping[Mode, bool] = {"hardened": True, "faithful": False}
+
+
+class _Copies:
+    """How many copies are promised, by broker name; most observations say the same, so answers are kept."""
+
+    __slots__ = ("_answers", "_facts")
+
+    def __init__(self, facts: RunFacts) -> None:
+        self._facts = facts
+        self._answers: dict[tuple[Any, ...], str | None] = {}
+
+    def missing(self, broker: str, seen: Mapping[str, Any], hidden: frozenset[str]) -> str | None:
+        """Say which copies are missing if all `hidden` nodes hold the message; None: enough."""
+        case = (broker, *seen["durable_on"], 0, *seen["cached_on"], 0, hidden)
+        if case not in self._answers:
+            self._answers[case] = self._missing(broker, seen, hidden)
+        return self._answers[case]
+
+    def _missing(self, broker: str, seen: Mapping[str, Any], hidden: frozenset[str]) -> str | None:
+        facts = self._facts
+        replicas = len(facts.brokers.get(broker, ()))
+        on_disk, held = COPIES_PROMISED[facts.masters_keeping, facts.replication]
+        if not SLAVE_DISK_COUNTS[facts.mode]:
+            on_disk = min(on_disk, 1)
+        durable = set(seen["durable_on"])
+        cached = durable | set(seen["cached_on"])
+        if len(durable | hidden) < min(on_disk, max(replicas, 1)):
+            return f"on disk of {_nodes(durable)}, promised on {min(on_disk, replicas)}"
+        if len(cached | hidden) < min(held, max(replicas, 1)):
+            return f"held by {_nodes(cached)}, promised on {min(held, replicas)}"
+        return None
+
+
+def _nodes(nodes: set[str]) -> str:
+    return ", ".join(sorted(nodes)) or "no node"
+
+
+NOBODY: frozenset[str] = frozenset()
+
+
+def check_durable_before_ack(columns: Columns, context: Context) -> Verdict:
+    """Compare each observed acknowledgement with the copies that the profile promises."""
+    rows = _rows(columns, Outcome.OK)
+    copies = _Copies(context.facts)
+    findings, proven, unclear = [], 0, 0
+    observed: dict[str, None] = {}
+    for key, broker, row, seen in _observed(columns, context, rows):
+        observed[key] = None
+        hidden = _hidden_nodes(columns, context, broker, row, seen)
+        missing = copies.missing(broker, seen, hidden)
+        if missing is not None:
+            findings.append(_not_durable(columns, context, row, missing))
+        elif not hidden or copies.missing(broker, seen, NOBODY) is None:
+            proven += 1
+        else:
+            unclear += 1
+    counts = {"acks": len(rows), "acks_proven": proven, "acks_unclear": unclear}
+    reason = None
+    if proven == 0:
+        reason = NOT_OBSERVED
+    elif len(observed) < len(rows):
+        unobserved = len(rows) - len(observed)
+        reason = f"{unobserved} of {len(rows)} acknowledgements were {NOT_OBSERVED}"
+    return observed_verdict("durable_before_ack", findings, counts, reason)
+
+
+def check_weak_statuses(columns: Columns, context: Context) -> Verdict:
+    """Compare each observed weak status with the copies that SEND_OK would have promised."""
+    rows = _rows(columns, Outcome.WEAK)
+    copies = _Copies(context.facts)
+    observed = list(_observed(columns, context, rows))
+    findings = [
+        _safe(columns, context, row)
+        for _, broker, row, seen in observed
+        if copies.missing(broker, seen, NOBODY) is None
+    ]
+    counts = {"weak": len(rows), "weak_observed": len(observed)}
+    reason = None if len(observed) >= len(rows) else f"{len(rows) - len(observed)} {NOT_OBSERVED}"
+    return observed_verdict("weak_statuses", findings, counts, reason)
+
+
+def _rows(columns: Columns, outcome: Outcome) -> dict[str, int]:
+    """Rows of the sends that ended so, by key; the broker is known."""
+    names, sends = columns.names, columns.sends
+    rows = ((sends.outcome == outcome) & (sends.queue >= 0)).nonzero()[0]
+    messages = sends.message[rows].tolist()
+    return {
+        key_of(message, names.other_keys): row
+        for message, row in zip(messages, rows.tolist(), strict=True)
+    }
+
+
+def _observed(
+    columns: Columns, context: Context, rows: Mapping[str, int]
+) -> Iterator[tuple[str, str, int, Mapping[str, Any]]]:
+    """What was seen of these sends: key, broker name, row, observation."""
+    brokers = [queue.broker for queue in columns.names.queues]
+    queues = columns.sends.queue.tolist()
+    for seen in context.observations:
+        if seen["kind"] == "ack_durability" and (row := rows.get(seen["key"])) is not None:
+            yield seen["key"], brokers[queues[row]], row, seen
+
+
+def _hidden_nodes(
+    columns: Columns, context: Context, broker: str, row: int, seen: Mapping[str, Any]
+) -> frozenset[str]:
+    """Nodes that may have held the message safely when the broker acknowledged it.
+
+    Nobody could look at them, or a fault took their copy while the acknowledgement was on its way.
+    """
+    robbed: set[str] = set()
+    if context.promises.is_hit(broker):
+        since_ns, until_ns = int(columns.sends.invoke_ns[row]), int(columns.sends.time_ns[row])
+        robbed = context.promises.robbed_nodes(broker, since_ns=since_ns, until_ns=until_ns)
+    return frozenset((*robbed, *seen["unobserved"])) if robbed or seen["unobserved"] else NOBODY
+
+
+def _not_durable(columns: Columns, context: Context, row: int, missing: str) -> Finding:
+    facts = context.facts
+    return finding_at(
+        columns,
+        columns.sends,
+        row,
+        anomaly="acked_not_durable",
+        judgement=judge(facts.mode, "acked_not_durable"),
+        detail=f"{facts.flush} flush, {facts.replication} replication: {missing} when acknowledged",
+    )
+
+
+def _safe(columns: Columns, context: Context, row: int) -> Finding:
+    near = fault_near(
+        context.facts.faults, int(columns.sends.invoke_ns[row]), int(columns.sends.time_ns[row])
+    )
+    quiet = judge(context.facts.mode, "weak_though_safe")
+    return finding_at(
+        columns,
+        columns.sends,
+        row,
+        anomaly="weak_though_safe",
+        judgement=quiet if near is None else Judgement.INFORMATIONAL,
+        detail="a weaker status than SEND_OK, although as many nodes held it as SEND_OK promises"
+        + ("" if near is None else f"; fault {near.fault_id} ({near.kind})"),
+    )
+
+
+DURABLE_BEFORE_ACK = Checker(
+    name="durable_before_ack",
+    anomalies=("acked_not_durable",),
+    check=check_durable_before_ack,
+    applies=lambda context: context.facts.disks_observed,
+    needs_observations=True,
+)
+
+WEAK_STATUSES = Checker(
+    name="weak_statuses",
+    anomalies=("weak_though_safe",),
+    check=check_weak_statuses,
+    applies=lambda context: context.facts.disks_observed,
+    needs_observations=True,
+)
