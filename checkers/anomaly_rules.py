@@ -74,6 +74,11 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         ),
         "commit_beyond_end": _excused("the disk that held the rest is lost for good"),
         "commit_behind": PLAIN,
+        # polls.py
+        "poll_skip": BY_DAMAGE,
+        "int_poll_skip": BY_DAMAGE,
+        "nonmonotonic_poll": _excused("the group had not committed it; informational near a fault"),
+        "int_nonmonotonic_poll": PLAIN,
         # availability.py, availability_gaps.py, exits.py
         "not_serving": PLAIN,
         "not_drained": PLAIN,

@@ -30,6 +30,7 @@ from checkers.look_ups import LOOK_UPS
 from checkers.loss import LOSS
 from checkers.offsets import DRAINED_OFFSETS, OFFSETS
 from checkers.order import ORDER
+from checkers.polls import POLLS
 from checkers.promises import LossPromises
 from checkers.provenance import PROVENANCE
 from checkers.recovery_times import RECOVERY_TIMES
@@ -39,7 +40,7 @@ from checkers.timeline import Timeline
 from checkers.txn_reads import TXN_READS
 from checkers.verdict import Finding, Validity, Verdict, combine
 
-CORE = (LOSS, LOG_HOLES, PROVENANCE, DUPLICATION, ORDER, OFFSETS)
+CORE = (LOSS, LOG_HOLES, PROVENANCE, DUPLICATION, ORDER, OFFSETS, POLLS)
 KERNELS = (*CORE, LISTENERS, LATENCY, RECOVERY_TIMES)
 ALL_CHECKERS: tuple[Checker, ...] = (
     *(kernel.as_checker() for kernel in KERNELS),

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 from types import MappingProxyType
 
+import numpy as np
+from numpy.typing import NDArray
+
 from checkers.anomaly_rules import PLAIN, RULES
 from checkers.facts import FaultFacts, Keeping, Mode, Replication, RunFacts
 from checkers.judgement import Judgement as Judgement
@@ -158,6 +161,16 @@ class LossPromises:
             self._rules[broker, hits] = self._most_lenient(broker, hits)
         return self._rules[broker, hits]
 
+    def strictest(self, broker: str, sent_ns: NDArray[np.int64]) -> Judgement:
+        """Return the strictest judgement of the loss of messages that `broker` acknowledged; none: allowed."""
+        ends = sorted(hit.until_ns for hit in self._hits.get(broker, ()))
+        # The rule changes only with the hits that are still to come.
+        _, rows = np.unique(np.searchsorted(ends, sent_ns), return_index=True)
+        found = {self.rule(broker, int(sent_ns[row])).judgement for row in rows.tolist()}
+        return next(
+            (judgement for judgement in _STRICTEST_FIRST if judgement in found), Judgement.ALLOWED
+        )
+
     def text(self, rule: LossRule) -> str:
         """Return the promise in a reader's words."""
         facts = self._facts
@@ -230,6 +243,7 @@ class LossPromises:
         return LossRule(loss=loss, hits=hits)
 
 
+_STRICTEST_FIRST = (Judgement.VIOLATION, Judgement.INFORMATIONAL, Judgement.ALLOWED)
 _LENIENCE: Mapping[Loss, int] = MappingProxyType(
     {Loss.NEVER: 0, Loss.HAZARD: 1, Loss.SUFFIX: 2, Loss.ANY: 3}
 )

@@ -212,6 +212,21 @@ def test_commits_ahead(ops: list[Op]) -> None:
     } <= expected
 
 
+@STEADY
+@given(histories())
+def test_polls(ops: list[Op]) -> None:
+    verdict = verdict_of(ops, "polls")
+    expected = reference.poll_anomalies(ops, GROUPS)
+
+    by_name: Counter[str] = Counter()
+    for (anomaly, allowed, *_), times in expected.items():
+        by_name[f"{anomaly}_allowed" if allowed else anomaly] += times
+    assert {name: n for name, n in verdict.counts.items() if name != "polled"} == by_name
+    for finding in verdict.findings:
+        what = (finding.anomaly, finding.judgement == "allowed", finding.group, *place(finding))
+        assert any(known[:-1] == what for known in expected)
+
+
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 @pytest.mark.parametrize("flush", ["sync", "async"])
 @settings(STEADY, max_examples=40)

@@ -6,13 +6,15 @@ against it. Nothing here shares code with the kernels.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from checkers.history import Op
 
 Queue = tuple[str, str, int]
+Groups = Mapping[str, tuple[str, ...]]
 WEAK = ("FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE")
 
 
@@ -308,3 +310,87 @@ def commits_ahead(ops: Sequence[Op]) -> set[tuple[str, Queue, int]]:
             if offset > max([*read, begin]):
                 found.add((group, queue, op.index))
     return found
+
+
+def poll_anomalies(ops: Sequence[Op], groups: Groups) -> Counter[tuple[Any, ...]]:
+    """(anomaly, whether it is allowed, group, queue, offset, op index of the call) -> how often."""
+    found: Counter[tuple[Any, ...]] = Counter()
+    deliveries = deliveries_of(ops)
+    for number, later in enumerate(deliveries):
+        stream = [
+            earlier
+            for earlier in deliveries[:number]
+            if (earlier.group, earlier.queue) == (later.group, later.queue)
+        ]
+        poll = _poll_anomaly(ops, groups, stream, later)
+        if poll is not None:
+            found[*poll, later.group, later.queue, later.offset, later.began] += 1
+    return found
+
+
+def _poll_anomaly(
+    ops: Sequence[Op], groups: Groups, stream: list[Delivery], later: Delivery
+) -> tuple[str, bool] | None:
+    """What is wrong with a delivery after those that its group had of its queue, and whether it is allowed."""
+    own = [earlier for earlier in stream if earlier.process == later.process]
+    committed = _committed_before(ops, later)
+    if not own or _assigned_between(ops, own[-1], later):
+        skips = committed is not None and _skips(ops, groups, stream, later, committed)
+        return ("poll_skip", False) if skips else None
+    inside = "int_" if own[-1].began == later.began else ""
+    if later.offset > own[-1].offset:
+        skips = _skips(ops, groups, stream, later, own[-1].offset + 1)
+        return (f"{inside}poll_skip", False) if skips else None
+    same = [earlier for earlier in stream if earlier.offset == later.offset]
+    if inside:
+        return "int_nonmonotonic_poll", False
+    if same and (not same[-1].consumed or later.tries > same[-1].tries):
+        return None
+    return "nonmonotonic_poll", bool(same) and (committed is None or committed <= later.offset)
+
+
+def _assigned_between(ops: Sequence[Op], earlier: Delivery, later: Delivery) -> bool:
+    return any(
+        op.f == "assign" and op.type == "ok" and op.process == later.process
+        for op in ops[earlier.began + 1 : later.began + 1]
+    )
+
+
+def _committed_before(ops: Sequence[Op], later: Delivery) -> int | None:
+    committed = None
+    for op in ops[: later.began]:
+        if op.f == "commit" and op.type == "ok" and op.value["group"] == later.group:
+            for broker, number, offset in op.value["offsets"]:
+                if (op.value["topic"], broker, number) == later.queue:
+                    committed = offset
+    return committed
+
+
+def _skips(
+    ops: Sequence[Op], groups: Groups, stream: list[Delivery], later: Delivery, start: int
+) -> bool:
+    """Whether an acknowledged message from `start` on, below a delivery, was not given to the group before."""
+    if later.queue[0] not in groups.get(later.group, ()):
+        return False
+    given = {earlier.offset for earlier in stream}
+    return any(
+        send.outcome == "ok"
+        and send.queue == later.queue
+        and max(start, _deleted_below(ops, later)) <= send.offset < later.offset
+        and send.offset not in given
+        for send in sends_of(ops)
+    )
+
+
+def _deleted_below(ops: Sequence[Op], later: Delivery) -> int:
+    topic, *place = later.queue
+    drains = [
+        op
+        for op in ops
+        if op.f == "drain" and op.type in ("ok", "info")
+        if (op.value["group"], op.value["topic"]) == (later.group, topic)
+    ]
+    for broker, number, low, _end, _committed in drains[-1].value["queues"] if drains else ():
+        if [broker, number] == place:
+            return int(low)
+    return 0

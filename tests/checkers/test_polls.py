@@ -1,0 +1,112 @@
+"""What an owner is given of a queue follows what it was given before, or what its group committed."""
+
+from __future__ import annotations
+
+import pytest
+
+from checkers.compose import check_run
+from checkers.verdict import Verdict
+from tests.support.history_language import facts, fault, history
+
+FIVE = ("0 ok send a", "0 ok send b", "0 ok send c", "0 ok send d", "0 ok send e")
+
+
+def check(*ops: str, **changes: object) -> Verdict:
+    verdicts = check_run(history(*FIVE, *ops), [], facts(**changes)).verdicts
+    return next(verdict for verdict in verdicts if verdict.checker == "polls")
+
+
+def found(verdict: Verdict) -> list[tuple[str, str | None]]:
+    return [(finding.anomaly, finding.key) for finding in verdict.findings]
+
+
+@pytest.mark.parametrize(
+    ("ops", "anomaly"),
+    [
+        (["1 ok consume a b c"], None),
+        (["1 ok consume a", "1 ok consume b c"], None),
+        (["1 ok consume a", "1 ok consume c"], ("poll_skip", "c")),
+        (["1 ok consume a c"], ("int_poll_skip", "c")),
+        # skipped by one call, and given by a later one
+        (["1 invoke consume a", "1 invoke consume c", "1 ok consume a"], ("poll_skip", "c")),
+        # without any committed offset, who knows where the group began
+        (["1 ok consume c"], None),
+        (["1 ok consume a b", "1 ok commit 0:2", "2 ok consume d"], ("poll_skip", "d")),
+        (["1 ok consume a b", "1 ok commit 0:2", "2 ok consume c"], None),
+        (
+            ["1 ok consume a b", "1 ok commit 0:2", "1 ok assign 0", "1 ok consume d"],
+            ("poll_skip", "d"),
+        ),
+        (["1 ok consume a b", "1 ok assign 0", "1 ok consume d"], None),
+        # a commit that came later was not known
+        (["1 ok consume a", "2 ok consume c", "1 ok commit 0:1"], None),
+        # what others of the group had was not skipped; what another group had was
+        (["1 ok consume a", "2 ok consume b", "1 ok consume c"], None),
+        (["1 ok consume a", "2 ok consume b group=h", "1 ok consume c"], ("poll_skip", "c")),
+        # messages that nobody acknowledged may not be there
+        (
+            ["0 info send x@0:5", "1 ok consume a b c d e", "0 ok send y@0:6", "1 ok consume y"],
+            None,
+        ),
+        # retention: the queue begins at 2
+        (["1 ok consume a", "1 ok consume c", "9 ok drain 0:5:5 min=2"], None),
+        (["1 ok consume a", "1 ok consume d", "9 ok drain 0:5:5 min=2"], ("poll_skip", "d")),
+    ],
+)
+def test_skips(ops: list[str], anomaly: tuple[str, str] | None) -> None:
+    verdict = check(*ops)
+
+    assert found(verdict) == ([anomaly] if anomaly else [])
+    assert verdict.valid is (anomaly is None)
+
+
+@pytest.mark.parametrize(
+    ("ops", "anomaly", "valid"),
+    [
+        (["1 ok consume a b", "1 ok consume a b"], "nonmonotonic_poll", True),
+        (["1 ok consume a b", "1 ok commit 0:1", "1 ok consume b"], "nonmonotonic_poll", True),
+        (["1 ok consume a b", "1 ok commit 0:2", "1 ok consume b"], "nonmonotonic_poll", False),
+        # its listener had not finished, or it comes as a retry
+        (["1 info consume a", "1 ok consume a"], None, True),
+        (["1 ok consume a", "1 ok consume a~1"], None, True),
+        # late: the group had not had it at all
+        (["1 ok consume b", "1 ok consume a"], "nonmonotonic_poll", False),
+        # nothing explains that one call goes back
+        (["1 info consume a a"], "int_nonmonotonic_poll", False),
+        # another owner, or a new assignment: the duplication checker's business
+        (["1 ok consume a b", "1 ok commit 0:2", "2 ok consume b"], None, True),
+        (["1 ok consume a b", "1 ok commit 0:2", "1 ok assign 0", "1 ok consume b"], None, True),
+    ],
+)
+def test_going_back(ops: list[str], anomaly: str | None, valid: bool) -> None:
+    verdict = check(*ops)
+
+    assert [finding.anomaly for finding in verdict.findings] == ([anomaly] if anomaly else [])
+    assert verdict.valid is valid
+
+
+def test_a_fault_nearby_may_have_cost_a_committed_offset() -> None:
+    ops = ["1 ok consume a b t=1", "1 ok commit 0:2 t=2", "1 ok consume b t=9"]
+    kill = fault("kill", "n0", at_s=5, healed_s=6)
+
+    verdict = check(*ops, faults=(kill,))
+
+    assert verdict.counts["nonmonotonic_poll_informational"] == 1
+
+
+@pytest.mark.parametrize(("flush", "valid"), [("sync", False), ("async", True)])
+def test_a_skip_is_excused_as_its_loss_would_be(flush: str, valid: bool) -> None:
+    ops = ["1 ok consume a t=1", "1 ok consume c t=20"]
+    cut = fault("power_cut", "n0", at_s=5, healed_s=6)
+
+    assert check(*ops, flush=flush, faults=(cut,)).valid is valid
+
+
+def test_a_group_that_may_filter_skips_nothing() -> None:
+    assert check("1 ok consume a", "1 ok consume c", groups={}).findings == ()
+
+
+def test_members_of_a_broadcasting_group_keep_their_own_offsets() -> None:
+    ops = ["1 ok consume a b", "1 ok commit 0:2", "2 ok consume a", "2 ok consume a~1"]
+
+    assert check(*ops, broadcasting=("g",)).findings == ()
