@@ -1,7 +1,11 @@
-"""Every kernel against a plain reference, on random histories; and the merge law, for any cut."""
+"""Every kernel against a plain reference, on random histories; and the merge law, for any cut.
+
+`HISTORIES=2000 pytest tests/checkers/test_against_reference.py tests/checkers/test_engine.py` tries more of them.
+"""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from typing import Any
 
@@ -18,7 +22,9 @@ from checkers.verdict import Finding, Verdict
 from tests.support import reference_checkers as reference
 from tests.support.history_language import facts, fault
 
-STEADY = settings(derandomize=True, deadline=None)
+STEADY = settings(
+    derandomize=True, deadline=None, max_examples=int(os.environ.get("HISTORIES", "60"))
+)
 GROUPS = {"g": ("t",), "h": ("t", "u")}
 CUT = fault("power_cut", "n0", at_s=0.01, healed_s=0.02)
 KEYS = st.sampled_from([f"k{number}" for number in range(8)])
