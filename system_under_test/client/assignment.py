@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 
-from system_under_test.client.consumption import ConsumerParts
 from system_under_test.client.offset_store import Offsets
 from system_under_test.client.queue_consumer import QueueConsumer
 from system_under_test.client.queue_locking import QueueLocking
@@ -23,20 +22,20 @@ class Assignment:
     the listener has finished with it: nobody else may have it until then.
 
     Args:
-        parts_of: by topic.
+        make: what consumes a queue, not started yet.
         on_commit: called with what was just committed.
         on_change: called after queues were lost, or have become free, without anybody having asked for it.
     """
 
     def __init__(
         self,
-        parts_of: Mapping[str, ConsumerParts],
+        make: Callable[[MessageQueue], QueueConsumer],
         offsets: Offsets,
         *,
         on_commit: OnCommit | None,
         on_change: Callable[[], None],
     ) -> None:
-        self._parts_of = parts_of
+        self._make = make
         self._offsets = offsets
         self._on_commit = on_commit
         self._on_change = on_change
@@ -65,7 +64,7 @@ class Assignment:
         wanted = [q for q in share if q not in self._consumers]
         won = await self._lock([q for q in wanted if q not in self._leaving])
         for queue in won:
-            consumer = self._consumers[queue] = QueueConsumer(queue, self._parts_of[topic])
+            consumer = self._consumers[queue] = self._make(queue)
             consumer.start()
         return bool(lost or won), len(won) == len(wanted)
 
@@ -173,6 +172,6 @@ class Assignment:
             return
         for queue, offset in targets.items():
             self._consumers[queue].drop()
-            consumer = self._consumers[queue] = QueueConsumer(queue, self._parts_of[queue.topic])
+            consumer = self._consumers[queue] = self._make(queue)
             consumer.start_at(offset)
         self._commit(targets)

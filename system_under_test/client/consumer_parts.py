@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from system_under_test.client.client_instance import ClientInstance
+from system_under_test.client.concurrent_consumption import ConcurrentConsumption
 from system_under_test.client.consume_figures import ConsumeFigures
 from system_under_test.client.consumer_config import ConsumerConfig
 from system_under_test.client.consumption import UNLIMITED, ConsumerParts, SendBack
@@ -13,6 +14,8 @@ from system_under_test.client.listening import Listener
 from system_under_test.client.local_offsets import LocalOffsets
 from system_under_test.client.message_properties import retry_topic
 from system_under_test.client.offset_store import Offsets, OffsetStore
+from system_under_test.client.orderly_consumption import OrderlyConsumption
+from system_under_test.client.queue_consumer import QueueConsumer
 from system_under_test.client.send_back import SendBack as SendBackToBroker
 from system_under_test.client.sender import Sender, SendOptions
 from system_under_test.client.subscription import Subscription
@@ -74,6 +77,12 @@ def make_parts(
         subscription = Subscription(topic, expression, version_ms=own.subscription.version_ms)
         parts[topic] = replace(own, subscription=subscription, figures=ConsumeFigures())
     return parts
+
+
+def listening_consumer(parts: ConsumerParts, queue: MessageQueue) -> QueueConsumer:
+    """What hands the messages of a queue to the listener."""
+    kind = OrderlyConsumption if parts.is_ordered else ConcurrentConsumption
+    return QueueConsumer(queue, parts, lambda puller: kind(puller, parts))
 
 
 def _send_back(client: ClientInstance, config: ConsumerConfig) -> SendBack | None:

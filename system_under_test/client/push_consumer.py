@@ -7,21 +7,25 @@ committed offset never passes a message for which the listener has not returned 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from system_under_test.client.allocation import Allocate, strategy
 from system_under_test.client.assignment import Assignment, OnCommit
 from system_under_test.client.client_instance import ClientInstance
 from system_under_test.client.consumer_config import ConsumerConfig
-from system_under_test.client.consumer_parts import INNER_GROUP, make_parts, offsets_of
+from system_under_test.client.consumer_parts import (
+    INNER_GROUP,
+    listening_consumer,
+    make_parts,
+    offsets_of,
+)
 from system_under_test.client.consumer_requests import ConsumerRequests
-from system_under_test.client.group_members import member_ids
 from system_under_test.client.listening import Listener
 from system_under_test.client.local_offsets import LocalOffsets
 from system_under_test.client.periodic_task import PeriodicTask
 from system_under_test.client.queue_locking import RENEW_INTERVAL_S, QueueLocking
+from system_under_test.client.rebalancing import OnAssignment, Rebalancing
 from system_under_test.client.request_reply import send_reply
-from system_under_test.client.routes import Route
 from system_under_test.client.send_result import SendResult
 from system_under_test.client.sender import Sender, SendOptions
 from system_under_test.client.subscription_check import check_subscriptions
@@ -32,13 +36,9 @@ from system_under_test.protocol.message import Message
 
 __all__ = ["ConsumerConfig", "PushConsumer"]
 
-REBALANCE_INTERVAL_S = 20.0  # RocketMQ: rocketmq.client.rebalance.waitInterval
-REBALANCE_RETRY_S = 1.0  # while the members cannot be found out, or a queue is not free yet
 COMMIT_INTERVAL_S = 5.0  # RocketMQ: persistConsumerOffsetInterval
 QUIET_CHECK_INTERVAL_S = 0.75
 STOP_TIMEOUT_S = 1.0  # for the listener to finish what it has
-
-OnAssignment = Callable[[list[MessageQueue]], None]
 
 
 class PushConsumer:
@@ -66,8 +66,7 @@ class PushConsumer:
         self.group = config.group
         self._env = env
         self._config = config
-        self._on_assignment = on_assignment
-        self._allocate = allocate or strategy(config.strategy, config.machine_rooms)
+        share_out = allocate or strategy(config.strategy, config.machine_rooms)
         self._client = ClientInstance(env, config)
         self._client.consumer = self
         self._requests = ConsumerRequests(self, listener, env.log)
@@ -80,20 +79,27 @@ class PushConsumer:
         )
         self._parts = self._parts_of[config.topic]
         self._assigned = Assignment(
-            self._parts_of, self._offsets, on_commit=on_commit, on_change=self._queues_lost
+            lambda queue: listening_consumer(self._parts_of[queue.topic], queue),
+            self._offsets,
+            on_commit=on_commit,
+            on_change=self._queues_lost,
+        )
+        self._rebalancing = Rebalancing(
+            self._client,
+            self.group,
+            self._assigned,
+            self._parts_of,
+            allocate=None if config.broadcast else share_out,
+            on_assignment=on_assignment,
         )
         if config.ordered and not config.broadcast:
             self._assigned.locking = QueueLocking(self._client, self.group, self._assigned.lose)
-        self._is_settled = False  # members are known, and our share is here
         self._tasks = self._make_tasks()
 
     def _make_tasks(self) -> list[PeriodicTask]:
         log, config = self._env.log, self._config
-        self._rebalance = PeriodicTask(
-            log, "rebalance", self._rebalance_once, self._rebalance_interval_s
-        )
         tasks = [
-            self._rebalance,
+            self._rebalancing.task,
             PeriodicTask(log, "commit offsets", self._commit_all, lambda: COMMIT_INTERVAL_S),
             PeriodicTask(log, "quiet check", self._check_quiet, lambda: QUIET_CHECK_INTERVAL_S),
         ]
@@ -162,11 +168,11 @@ class PushConsumer:
         )
 
     def members_changed(self) -> None:
-        self._rebalance.wake()
+        self._rebalancing.wake()
 
     def route_changed(self, topic: str) -> None:
         if topic in self._parts_of:
-            self._rebalance.wake()
+            self._rebalancing.wake()
 
     def broker_silent(self, address: str) -> None:
         if self._assigned.locking is not None:
@@ -175,61 +181,18 @@ class PushConsumer:
 
     def broker_back(self, address: str) -> None:
         self._replicas_changed()
-        self._rebalance.wake()
+        self._rebalancing.wake()
 
     def _replicas_changed(self) -> None:
         for consumer in self._assigned.consumers:
             consumer.replicas_changed()
 
-    # Rebalance
-
-    def _rebalance_interval_s(self) -> float:
-        return REBALANCE_INTERVAL_S if self._is_settled else REBALANCE_RETRY_S
-
-    async def _rebalance_once(self) -> None:
-        """Compute this member's share of each topic and take it.
-
-        Nothing changes while route or members are unknown.
-        """
-        self._is_settled = False
-        has_changed, is_settled = False, True
-        for topic in self._parts_of:
-            route = self._client.routes.route(topic)
-            share = None if route is None else await self._share(route)
-            if share is None:
-                # The retry topic may not be there before the first heartbeat.
-                is_settled = is_settled and topic != self._config.topic
-                continue
-            changed, complete = await self._assigned.take_share(topic, share)
-            has_changed, is_settled = has_changed or changed, is_settled and complete
-        self._is_settled = is_settled
-        if has_changed:
-            self._tell_assignment()
-
-    async def _share(self, route: Route) -> list[MessageQueue] | None:
-        """What is ours of a topic; None if that cannot be known now."""
-        if not route.read_queues:
-            return None
-        if self._config.broadcast:
-            return list(route.read_queues)
-        ids = await member_ids(self._client, route, self.group)
-        if ids is None:
-            self._client.register_again()
-            return None
-        return self._allocate(route.read_queues, ids, self._config.client_id)
-
     def _queues_lost(self) -> None:
-        self._is_settled = False
-        self._rebalance.wake()
-        self._tell_assignment()
+        self._rebalancing.queues_lost()
 
     def _may_consume(self, queue: MessageQueue) -> bool:
         locking = self._assigned.locking
         return locking is None or locking.is_held(queue)
-
-    def _tell_assignment(self) -> None:
-        if self._on_assignment is not None:
-            self._on_assignment(self.assignment)
 
     # Offsets
 

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
-from system_under_test.client.concurrent_consumption import ConcurrentConsumption
-from system_under_test.client.consumption import ConsumerParts, Consumption
-from system_under_test.client.orderly_consumption import OrderlyConsumption
-from system_under_test.client.queue_puller import QueuePuller
+from system_under_test.client.consumption import Consumption
+from system_under_test.client.queue_puller import PullParts, QueuePuller
 from system_under_test.client.waiting import wait_until
 from system_under_test.protocol.bodies import MessageQueue
 from system_under_test.protocol.bodies_clients import ProcessQueueInfo
 
 
 class QueueConsumer:
-    """Consumes one queue from `start()` to `drop()`. A queue that comes back gets a new one."""
+    """Consumes one queue from `start()` to `drop()`. A queue that comes back gets a new one.
 
-    def __init__(self, queue: MessageQueue, parts: ConsumerParts) -> None:
+    Args:
+        consumption: makes what takes the messages over from the puller.
+    """
+
+    def __init__(
+        self,
+        queue: MessageQueue,
+        parts: PullParts,
+        consumption: Callable[[QueuePuller], Consumption],
+    ) -> None:
         self.queue = queue
         self._client = parts.client
         self._loop = asyncio.get_running_loop()
         self._puller = QueuePuller(queue, parts, self._arrived)
-        kind = OrderlyConsumption if parts.is_ordered else ConcurrentConsumption
-        self._consumption: Consumption = kind(self._puller, parts)
+        self._consumption = consumption(self._puller)
 
     def start(self) -> None:
         self._puller.start()
@@ -30,6 +37,10 @@ class QueueConsumer:
     def start_at(self, offset: int) -> None:
         """Begin there, whatever the group has stored."""
         self._puller.start_at(offset)
+
+    def resume(self) -> None:
+        """Pull again if flow control or a pause had stopped it."""
+        self._puller.resume()
 
     def drop(self) -> None:
         """The queue belongs to somebody else now: nothing it still answers or finishes counts."""
@@ -49,6 +60,12 @@ class QueueConsumer:
     async def ended(self, timeout_s: float | None) -> None:
         """Wait for the calls of the listener that are under way."""
         await wait_until(self._consumption.calls, lambda: False, timeout_s)
+
+    @property
+    def cached(self) -> int:
+        """How many messages have arrived and are not finished."""
+        messages = self._puller.messages
+        return 0 if messages is None else len(messages)
 
     @property
     def is_busy(self) -> bool:

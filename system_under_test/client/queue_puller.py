@@ -54,7 +54,8 @@ DEFAULT_LIMITS = FlowLimits()
 class PullParts:
     """What all queues of one topic share.
 
-    `commits_on_pull`: whether pulls carry the group's offset to the master.
+    `commits_on_pull`: whether pulls carry the group's offset to the master. `is_paused` is asked before each pull of a
+    queue; whoever ends a pause resumes the puller.
     """
 
     client: ClientInstance
@@ -66,6 +67,7 @@ class PullParts:
     limits: FlowLimits
     figures: ConsumeFigures
     commits_on_pull: bool = True
+    is_paused: Callable[[MessageQueue], bool] = lambda _: False
 
 
 class QueuePuller:
@@ -73,7 +75,6 @@ class QueuePuller:
 
     Args:
         arrived: called whenever messages may have come in.
-        is_paused: asked before each pull; whoever ends a pause calls `resume`.
     """
 
     def __init__(
@@ -81,8 +82,6 @@ class QueuePuller:
         queue: MessageQueue,
         parts: PullParts,
         arrived: Callable[[], None],
-        *,
-        is_paused: Callable[[], bool] = lambda: False,
     ) -> None:
         self.queue = queue
         self.messages: ProcessQueue | None = None  # None until the start is known
@@ -90,7 +89,6 @@ class QueuePuller:
         self.pulled_at_s = 0.0
         self._parts = parts
         self._arrived = arrived
-        self._is_paused = is_paused
         self._client = parts.client
         self._loop = asyncio.get_running_loop()
         self._locating: asyncio.Task[None] | None = None
@@ -108,6 +106,8 @@ class QueuePuller:
         """Begin there, whatever the group has stored. What is here and what is under way does not count any more."""
         if self._locating is not None:
             self._locating.cancel()
+        if self._next_pull is not None:
+            self._next_pull.cancel()
         self._pull_answer = None
         self.messages = ProcessQueue(offset)
         self._pull()
@@ -166,7 +166,7 @@ class QueuePuller:
         """Ask for the next messages, unless the listener is too far behind: its progress asks then."""
         self._next_pull = None
         messages = self.messages
-        if self.is_dropped or messages is None or self._is_paused():
+        if self.is_dropped or messages is None or self._parts.is_paused(self.queue):
             return
         if not self._parts.limits.allow(messages):
             return

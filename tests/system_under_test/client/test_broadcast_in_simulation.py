@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from system_under_test.client.offset_store import ConsumeFrom
 from system_under_test.protocol.message import Message
 from tests.system_under_test.client.simulated_cluster import Cluster
 
-BROADCAST = {"broadcast": True, "offset_folder": "/offsets"}
+BROADCAST: dict[str, Any] = {"broadcast": True, "offset_folder": "/offsets"}
 
 
 def test_every_member_gets_everything_once_and_remembers_it_over_a_restart() -> None:

@@ -8,10 +8,10 @@ import pytest
 
 from system_under_test.client.client_instance import ClientInstance
 from system_under_test.client.consume_figures import ConsumeFigures
+from system_under_test.client.consumer_parts import listening_consumer
 from system_under_test.client.consumption import ConsumerParts
 from system_under_test.client.offset_store import ConsumeFrom, OffsetStore
 from system_under_test.client.pull_consumer import PullConsumerConfig
-from system_under_test.client.queue_consumer import QueueConsumer
 from system_under_test.client.queue_puller import FlowLimits
 from system_under_test.client.routes import BrokerRoute, broker_routes
 from system_under_test.client.subscription import Subscription
@@ -127,7 +127,7 @@ class Consumption:
             limits=limits or FlowLimits(),
             figures=ConsumeFigures(),
         )
-        self.queue = QueueConsumer(QUEUE, parts)
+        self.queue = listening_consumer(parts, QUEUE)
         self.queue.start()
 
     async def _listen(self, batch: list[Message], queue: MessageQueue) -> bool:
