@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
@@ -50,6 +51,7 @@ class TargetFacts:
         default_factory=dict
     )  # address -> node, where nodes can be broken
     controls: Controls | None = None  # where nodes can be broken
+    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000  # of the target's wall clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +85,15 @@ class Bench:
         """A name that nothing at the target has: `<prefix>-<case>-t1`."""
         self._count += 1
         return f"{self._names}-{what}{self._count}"
+
+    def fresh_number(self) -> int:
+        """A number below 2^64 that no other case and no other call has."""
+        self._count += 1
+        return crc32(self._names.encode()) << 32 | self._count
+
+    def now_ms(self) -> int:
+        """The wall clock of the place where the target runs."""
+        return self.target.now_ms()
 
     def fresh_address(self) -> str:
         """An address that no broker has (RFC 5737) and no other case uses."""
@@ -168,6 +179,17 @@ class Bench:
                 if loop.time() > until_s:
                     raise
                 await asyncio.sleep(0.1)
+
+    async def until_serving(self, address: str, topic: str, *, within_s: float = 60.0) -> Wire:
+        """A connection as soon as the broker answers about this topic. Raises CannotConnect, NoAnswer."""
+        broker = await self.until_listening(address, within_s=within_s)
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + within_s
+        while loop.time() < until_s:
+            if await self.pull_if_served(broker, topic, queue=0, offset=0) is not None:
+                return broker
+            await asyncio.sleep(0.1)
+        raise NoAnswer(f"{address} does not serve {topic} {within_s:g} s after its start")
 
     def controls(self) -> Controls:
         """What breaks nodes; only cases that need faults or power cuts may ask for it."""

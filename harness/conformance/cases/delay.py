@@ -1,0 +1,136 @@
+"""RMQ-DLY: messages that wait for their time."""
+
+from __future__ import annotations
+
+import asyncio
+
+from harness.conformance.bench import Bench, Pulled
+from harness.conformance.case import case, require, require_equal
+from harness.conformance.wire import Wire
+from system_under_test.protocol.codes import RequestCode
+
+LEVELS_S = {1: 1.0, 2: 5.0, 3: 10.0}
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+LATE_S = 1.0
+HIGHEST = 18
+
+
+async def arrival(
+    bench: Bench, broker: Wire, topic: str, *, queue: int = 0, within_s: float, count: int = 1
+) -> tuple[Pulled, float] | None:
+    """The pull that found so many messages, and after how many seconds; None if they do not come."""
+    loop = asyncio.get_running_loop()
+    start_s = loop.time()
+    while loop.time() < start_s + within_s:
+        pulled = await bench.pull(broker, topic, queue=queue)
+        if len(pulled.messages) >= count:
+            return pulled, loop.time() - start_s
+        await asyncio.sleep(0.02)
+    return None
+
+
+async def send_delayed(
+    bench: Bench, broker: Wire, topic: str, level: int, body: bytes = b"later", *, queue: int = 0
+) -> None:
+    properties = {"DELAY": str(level), "TAGS": "tag", "KEYS": "key"}
+    await bench.store(broker, topic, body, queue=queue, properties=properties)
+
+
+@case("RMQ-DLY-01", limit_s=60)
+async def levels(bench: Bench) -> None:
+    await asyncio.gather(*(_level(bench, level, wait_s) for level, wait_s in LEVELS_S.items()))
+
+
+async def _level(bench: Bench, level: int, wait_s: float) -> None:
+    topic, broker = await bench.topic(), await bench.broker()
+    await send_delayed(bench, broker, topic, level)
+    found = await arrival(bench, broker, topic, within_s=wait_s + 3)
+    require(found is not None, f"a message of level {level} did not come in {wait_s + 3:g} s")
+    assert found is not None
+    require(found[1] > wait_s - 0.2, f"a message of level {level} came after {found[1]:.3f} s")
+
+
+@case("RMQ-DLY-02")
+async def never_early(bench: Bench) -> None:
+    topic, broker = await bench.topic(), await bench.broker()
+    await send_delayed(bench, broker, topic, 2)
+    found = await arrival(bench, broker, topic, within_s=LEVELS_S[2] - 0.1)
+    require(found is None, f"a message of level 2 came before {LEVELS_S[2]:g} s")
+
+
+@case("RMQ-DLY-03")
+async def hardly_late(bench: Bench) -> None:
+    topic, broker = await bench.topic(), await bench.broker()
+    await send_delayed(bench, broker, topic, 1)
+    found = await arrival(bench, broker, topic, within_s=LEVELS_S[1] + LATE_S)
+    require(found is not None, f"a message of level 1 did not come in {LEVELS_S[1] + LATE_S:g} s")
+
+
+@case("RMQ-DLY-04")
+async def out_of_range(bench: Bench) -> None:
+    topic, broker = await bench.topic(), await bench.broker()
+    highest = {"topic": SCHEDULE_TOPIC, "queueId": HIGHEST - 1}
+    before = await broker.ask(RequestCode.GET_MAX_OFFSET, highest)
+    await send_delayed(bench, broker, topic, 99)
+    after = await broker.ask(RequestCode.GET_MAX_OFFSET, highest)
+    ends = [int(answer.ext_fields["offset"]) for answer in (before, after)]
+    require(ends[1] > ends[0], f"level 99 is not among those of level {HIGHEST}: {ends}")
+    await send_delayed(bench, broker, topic, 0)
+    found = await arrival(bench, broker, topic, within_s=0.5)
+    require(found is not None, "a message of level 0 was delayed")
+
+
+@case("RMQ-DLY-05")
+async def what_arrives(bench: Bench) -> None:
+    topic, broker = await bench.topic(), await bench.broker()
+    await send_delayed(bench, broker, topic, 1, b"a body", queue=3)
+    found = await arrival(bench, broker, topic, queue=3, within_s=5)
+    require(found is not None, "a message of level 1 did not come in 5 s")
+    assert found is not None
+    message = found[0].messages[0]
+    require_equal(
+        "topic, queue and body",
+        (message.topic, message.queue_id, message.body),
+        (topic, 3, b"a body"),
+    )
+    expected = {"TAGS": "tag", "KEYS": "key", "DELAY": "1", "REAL_TOPIC": topic, "REAL_QID": "3"}
+    kept = {name: message.properties.get(name) for name in expected}
+    require_equal("the properties", kept, expected)
+    tagged = await bench.pull(broker, topic, queue=3, subscription="tag")
+    require_equal("what a filter by its tag finds", len(tagged.messages), 1)
+
+
+@case("RMQ-DLY-06", limit_s=90)
+async def a_kill(bench: Bench) -> None:
+    topic, master = await bench.topic(), (await bench.master()).address
+    broker = await bench.broker()
+    await send_delayed(bench, broker, topic, 2)
+    node, processes = bench.target.nodes[master], bench.controls().process
+    await processes.kill(node)
+    await processes.start(node)
+    again = await bench.until_serving(master, topic)
+    found = await arrival(bench, again, topic, within_s=30)
+    require(found is not None, "a delayed message did not come after the broker was killed")
+
+
+@case("RMQ-DLY-07")
+async def together(bench: Bench) -> None:
+    topic, broker = await bench.topic(), await bench.broker()
+    bodies = [b"%d" % index for index in range(20)]
+    for body in bodies:
+        await send_delayed(bench, broker, topic, 1, body)
+    found = await arrival(bench, broker, topic, within_s=6, count=len(bodies))
+    require(found is not None, "20 messages of level 1 did not come in 6 s")
+    assert found is not None
+    require_equal("their order", [message.body for message in found[0].messages], bodies)
+
+
+@case("RMQ-DLY-08")
+async def schedule_topic(bench: Bench) -> None:
+    topic, broker = await bench.topic(), await bench.broker()
+    end = await broker.ask(RequestCode.GET_MAX_OFFSET, {"topic": SCHEDULE_TOPIC, "queueId": 4})
+    await send_delayed(bench, broker, topic, 5, b"waits a minute")
+    offset = int(end.ext_fields["offset"])
+    pulled = await bench.pull(broker, SCHEDULE_TOPIC, queue=4, offset=offset)
+    bodies = [message.body for message in pulled.messages]
+    require(b"waits a minute" in bodies, f"queue 4 of {SCHEDULE_TOPIC} holds {bodies!r:.200}")

@@ -1,0 +1,207 @@
+"""RMQ-OFF: where groups stand, and where queues begin and end."""
+
+from __future__ import annotations
+
+import asyncio
+
+from harness.conformance.bench import BadAnswer, Bench, json_object, number
+from harness.conformance.case import case, require, require_equal
+from harness.conformance.consumers import register_consumer
+from harness.conformance.wire import Wire, request
+from system_under_test.protocol.codes import RequestCode, ResponseCode
+
+PERSIST_S = 5.0
+SERVE_S = 30.0
+
+
+async def commit(broker: Wire, topic: str, group: str, offset: int, *, queue: int = 0) -> None:
+    """Store an offset. Raises BadAnswer."""
+    place = {"consumerGroup": group, "topic": topic, "queueId": queue, "commitOffset": offset}
+    answer = await broker.ask(RequestCode.UPDATE_CONSUMER_OFFSET, place)
+    if answer.code != ResponseCode.SUCCESS:
+        raise BadAnswer(f"committing an offset was answered with {answer.code} {answer.remark}")
+
+
+async def committed(broker: Wire, topic: str, group: str, *, queue: int = 0) -> int | None:
+    """The offset that the broker has; None if it has none."""
+    place = {"consumerGroup": group, "topic": topic, "queueId": queue}
+    answer = await broker.ask(RequestCode.QUERY_CONSUMER_OFFSET, place)
+    if answer.code == ResponseCode.QUERY_NOT_FOUND:
+        return None
+    require_equal("the code for an offset", answer.code, 0)
+    return number(answer.ext_fields, "offset")
+
+
+async def end_of(broker: Wire, topic: str, *, queue: int = 0) -> int:
+    answer = await broker.ask(RequestCode.GET_MAX_OFFSET, {"topic": topic, "queueId": queue})
+    return number(answer.ext_fields, "offset")
+
+
+@case("RMQ-OFF-01")
+async def consumer_offsets(bench: Bench) -> None:
+    topic, broker = await bench.topic(), await bench.broker()
+    group = bench.fresh_name("g")
+    require(await committed(broker, topic, group) in (None, 0), "an unknown group has an offset")
+    for offset in (5, 9, 2):
+        await commit(broker, topic, group, offset, queue=1)
+        require_equal("the offset", await committed(broker, topic, group, queue=1), offset)
+    require(
+        await committed(broker, topic, group, queue=2) in (None, 0), "another queue has it, too"
+    )
+    require(
+        await committed(broker, topic, bench.fresh_name("g"), queue=1) in (None, 0),
+        "another group has it, too",
+    )
+
+
+@case("RMQ-OFF-02", limit_s=90)
+async def graceful_stop(bench: Bench) -> None:
+    topic, master = await bench.topic(), (await bench.master()).address
+    group, broker = bench.fresh_name("g"), await bench.broker()
+    for offset in range(1, 4):
+        for _ in range(offset):
+            await bench.store(broker, topic, queue=offset)
+        await commit(broker, topic, group, offset, queue=offset)
+    node, processes = bench.target.nodes[master], bench.controls().process
+    await processes.stop(node)
+    await processes.start(node)
+    again = await bench.until_serving(master, topic)
+    found = [await committed(again, topic, group, queue=queue) for queue in range(1, 4)]
+    require_equal("the offsets after a graceful stop", found, [1, 2, 3])
+
+
+@case("RMQ-OFF-03", limit_s=120)
+async def kill(bench: Bench) -> None:
+    topic, master = await bench.topic(), (await bench.master()).address
+    group, broker = bench.fresh_name("g"), await bench.broker()
+    for _ in range(9):
+        await bench.store(broker, topic)
+    await commit(broker, topic, group, 4)
+    await asyncio.sleep(PERSIST_S * 2)
+    await commit(broker, topic, group, 9)
+    node, processes = bench.target.nodes[master], bench.controls().process
+    await processes.kill(node)
+    await processes.start(node)
+    again = await bench.until_serving(master, topic)
+    found = await committed(again, topic, group)
+    require(
+        found in (4, 9), f"the offset after a kill is {found}; committed were 4, long ago, and 9"
+    )
+
+
+@case("RMQ-OFF-04")
+async def ends(bench: Bench) -> None:
+    topic, broker = await bench.topic(), await bench.broker()
+    place = {"topic": topic, "queueId": 0}
+    require_equal("the end of an empty queue", await end_of(broker, topic), 0)
+    for index in range(4):
+        await bench.store(broker, topic)
+        require_equal("the end of the queue", await end_of(broker, topic), index + 1)
+    low = await broker.ask(RequestCode.GET_MIN_OFFSET, place)
+    require_equal("the beginning of the queue", low.ext_fields.get("offset"), "0")
+    earliest = await broker.ask(RequestCode.GET_EARLIEST_MSG_STORETIME, place)
+    first = (await bench.pull(broker, topic)).messages[0]
+    require_equal(
+        "the earliest store time",
+        earliest.ext_fields.get("timestamp"),
+        str(first.store_timestamp_ms),
+    )
+
+
+@case("RMQ-OFF-05")
+async def by_time(bench: Bench) -> None:
+    topic, broker = await bench.topic(), await bench.broker()
+    for _ in range(6):
+        await bench.store(broker, topic)
+        await asyncio.sleep(0.02)
+    times = [m.store_timestamp_ms for m in (await bench.pull(broker, topic)).messages]
+    require_equal(
+        "what a time before the first finds", await _at(broker, topic, times[0] - 1000), 0
+    )
+    for index, time_ms in enumerate(times):
+        require_equal("what a store time finds", await _at(broker, topic, time_ms), index)
+    require_equal("what 1 ms after a message finds", await _at(broker, topic, times[2] + 1), 2)
+    require_equal("what 1 ms before a message finds", await _at(broker, topic, times[3] - 1), 3)
+    after = await _at(broker, topic, times[-1] + 3_600_000)
+    require(after in (5, 6), f"a time after the last message finds {after}; allowed: 5 or 6")
+
+
+async def _at(broker: Wire, topic: str, time_ms: int) -> int:
+    place = {"topic": topic, "queueId": 0, "timestamp": time_ms}
+    answer = await broker.ask(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, place)
+    return number(answer.ext_fields, "offset")
+
+
+@case("RMQ-OFF-06")
+async def reset(bench: Bench) -> None:
+    topic, broker = await bench.topic(queues=2), await bench.broker()
+    group = bench.fresh_name("g")
+    for _ in range(3):
+        await bench.store(broker, topic)
+    fields = {"topic": topic, "group": group, "timestamp": 0, "isForce": True}
+    for queue in range(2):
+        await commit(broker, topic, group, 3 - 3 * queue, queue=queue)
+    offline = await broker.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)
+    require_equal("the code without a consumer", offline.code, ResponseCode.CONSUMER_NOT_ONLINE)
+    consumer = await register_consumer(bench, broker.address, group, topic)
+    answer = await broker.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)
+    table = json_object(answer).get("offsetTable", {})
+    require_equal("the number of queues in the answer", len(table), 2)
+    pushed = await consumer.wire.next_request(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, wait_s=5)
+    require(pushed is not None, "the consumer was not told")
+    assert pushed is not None
+    require_equal("the group that is told", pushed.ext_fields.get("group"), group)
+
+
+@case("RMQ-OFF-07")
+async def cloning(bench: Bench) -> None:
+    topic, broker = await bench.topic(), await bench.broker()
+    source, target = bench.fresh_name("g"), bench.fresh_name("g")
+    await commit(broker, topic, source, 7, queue=2)
+    fields = {"srcGroup": source, "destGroup": target, "topic": topic, "offline": False}
+    answer = await broker.ask(RequestCode.CLONE_GROUP_OFFSET, fields)
+    require_equal("the code", answer.code, 0)
+    require_equal("the clone's offset", await committed(broker, topic, target, queue=2), 7)
+    require_equal("the source's offset", await committed(broker, topic, source, queue=2), 7)
+
+
+@case("RMQ-OFF-08")
+async def first_commits(bench: Bench) -> None:
+    topic, group = await bench.topic(queues=16), bench.fresh_name("g")
+    wires = [await bench.broker() for _ in range(16)]
+    futures = [
+        wire.send(
+            request(
+                RequestCode.UPDATE_CONSUMER_OFFSET,
+                {
+                    "consumerGroup": group,
+                    "topic": topic,
+                    "queueId": queue,
+                    "commitOffset": queue + 1,
+                },
+            )
+        )
+        for queue, wire in enumerate(wires)
+    ]
+    for wire, future in zip(wires, futures, strict=True):
+        await wire.answer(future, RequestCode.UPDATE_CONSUMER_OFFSET)
+    found = [await committed(wires[0], topic, group, queue=queue) for queue in range(16)]
+    require_equal("the offsets", found, list(range(1, 17)))
+
+
+@case("RMQ-OFF-09", limit_s=120)
+async def never_beyond_the_end(bench: Bench) -> None:
+    topic, group = await bench.topic(queues=1), bench.fresh_name("g")
+    master = (await bench.master()).address
+    broker = await bench.broker()
+    for _ in range(5):
+        await bench.store(broker, topic)
+    # What a tail leaves behind that was consumed, committed and lost.
+    await commit(broker, topic, group, 8)
+    await asyncio.sleep(PERSIST_S * 2)
+    node, processes = bench.target.nodes[master], bench.controls().process
+    await processes.kill(node)
+    await processes.start(node)
+    again = await bench.until_serving(master, topic)
+    stored, end = await committed(again, topic, group), await end_of(again, topic)
+    require((stored or 0) <= end, f"the group stands at {stored}, the queue ends at {end}")

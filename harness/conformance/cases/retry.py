@@ -1,0 +1,186 @@
+"""RMQ-RTY: messages that a consumer could not take, until they are dead letters."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from harness.conformance.bench import Bench, number
+from harness.conformance.case import case, require, require_equal
+from harness.conformance.consumers import register_consumer
+from harness.conformance.wire import Wire
+from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.message import Message
+
+SOON_S = 4.0
+
+
+class FailingConsumer:
+    """A group whose only member sends back what it gets."""
+
+    def __init__(self, bench: Bench, wire: Wire, group: str, topic: str) -> None:
+        self.bench, self.wire, self.group, self.topic = bench, wire, group, topic
+
+    @property
+    def retry_topic(self) -> str:
+        return f"%RETRY%{self.group}"
+
+    @property
+    def dead_letters(self) -> str:
+        return f"%DLQ%{self.group}"
+
+    async def first(self) -> Message:
+        """The message of queue 0."""
+        return (await self.bench.pull(self.wire, self.topic, group=self.group)).messages[0]
+
+    async def send_back(
+        self, physical_offset: int, *, level: int = 0, limit: int = 16
+    ) -> RemotingCommand:
+        fields = {
+            "offset": physical_offset,
+            "group": self.group,
+            "delayLevel": level,
+            "originTopic": self.topic,
+            "unitMode": False,
+            "maxReconsumeTimes": limit,
+        }
+        return await self.wire.ask(RequestCode.CONSUMER_SEND_MSG_BACK, fields)
+
+    async def arrived(self, topic: str, *, within_s: float, offset: int = 0) -> Message | None:
+        """The message at an offset of queue 0; None if none comes in time."""
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + within_s
+        while loop.time() < until_s:
+            pulled = await self.bench.pull_if_served(self.wire, topic, queue=0, offset=offset)
+            if pulled is not None and pulled.messages:
+                return pulled.messages[0]
+            await asyncio.sleep(0.05)
+        return None
+
+
+async def failing_consumer(bench: Bench, body: bytes = b"hard to take") -> FailingConsumer:
+    """A group with one message that waits for it."""
+    topic, master = await bench.topic(queues=1), await bench.master()
+    group = bench.fresh_name("g")
+    member = await register_consumer(bench, master.address, group, topic)
+    await bench.store(member.wire, topic, body, properties={"TAGS": "tag", "KEYS": "key"})
+    for made in (f"%RETRY%{group}", f"%DLQ%{group}"):
+        bench.remove_later(made, master.address)
+    return FailingConsumer(bench, member.wire, group, topic)
+
+
+@case("RMQ-RTY-01", limit_s=40)
+async def sending_back(bench: Bench) -> None:
+    consumer = await failing_consumer(bench)
+    message = await consumer.first()
+    require_equal("the code", (await consumer.send_back(message.physical_offset, level=1)).code, 0)
+    early = await consumer.arrived(consumer.retry_topic, within_s=0.8)
+    require(early is None, "a message sent back with level 1 came before 1 s")
+    again = await consumer.arrived(consumer.retry_topic, within_s=SOON_S)
+    require(again is not None, f"a message sent back with level 1 did not come in {SOON_S:g} s")
+    await consumer.send_back(message.physical_offset)
+    early = await consumer.arrived(consumer.retry_topic, within_s=9.5, offset=1)
+    require(early is None, "a message sent back for the first time came before 10 s")
+    again = await consumer.arrived(consumer.retry_topic, within_s=SOON_S, offset=1)
+    require(again is not None, "a message sent back for the first time did not come in 13 s")
+
+
+@case("RMQ-RTY-02")
+async def what_is_kept(bench: Bench) -> None:
+    consumer = await failing_consumer(bench)
+    message = await consumer.first()
+    answer_id = ""
+    for hop in (1, 2):
+        await consumer.send_back(message.physical_offset, level=1)
+        found = await consumer.arrived(consumer.retry_topic, within_s=SOON_S, offset=hop - 1)
+        require(found is not None, f"hop {hop} did not come")
+        assert found is not None
+        message = found
+        require_equal("reconsumeTimes", message.reconsume_times, hop)
+        require_equal("RETRY_TOPIC", message.properties.get("RETRY_TOPIC"), consumer.topic)
+        origin = message.properties.get("ORIGIN_MESSAGE_ID", "")
+        require(origin, "ORIGIN_MESSAGE_ID is missing")
+        require(hop == 1 or origin == answer_id, f"ORIGIN_MESSAGE_ID changed to {origin}")
+        answer_id = origin
+        require_equal("the body", message.body, b"hard to take")
+        kept = (message.properties.get("TAGS"), message.properties.get("KEYS"))
+        require_equal("tag and keys", kept, ("tag", "key"))
+
+
+@case("RMQ-RTY-03")
+async def dead_letters(bench: Bench) -> None:
+    consumer = await failing_consumer(bench)
+    message = await consumer.first()
+    await consumer.send_back(message.physical_offset, level=1, limit=1)
+    again = await consumer.arrived(consumer.retry_topic, within_s=SOON_S)
+    require(again is not None, "a message was not retried below its limit")
+    assert again is not None
+    await consumer.send_back(again.physical_offset, level=1, limit=1)
+    dead = await consumer.arrived(consumer.dead_letters, within_s=SOON_S)
+    require(dead is not None, "a message at its limit is no dead letter")
+    none = await consumer.arrived(consumer.retry_topic, within_s=2, offset=1)
+    require(none is None, "a message at its limit was retried")
+    route = await bench.await_route(consumer.dead_letters)
+    require(route is not None, "the topic of dead letters has no route")
+    assert route is not None
+    require_equal("its queues", route["queueDatas"][0]["writeQueueNums"], 1)
+
+
+@case("RMQ-RTY-04")
+async def reading_dead_letters(bench: Bench) -> None:
+    consumer = await failing_consumer(bench)
+    message = await consumer.first()
+    await consumer.send_back(message.physical_offset, level=-1)
+    pulled = await bench.pull(consumer.wire, consumer.dead_letters, group=bench.fresh_name("g"))
+    require_equal("what another group reads", [m.body for m in pulled.messages], [b"hard to take"])
+
+
+@case("RMQ-RTY-05")
+async def no_delay(bench: Bench) -> None:
+    consumer = await failing_consumer(bench)
+    message = await consumer.first()
+    await consumer.send_back(message.physical_offset, level=5, limit=0)
+    dead = await consumer.arrived(consumer.dead_letters, within_s=0.5)
+    require(dead is not None, "a dead letter was not there after 0.5 s")
+
+
+@case("RMQ-RTY-06")
+async def negative_level(bench: Bench) -> None:
+    consumer = await failing_consumer(bench)
+    message = await consumer.first()
+    require_equal("the code", (await consumer.send_back(message.physical_offset, level=-1)).code, 0)
+    dead = await consumer.arrived(consumer.dead_letters, within_s=SOON_S)
+    require(dead is not None, "a message sent back with level -1 is no dead letter")
+
+
+@case("RMQ-RTY-07")
+async def nothing_there(bench: Bench) -> None:
+    consumer = await failing_consumer(bench)
+    message = await consumer.first()
+    for offset in (message.physical_offset + 1, message.physical_offset + (1 << 40)):
+        answer = await consumer.send_back(offset, level=-1)
+        require(answer.code != 0, f"sending back offset {offset} was answered with 0")
+    place = {"topic": consumer.dead_letters, "queueId": 0}
+    end = await consumer.wire.ask(RequestCode.GET_MAX_OFFSET, place)
+    stored = number(end.ext_fields, "offset") if end.code == ResponseCode.SUCCESS else 0
+    require_equal("the dead letters", stored, 0)
+
+
+@case("RMQ-RTY-09")
+async def no_retry_queues(bench: Bench) -> None:
+    consumer = await failing_consumer(bench)
+    config = {
+        "groupName": consumer.group,
+        "retryQueueNums": 0,
+        "consumeEnable": True,
+        "retryMaxTimes": 16,
+    }
+    body = json.dumps(config).encode()
+    made = await consumer.wire.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
+    require_equal("the code for the group", made.code, 0)
+    message = await consumer.first()
+    answer = await consumer.send_back(message.physical_offset, level=1)
+    require_equal("the code", answer.code, 0)
+    again = await consumer.arrived(consumer.retry_topic, within_s=3)
+    require(again is None, "the message was retried")

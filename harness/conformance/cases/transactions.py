@@ -1,0 +1,272 @@
+"""RMQ-TXN: half messages, their ends, and the broker's questions."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from harness.conformance.bench import BadAnswer, Bench, number, read_messages
+from harness.conformance.case import case, require, require_equal
+from harness.conformance.consumers import Member, register_producer
+from harness.conformance.wire import NoAnswer, Wire
+from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.message import parse_offset_message_id
+
+PREPARED = 4  # sysFlag
+COMMIT, ROLLBACK = 8, 12
+# With a slave that has not connected yet the weaker ones.
+STORED = (ResponseCode.SUCCESS, ResponseCode.SLAVE_NOT_AVAILABLE, ResponseCode.FLUSH_SLAVE_TIMEOUT)
+SOON_S = 2.0
+IMMUNITY_S = 6.0
+CHECK_PERIOD_S = 60.0
+GIVE_UP_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Half:
+    """A half message and how it is ended."""
+
+    producer: Member
+    topic: str
+    identity: str
+    half_offset: int
+    physical_offset: int
+
+    def end_fields(self, how: int, **changed: object) -> dict[str, object]:
+        return {
+            "producerGroup": self.producer.group,
+            "tranStateTableOffset": self.half_offset,
+            "commitLogOffset": self.physical_offset,
+            "commitOrRollback": how,
+            "fromTransactionCheck": False,
+            "msgId": self.identity,
+            **changed,
+        }
+
+    async def end(
+        self, how: int, *, wire: Wire | None = None, **changed: object
+    ) -> RemotingCommand:
+        """End it, or try to, with a request that is answered."""
+        fields = self.end_fields(how, **changed)
+        return await (wire or self.producer.wire).ask(RequestCode.END_TRANSACTION, fields)
+
+
+async def prepare(bench: Bench, body: bytes = b"half", *, immunity_s: int = 0) -> Half:
+    """A topic with one open transaction in queue 1."""
+    topic, master = await bench.topic(), await bench.master()
+    producer = await register_producer(bench, master.address, bench.fresh_name("p"))
+    return await prepare_another(bench, topic, producer, body, immunity_s=immunity_s)
+
+
+async def prepare_another(
+    bench: Bench, topic: str, producer: Member, body: bytes, *, immunity_s: int = 0
+) -> Half:
+    identity = f"7F000001{bench.fresh_number():024X}"
+    properties = {
+        "TRAN_MSG": "true",
+        "PGROUP": producer.group,
+        "UNIQ_KEY": identity,
+        "TAGS": "tag",
+    }
+    if immunity_s:
+        properties["CHECK_IMMUNITY_TIME_IN_SECONDS"] = str(immunity_s)
+    fields = await bench.store(
+        producer.wire,
+        topic,
+        body,
+        queue=1,
+        properties=properties,
+        sysFlag=PREPARED,
+        producerGroup=producer.group,
+        bornTimestamp=bench.now_ms(),
+    )
+    try:
+        _, _, physical = parse_offset_message_id(fields.get("msgId", ""))
+    except ValueError as error:
+        raise BadAnswer(str(error)) from error
+    return Half(
+        producer=producer,
+        topic=topic,
+        identity=identity,
+        half_offset=number(fields, "queueOffset"),
+        physical_offset=physical,
+    )
+
+
+async def bodies(bench: Bench, half: Half, *, within_s: float, wanted: int = 1) -> list[bytes]:
+    """What is in queue 1 of the topic, as soon as there are so many, or at the end of the time."""
+    address = half.producer.wire.address
+    return await bench.read_all(address, half.topic, queue=1, wanted=wanted, within_s=within_s)
+
+
+@case("RMQ-TXN-01")
+async def half_messages(bench: Bench) -> None:
+    half = await prepare(bench)
+    require_equal("what consumers see", await bodies(bench, half, within_s=SOON_S), [])
+    end = await half.producer.wire.ask(
+        RequestCode.GET_MAX_OFFSET, {"topic": half.topic, "queueId": 1}
+    )
+    require_equal("the end of the queue", end.ext_fields.get("offset"), "0")
+
+
+@case("RMQ-TXN-02")
+async def commit(bench: Bench) -> None:
+    half = await prepare(bench, b"the body")
+    require_equal("the code", (await half.end(COMMIT)).code, 0)
+    found = await bodies(bench, half, within_s=SOON_S)
+    require_equal("what consumers see", found, [b"the body"])
+    await asyncio.sleep(SOON_S)
+    pulled = await bench.pull(half.producer.wire, half.topic, queue=1)
+    require_equal("how often", len(pulled.messages), 1)
+    message = pulled.messages[0]
+    require_equal("the tag", message.properties.get("TAGS"), "tag")
+    require_equal("the unique key", message.properties.get("UNIQ_KEY"), half.identity)
+    require_equal(
+        "the place of its half", message.prepared_transaction_offset, half.physical_offset
+    )
+
+
+@case("RMQ-TXN-03", limit_s=120, is_slow=True)
+async def rollback(bench: Bench) -> None:
+    half = await prepare(bench)
+    require_equal("the code", (await half.end(ROLLBACK)).code, 0)
+    require_equal("what consumers see", await bodies(bench, half, within_s=SOON_S), [])
+    asked = await half.producer.next_request(
+        RequestCode.CHECK_TRANSACTION_STATE, wait_s=CHECK_PERIOD_S + 15
+    )
+    require(asked is None, "a transaction that was rolled back is asked for")
+
+
+@case("RMQ-TXN-04", limit_s=180, is_slow=True)
+async def check_back(bench: Bench) -> None:
+    half = await prepare(bench, b"the body")
+    asked = await _asked(half.producer)
+    fields = {
+        "offset of the half": number(asked.ext_fields, "tranStateTableOffset"),
+        "message id": asked.ext_fields.get("msgId"),
+    }
+    require_equal("the message that is asked for", fields["message id"], half.identity)
+    message = read_messages(asked.body)[0]
+    require_equal(
+        "topic, queue and body in the question",
+        (message.topic, message.queue_id, message.body),
+        (half.topic, 1, b"the body"),
+    )
+    answer = await half.end(
+        COMMIT,
+        tranStateTableOffset=fields["offset of the half"],
+        commitLogOffset=number(asked.ext_fields, "commitLogOffset"),
+        fromTransactionCheck=True,
+    )
+    require_equal("the code for the answer", answer.code, 0)
+    require_equal("what consumers see", await bodies(bench, half, within_s=SOON_S), [b"the body"])
+
+
+async def _asked(producer: Member, *, wait_s: float = 2 * CHECK_PERIOD_S + 15) -> RemotingCommand:
+    """The broker's question, which a producer must get in this time."""
+    asked = await producer.next_request(RequestCode.CHECK_TRANSACTION_STATE, wait_s=wait_s)
+    require(asked is not None, f"no question about an open transaction in {wait_s:g} s")
+    assert asked is not None
+    return asked
+
+
+@case("RMQ-TXN-05", limit_s=300, is_slow=True)
+async def immunity(bench: Bench) -> None:
+    loop = asyncio.get_running_loop()
+    start_s = loop.time()
+    half = await prepare(bench, immunity_s=100)
+    await _asked(half.producer, wait_s=260)
+    waited_s = loop.time() - start_s
+    require(waited_s >= 100, f"asked after {waited_s:.1f} s of an immunity of 100 s")
+
+
+@case("RMQ-TXN-06", limit_s=600, is_slow=True, is_alone=True)
+async def giving_up(bench: Bench) -> None:
+    broker = await bench.broker()
+    try:
+        await broker.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"transactionCheckMax=2\n")
+        half = await prepare(bench, b"given up")
+        loop = asyncio.get_running_loop()
+        until_s, questions = loop.time() + 7 * CHECK_PERIOD_S, 0
+        while loop.time() < until_s:
+            if await half.producer.next_request(
+                RequestCode.CHECK_TRANSACTION_STATE, wait_s=CHECK_PERIOD_S
+            ):
+                questions += 1
+        require(1 <= questions <= 3, f"asked {questions} times; transactionCheckMax is 2")
+        found = await bench.read_all(broker.address, GIVE_UP_TOPIC)
+        require(b"given up" in found, f"{GIVE_UP_TOPIC} holds {found!r:.200}")
+    finally:
+        broker = await bench.broker()
+        await broker.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"transactionCheckMax=15\n")
+
+
+@case("RMQ-TXN-07")
+async def ends_that_do_not_fit(bench: Bench) -> None:
+    half = await prepare(bench)
+    for what, changed in (
+        ("another group", {"producerGroup": "another"}),
+        ("another half offset", {"tranStateTableOffset": half.half_offset + 1}),
+    ):
+        answer = await half.end(COMMIT, **changed)
+        require(answer.code != ResponseCode.SUCCESS, f"a commit with {what} was answered with 0")
+    require_equal("what consumers see", await bodies(bench, half, within_s=0.5), [])
+    require_equal("the code for the right end", (await half.end(COMMIT)).code, 0)
+    require_equal("what consumers see then", await bodies(bench, half, within_s=SOON_S), [b"half"])
+
+
+@case("RMQ-TXN-08", limit_s=200, is_slow=True)
+async def ended_is_ended(bench: Bench) -> None:
+    half = await prepare(bench)
+    await half.end(ROLLBACK)
+    await half.producer.next_request(RequestCode.CHECK_TRANSACTION_STATE, wait_s=2 * CHECK_PERIOD_S)
+    await half.end(COMMIT)
+    require_equal("what consumers see", await bodies(bench, half, within_s=SOON_S), [])
+
+
+@case("RMQ-TXN-09", limit_s=120)
+async def a_kill(bench: Bench) -> None:
+    half = await prepare(bench)
+    master = half.producer.wire.address
+    node, processes = bench.target.nodes[master], bench.controls().process
+    await processes.kill(node)
+    await processes.start(node)
+    again = await bench.until_serving(master, half.topic)
+    require_equal("what consumers see", await bodies(bench, half, within_s=0.5), [])
+    answer = await _patiently_end(half, again)
+    require(answer.code in STORED, f"the code is {answer.code} {answer.remark}; expected 0")
+    require_equal("what consumers see then", await bodies(bench, half, within_s=5), [b"half"])
+
+
+async def _patiently_end(half: Half, broker: Wire) -> RemotingCommand:
+    """A broker that has just started may refuse for a while."""
+    for _ in range(100):
+        try:
+            answer = await half.end(COMMIT, wire=broker)
+        except NoAnswer:
+            break
+        if answer.code in STORED:
+            break
+        await asyncio.sleep(0.2)
+    return answer
+
+
+@case("RMQ-TXN-10", limit_s=180, is_slow=True)
+async def another_producer(bench: Bench) -> None:
+    half = await prepare(bench)
+    address = half.producer.wire.address
+    other = await register_producer(bench, address, half.producer.group)
+    half.producer.wire.close()
+    asked = await _asked(other)
+    require_equal("the message that is asked for", asked.ext_fields.get("msgId"), half.identity)
+
+
+@case("RMQ-TXN-11")
+async def one_is_not_another(bench: Bench) -> None:
+    first = await prepare(bench, b"first")
+    await first.end(ROLLBACK)
+    second = await prepare_another(bench, first.topic, first.producer, b"second")
+    crossed = await first.end(COMMIT, tranStateTableOffset=second.half_offset)
+    require(crossed.code != 0, "offsets of two transactions in one request were answered with 0")
+    require_equal("what consumers see", await bodies(bench, second, within_s=SOON_S), [])

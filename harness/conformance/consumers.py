@@ -1,0 +1,112 @@
+"""Members of consumer groups, made by hand: a connection, a heartbeat, and what the broker says of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.conformance.bench import Bench, TargetUnfit
+from harness.conformance.wire import Wire
+from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.message import java_string_hash
+
+BEAT_S = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A member of a group at one broker, with the heartbeat that keeps it one."""
+
+    wire: Wire
+    client_id: str
+    group: str
+    beat: Mapping[str, Any]
+
+    async def say_alive(self) -> None:
+        """Send the heartbeat. Raises TargetUnfit."""
+        answer = await self.wire.ask(RequestCode.HEART_BEAT, body=json.dumps(self.beat).encode())
+        if answer.code != ResponseCode.SUCCESS:
+            raise TargetUnfit(f"a heartbeat was answered with {answer.code} {answer.remark}")
+
+    async def next_request(self, code: int, *, wait_s: float) -> RemotingCommand | None:
+        """The broker's next request with this code; the member stays alive while it waits."""
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + wait_s
+        while (left_s := until_s - loop.time()) > 0:
+            found = await self.wire.next_request(code, wait_s=min(left_s, BEAT_S))
+            if found is not None:
+                return found
+            await self.say_alive()
+        return None
+
+
+async def register_consumer(
+    bench: Bench,
+    address: str,
+    group: str,
+    topic: str,
+    *,
+    expression: str = "*",
+    version: int = 1,
+    broadcasting: bool = False,
+    expression_type: str = "TAG",
+    client_id: str = "",
+) -> Member:
+    """Connect and send a heartbeat. Raises TargetUnfit."""
+    wanted = subscription(topic, expression, version=version, expression_type=expression_type)
+    consumer = {
+        "groupName": group,
+        "consumeType": "CONSUME_PASSIVELY",
+        "messageModel": "BROADCASTING" if broadcasting else "CLUSTERING",
+        "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET",
+        "subscriptionDataSet": [wanted],
+        "unitMode": False,
+    }
+    return await _register(bench, address, group, client_id, consumers=[consumer])
+
+
+async def register_producer(bench: Bench, address: str, group: str) -> Member:
+    """A producer of a group, known to the broker. Raises TargetUnfit."""
+    return await _register(bench, address, group, "", producers=[{"groupName": group}])
+
+
+async def _register(
+    bench: Bench,
+    address: str,
+    group: str,
+    client_id: str,
+    *,
+    producers: Sequence[Mapping[str, Any]] = (),
+    consumers: Sequence[Mapping[str, Any]] = (),
+) -> Member:
+    client_id = client_id or bench.fresh_name("client")
+    beat = {
+        "clientID": client_id,
+        "producerDataSet": list(producers),
+        "consumerDataSet": list(consumers),
+    }
+    wire = await bench.connect(address)
+    member = Member(wire=wire, client_id=client_id, group=group, beat=beat)
+    await member.say_alive()
+    return member
+
+
+def subscription(
+    topic: str, expression: str = "*", *, version: int = 1, expression_type: str = "TAG"
+) -> dict[str, Any]:
+    """SubscriptionData of a heartbeat."""
+    is_tags = expression_type == "TAG" and expression != "*"
+    tags = [tag.strip() for tag in expression.split("||")] if is_tags else []
+    return {
+        "topic": topic,
+        "subString": expression,
+        "tagsSet": tags,
+        "codeSet": [java_string_hash(tag) for tag in tags],
+        "subVersion": version,
+        "expressionType": expression_type,
+        "classFilterMode": False,
+    }
