@@ -1,0 +1,120 @@
+"""Mutants of RMQ-OFF and RMQ-ORD."""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+from typing import Any
+
+import pytest
+
+from system_under_test.broker import queue_locks
+from system_under_test.broker.offsets import ConsumerOffsets, OffsetsFile
+from system_under_test.broker.queue_locks import QueueLocks
+from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+from tests.conformance.mutants.mutant import answers, requests, system
+
+Answer = RemotingCommand
+_NUMBERS = count()
+
+
+@requests("RMQ-OFF-01", RequestCode.UPDATE_CONSUMER_OFFSET)
+def offsets_never_go_back(request: RemotingCommand) -> RemotingCommand:
+    request.ext_fields["commitOffset"] = str(max(5, int(request.ext_fields["commitOffset"])))
+    return request
+
+
+@system("RMQ-OFF-02")
+def offsets_are_not_read_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(OffsetsFile, "load", lambda self: None)
+
+
+@system("RMQ-OFF-03")
+def offsets_are_not_read_again_after_a_kill(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(OffsetsFile, "load", lambda self: None)
+
+
+@answers("RMQ-OFF-04", RequestCode.GET_MAX_OFFSET)
+def the_end_is_the_last_message(_: RemotingCommand, answer: Answer) -> Answer:
+    answer.ext_fields["offset"] = str(max(0, int(answer.ext_fields["offset"]) - 1))
+    return answer
+
+
+@answers("RMQ-OFF-05", RequestCode.SEARCH_OFFSET_BY_TIMESTAMP)
+def any_time_is_the_beginning(_: RemotingCommand, answer: Answer) -> Answer:
+    answer.ext_fields["offset"] = "0"
+    return answer
+
+
+@answers("RMQ-OFF-06", RequestCode.INVOKE_BROKER_TO_RESET_OFFSET)
+def nobody_need_be_online(_: RemotingCommand, answer: Answer) -> Answer:
+    answer.code = ResponseCode.SUCCESS
+    return answer
+
+
+@requests("RMQ-OFF-07", RequestCode.CLONE_GROUP_OFFSET)
+def clones_of_nothing(request: RemotingCommand) -> RemotingCommand:
+    request.ext_fields["topic"] = "another"
+    return request
+
+
+@system("RMQ-OFF-08")
+def one_queue_a_group(patch: pytest.MonkeyPatch) -> None:
+    commit = ConsumerOffsets.commit
+
+    def forgetful(self: ConsumerOffsets, group: str, topic: str, queue: int, *rest: Any) -> Any:
+        return None if queue % 5 == 4 else commit(self, group, topic, queue, *rest)
+
+    patch.setattr(ConsumerOffsets, "commit", forgetful)
+
+
+@answers("RMQ-OFF-09", RequestCode.QUERY_CONSUMER_OFFSET)
+def offsets_ahead_are_kept(_: RemotingCommand, answer: Answer) -> Answer:
+    answer.ext_fields["offset"] = "8"
+    return answer
+
+
+@answers("RMQ-ORD-01", RequestCode.PULL_MESSAGE)
+def two_messages_change_places(_: RemotingCommand, answer: Answer) -> Answer:
+    size = int.from_bytes(answer.body[:4], "big")
+    following = int.from_bytes(answer.body[size : size + 4], "big")
+    end = size + following
+    answer.body = answer.body[size:end] + answer.body[:size] + answer.body[end:]
+    return answer
+
+
+@answers("RMQ-ORD-02", RequestCode.LOCK_BATCH_MQ)
+def every_lock_is_granted(request: RemotingCommand, answer: Answer) -> Answer:
+    wanted = json.loads(request.body)["mqSet"]
+    answer.body = json.dumps({"lockOKMQSet": wanted}).encode()
+    return answer
+
+
+@system("RMQ-ORD-03")
+def locks_last_half_as_long(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(queue_locks, "LOCK_LIVE_MAX_NS", 30_000_000_000)
+
+
+@system("RMQ-ORD-03")
+def locks_last_twice_as_long(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(queue_locks, "LOCK_LIVE_MAX_NS", 120_000_000_000)
+
+
+@system("RMQ-ORD-04")
+def anybody_may_unlock(patch: pytest.MonkeyPatch) -> None:
+    unlock = QueueLocks.unlock
+
+    def of_anybody(self: QueueLocks, group: str, queues: Any, _client: str) -> None:
+        for client in ("one", "two"):
+            unlock(self, group, queues, client)
+
+    patch.setattr(QueueLocks, "unlock", of_anybody)
+
+
+@requests("RMQ-ORD-05", RequestCode.LOCK_BATCH_MQ)
+def owners_are_connections(request: RemotingCommand) -> RemotingCommand:
+    body = json.loads(request.body)
+    body["clientId"] += str(next(_NUMBERS))
+    request.body = json.dumps(body).encode()
+    return request
