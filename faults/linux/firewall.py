@@ -22,6 +22,20 @@ PRIORITY = -10  # before other people's filters, so that what we drop is counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Spared:
+    """Whoever tells the machine what to do: an address, and the machine's own TCP port to which it connects."""
+
+    address: str
+    port: int
+
+    @property
+    def accepted(self) -> tuple[str, str]:
+        """What is let in, and what is let out."""
+        incoming = f"{_match(self.address, 'saddr')}tcp dport {self.port} accept"
+        return incoming, f"{_match(self.address, 'daddr')}tcp sport {self.port} accept"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Drop:
     """What is dropped: packets from `source` to `target`; None is anybody."""
 
@@ -50,7 +64,7 @@ def ruleset(
     *,
     black_hole: bool,
     anew: bool = False,
-    spared: str | None = None,
+    spared: Spared | None = None,
 ) -> str:
     """The whole table as `nft -f` reads it; to load it twice changes nothing, and no counter unless `anew`."""
     counters = [drop.counter for drop in (*incoming, *outgoing)]
@@ -65,10 +79,8 @@ def ruleset(
         lines += [f"add chain {TABLE} {chain} {{ {hook} }}", f"flush chain {TABLE} {chain}"]
         lines += [_rule(chain, drop) for drop in drops]
     if black_hole and spared is not None:
-        lines += [
-            f"add rule {TABLE} input {_match(spared, 'saddr')}accept",
-            f"add rule {TABLE} output {_match(spared, 'daddr')}accept",
-        ]
+        let_in, let_out = spared.accepted
+        lines += [f"add rule {TABLE} input {let_in}", f"add rule {TABLE} output {let_out}"]
     if black_hole:
         lines += [
             f'add rule {TABLE} input iifname != "lo" counter name {BLACK_HOLE_IN} drop',
@@ -91,13 +103,13 @@ def counted(listing: str) -> dict[str, int]:
 class Firewall:
     """The table on one machine, or in one network namespace (the machine's prefix).
 
-    Two faults may drop the same; it is restored when both have ended. A black hole spares the address from which a
-    machine elsewhere is told what to do, if there is one.
+    Two faults may drop the same; it is restored when both have ended. A black hole spares the connection over
+    which a machine elsewhere is told what to do, if there is one.
     """
 
-    def __init__(self, machine: Machine, *, spared: str | None = None) -> None:
+    def __init__(self, machine: Machine, *, spared: Spared | None = None) -> None:
         self.machine = machine
-        self._spared = spared
+        self.spared = spared
         self._incoming: dict[Drop, int] = {}
         self._outgoing: dict[Drop, int] = {}
         self._black_holes = 0
@@ -128,7 +140,7 @@ class Firewall:
     async def black_hole(self) -> None:
         """Drop everything in and out, without a word: no RST, no FIN. Loopback is kept. ARP still answers.
 
-        Only in a network namespace of a node's own, or where the address is spared from which the machine is told.
+        Only in a network namespace of a node's own, or where it is spared over what the machine is told.
         """
         self._black_holes += 1
         await self._load()
@@ -200,6 +212,6 @@ class Firewall:
                 list(self._outgoing),
                 black_hole=self._black_holes > 0,
                 anew=is_first,
-                spared=self._spared,
+                spared=self.spared,
             )
             await self.machine.run(["nft", "-f", "-"], input=rules.encode())

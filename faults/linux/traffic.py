@@ -1,6 +1,6 @@
 """What a machine sends through one of its interfaces, made slower, later or lossy by tc(8).
 
-Bandwidth needs the kernel's tbf, delay and loss need netem, which many small kernels lack: `has_netem()` says so.
+Bandwidth needs the kernel's tbf, delay and loss need netem, which many small kernels lack: `TRY_NETEM` says so.
 """
 
 from __future__ import annotations
@@ -102,10 +102,6 @@ TRY_NETEM = (
     *("unshare", "--net"),
     *("tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"),
 )
-
-
-async def has_netem(machine: Machine) -> bool:
-    return await machine.answers(list(TRY_NETEM))
 
 
 async def interface_of(machine: Machine, address: str) -> str:

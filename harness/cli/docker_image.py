@@ -26,7 +26,7 @@ def docker_image(base: str | None, tag: str | None) -> int:
 
     Exit status: 0 built, 254 bad arguments, 255 it could not be built.
     """
-    from harness.environments.docker_fleet import connect
+    from harness.environments.docker_engine import connect
     from harness.environments.docker_image import BASE, build_image
     from harness.environments.errors import EnvironmentFailed
     from harness.environments.fleet_options import IMAGE, FleetOptionError, check_image

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -180,9 +181,23 @@ def missing_in(environment: Any, fleet: FleetOptions) -> dict[str, str]:
     from harness.environments.errors import EnvironmentFailed
 
     try:
-        return missing_faults(make_fleet(environment, fleet).lacks)
+        lacks = make_fleet(environment, fleet).lacks
+        if environment == "ssh" and fleet.hosts:
+            lacks = _lacks_on_hosts(fleet)
+        return missing_faults(lacks)
     except EnvironmentFailed as error:
         raise HarnessError(str(error)) from error
+
+
+def _lacks_on_hosts(fleet: FleetOptions) -> dict[str, str]:
+    """Raises BadInput for a host that is named twice, EnvironmentFailed for one that does not let us in."""
+    from harness.environments.ssh_survey import lacks_on
+
+    try:
+        check_hosts(fleet.hosts, 0)
+    except FleetOptionError as error:
+        raise BadInput(str(error)) from error
+    return asyncio.run(lacks_on(fleet))
 
 
 def _name_and_value(text: str) -> tuple[str, str]:

@@ -28,7 +28,8 @@ from harness.environments.state import state_folder
 
 NO_CUT_AT = "only the simulation can cut the power inside a chosen disk operation"
 NO_NETEM = "this kernel has no netem, and a proxy, which can delay, sees no packets to lose"
-NETEM_NEEDS = frozenset({"network.delay", "network.lose"})
+LOSS_NEED = "network.lose"
+NETEM_NEEDS = frozenset({"network.delay", LOSS_NEED})
 CLOCK_NEED = "clock.step"
 
 
@@ -36,7 +37,7 @@ def lacks_here() -> dict[str, str]:
     """What this host cannot do, by need, each with the reason and the cure."""
     lacks = {"disk.power_cut_at": NO_CUT_AT}
     if not netem_is_here():
-        lacks["network.lose"] = NO_NETEM
+        lacks[LOSS_NEED] = NO_NETEM
     if local_library() is None:
         lacks["clock"] = f"there is no {LIBRARY} on this machine; install the package {PACKAGE}"
     if not any(Path(file).exists() for file in THROTTLES):

@@ -6,9 +6,6 @@ The machinery that breaks disks and networks is this host's own; the engine star
 from __future__ import annotations
 
 import asyncio
-import os
-import random
-import subprocess
 from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
@@ -19,13 +16,13 @@ import docker.errors
 import docker.models.networks
 import docker.types
 
-from faults.linux.executor import SYSTEM_PATHS
 from faults.linux.firewall import Firewall
-from faults.linux.network import SUBNETS, subnet_prefix, subnets_taken
 from faults.linux.resources import Resource
 from faults.proxy.servers import ServerKind
 from harness.environments import cpp_library
 from harness.environments.broken_machines import BreakableMachines, lacks_here, netem_is_here
+from harness.environments.docker_engine import connect
+from harness.environments.docker_network import PodNetwork, make_network
 from harness.environments.docker_place import FOLDER, DockerPlace, Engine
 from harness.environments.environment import ADMIN, PROBE
 from harness.environments.errors import EnvironmentFailed
@@ -38,7 +35,6 @@ from harness.environments.real import RealEnvironment
 from harness.targets.interpreter import code_folders
 
 PYTHON = "/opt/staticfire/bin/python"  # in the image
-DEFAULT_HOST = "unix:///var/run/docker.sock"
 LABEL = (
     "staticfire.run"  # of every container and network of ours; its value is the identity of the run
 )
@@ -47,8 +43,6 @@ OUR_KINDS = ("containers", "container networks")  # in the order of their remova
 WITHOUT_POD = (ADMIN, PROBE)
 MEMORY = "512m"  # of a node
 PIDS = 256
-FIRST_HOST = 10  # the last number of the first node's address
-ATTEMPTS = 10
 
 
 class DockerFleet:
@@ -84,13 +78,16 @@ class DockerFleet:
         engine = self._engine = connect()
         await engine.ask(lambda: self._check_image(engine))
         machines = self._machines = BreakableMachines()
-        label = f"{LABEL}={machines.inventory.identity}"
+        identity = machines.inventory.identity
+        label = f"{LABEL}={identity}"
         self._ours = [machines.host.will_make(kind, label) for kind in OUR_KINDS]
         if cpp_library.NEED in needs:
-            await engine.ask(lambda: self._check_cpp(engine, machines.inventory.identity))
+            await engine.ask(lambda: self._check_cpp(engine, identity))
         machines.will_have_disks(servers)
         self._disks = asyncio.create_task(machines.make_disks())
-        network = await engine.ask(lambda: make_network(engine, machines.inventory.identity))
+        network = await engine.ask(
+            lambda: make_network(engine, f"staticfire-{identity}", {LABEL: identity})
+        )
         if DELAY_NEED in needs and not netem_is_here():
             found = {node: network.address(nodes.index(node)) for node in servers}
             await self._proxy.start(network.host_address, found)
@@ -248,83 +245,9 @@ class DockerFleet:
             engine.close()
 
 
-def connect() -> Engine:
-    """Raises EnvironmentFailed."""
-    try:
-        return Engine()
-    except docker.errors.DockerException as error:
-        where = os.environ.get("DOCKER_HOST") or DEFAULT_HOST
-        raise EnvironmentFailed(
-            f"no Docker engine answers at {where} ({innermost(error)}); "
-            "start one, or set DOCKER_HOST to where it is"
-        ) from error
-
-
-def innermost(error: BaseException) -> str:
-    """What the operating system said: the SDK wraps it several times, as an argument or as the cause."""
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    for inner in (*error.args, error.__cause__, error.__context__):
-        if isinstance(inner, BaseException) and inner is not error:
-            return innermost(inner)
-    return str(error)
-
-
 def container_name(identity: str, node: str) -> str:
     return f"staticfire-{identity}-{node}"
 
 
 def pod_name(identity: str, node: str) -> str:
     return f"{container_name(identity, node)}-pod"
-
-
-class PodNetwork:
-    """The network of one run; `prefix` is the first three numbers of its addresses."""
-
-    def __init__(self, name: str, subnet: str) -> None:
-        self.name = name
-        self.prefix = subnet.rpartition("/")[0].rpartition(".")[0]
-        self.host_address = f"{self.prefix}.1"  # of this machine, in it
-
-    def address(self, number: int) -> str:
-        """Of the node with this number."""
-        return f"{self.prefix}.{FIRST_HOST + number}"
-
-
-def make_network(engine: Engine, identity: str) -> PodNetwork:
-    """The engine gives fixed addresses only in a subnet that it was told: one of 198.18.0.0/15, as `Network` takes.
-
-    Raises EnvironmentFailed if the engine takes none.
-    """
-    name = f"staticfire-{identity}"
-    told = ""
-    for subnet in free_subnets(ATTEMPTS):
-        network = PodNetwork(name, subnet)
-        pool = docker.types.IPAMPool(subnet=subnet, gateway=network.host_address)
-        try:
-            engine.client.networks.create(
-                name,
-                driver="bridge",
-                labels={LABEL: identity},
-                ipam=docker.types.IPAMConfig(pool_configs=[pool]),
-            )
-        except docker.errors.APIError as error:
-            told = str(error.explanation or error)
-            continue
-        return network
-    raise EnvironmentFailed(
-        f"the Docker engine has no free subnet for a network of this run ({told})"
-    )
-
-
-def free_subnets(count: int) -> list[str]:
-    """Some subnets in which this machine has no address. Another run may take one of them at the same time."""
-    argv = ["ip", "-json", "-4", "address"]
-    variables = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:{SYSTEM_PATHS}"}
-    taken = subnets_taken(
-        subprocess.run(argv, env=variables, capture_output=True, check=True).stdout.decode()
-    )
-    free = [number for number in range(SUBNETS) if number not in taken]
-    return [
-        f"{subnet_prefix(number)}.0/24" for number in random.sample(free, min(count, len(free)))
-    ]

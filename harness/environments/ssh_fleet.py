@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import io
-import shlex
 import socket
 import sys
 import tarfile
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 from pathlib import Path
 
-from faults.linux.executor import CommandFailed
 from faults.linux.firewall import Firewall
 from faults.linux.machine import Machine
-from faults.linux.traffic import has_netem
+from faults.proxy.servers import ServerKind
 from harness.environments import cpp_library
 from harness.environments.all_ended import all_or_first_error
 from harness.environments.broken_machines import (
+    LOSS_NEED,
     NETEM_NEEDS,
     NO_CUT_AT,
     NO_NETEM,
@@ -31,80 +31,18 @@ from harness.environments.fleet_options import (
     SshHost,
     check_hosts,
 )
-from harness.environments.namespaces import TOOLS
-from harness.environments.place import Order, Place
+from harness.environments.place import Place
+from harness.environments.proxied import NodeProxy
 from harness.environments.real import RealEnvironment
-from harness.environments.ssh_connection import SshExecutor, SshProcess, connect
+from harness.environments.ssh_checks import check_cpp, check_host, check_python, our_address
+from harness.environments.ssh_connection import SshExecutor
+from harness.environments.ssh_place import SshPlace
+from harness.environments.ssh_survey import NETEM, ask
 from harness.targets.interpreter import code_folders
 
 PACKAGES = ("system_under_test", "harness", "faults", "checkers")  # what nodes and clients import
 UPLOAD_TIMEOUT_S = 120.0
-# What a host needs: its answer is who we are there, where it sees us, and the tools that it lacks.
-CHECK_HOST = """\
-id -u; echo "${SSH_CLIENT%% *}"
-for tool in "$@"; do command -v "$tool" > /dev/null || echo "$tool"; done
-"""
-# Not imported: that would take as long as the start of a node. Says which byte code this Python reads.
-CHECK_PYTHON = """
-import sys
-from importlib.util import find_spec
-lacks = [name for name in ("orjson", "numpy") if find_spec(name) is None]
-if sys.version_info < (3, 11):
-    lacks.insert(0, "3.11: it is " + sys.version.split()[0])
-print(sys.implementation.cache_tag)
-sys.exit("lacks " + ", ".join(lacks) if lacks else 0)
-"""
 UNPACK = 'mkdir -p "$1" && tar --extract --gzip --directory "$1"'
-
-
-class SshPlace:
-    """Implements `harness.environments.place.Place`."""
-
-    def __init__(
-        self,
-        node: str,
-        address: str,
-        folder: str,
-        log: Path,
-        *,
-        host: SshHost,
-        options: FleetOptions,
-        executor: SshExecutor,
-        variables: Mapping[str, str],
-    ) -> None:
-        self.node = node
-        self.address = address
-        self.folder = folder
-        self.log = log
-        self._host = host
-        self._options = options
-        self._executor = executor
-        self._variables = variables
-
-    async def launch(self, order: Order) -> SshProcess:
-        for path, data in order.files.items():
-            script = 'mkdir -p "$(dirname "$1")" && cat > "$1"'
-            await self._executor.run(["sh", "-c", script, "sh", path], input=data)
-        variables = [
-            f"{name}={value}" for name, value in {**order.variables, **self._variables}.items()
-        ]
-        command = shlex.join(["env", *variables, *order.argv])
-        process = await asyncio.to_thread(self._start, command)
-        process.listen()
-        return process
-
-    def _start(self, command: str) -> SshProcess:
-        return SshProcess(connect(self._host, self._options), command, self.log, self._executor)
-
-    async def read_files(self, folder: str) -> dict[str, bytes]:
-        archive = await self._executor.run(
-            ["tar", "--create", "--directory", folder, "."], timeout_s=UPLOAD_TIMEOUT_S
-        )
-        with tarfile.open(fileobj=io.BytesIO(archive)) as files:
-            found = (
-                (member.name.removeprefix("./"), files.extractfile(member)) for member in files
-            )
-            return {f"{folder}/{name}": file.read() for name, file in found if file is not None}
 
 
 class SshFleet:
@@ -116,6 +54,7 @@ class SshFleet:
         self._machines: BreakableMachines | None = None
         self._executors: dict[SshHost, SshExecutor] = {}
         self._root = ""
+        self._proxy = NodeProxy()
 
     @property
     def python(self) -> str:
@@ -143,15 +82,15 @@ class SshFleet:
         )
         if cpp_library.NEED in needs:
             clients = dict.fromkeys(hosts[node] for node in nodes if node not in servers)
-            await all_or_first_error(self._check_cpp(host, machines) for host in clients)
-        if needs & NETEM_NEEDS:
-            await self._check_netem(machines)
+            await all_or_first_error(check_cpp(self._machine(host, machines)) for host in clients)
         firewalls = dict(zip(self._executors, found, strict=True))
         for node, host in hosts.items():
             machine = self._machine(host, machines)
             machines.is_on(node, machine, f"{self._root}/{node}")
             address = await asyncio.to_thread(socket.gethostbyname, host.name)
             machines.has_network(node, address, firewalls[host])
+        if needs & NETEM_NEEDS:
+            await self._do_without_netem(needs, servers, machines, found)
         machines.will_have_disks(servers)
         await machines.make_disks()
         await machines.make_clocks(nodes, needs)
@@ -162,8 +101,8 @@ class SshFleet:
     ) -> Firewall:
         """Look whether the host has what nodes need, and bring our code there."""
         machine = self._machine(host, machines)
-        told_from = await check_host(host, machine)
-        cache_tag = await self._check_python(host, machine)
+        spared = await check_host(machine)
+        cache_tag = await check_python(machine)
         machine.will_make("folder", self._root)
         machines.inventory.will_make_marked_processes(str(host))
         await machine.executor.run(
@@ -172,32 +111,28 @@ class SshFleet:
         if cache_tag != sys.implementation.cache_tag:  # or every node would compile on every start
             compiling = [self.python, "-m", "compileall", "-q", *self.code]
             await machine.run(compiling, timeout_s=UPLOAD_TIMEOUT_S)
-        return Firewall(machine, spared=told_from)
+        return Firewall(machine, spared=spared)
 
-    async def _check_python(self, host: SshHost, machine: Machine) -> str:
-        """Which byte code the Python of the nodes there reads."""
-        try:
-            return (await machine.run([self.python, "-c", CHECK_PYTHON])).strip()
-        except CommandFailed as error:
+    async def _do_without_netem(
+        self,
+        needs: Set[str],
+        servers: Sequence[str],
+        machines: BreakableMachines,
+        firewalls: Sequence[Firewall],
+    ) -> None:
+        """Where a host has none, a proxy on this machine delays. Raises EnvironmentFailed where that will not do."""
+        hosts = [firewall.machine for firewall in firewalls]
+        lacking = await all_or_first_error(ask(machine.executor) for machine in hosts)
+        without = [host for host, lacks in zip(hosts, lacking, strict=True) if NETEM in lacks]
+        if not without:
+            return
+        if LOSS_NEED in needs:
             raise EnvironmentFailed(
-                f"{self.python} on {host} is no Python 3.11 with orjson and numpy ({error.stderr.strip()[-200:]}); "
-                "install them, or name another one with --ssh-python"
-            ) from error
-
-    async def _check_cpp(self, host: SshHost, machines: BreakableMachines) -> None:
-        try:
-            await self._machine(host, machines).run([self.python, "-c", cpp_library.CHECK])
-        except CommandFailed as error:
-            said = error.stderr.strip().rpartition("\n")[2]
-            cure = f"run `{self.python} -m pip install rocketmq==0.4.4` there"
-            raise cpp_library.failure(str(host), said, cure) from error
-
-    async def _check_netem(self, machines: BreakableMachines) -> None:
-        for host in self._executors:
-            if not await has_netem(self._machine(host, machines)):
-                raise EnvironmentFailed(
-                    f"{host}: {NO_NETEM}; allowed there: faults other than network-latency and packet-loss"
-                )
+                f"{without[0].host}: {NO_NETEM}; allowed there: faults other than packet-loss"
+            )
+        why = f"{without[0].host} has no netem, so delays need a proxy on this machine"
+        addresses = {node: machines.addresses[node] for node in servers}
+        await self._proxy.start(await our_address(why, firewalls), addresses)
 
     def _machine(self, host: SshHost, machines: BreakableMachines) -> Machine:
         return Machine(
@@ -221,29 +156,22 @@ class SshFleet:
 
     def controls(self, environment: RealEnvironment) -> MachineControls:
         assert self._machines is not None, "the machines are up"
-        return self._machines.controls(environment)
+        controls = self._machines.controls(environment)
+        return replace(controls, network=self._proxy.over(controls.network))
+
+    def reach(self, node: str, address: str, kind: ServerKind) -> str:
+        """Implements `harness.environments.fleet.Rerouting`."""
+        return self._proxy.reach(node, address, kind)
 
     async def down(self) -> None:
         """Everything that was made, also half of it; the processes have ended."""
+        await self._proxy.stop()
         machines, self._machines = self._machines, None
         if machines is not None:
             await machines.remove_disks_and_filters()
             await machines.remove_rest()
         for executor in self._executors.values():
             executor.close()
-
-
-async def check_host(host: SshHost, machine: Machine) -> str:
-    """The address under which the host sees us. Raises EnvironmentFailed for what it lacks."""
-    said = await machine.run(["sh", "-c", CHECK_HOST, "sh", *TOOLS])
-    user, told_from, *lacking = said.splitlines()
-    if user != "0":
-        raise EnvironmentFailed(f"{host} lets us in as {host.user}, who is not root; allowed: root")
-    for tool in lacking:
-        raise EnvironmentFailed(
-            f"{host} has no command {tool}; install the package {TOOLS[tool]} there"
-        )
-    return told_from
 
 
 def share_out(

@@ -61,6 +61,8 @@ OTHERS = (
     planned(5, "rolling-restart", 8.0, 8.0, "broker-a-1", "broker-a-0"),
 )
 KILLED_PRODUCER = planned(1, "client-crash", 3.0, 2.0, "producer-1")
+DELAYED = planned(1, "network-latency", 1.0, 2.0, "broker-a-0", delay_ms=100.0)
+GONE = planned(2, "broker-black-hole", 4.0, 3.0, "broker-a-1")
 CPP = pytest.mark.skipif(
     importlib.util.find_spec("rocketmq") is None, reason="needs the extra cpp-client"
 )
@@ -167,6 +169,20 @@ def test_ssh(state: Path) -> None:
     async def main() -> RunResult:
         async with ssh_hosts(4) as hosts:
             campaign = campaign_on("ssh", POWER_CUT, CUT_OFF)
+            return await carry_out(campaign, fleet_options=hosts.options)
+
+    assert_valid(asyncio.run(main()))
+    assert left_in(state) == []
+
+
+@pytest.mark.needs_ssh
+@pytest.mark.needs_root(*TOOLS)
+def test_ssh_with_delays_and_a_host_that_is_gone(state: Path) -> None:
+    """Without netem through a proxy on this machine, which a black hole must not let pass."""
+
+    async def main() -> RunResult:
+        async with ssh_hosts(4) as hosts:
+            campaign = campaign_on("ssh", DELAYED, GONE)
             return await carry_out(campaign, fleet_options=hosts.options)
 
     assert_valid(asyncio.run(main()))

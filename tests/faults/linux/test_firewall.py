@@ -7,11 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from faults.linux.firewall import BLACK_HOLE_IN, Drop, Firewall, counted, ruleset
+from faults.linux.firewall import BLACK_HOLE_IN, Drop, Firewall, Spared, counted, ruleset
 from faults.linux.machine import Machine
 from faults.linux.network import Network
 from tests.support.reach import hears_nothing, reaches
 from tests.support.recording_executor import recording_machine
+
+
+def test_a_black_hole_spares_the_port_over_which_the_machine_is_told() -> None:
+    """And nothing else from there: it may be a proxy's machine, too."""
+    spared = Spared(address="198.18.0.1", port=22)
+    lines = ruleset([], [], black_hole=True, spared=spared).splitlines()
+    assert "add rule inet staticfire input ip saddr 198.18.0.1 tcp dport 22 accept" in lines
+    assert "add rule inet staticfire output ip daddr 198.18.0.1 tcp sport 22 accept" in lines
 
 
 def test_rules_of_every_kind() -> None:

@@ -13,6 +13,7 @@ from faults.linux.machine import Machine
 from faults.linux.network import Network
 from faults.linux.traffic import (
     HANDLE,
+    TRY_NETEM,
     Counters,
     NodeTraffic,
     Shape,
@@ -20,7 +21,6 @@ from faults.linux.traffic import (
     TrafficError,
     commands,
     counters_of,
-    has_netem,
 )
 from tests.support.recording_executor import failing, recording_machine
 
@@ -144,14 +144,14 @@ def test_an_address_that_is_nowhere_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.real
 @pytest.mark.needs_root("ip", "tc")
-def test_netem_does_what_has_netem_says(machine: Machine) -> None:
+def test_netem_does_what_trying_it_says(machine: Machine) -> None:
     async def scenario() -> None:
         network = Network(machine)
         try:
             await network.create()
             inside = machine.behind((await network.add("node")).prefix)
             traffic = Traffic(inside, "eth0")
-            if await has_netem(machine):
+            if await machine.answers(TRY_NETEM):
                 await traffic.shape(Shape(loss_percent=100))
                 argv = [inside.python, "-", network.host_address, "10000"]
                 await inside.run(argv, input=SEND.encode())

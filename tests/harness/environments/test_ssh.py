@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from faults.linux.firewall import Spared
 from harness.environments.errors import EnvironmentFailed
 from harness.environments.fleet_options import FleetOptionError, SshHost
-from harness.environments.ssh_fleet import PACKAGES, check_host, pack, share_out
+from harness.environments.ssh_checks import check_host
+from harness.environments.ssh_fleet import PACKAGES, pack, share_out
 from tests.support.recording_executor import recording_machine
 
 HOSTS = tuple(SshHost(name=f"10.0.0.{number}") for number in range(1, 6))
@@ -88,15 +90,19 @@ def test_byte_code_goes_along_where_our_python_reads_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ("1000\n10.0.0.9\n", "root@box:22 lets us in as root, who is not root; allowed: root"),
-        ("0\n10.0.0.9\nnft\n", "has no command nft; install the package nftables there"),
+        (
+            "1000\n10.0.0.9 4000 22\n",
+            "lets us in, but not as root; allowed: root",
+        ),
+        ("0\n10.0.0.9 4000 22\nnft\n", "has no command nft; install the package nftables there"),
     ],
 )
 def test_what_a_host_lacks_is_one_sentence(tmp_path: Path, said: str, told: str) -> None:
     machine, executor = recording_machine(tmp_path)
     executor.answers = {"sh -c": said}
     with pytest.raises(EnvironmentFailed, match=told):
-        asyncio.run(check_host(SshHost(name="box"), machine))
-    executor.answers = {"sh -c": "0\n10.0.0.9\n"}
-    assert asyncio.run(check_host(SshHost(name="box"), machine)) == "10.0.0.9"
+        asyncio.run(check_host(machine))
+    executor.answers = {"sh -c": "0\n10.0.0.9 4000 22\n"}
+    seen = asyncio.run(check_host(machine))
+    assert seen == Spared(address="10.0.0.9", port=22)
     machine.inventory.close()

@@ -1,0 +1,66 @@
+"""A node as a process on a host that lets root in."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import shlex
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from harness.environments.fleet_options import FleetOptions, SshHost
+from harness.environments.place import Order
+from harness.environments.ssh_connection import SshExecutor, SshProcess, connect
+
+READ_TIMEOUT_S = 120.0
+
+
+class SshPlace:
+    """Implements `harness.environments.place.Place`."""
+
+    def __init__(
+        self,
+        node: str,
+        address: str,
+        folder: str,
+        log: Path,
+        *,
+        host: SshHost,
+        options: FleetOptions,
+        executor: SshExecutor,
+        variables: Mapping[str, str],
+    ) -> None:
+        self.node = node
+        self.address = address
+        self.folder = folder
+        self.log = log
+        self._host = host
+        self._options = options
+        self._executor = executor
+        self._variables = variables
+
+    async def launch(self, order: Order) -> SshProcess:
+        for path, data in order.files.items():
+            script = 'mkdir -p "$(dirname "$1")" && cat > "$1"'
+            await self._executor.run(["sh", "-c", script, "sh", path], input=data)
+        variables = [
+            f"{name}={value}" for name, value in {**order.variables, **self._variables}.items()
+        ]
+        command = shlex.join(["env", *variables, *order.argv])
+        process = await asyncio.to_thread(self._start, command)
+        process.listen()
+        return process
+
+    def _start(self, command: str) -> SshProcess:
+        return SshProcess(connect(self._host, self._options), command, self.log, self._executor)
+
+    async def read_files(self, folder: str) -> dict[str, bytes]:
+        archive = await self._executor.run(
+            ["tar", "--create", "--directory", folder, "."], timeout_s=READ_TIMEOUT_S
+        )
+        with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+            found = (
+                (member.name.removeprefix("./"), files.extractfile(member)) for member in files
+            )
+            return {f"{folder}/{name}": file.read() for name, file in found if file is not None}
