@@ -23,7 +23,7 @@ import numpy as np
 
 from checkers.columns import Columns, Ints, Outcome, Touches
 from checkers.facts import RunFacts
-from checkers.kernel import Checker, Context, finding_at
+from checkers.kernel import Checker, Context, all_rows, finding_at
 from checkers.message_ids import dense_numbers
 from checkers.promises import FOREVER_NS, NS_PER_S, judge
 from checkers.verdict import Finding, Tally, Verdict, seconds
@@ -215,5 +215,6 @@ AVAILABILITY_GAPS = Checker(
     name="availability_gaps",
     anomalies=("send_gap", "start_gap", "delivery_gap"),
     check=check_availability_gaps,
+    rows=all_rows,
     applies=lambda context: context.facts.gap_max_s is not None,
 )

@@ -130,15 +130,31 @@ def check_columns(
         promises=LossPromises(facts),
         observations=observations,
     )
-    asked = [checker for checker in checkers if checker.applies(context)]
-    by_kernel, first = judge_columns(columns, context, kernels_of(asked))
+    by_kernel, first = judge_columns(columns, context, kernels_of(asked_of(checkers, context)))
+    return run_verdict(checkers, columns, context, by_kernel, first.totals)
+
+
+def asked_of(checkers: Sequence[Checker], context: Context) -> list[Checker]:
+    """Those of the checkers that have a question to this run."""
+    return [checker for checker in checkers if checker.applies(context)]
+
+
+def run_verdict(
+    checkers: Sequence[Checker],
+    columns: Columns,
+    context: Context,
+    by_kernel: Mapping[str, Verdict],
+    totals: Mapping[str, int],
+) -> RunVerdict:
+    """The answer for a run whose kernels were asked already; `columns` hold at least the `rows` of each checker."""
+    facts, asked = context.facts, asked_of(checkers, context)
     verdicts = tuple(
         by_kernel[checker.name]
         if checker.kernel is not None
         else _check_safely(checker, columns, context)
         for checker in asked
     )
-    below_floors = tuple(_below_floors(first.totals["acked"], context))
+    below_floors = tuple(_below_floors(totals["acked"], context))
     floor: Validity = "unknown" if below_floors else True
     return RunVerdict(
         valid=combine((*(verdict.valid for verdict in verdicts), floor)),
@@ -147,7 +163,7 @@ def check_columns(
         not_applicable=tuple(checker.name for checker in checkers if checker not in asked),
         faults_bitten=tuple(fault.fault_id for fault in facts.faults if _bit(fault)),
         faults_not_bitten=tuple(fault.fault_id for fault in facts.faults if not _bit(fault)),
-        counts=first.totals,
+        counts=totals,
         mode=facts.mode,
     )
 

@@ -23,7 +23,7 @@ from itertools import combinations
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Outcome, QueueKey
+from checkers.columns import UNKNOWN, Columns, Ints, Outcome, QueueKey
 from checkers.facts import FaultFacts
 from checkers.kernel import Checker, Context
 from checkers.promises import FOREVER_NS, NS_PER_S, judge
@@ -146,14 +146,29 @@ def _unowned(
                 yield _finding(context, "queue_unowned", (group, queue), longest, -1, detail)
 
 
-def _first_acknowledged(columns: Columns) -> dict[QueueKey, int]:
-    """When the first message of each queue was acknowledged."""
+def first_acknowledged_rows(columns: Columns, _context: Context) -> Columns:
+    """The first acknowledged send of each queue: all that is read here of messages."""
+    nothing = np.zeros(0, np.int64)
+    return Columns(
+        names=columns.names,
+        sends=columns.sends.where(_first_acks(columns)),
+        deliveries=columns.deliveries.where(nothing),
+        commits=columns.commits.where(nothing),
+    )
+
+
+def _first_acks(columns: Columns) -> Ints:
     sends = columns.sends
     rows = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.queue != UNKNOWN))
-    queues, first = np.unique(sends.queue[rows], return_index=True)
-    times = sends.time_ns[rows[first]].tolist()
+    return rows[np.unique(sends.queue[rows], return_index=True)[1]]
+
+
+def _first_acknowledged(columns: Columns) -> dict[QueueKey, int]:
+    """When the first message of each queue was acknowledged."""
+    firsts = columns.sends.where(_first_acks(columns))
     return {
-        columns.names.queues[queue]: at for queue, at in zip(queues.tolist(), times, strict=True)
+        columns.names.queues[queue]: at
+        for queue, at in zip(firsts.queue.tolist(), firsts.time_ns.tolist(), strict=True)
     }
 
 
@@ -198,5 +213,6 @@ GROUPS = Checker(
     name="groups",
     anomalies=("queue_unowned", "owned_twice"),
     check=check_groups,
+    rows=first_acknowledged_rows,
     applies=lambda context: bool(context.timeline.ownership),
 )

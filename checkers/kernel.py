@@ -88,6 +88,8 @@ class Checker:
     applies: Callable[[Context], bool]
     needs_observations: bool = False
     kernel: Kernel | None = None  # how it runs in pieces, if it can
+    # What `check` reads of some whole queues, for a history that is too large to have it all; None: nothing.
+    rows: Callable[[Columns, Context], Columns] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +100,11 @@ class Innocent:
     deliveries: int
     delivered: int  # messages
     pending: int  # messages that a group has not come to yet
+
+
+def all_rows(columns: Columns, _context: Context) -> Columns:
+    """For checkers that read everything."""
+    return columns
 
 
 def not_counted(_innocent: Innocent) -> Mapping[str, int]:

@@ -18,7 +18,7 @@ from typing import Any
 
 from checkers.columns import Columns, Outcome
 from checkers.facts import Keeping, Mode, Replication, RunFacts
-from checkers.kernel import Checker, Context, finding_at
+from checkers.kernel import Checker, Context, all_rows, finding_at
 from checkers.message_ids import key_of
 from checkers.observed import NOT_OBSERVED, observed_verdict
 from checkers.promises import Judgement, judge
@@ -188,6 +188,7 @@ DURABLE_BEFORE_ACK = Checker(
     name="durable_before_ack",
     anomalies=("acked_not_durable",),
     check=check_durable_before_ack,
+    rows=all_rows,
     applies=lambda context: context.facts.disks_observed,
     needs_observations=True,
 )
@@ -196,6 +197,7 @@ WEAK_STATUSES = Checker(
     name="weak_statuses",
     anomalies=("weak_though_safe",),
     check=check_weak_statuses,
+    rows=all_rows,
     applies=lambda context: context.facts.disks_observed,
     needs_observations=True,
 )

@@ -17,7 +17,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "system_under_test": ((), ("orjson", "cryptography", "yaml", "lark")),
     "faults": ((), ("patch_ng",)),
     "checkers": ((), ("networkx", "numpy", "orjson", "pyarrow")),
-    "spark_analysis": (("checkers",), ("pyspark", "numpy", "pyarrow", "orjson")),
+    "spark_analysis": (("checkers",), ("pyspark", "numpy", "pyarrow", "orjson", "matplotlib")),
     "harness": (
         ("system_under_test", "faults", "checkers", "spark_analysis"),
         # pytest: for harness/pytest_plugin.py; rocketmq: for harness/clients/cpp

@@ -58,8 +58,12 @@ class ColumnarWriter:
 
     def add(self, names: Names, rows: QueueRows) -> None:
         """Take touches and commits. They are written when a queue, or all together, are enough for a part."""
-        for queue, table in by_queue(to_table(names, rows)):
-            self._held.setdefault(queue, []).append(table)
+        self.add_table(to_table(names, rows))
+
+    def add_table(self, rows: pa.Table) -> None:
+        """Take rows of schema TOUCHES, sorted by queue. They are held and written as those of `add`."""
+        for queue, table in by_queue(rows):
+            self._held.setdefault(queue, []).append(_copied(table))
             self._rows_of[queue] = self._rows_of.get(queue, 0) + len(table)
             if self._rows_of[queue] >= self._part_rows:
                 self.close_part(queue)
@@ -192,3 +196,8 @@ def write_part(folder: Path, path: str, queue: int, table: pa.Table) -> Part:
 def _span(offsets: Ints) -> tuple[int, int]:
     known = offsets[offsets >= 0]
     return (int(known.min()), int(known.max())) if len(known) else (-1, -1)
+
+
+def _copied(table: pa.Table) -> pa.Table:
+    """A slice would keep the whole table in memory."""
+    return pa.table([column.to_numpy().copy() for column in table.columns], schema=table.schema)

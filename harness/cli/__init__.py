@@ -29,6 +29,8 @@ UNWRITABLE = (errno.EPIPE, errno.ENOSPC)  # what a closed pipe and a full disk s
 
 # Where each command is. It is imported when it is used: some need half a second of libraries, others nothing of them.
 COMMANDS = {
+    "analyze": "harness.cli.analyze:analyze",
+    "synthesize": "harness.cli.synthesize:synthesize_command",
     "run": "harness.cli.run:run",
     "replay": "harness.cli.replay:replay",
     "check": "harness.cli.check:check",

@@ -1,0 +1,156 @@
+"""`staticfire analyze`: verdicts over histories of any size, in this process or on Spark."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from checkers.history import HistoryError
+from harness.cli.status import BadInput, HarnessError, status_of_validity
+from harness.report.analysis_lines import analysis_lines
+from harness.run_facts_file import facts_of_run
+from harness.run_folder import RunFolderError
+from spark_analysis.analysis import analyse, laid_out, write_analysis
+from spark_analysis.engines import Engine, InProcess, OnSpark, Report
+from spark_analysis.inputs import RunInput, find_runs
+from spark_analysis.java import SparkError
+from spark_analysis.session import Settings, spark_session
+from spark_analysis.verdicts import memory_bound_bytes
+
+MB = 1 << 20
+
+
+@click.command(short_help="Judge histories of any size, on Spark if you like.")
+@click.argument(
+    "paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["in-process", "spark"]),
+    help="Default: spark with --master, else in-process.",
+)
+@click.option(
+    "--master",
+    metavar="URL",
+    help="local[N], spark://HOST:PORT, yarn, k8s://..., or sc://HOST:PORT for Spark Connect.",
+)
+@click.option(
+    "--out", metavar="DIR", type=click.Path(path_type=Path), help="Default: PATH/analysis."
+)
+@click.option(
+    "--memory", "memory_mb", default=1024, metavar="MB", help="Of the JVM. Default: 1024."
+)
+@click.option("--spill", metavar="DIR", type=click.Path(path_type=Path), help="Where Spark spills.")
+@click.option("--packed", metavar="FILE", help="A packed Python environment for the executors.")
+@click.option("--follow", is_flag=True, help="Count what a running campaign writes, until Ctrl-C.")
+def analyze(
+    paths: tuple[Path, ...],
+    engine: str | None,
+    master: str | None,
+    out: Path | None,
+    memory_mb: int,
+    spill: Path | None,
+    packed: str | None,
+    follow: bool,
+) -> int:
+    """Judge every history in columns at or below the PATHs: runs, folders of runs, or synthetic ones.
+
+    Raw histories are laid out per queue first. Several PATHs are versions: what a later one has and the one before it
+    has not is a regression. Writes verdict.json, witnesses.jsonl, latency.json and latency plots.
+
+    \b
+    Example:
+      staticfire analyze runs/20261120-101500-queue-1
+      staticfire analyze --master local[2] --out /tmp/analysis runs-4.9 runs-5.0
+
+    Exit status: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 harness error.
+    """
+    if engine == "in-process" and master is not None:
+        raise BadInput("--master is for --engine spark; leave one of them out")
+    settings = Settings(
+        master=master or f"local[{os.cpu_count() or 1}]",
+        driver_memory_mb=memory_mb,
+        executor_memory_mb=memory_mb,
+        spill=spill,
+        environment=packed,
+    )
+    on_spark = engine == "spark" or master is not None or follow
+    try:
+        if follow:
+            return _follow(paths, settings)
+        runs = find_runs(paths, facts_of_run)
+        return _analyze(runs, out or _default_out(paths[0]), settings if on_spark else None)
+    except (HistoryError, RunFolderError) as error:
+        raise BadInput(str(error)) from error
+    except SparkError as error:
+        raise HarnessError(str(error)) from error
+    except OSError as error:
+        raise BadInput(f"{error.filename} cannot be read or written: {error.strerror}") from error
+
+
+def _default_out(path: Path) -> Path:
+    return (path.parent if (path / "manifest.json").exists() else path) / "analysis"
+
+
+def _analyze(runs: list[RunInput], out: Path, settings: Settings | None) -> int:
+    began_s = monotonic()
+    with _progress() as report, _engine(settings, report) as engine:
+        ready = laid_out(runs, engine)
+        bound_mb = memory_bound_bytes(ready, engine.parallel) // MB
+        bound_mb += settings.driver_memory_mb if settings else 0
+        analysis = analyse(ready, engine)
+    written = write_analysis(out, analysis)
+    where = settings.master if settings else "in this process"
+    header = (
+        f"analysed  {len(runs)} run{'s' if len(runs) > 1 else ''}, "
+        f"{sum(run.manifest.rows for run in ready):,} touches, {where}, "
+        f"{monotonic() - began_s:.1f} s, memory at most about {bound_mb:,} MB"
+    )
+    print("\n".join([header, *analysis_lines(analysis, written)]))
+    return status_of_validity(analysis.valid)
+
+
+@contextmanager
+def _engine(settings: Settings | None, report: Report) -> Iterator[Engine]:
+    if settings is None:
+        yield InProcess(report)
+        return
+    with spark_session(settings) as spark:
+        yield OnSpark(spark, report)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str, int, int], None]]:
+    """Yields what an engine reports to: a bar for each job on a terminal, nothing elsewhere."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description:>12}"),
+        BarColumn(bar_width=30),
+        TextColumn("{task.percentage:>3.0f} %"),
+    )
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        tasks: dict[str, TaskID] = {}
+
+        def report(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=total)
+            bar.update(tasks[what], completed=done, total=total)
+
+        yield report
+
+
+def _follow(paths: tuple[Path, ...], settings: Settings) -> int:
+    from spark_analysis.stream import follow_runs
+
+    with spark_session(settings) as spark:
+        follow_runs(spark, list(paths), lambda line: print(line, flush=True))
+    return 0

@@ -1,0 +1,72 @@
+"""`staticfire synthesize`: a history of any size with planted anomalies, and what must be found in it."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import Progress
+
+from checkers.history import HistoryError
+from harness.cli.status import BadInput
+from spark_analysis.shape import Shape, ShapeError
+from spark_analysis.synthesize import MODES, TRUTH_FILE, synthesize
+
+HELP = {
+    "ops": "Sends and calls of listeners.",
+    "seed": "The same seed and options give the same bytes.",
+    "queues": "Of all topics and brokers.",
+    "skew": "The queue of rank r gets 1 / r^SKEW of the messages; 0: all alike.",
+    "fan_out": "Groups that read each topic.",
+    "batch": "Messages that a listener is given at a time.",
+    "consumers": "Of each group.",
+    "first_offset": "Of every queue, as after a long life.",
+    "outages": "Kills of a broker, with sends that fail.",
+    "plant": "Anomalies of each kind.",
+    "rows_a_chunk": "What is made at a time: more needs more memory.",
+}
+
+
+def _shape_options(command: Any) -> Any:
+    for field in reversed(fields(Shape)):
+        name = "--" + field.name.replace("_", "-")
+        kind: type = float if field.name == "skew" else int
+        told = f"{HELP.get(field.name, '')} Default: {field.default}.".strip()
+        command = click.option(name, field.name, type=kind, default=field.default, help=told)(
+            command
+        )
+    return command
+
+
+@click.command(name="synthesize", short_help="Make a history of any size with planted anomalies.")
+@click.argument("folder", type=click.Path(path_type=Path))
+@_shape_options
+@click.option("--layout", type=click.Choice(MODES), default="per-queue", show_default=True)
+def synthesize_command(folder: Path, layout: str, **options: Any) -> int:
+    """Write a history into FOLDER, with facts.json and truth.json beside it: what `staticfire analyze` must find.
+
+    \b
+    Example:
+      staticfire synthesize /tmp/h10 --ops 10000000
+      staticfire analyze /tmp/h10
+
+    Exit status: 0 done, 254 bad arguments, 255 harness error.
+    """
+    console = Console(stderr=True)
+    try:
+        shape = Shape(**options)
+        with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+            task = bar.add_task("sends", total=shape.sends)
+            truth = synthesize(
+                folder, shape, layout=layout, report=lambda sent: bar.update(task, completed=sent)
+            )
+    except (ShapeError, HistoryError) as error:
+        raise BadInput(str(error)) from error
+    except OSError as error:
+        raise BadInput(f"{error.filename or folder} cannot be written: {error.strerror}") from error
+    counts = ", ".join(f"{count:,} {name}" for name, count in truth["counts"].items())
+    print(f"{folder}: {counts}; {len(truth['findings'])} anomalies planted, told in {TRUTH_FILE}")
+    return 0

@@ -1,0 +1,23 @@
+"""The facts of a run for `staticfire analyze`: what it wrote down, or what can be told of one that broke off."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from checkers.columnar.reader import ColumnarHistory
+from checkers.columnar.schema import FOLDER
+from checkers.facts import RunFacts
+from harness.facts import run_facts
+from harness.nemesis import records_of
+from harness.run_folder import CAMPAIGN_FILE, RunFolder
+from spark_analysis.inputs import FACTS_FILE, VERDICT_FILE, read_facts
+
+
+def facts_of_run(run: Path) -> RunFacts:
+    """Raises HistoryError, RunFolderError, OSError."""
+    told = any((run / name).exists() for name in (FACTS_FILE, VERDICT_FILE))
+    if told or not (run / CAMPAIGN_FILE).exists():
+        return read_facts(run)
+    campaign = RunFolder(run).read_campaign()
+    events = ColumnarHistory(run / FOLDER).events()
+    return run_facts(campaign, records_of(campaign.plan, events), events)

@@ -1,0 +1,149 @@
+"""Latency and availability over time, from the time-ordered ops: integer histograms, the same on every engine.
+
+Latencies fall into the buckets of `checkers/histogram.py`: a percentile is at most a sixteenth above the true one. A
+slice of time is one second, or longer where the history has very many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from checkers.columnar.manifest import Part
+from checkers.columnar.reader import ColumnarHistory
+from checkers.columns import Ints
+from checkers.histogram import BUCKETS, buckets_of, percentile_us
+from checkers.promises import NS_PER_S
+
+SLICES_MAX = 2000
+FUNCTIONS = ("send", "consume")
+COLUMNS = ("time_ns", "invoke_ns", "type", "f")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Histogram:
+    """How many ok ops fell into each (slice of time, function, bucket); how many did not end ok.
+
+    `cells` and `counts` have the same shape; a cell is (slice * functions + function) * BUCKETS + bucket.
+    """
+
+    slice_s: int
+    cells: Ints
+    counts: Ints
+    failed: Ints  # cells of (slice * functions + function), one entry each
+    failures: Ints
+
+    def merge(self, other: Histogram) -> Histogram:
+        """Associative and commutative."""
+        cells, counts = _added((self.cells, other.cells), (self.counts, other.counts))
+        failed, failures = _added((self.failed, other.failed), (self.failures, other.failures))
+        return Histogram(
+            slice_s=self.slice_s, cells=cells, counts=counts, failed=failed, failures=failures
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """One function in one slice of time. Latencies in microseconds; None: no ok op."""
+
+    at_s: int
+    f: str
+    ok: int
+    not_ok: int
+    p50_us: int | None
+    p99_us: int | None
+    max_us: int | None
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def slice_length_s(parts: Sequence[Part], last_ns: int) -> int:
+    """A whole number of seconds, such that there are at most SLICES_MAX slices."""
+    return max(1, -(-last_ns // (NS_PER_S * SLICES_MAX))) if parts else 1
+
+
+def histogram_of(history: ColumnarHistory, part: Part, slice_s: int) -> Histogram:
+    """Raises HistoryError, OSError."""
+    return tally(history.op_table(part, COLUMNS), slice_s)
+
+
+def tally(table: pa.Table, slice_s: int) -> Histogram:
+    """Count the rows of a table with COLUMNS."""
+    function = _codes(table["f"], FUNCTIONS)
+    known = function >= 0
+    done_ns, invoke_ns = table["time_ns"].to_numpy(), table["invoke_ns"].to_numpy()
+    cell = done_ns // (NS_PER_S * slice_s) * len(FUNCTIONS) + function
+    ok = known & (_codes(table["type"], ("ok",)) == 0)
+    bucket = buckets_of(done_ns[ok] - invoke_ns[ok])
+    cells, counts = np.unique(cell[ok] * BUCKETS + bucket, return_counts=True)
+    failed, failures = np.unique(cell[known & ~ok], return_counts=True)
+    return Histogram(slice_s=slice_s, cells=cells, counts=counts, failed=failed, failures=failures)
+
+
+def merged(histograms: Iterable[Histogram], slice_s: int) -> Histogram:
+    """The sum of all; nothing at all is an empty histogram."""
+    nothing = np.zeros(0, np.int64)
+    total = Histogram(
+        slice_s=slice_s, cells=nothing, counts=nothing, failed=nothing, failures=nothing
+    )
+    for histogram in histograms:
+        total = total.merge(histogram)
+    return total
+
+
+def slices_of(histogram: Histogram) -> list[Slice]:
+    """Percentiles by nearest rank, in the order of time."""
+    ok_cells = histogram.cells // BUCKETS
+    slices = []
+    for cell in np.union1d(ok_cells, histogram.failed).tolist():
+        rows = slice(*np.searchsorted(ok_cells, [cell, cell + 1]).tolist())
+        buckets, counts = histogram.cells[rows] % BUCKETS, histogram.counts[rows]
+        slot, function = divmod(cell, len(FUNCTIONS))
+        at = int(np.searchsorted(histogram.failed, cell))
+        failed = at < len(histogram.failed) and histogram.failed[at] == cell
+        slices.append(
+            Slice(
+                at_s=slot * histogram.slice_s,
+                f=FUNCTIONS[function],
+                ok=int(counts.sum()),
+                not_ok=int(histogram.failures[at]) if failed else 0,
+                p50_us=_percentile(buckets, counts, 50),
+                p99_us=_percentile(buckets, counts, 99),
+                max_us=_percentile(buckets, counts, 100),
+            )
+        )
+    return slices
+
+
+def gaps_of(slices: Sequence[Slice], slice_s: int) -> list[tuple[int, int]]:
+    """Stretches (from, until, in seconds) between the first and the last ok send in which none was ok."""
+    served = [at.at_s for at in slices if at.f == "send" and at.ok]
+    pairs = pairwise(served)
+    return [(before + slice_s, after) for before, after in pairs if after > before + slice_s]
+
+
+def _percentile(buckets: Ints, counts: Ints, percent: int) -> int | None:
+    if not len(counts):
+        return None
+    return percentile_us(buckets.tolist(), counts.tolist(), percent * 100)
+
+
+def _codes(column: pa.ChunkedArray, words: Sequence[str]) -> Ints:
+    """The place of each text in `words`, -1 for any other."""
+    found = pc.index_in(column, value_set=pa.array(words, pa.string()))
+    codes: Ints = pc.fill_null(found, -1).to_numpy().astype(np.int64)
+    return codes
+
+
+def _added(keys: tuple[Ints, Ints], counts: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
+    distinct, place = np.unique(np.concatenate(keys), return_inverse=True)
+    total = np.zeros(len(distinct), np.int64)
+    np.add.at(total, place, np.concatenate(counts))
+    return distinct, total

@@ -1,0 +1,109 @@
+"""Raw histories: `raw.parquet/`, rows of all queues in the order of time, as somebody's recorder may have written them.
+
+manifest.json        as that of a history in columns, but for its format; parts of touches have queue -2
+touches/part-<n>.parquet, ops/part-<n>.parquet, events.jsonl
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+import pyarrow as pa
+
+from checkers.columnar.files import write_durably
+from checkers.columnar.manifest import Dictionaries, Lines, Manifest, Part
+from checkers.columnar.schema import EVENTS, FORMAT, MANIFEST
+from checkers.columnar.writer import write_part
+from checkers.history import HistoryError
+
+RAW_FOLDER = "raw.parquet"
+RAW_FORMAT = "staticfire-raw-history"
+ALL_QUEUES = -2
+PART_ROWS = 1 << 22
+
+
+class RawWriter:
+    """Writes a raw history; a chunk is sorted by op, chunks come in order. Methods raise OSError."""
+
+    def __init__(self, folder: Path, run_id: str) -> None:
+        """Raises HistoryError if there is a history already."""
+        if (folder / MANIFEST).exists():
+            raise HistoryError(f"{folder} holds a history already; choose another folder")
+        (folder / "touches").mkdir(parents=True, exist_ok=True)
+        (folder / "ops").mkdir(exist_ok=True)
+        self._folder, self._run_id = folder, run_id
+        self._held: list[pa.Table] = []
+        self._held_ops: list[pa.Table] = []
+        self._touches: list[Part] = []
+        self._ops: list[Part] = []
+        self._events: BinaryIO = (folder / EVENTS).open("wb")
+        self._lines = Lines()
+
+    def add(self, table: pa.Table) -> None:
+        self._held.append(table)
+        if sum(map(len, self._held)) >= PART_ROWS:
+            self._close_touches()
+
+    def add_ops(self, table: pa.Table) -> None:
+        self._held_ops.append(table)
+        if sum(map(len, self._held_ops)) >= PART_ROWS:
+            self._close_ops()
+
+    def add_event(self, line: bytes) -> None:
+        self._events.write(line)
+        told = self._lines
+        self._lines = Lines(
+            rows=told.rows + 1, bytes=told.bytes + len(line), crc32=zlib.crc32(line, told.crc32)
+        )
+
+    def finish(self, dictionaries: Dictionaries, ops: int) -> None:
+        self._close_touches()
+        self._close_ops()
+        self._events.close()
+        manifest = Manifest(
+            run_id=self._run_id,
+            complete=True,
+            ops=ops,
+            dictionaries=dictionaries,
+            touches=self._touches,
+            op_parts=self._ops,
+            events=self._lines,
+        )
+        document = {**manifest.to_json(), "format": RAW_FORMAT}
+        write_durably(self._folder / MANIFEST, orjson.dumps(document))
+
+    def _close_touches(self) -> None:
+        if self._held:
+            path = f"touches/part-{len(self._touches)}.parquet"
+            table = pa.concat_tables(self._held)
+            self._touches.append(write_part(self._folder, path, ALL_QUEUES, table))
+            self._held = []
+
+    def _close_ops(self) -> None:
+        if self._held_ops:
+            path = f"ops/part-{len(self._ops)}.parquet"
+            self._ops.append(write_part(self._folder, path, -1, pa.concat_tables(self._held_ops)))
+            self._held_ops = []
+
+
+def is_raw(folder: Path) -> bool:
+    """Whether the manifest in `folder` is that of a raw history. Raises HistoryError, OSError."""
+    try:
+        document = orjson.loads((folder / MANIFEST).read_bytes())
+    except orjson.JSONDecodeError as error:
+        raise HistoryError(f"{folder / MANIFEST} is not JSON ({error.msg})") from error
+    return isinstance(document, dict) and document.get("format") == RAW_FORMAT
+
+
+def read_raw_manifest(folder: Path) -> Manifest:
+    """Raises HistoryError, OSError."""
+    path = folder / MANIFEST
+    try:
+        document: Mapping[str, Any] = orjson.loads(path.read_bytes())
+        return Manifest.from_json({**document, "format": FORMAT})
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise HistoryError(f"{path} is no manifest of a raw history: {error}") from error

@@ -1,0 +1,246 @@
+"""Histories of any size with planted anomalies and their truth, in bounded memory, reproducible from one seed.
+
+A folder like that of a run: `history.parquet/` (per queue), or `raw.parquet/` (the same rows in the order of time), or
+both; `facts.json`, what a campaign would know; `truth.json`, what must be found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from checkers.columnar.manifest import Dictionaries
+from checkers.columnar.schema import FOLDER
+from checkers.columnar.writer import ColumnarWriter
+from checkers.columns import QueueKey
+from checkers.facts import FaultFacts, Floors, RunFacts
+from checkers.history import NEMESIS, Op, OpType, encode_op
+from spark_analysis.inputs import FACTS_FILE
+from spark_analysis.plants import PLANTS, plant
+from spark_analysis.raw import RAW_FOLDER, RawWriter
+from spark_analysis.shape import NS_PER_S, Shape
+from spark_analysis.synthetic_rows import Chunk, consumer_of, group_of, make_chunk, truth_of
+from spark_analysis.synthetic_slots import OUTAGE_NS, Progress, Slots, make_slots
+
+TRUTH_FILE = "truth.json"
+RETENTION_S = 72 * 3600.0
+HELD_ROWS = 1 << 21
+MODES = ("per-queue", "raw", "both")
+
+
+def synthesize(
+    folder: Path,
+    shape: Shape,
+    *,
+    layout: str = "per-queue",
+    report: Callable[[int], None] | None = None,
+) -> dict[str, Any]:
+    """Write a history of this shape below `folder` and return its truth. `report` is told the sends so far.
+
+    Raises OSError, and HistoryError when there is a history already.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    return _Synthesis(folder, shape, layout, report).run()
+
+
+class _Synthesis:
+    def __init__(
+        self, folder: Path, shape: Shape, layout: str, report: Callable[[int], None] | None
+    ) -> None:
+        self._folder, self._shape, self._report = folder, shape, report
+        run_id = f"synthetic-{shape.ops}-{shape.seed}"
+        self._queued = (
+            None
+            if layout == "raw"
+            else ColumnarWriter(folder / FOLDER, run_id, held_rows=HELD_ROWS)
+        )
+        self._raw = None if layout == "per-queue" else RawWriter(folder / RAW_FOLDER, run_id)
+        self._progress = Progress(
+            next_ns=NS_PER_S,
+            next_index=0,
+            next_offset=np.full(shape.queues, shape.first_offset),
+            sent=0,
+            physical=shape.first_offset,
+            calm_from_ns=0,
+            committed=np.full((shape.fan_out, shape.queues), shape.first_offset),
+        )
+        self._faults: list[FaultFacts] = []
+        self._told: list[dict[str, object]] = []
+        self._names = dictionaries(shape)
+        self._counts = {"sends": 0, "deliveries": 0, "touches": 0, "ops": 0}
+
+    def run(self) -> dict[str, Any]:
+        self._begin()
+        outages = np.linspace(0, self._shape.chunks, self._shape.outages, endpoint=False).astype(
+            int
+        )
+        kinds = self._kinds()
+        for number in range(self._shape.chunks):
+            slots = make_slots(
+                self._shape, self._progress, number, outage=number in set(outages.tolist())
+            )
+            due = kinds[number :: self._shape.chunks]
+            self._told += [
+                truth_of(self._shape, found) for found in plant(slots, self._shape, due, number)
+            ]
+            if len(slots.unstored_ns):
+                self._tell_outage(slots)
+            self._write(make_chunk(self._shape, slots, self._progress))
+            if self._report is not None:
+                self._report(self._progress.sent)
+        self._end()
+        return self._finish()
+
+    def _kinds(self) -> list[str]:
+        """What to plant, spread evenly over the chunks."""
+        return [kind for _ in range(self._shape.plant) for kind in PLANTS]
+
+    def _write(self, chunk: Chunk) -> None:
+        if self._raw is not None:
+            self._raw.add(chunk.touches)
+            self._raw.add_ops(chunk.ops)
+        if self._queued is not None:
+            self._queued.add_table(chunk.touches)
+            self._queued.add_ops(chunk.ops)
+        kind = chunk.touches["kind"].to_numpy()
+        sends, deliveries, _ = np.bincount(kind, minlength=3).tolist()
+        self._counts["sends"] += sends
+        self._counts["deliveries"] += deliveries
+        self._counts["touches"] += len(kind)
+        self._counts["ops"] += len(chunk.ops)
+
+    def _event(
+        self, f: str, process: int, type_: OpType, value: dict[str, Any], node: str | None = None
+    ) -> int:
+        """Write an op that touches no message, and return its index."""
+        progress = self._progress
+        op = Op(
+            index=progress.next_index,
+            time_ns=progress.next_ns,
+            process=process,
+            type=type_,
+            f=f,
+            value=value,
+            node=node,
+        )
+        progress.next_index += 1
+        for writer in (self._raw, self._queued):
+            if writer is not None:
+                writer.add_event(encode_op(op))
+        return op.index
+
+    def _begin(self) -> None:
+        """Clients open, and consumers are given their queues."""
+        shape = self._shape
+        for process in range(shape.producers):
+            self._event("open", process, "ok", {}, f"producer-{process}")
+        for (group, topic), by_owner in self._ownership().items():
+            for owner, queues in by_owner.items():
+                places = [
+                    [self._names.queues[q].broker, self._names.queues[q].queue] for q in queues
+                ]
+                value = {"group": group, "topic": topic, "queues": places}
+                self._event("assign", owner, "ok", value)
+        self._progress.next_ns += NS_PER_S
+
+    def _ownership(self) -> dict[tuple[str, str], dict[int, list[int]]]:
+        """(group, topic) -> process -> its queues."""
+        shape = self._shape
+        queues = np.arange(shape.queues)
+        owned: dict[tuple[str, str], dict[int, list[int]]] = {}
+        for place in range(shape.fan_out):
+            owners = consumer_of(shape, queues, place).tolist()
+            groups = group_of(shape, queues, place).tolist()
+            for queue, owner, group in zip(queues.tolist(), owners, groups, strict=True):
+                pair = (f"group-{group}", self._names.queues[queue].topic)
+                owned.setdefault(pair, {}).setdefault(owner, []).append(queue)
+        return owned
+
+    def _tell_outage(self, slots: Slots) -> None:
+        """A broker is killed where no send is answered for a while. Its events lie before everything in the chunk."""
+        number = len(self._faults)
+        node = f"broker-{number % self._shape.brokers}"
+        self._event("start_kill", NEMESIS, "info", {"targets": [node]})
+        self._event("stop_kill", NEMESIS, "info", {"targets": [node]})
+        self._faults.append(
+            FaultFacts(
+                fault_id=f"kill-{number}",
+                kind="kill",
+                targets=(node,),
+                fired_ns=slots.begin_ns,
+                bitten_ns=slots.begin_ns,
+                healed_ns=slots.begin_ns + OUTAGE_NS,
+            )
+        )
+
+    def _end(self) -> None:
+        """Brokers are probed, groups are drained."""
+        for number in range(self._shape.brokers):
+            self._event("probe", 0, "ok", {"broker": f"broker-{number}"})
+        # Of two queues the drain says what cannot be.
+        strange = {0: 5, 1: -1} if self._shape.plant and self._shape.queues > 1 else {}
+        for (group, topic), by_owner in self._ownership().items():
+            ends = []
+            for queue in sorted(q for queues in by_owner.values() for q in queues):
+                end = int(self._progress.next_offset[queue])
+                wrong = strange.pop(queue, 0) if end > self._shape.first_offset + 1 else 0
+                broker, number = self._names.queues[queue][1:]
+                ends.append([broker, number, self._shape.first_offset, end, end + wrong])
+                if wrong:
+                    anomaly = "commit_beyond_end" if wrong > 0 else "commit_behind"
+                    told = {"anomaly": anomaly, "explained": False, "queue_id": queue}
+                    self._told.append({**told, "queue_offset": end + wrong, "group": group})
+            value = {"group": group, "topic": topic, "queues": ends, "lag": 0}
+            self._event("drain", min(by_owner), "ok", value)
+
+    def _finish(self) -> dict[str, Any]:
+        for writer in (self._raw, self._queued):
+            if writer is not None:
+                writer.finish(self._names, self._progress.next_index)
+        facts = self._facts()
+        truth = {
+            "shape": asdict(self._shape),
+            "counts": self._counts,
+            "findings": self._told,
+        }
+        (self._folder / FACTS_FILE).write_bytes(orjson.dumps(facts.to_json()))
+        (self._folder / TRUTH_FILE).write_bytes(orjson.dumps(truth, option=orjson.OPT_INDENT_2))
+        return truth
+
+    def _facts(self) -> RunFacts:
+        brokers = {f"broker-{n}": (f"broker-{n}",) for n in range(self._shape.brokers)}
+        groups: dict[str, tuple[str, ...]] = {}
+        for group, topic in sorted(self._ownership()):
+            groups[group] = (*groups.get(group, ()), topic)
+        return RunFacts(
+            flush="sync",
+            replication="none",
+            groups=groups,
+            topics=tuple(self._names.topics),
+            brokers=brokers,
+            faults=tuple(self._faults),
+            reserved_s=RETENTION_S,
+            floors=Floors(),
+            disks_observed=False,
+            files_observed=False,
+        )
+
+
+def dictionaries(shape: Shape) -> Dictionaries:
+    topics = [f"topic-{n}" for n in range(shape.topics)]
+    columns = (shape.topic_of_queue(), shape.broker_of_queue(), shape.number_of_queue())
+    queues = [
+        QueueKey(topics[topic], f"broker-{broker}", number)
+        for topic, broker, number in zip(*(column.tolist() for column in columns), strict=True)
+    ]
+    return Dictionaries(
+        topics=topics,
+        groups=[f"group-{n}" for n in range(shape.groups)],
+        queues=queues,
+        processes={n: f"producer-{n}" for n in range(shape.producers)},
+    )

@@ -1,0 +1,248 @@
+"""Verdicts over runs in columns, whatever their size and wherever they are judged: the same kernels, the same merges.
+
+Two narrow passes over partitions of whole queues (`checkers/engine.py`), of all runs together: nothing is shuffled, and
+the second reads only for the suspects of the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from checkers.columnar.manifest import Part
+from checkers.columnar.reader import ColumnarHistory
+from checkers.columns import Columns, Commits, Ints, Touches
+from checkers.compose import CLIENT_CHECKERS, RunVerdict, asked_of, kernels_of, run_verdict
+from checkers.engine import FirstLook, SecondLook, conclude, first_look, joined, second_look
+from checkers.facts import RunFacts
+from checkers.history import NEMESIS
+from checkers.kernel import Checker, Context, Kernel
+from checkers.promises import LossPromises
+from checkers.screening import is_among
+from checkers.timeline import Timeline
+from checkers.timeline_builder import TimelineBuilder
+from spark_analysis.engines import Engine
+from spark_analysis.inputs import RunInput
+
+T = TypeVar("T")
+ROWS_A_PARTITION = 1 << 20  # small queues are judged together
+BYTES_A_ROW = 420  # of a partition while it is judged, measured
+BASE_BYTES = 180 << 20  # of a Python process with NumPy and Arrow
+REPLACED = "latency"  # is measured from the ops, slice by slice
+CHECKERS = tuple(checker for checker in CLIENT_CHECKERS if checker.name != REPLACED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What workers must know of one run. Pickled, so kernels go by their names."""
+
+    history: Path
+    facts: RunFacts
+    timeline: Timeline
+    checkers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """Some whole queues of one run."""
+
+    run: int
+    parts: tuple[Part, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(part.rows for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """The first look at a partition, and the rows that checkers read which are no kernels."""
+
+    first: FirstLook
+    own: SecondLook  # of the suspects of this partition
+    sends: Touches
+    deliveries: Touches
+    commits: Commits
+
+
+def judge_runs(
+    runs: Sequence[RunInput], engine: Engine, checkers: Sequence[Checker] = CHECKERS
+) -> list[RunVerdict]:
+    """Judge runs that are laid out per queue. Raises HistoryError, OSError, SparkError."""
+    names = tuple(checker.name for checker in checkers)
+    questions = [question_of(run, names) for run in runs]
+    partitions = [part for number, run in enumerate(runs) for part in partitions_of(run, number)]
+    rows = [partition.rows for partition in partitions]
+    looks = engine.map("first look", partial(look_at, questions), partitions, rows)
+    firsts = [
+        reduce(
+            FirstLook.merge,
+            [look.first for look in _of_run(looks, partitions, number)],
+            FirstLook(),
+        )
+        for number in range(len(runs))
+    ]
+    again = [
+        (partition, foreign, look.first.suspects)
+        for partition, look in zip(partitions, looks, strict=True)
+        if len(foreign := _foreign(firsts[partition.run].suspects, look.first.suspects))
+    ]
+    found = engine.map(
+        "second look",
+        partial(look_again, questions),
+        again,
+        [partition.rows for partition, _, _ in again],
+    )
+    strangers = {
+        partition: second for (partition, _, _), second in zip(again, found, strict=True) if second
+    }
+    seconds = [
+        strangers.get(partition, look.own)
+        for partition, look in zip(partitions, looks, strict=True)
+    ]
+    return [
+        _concluded(
+            run,
+            questions[number],
+            firsts[number],
+            _of_run(looks, partitions, number),
+            _of_run(seconds, partitions, number),
+        )
+        for number, run in enumerate(runs)
+    ]
+
+
+def question_of(run: RunInput, checkers: tuple[str, ...]) -> Question:
+    """Raises HistoryError, OSError."""
+    history = ColumnarHistory(run.history)
+    builder = TimelineBuilder()
+    for op in history.events():
+        if op.process != NEMESIS:
+            builder.add(op)
+    builder.nodes.update(history.manifest.dictionaries.processes)
+    return Question(
+        history=run.history,
+        facts=replace(run.facts, torn=run.facts.torn or not history.complete),
+        timeline=builder.timeline(),
+        checkers=checkers,
+    )
+
+
+def partitions_of(run: RunInput, number: int) -> list[Partition]:
+    """Whole queues in order; neighbours share a partition while it is small."""
+    by_queue: dict[int, list[Part]] = {}
+    for part in run.manifest.touches:
+        by_queue.setdefault(part.queue, []).append(part)
+    partitions: list[list[Part]] = []
+    room = 0
+    for queue in sorted(by_queue):
+        rows = sum(part.rows for part in by_queue[queue])
+        if not partitions or rows > room:
+            partitions.append([])
+            room = ROWS_A_PARTITION
+        partitions[-1].extend(by_queue[queue])
+        room -= rows
+    return [Partition(run=number, parts=tuple(parts)) for parts in partitions]
+
+
+def memory_bound_bytes(runs: Iterable[RunInput], parallel: int) -> int:
+    """What the workers need at most: as many of the largest partitions as run at a time."""
+    rows = [partition.rows for run in runs for partition in partitions_of(run, 0)]
+    largest = sorted(rows, reverse=True)[:parallel]
+    return sum(BASE_BYTES + BYTES_A_ROW * count for count in largest)
+
+
+def look_at(questions: Sequence[Question], partition: Partition) -> Look:
+    """The first pass over one partition. Raises HistoryError, OSError."""
+    question = questions[partition.run]
+    context, kernels, others = _asked(question)
+    columns = ColumnarHistory(question.history).columns_of(partition.parts)
+    first = first_look(columns, context, kernels)
+    rows = [checker.rows(columns, context) for checker in others if checker.rows is not None]
+    # Of two checkers the one that reads everything reads for both.
+    kept = max(
+        rows, key=lambda of: len(of.sends) + len(of.deliveries) + len(of.commits), default=None
+    )
+    return Look(
+        first=first,
+        own=second_look(columns, first.suspects, first.suspects, context, kernels),
+        sends=joined(Touches, [kept.sends] if kept else []),
+        deliveries=joined(Touches, [kept.deliveries] if kept else []),
+        commits=joined(Commits, [kept.commits] if kept else []),
+    )
+
+
+def look_again(
+    questions: Sequence[Question], item: tuple[Partition, Ints, Ints]
+) -> SecondLook | None:
+    """The second pass over a partition, given the suspects of others and its own: what is there of them all.
+
+    None: nothing of others. Only the column of messages is read, unless some are there. Raises HistoryError, OSError.
+    """
+    partition, foreign, own = item
+    question = questions[partition.run]
+    history = ColumnarHistory(question.history)
+    if not any(_holds(history, part, foreign) for part in partition.parts):
+        return None
+    context, kernels, _ = _asked(question)
+    columns = history.columns_of(partition.parts)
+    return second_look(columns, np.union1d(foreign, own), own, context, kernels)
+
+
+def _holds(history: ColumnarHistory, part: Part, messages: Ints) -> bool:
+    found = history.table(part, ["message"])["message"].to_numpy()
+    return bool(np.any(is_among(found, messages)))
+
+
+def _foreign(suspects: Ints, own: Ints) -> Ints:
+    return np.setdiff1d(suspects, own, assume_unique=True)
+
+
+def _concluded(
+    run: RunInput,
+    question: Question,
+    first: FirstLook,
+    looks: Sequence[Look],
+    seconds: Sequence[SecondLook],
+) -> RunVerdict:
+    context, kernels, _ = _asked(question)
+    names = run.manifest.dictionaries.names()
+    by_kernel = conclude(first, seconds, names, context, kernels)
+    columns = Columns(
+        names=names,
+        sends=joined(Touches, [look.sends for look in looks]),
+        deliveries=joined(Touches, [look.deliveries for look in looks]),
+        commits=joined(Commits, [look.commits for look in looks]),
+    )
+    totals = {"sends": 0, "acked": 0, "weak": 0, "unknown": 0, "failed": 0, "deliveries": 0}
+    return run_verdict(
+        _checkers(question.checkers), columns, context, by_kernel, {**totals, **first.totals}
+    )
+
+
+def _asked(question: Question) -> tuple[Context, list[Kernel], list[Checker]]:
+    context = Context(
+        facts=question.facts,
+        timeline=question.timeline,
+        promises=LossPromises(question.facts),
+    )
+    asked = asked_of(_checkers(question.checkers), context)
+    return context, kernels_of(asked), [checker for checker in asked if checker.kernel is None]
+
+
+def _checkers(names: Sequence[str]) -> list[Checker]:
+    by_name = {checker.name: checker for checker in CLIENT_CHECKERS}
+    return [by_name[name] for name in names]
+
+
+def _of_run(results: Sequence[T], partitions: Sequence[Partition], run: int) -> list[T]:
+    return [
+        result
+        for result, partition in zip(results, partitions, strict=True)
+        if partition.run == run
+    ]

@@ -1,0 +1,82 @@
+"""Verdicts in two passes: the same as all at once, whatever the partitions; missing files are never a wrong green."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from checkers.columnar.reader import ColumnarHistory
+from checkers.compose import RunVerdict, asked_of, kernels_of, run_verdict
+from checkers.engine import judge_columns
+from checkers.history import HistoryError
+from checkers.kernel import Context
+from checkers.promises import LossPromises
+from spark_analysis import verdicts
+from spark_analysis.engines import InProcess
+from spark_analysis.inputs import FACTS_FILE, RunInput, find_runs
+from spark_analysis.verdicts import CHECKERS, judge_runs, partitions_of
+from tests.support.synthetic import small
+
+
+def at_once(run: RunInput) -> RunVerdict:
+    """The whole history in memory, one partition, every checker given everything."""
+    history = ColumnarHistory(run.history)
+    context = Context(
+        facts=run.facts, timeline=history.timeline(), promises=LossPromises(run.facts)
+    )
+    columns = history.columns()
+    by_kernel, first = judge_columns(columns, context, kernels_of(asked_of(CHECKERS, context)))
+    return run_verdict(CHECKERS, columns, context, by_kernel, first.totals)
+
+
+@pytest.mark.parametrize("rows", [1, 3000, 10**9])
+@pytest.mark.parametrize(
+    "shape", [{}, {"groups": 5, "fan_out": 5, "seed": 3}, {"batch": 1}], ids=str
+)
+def test_partitions_do_not_change_the_verdict(
+    shape: dict[str, int], rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verdicts, "ROWS_A_PARTITION", rows)
+    [run] = small(tmp_path, **shape)
+    queues = len({part.queue for part in run.manifest.touches})
+    assert len(partitions_of(run, 0)) in {1: {queues}, 10**9: {1}}.get(rows, set(range(2, queues)))
+    assert judge_runs([run], InProcess())[0].to_json() == at_once(run).to_json()
+
+
+def test_runs_together_are_judged_as_each_alone(tmp_path: Path) -> None:
+    runs = [
+        run
+        for name, shape in (("a", {}), ("b", {"seed": 2}), ("c", {"plant": 0}))
+        for run in small(tmp_path / name, **shape)
+    ]
+    together = judge_runs(runs, InProcess())
+    assert [of.to_json() for of in together] == [
+        judge_runs([run], InProcess())[0].to_json() for run in runs
+    ]
+
+
+def test_a_missing_or_damaged_part_is_one_sentence(tmp_path: Path) -> None:
+    [run] = small(tmp_path)
+    part = run.history / run.manifest.touches[3].path
+    data = part.read_bytes()
+    part.write_bytes(data[:100] + bytes([data[100] ^ 1]) + data[101:])
+    with pytest.raises(HistoryError, match="is damaged: its checksum"):
+        judge_runs([run], InProcess())
+    part.unlink()
+    with pytest.raises(HistoryError, match="is missing; the manifest names it"):
+        judge_runs([run], InProcess())
+
+
+def test_inputs_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match="does not exist; give the folder of a run"):
+        find_runs([tmp_path / "nowhere"])
+    with pytest.raises(HistoryError, match="holds no history in columns"):
+        find_runs([tmp_path])
+    small(tmp_path / "run")
+    (tmp_path / "run" / FACTS_FILE).write_text("{}")
+    with pytest.raises(HistoryError, match=r"the facts in .*facts\.json are damaged: 'groups'"):
+        find_runs([tmp_path])
+    (tmp_path / "run" / FACTS_FILE).unlink()
+    with pytest.raises(HistoryError, match="nobody says what this run promised"):
+        find_runs([tmp_path])

@@ -1,0 +1,86 @@
+"""Small synthetic histories for tests, and whether a verdict says exactly what was planted in them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from checkers.compose import RunVerdict
+from checkers.verdict import WITNESSES_MAX, Finding
+from spark_analysis.inputs import RunInput, find_runs
+from spark_analysis.shape import Shape
+from spark_analysis.synthesize import TRUTH_FILE, dictionaries, synthesize
+
+Known = tuple[str, str | None, str | None, tuple[str, str, int] | None, int | None]
+
+
+def small(folder: Path, *, layout: str = "per-queue", **shape: Any) -> list[RunInput]:
+    """A history of a few thousand ops, unless `shape` says otherwise."""
+    options = {"ops": 8000, "queues": 12, "rows_a_chunk": 6000, "plant": 1, **shape}
+    synthesize(folder, Shape(**options), layout=layout)
+    return find_runs([folder])
+
+
+def truth_of(folder: Path) -> dict[str, Any]:
+    told: dict[str, Any] = orjson.loads((folder / TRUTH_FILE).read_bytes())
+    return told
+
+
+def disagreements(folder: Path, verdict: RunVerdict) -> list[str]:
+    """Planted and not found, found and not planted; empty when the verdict is right to the witness."""
+    truth = truth_of(folder)
+    planted = [_told(Shape(**truth["shape"]), finding) for finding in truth["findings"]]
+    found = [_seen(finding) for finding in verdict.findings()]
+    wanted = Counter(finding[0] for finding in planted)
+    counted: Counter[str] = Counter()
+    for of in verdict.verdicts:
+        for name, count in of.counts.items():
+            if name.removesuffix("_allowed") in wanted:
+                counted[name.removesuffix("_allowed")] += count
+    wrong = [
+        f"{anomaly}: planted {wanted[anomaly]}, counted {counted[anomaly]}"
+        for anomaly in wanted | counted
+        if wanted[anomaly] != counted[anomaly]
+    ]
+    wrong += [f"found, not planted: {of}" for of in found if not _is_among(of, planted)]
+    few = {anomaly for anomaly, count in wanted.items() if count <= WITNESSES_MAX}
+    wrong += [
+        f"planted, not found: {of}" for of in planted if of[0] in few and not _matches(of, found)
+    ]
+    return wrong
+
+
+def _told(shape: Shape, finding: dict[str, Any]) -> Known:
+    queue = dictionaries(shape).queues[finding["queue_id"]]
+    group = finding.get("group")
+    return (finding["anomaly"], finding.get("key"), group, tuple(queue), finding["queue_offset"])
+
+
+def _seen(finding: Finding) -> Known:
+    place = (
+        None
+        if finding.topic is None or finding.broker is None or finding.queue is None
+        else (finding.topic, finding.broker, finding.queue)
+    )
+    return (finding.anomaly, finding.key, finding.group, place, finding.queue_offset)
+
+
+# A copy is told at its last delivery, an aborted read has only the place of its delivery, a misrouted one both.
+_KEY_TELLS = frozenset({"duplicate", "duplicate_unexplained"})
+
+
+def _fits(told: Known, seen: Known) -> bool:
+    same = told[:2] == seen[:2] and (told[2] is None or told[2] == seen[2])
+    return same and (told[0] in _KEY_TELLS or told[3:] == seen[3:])
+
+
+def _is_among(seen: Known, planted: Iterable[Known]) -> bool:
+    return any(_fits(told, seen) for told in planted)
+
+
+def _matches(told: Known, found: Iterable[Known]) -> bool:
+    return any(_fits(told, seen) for seen in found)
