@@ -21,7 +21,7 @@ from tests.support.synthetic import small
 
 def test_the_same_columns_and_ops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Raw parts are many, and a large queue is split by offset range."""
-    monkeypatch.setattr(raw, "PART_ROWS", 8000)
+    monkeypatch.setattr(raw, "PART_ROWS", 5000)
     monkeypatch.setattr(layout, "ROWS_A_PART", 1500)
     [queued] = small(tmp_path / "queued")
     source = small(tmp_path / "raw", layout="raw")

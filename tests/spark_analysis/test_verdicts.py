@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,7 @@ def at_once(run: RunInput) -> RunVerdict:
     "shape", [{}, {"groups": 5, "fan_out": 5, "seed": 3}, {"batch": 1}], ids=str
 )
 def test_partitions_do_not_change_the_verdict(
-    shape: dict[str, int], rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shape: dict[str, Any], rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verdicts, "ROWS_A_PARTITION", rows)
     [run] = small(tmp_path, **shape)
