@@ -7,7 +7,7 @@ in which every send was acknowledged. No two sites share a slot.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -55,6 +55,12 @@ class Site:
             place=place,
         )
 
+    def passed_over(self, at: int, *, place: int | None = None) -> Iterator[Planted]:
+        """What the delivery after a slot that a group (every group) was not given shows."""
+        places = range(len(self.slots.deliveries)) if place is None else (place,)
+        for number in places:
+            yield self.told("poll_skip", at + 1, place=number)
+
     @property
     def batch(self) -> range:
         return range(self.at, self.at + self.shape.batch)
@@ -70,6 +76,7 @@ def _lost(site: Site) -> Iterator[Planted]:
     for delivered in site.slots.deliveries:
         delivered.kept[site.at] = False
     yield site.told("lost", site.at)
+    yield from site.passed_over(site.at)
 
 
 def _unseen(site: Site) -> Iterator[Planted]:
@@ -77,6 +84,7 @@ def _unseen(site: Site) -> Iterator[Planted]:
     if len(site.slots.deliveries) > 1:
         site.slots.deliveries[0].kept[site.at] = False
         yield site.told("unseen", site.at, place=0)
+        yield from site.passed_over(site.at, place=0)
 
 
 def _phantom(site: Site) -> Iterator[Planted]:
@@ -110,6 +118,7 @@ def _misrouted(site: Site) -> Iterator[Planted]:
     slots.invoke_ns[site.at] = min(slots.invoke_ns[site.at], slots.append_ns[other] - 1)
     slots.done_ns[site.at] = max(slots.done_ns[site.at], slots.append_ns[other])
     yield site.told("misrouted", site.at)
+    yield from site.passed_over(other)
 
 
 def _duplicate_explained(site: Site) -> Iterator[Planted]:
@@ -125,6 +134,7 @@ def _duplicate_explained(site: Site) -> Iterator[Planted]:
 def _duplicate_unexplained(site: Site) -> Iterator[Planted]:
     _again(site.slots, 0, [site.at], tries=0)
     yield site.told("duplicate_unexplained", site.at, place=0)
+    yield site.told("nonmonotonic_poll", site.at, explained=True, place=0)  # it was not committed
 
 
 def _again(slots: Slots, place: int, which: list[int], *, tries: int) -> None:
@@ -156,14 +166,7 @@ def _copy(site: Site) -> Iterator[Planted]:
 def _copy_explained(site: Site) -> Iterator[Planted]:
     for planted in _copy(site):
         site.slots.tries[site.at] = 2
-        yield Planted(
-            anomaly="duplicate",
-            explained=True,
-            message=planted.message,
-            queue=planted.queue,
-            queue_offset=planted.queue_offset,
-            place=planted.place,
-        )
+        yield replace(planted, anomaly="duplicate", explained=True)
 
 
 def _inconsistent_offsets(site: Site) -> Iterator[Planted]:
@@ -175,14 +178,11 @@ def _inconsistent_offsets(site: Site) -> Iterator[Planted]:
     slots.acked_offset[second] = slots.offset[at]
     for delivered in slots.deliveries:
         delivered.offset[second] = slots.offset[at]
-    planted = site.told("inconsistent_offsets", second)
-    yield Planted(
-        anomaly=planted.anomaly,
-        explained=False,
-        message=planted.message,
-        queue=planted.queue,
-        queue_offset=int(slots.offset[at]),
-    )
+    offset = int(slots.offset[at])
+    yield replace(site.told("inconsistent_offsets", second), queue_offset=offset)
+    for place in range(len(slots.deliveries)):
+        told = site.told("int_nonmonotonic_poll", second, place=place)
+        yield replace(told, queue_offset=offset)
 
 
 def _realtime_order(site: Site) -> Iterator[Planted]:
@@ -222,6 +222,26 @@ def _out_of_order(site: Site) -> Iterator[Planted]:
         times[first], times[second] = times[second[0]] + 1, times[first[0]]
     for at in first:
         yield site.told("out_of_order", at, place=0)
+    yield site.told("poll_skip", second[0], place=0)
+    yield site.told("nonmonotonic_poll", first[0], place=0)
+
+
+def _skip_in_a_call(site: Site) -> Iterator[Planted]:
+    """One group is given the first and the third message of a batch."""
+    if site.shape.batch >= 3 and len(site.slots.deliveries) > 1:
+        at = site.at + 1
+        site.slots.deliveries[0].kept[at] = False
+        yield site.told("unseen", at, place=0)
+        yield site.told("int_poll_skip", at + 1, place=0)
+
+
+def _commit_ahead(site: Site) -> Iterator[Planted]:
+    """One commit is far beyond what was read, the next one is right again; told when offsets are known."""
+    slots = site.slots
+    queue = int(slots.queue[site.at])
+    if slots.begin_ns + (slots.end_ns - slots.begin_ns) // 2 >= slots.calm_from_ns:
+        slots.commits_ahead.append(queue)
+    yield from ()
 
 
 PLANTS: Mapping[str, Plant] = {
@@ -239,6 +259,8 @@ PLANTS: Mapping[str, Plant] = {
     "realtime_order": _realtime_order,
     "nonmonotonic_send": _nonmonotonic_send,
     "out_of_order": _out_of_order,
+    "int_poll_skip": _skip_in_a_call,
+    "commit_ahead": _commit_ahead,
 }
 
 

@@ -90,7 +90,9 @@ class _Synthesis:
             ]
             if len(slots.unstored_ns):
                 self._tell_outage(slots)
-            self._write(make_chunk(self._shape, slots, self._progress))
+            chunk = make_chunk(self._shape, slots, self._progress)
+            self._told += [truth_of(self._shape, found) for found in chunk.told]
+            self._write(chunk)
             if self._report is not None:
                 self._report(self._progress.sent)
         self._end()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from checkers.columnar.schema import OPS, TOUCHES, Kind
 from checkers.columns import UNKNOWN, Ints, Outcome
+from checkers.message_ids import key_of
 from spark_analysis.plants import Planted
 from spark_analysis.shape import NS_PER_S, Shape
 from spark_analysis.synthetic_slots import CONSUMERS_FROM, RECORD_BYTES, Progress, Slots
 
 COMMITS_A_CHUNK = 4
+AHEAD = 1_000_000
 BODY_BYTES = 100
 TYPES = ("ok", "info", "fail")
 FUNCTIONS = ("send", "consume", "commit")
@@ -46,6 +48,7 @@ class Chunk:
     ops: pa.Table
     queue_starts: Ints  # of each queue in `touches`, from queue -1 on, and the end
     end_index: int
+    told: list[Planted]  # what is known only now
 
 
 def make_chunk(shape: Shape, slots: Slots, progress: Progress) -> Chunk:
@@ -53,7 +56,7 @@ def make_chunk(shape: Shape, slots: Slots, progress: Progress) -> Chunk:
     batches = [_batches(shape, slots, place) for place in range(shape.fan_out)]
     again = [_redelivery_calls(shape, slots, number) for number in range(len(slots.redeliveries))]
     sends, unstored = _send_calls(slots), _unstored_calls(shape, slots)
-    commits, commit_rows = _commits(shape, slots, batches, progress)
+    commits, commit_rows, told = _commits(shape, slots, progress)
     calls = [sends, unstored, *(calls for calls, _, _ in batches), *again, *commits]
     end_index = number_calls(calls, progress.next_index)
     rows = [
@@ -71,6 +74,7 @@ def make_chunk(shape: Shape, slots: Slots, progress: Progress) -> Chunk:
         ops=_ops(calls),
         queue_starts=np.zeros(0, np.int64),
         end_index=end_index,
+        told=told,
     )
     queue = chunk.touches["queue"].to_numpy()
     chunk.queue_starts = np.searchsorted(queue, np.arange(-1, shape.queues + 1))
@@ -216,20 +220,23 @@ def _redelivered_rows(shape: Shape, slots: Slots, number: int, calls: Calls) -> 
 
 
 def _commits(
-    shape: Shape, slots: Slots, batches: list[tuple[Calls, Ints, Ints]], progress: Progress
-) -> tuple[list[Calls], list[tuple[Ints, Ints, Ints, Ints]]]:
+    shape: Shape, slots: Slots, progress: Progress
+) -> tuple[list[Calls], list[tuple[Ints, Ints, Ints, Ints]], list[Planted]]:
     """Each consumer commits a few times: ops, and for each row its op, queue, group and offset."""
     span = slots.end_ns - slots.begin_ns
     at_ns = slots.begin_ns + span * np.arange(1, COMMITS_A_CHUNK + 1) // COMMITS_A_CHUNK
     queues = np.arange(shape.queues)
     calls, rows = [], []
-    for place, (_, _, _) in enumerate(batches):
+    told: list[Planted] = []
+    for place in range(shape.fan_out):
         slice_of = np.searchsorted(at_ns[:-1], slots.deliveries[place].done_ns, side="left")
         read = np.bincount(
             slots.queue * COMMITS_A_CHUNK + slice_of, minlength=shape.queues * COMMITS_A_CHUNK
         ).reshape(shape.queues, COMMITS_A_CHUNK)
         offsets = progress.committed[place][:, None] + np.cumsum(read, axis=1)
         progress.committed[place] = offsets[:, -1]
+        if place == 0:
+            told += list(_told_ahead(offsets, sorted(set(slots.commits_ahead))))
         process = consumer_of(shape, queues, place)
         owners, owner_of = np.unique(process, return_inverse=True)
         for number, time_ns in enumerate(at_ns.tolist()):
@@ -245,7 +252,22 @@ def _commits(
                 )
             )
             rows.append((owner_of, queues, group_of(shape, queues, place), offsets[:, number]))
-    return calls, rows
+    return calls, rows, told
+
+
+def _told_ahead(offsets: Ints, queues: Sequence[int]) -> Iterator[Planted]:
+    """Change the second commit of some queues, and tell it and the one after it."""
+    for queue in queues:
+        offsets[queue, 1] += AHEAD
+        for anomaly, number in (("commit_ahead", 1), ("commit_rewound", 2)):
+            yield Planted(
+                anomaly=anomaly,
+                explained=False,
+                message=UNKNOWN,
+                queue=queue,
+                queue_offset=int(offsets[queue, number]),
+                place=0,
+            )
 
 
 def _commit_rows(commits: list[Calls], rows: list[tuple[Ints, Ints, Ints, Ints]]) -> list[Rows]:
@@ -345,10 +367,11 @@ def truth_of(shape: Shape, planted: Planted) -> dict[str, object]:
     told: dict[str, object] = {
         "anomaly": planted.anomaly,
         "explained": planted.explained,
-        "key": f"p{planted.message >> 40}-{planted.message & ((1 << 40) - 1)}",
         "queue_id": queue,
         "queue_offset": planted.queue_offset,
     }
+    if planted.message != UNKNOWN:
+        told["key"] = key_of(planted.message, [])
     if planted.place is not None:
         told["group"] = f"group-{(queue % shape.topics + planted.place) % shape.groups}"
     return told

@@ -90,6 +90,7 @@ class Slots:
         default_factory=lambda: np.zeros(0, np.int64)
     )  # sends that left nothing
     fresh: int = 0  # numbers for keys that plants have used
+    commits_ahead: list[int] = field(default_factory=list)  # queues, by the first group of each
 
 
 def make_slots(shape: Shape, progress: Progress, number: int, *, outage: bool) -> Slots:

@@ -48,7 +48,7 @@ def test_partitions_do_not_change_the_verdict(
 def test_runs_together_are_judged_as_each_alone(tmp_path: Path) -> None:
     runs = [
         run
-        for name, shape in (("a", {}), ("b", {"seed": 2}), ("c", {"plant": 0}))
+        for name, shape in (("a", dict[str, Any]()), ("b", {"seed": 2}), ("c", {"plant": 0}))
         for run in small(tmp_path / name, **shape)
     ]
     together = judge_runs(runs, InProcess())
