@@ -18,7 +18,7 @@ from harness.conformance.wire_log import WireLog
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 
 UP_S = 60.0
-POLL_S = 0.1
+POLL_S = 0.5
 NOT_YET = (CannotConnect, NoAnswer, BadAnswer, TargetUnfit)
 
 
