@@ -146,6 +146,14 @@ def decode_ops(data: bytes, *, name: str) -> list[Op]:
     return ops
 
 
+def decode_line(line: bytes, place: str) -> Op:
+    """Read one line. Raises HistoryError with `place`."""
+    try:
+        return _decode_op(orjson.loads(line))
+    except ValueError as error:
+        raise HistoryError(f"{place}: {_sentence(error)}") from error
+
+
 def read_observations(path: Path) -> Observations:
     """Read a file of observations. Raises HistoryError; a file that is not there raises OSError."""
     records, torn = _decode_lines(path.read_bytes(), path.name, _decode_observation)

@@ -34,6 +34,7 @@ COMMANDS = {
     "run": "harness.cli.run:run",
     "replay": "harness.cli.replay:replay",
     "check": "harness.cli.check:check",
+    "history": "harness.cli.history:history",
     "conform": "harness.cli.conform.command:conform",
     "hunt": "harness.cli.hunt:hunt",
     "doctor": "harness.cli.doctor:doctor",

@@ -17,7 +17,7 @@ from tests.harness.cli.conftest import Said
 ROOT = Path(__file__).parents[3]
 LISTS = {"faults", "workloads", "campaigns", "defects"}  # they judge nothing
 TABLES = {"promises"}  # nor do these
-GROUPS = {"cluster", "admin"}  # nor do these; their commands say their statuses
+GROUPS = {"cluster", "admin", "history"}  # nor do these; their commands say their statuses
 CERTAIN = {"crash-store"}  # a comparison with a model is never unknown
 MACHINE = {"clean", "docker-image", "doctor", "proxy", "synthesize"}  # they judge no queue
 

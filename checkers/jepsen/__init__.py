@@ -1,0 +1,1 @@
+"""Histories of Jepsen's queue workload (Kafka, Redpanda), read and written as EDN."""

@@ -1,0 +1,185 @@
+"""Ops of Jepsen's queue workload to ops of ours.
+
+A key `k` is the message queue `k` of topic "jepsen" at broker "jepsen"; the message with value `v` that was sent to it
+has the key `p<k>-<v>` (`<k>-<v>` where these are no small integers). One op of Jepsen may hold several sends and polls;
+each becomes an op of its own, so indices are given anew. A poll of a process that has subscribed is a delivery to the
+group "jepsen"; one of a process that was assigned its queues, to a group of its own. What a poll returned was seen,
+however the poll ended: ok is a delivery, everything else one whose fate is unknown.
+
+Left out, and counted: crash, debug-topic-partitions, and whatever else has no counterpart.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from checkers.columns import UNKNOWN
+from checkers.history import INT64_MAX, NEMESIS, OP_TYPES, HistoryError, Op
+from checkers.jepsen.edn import Keyword
+from checkers.message_ids import NUMBER_MASK, PROCESS_MAX
+
+TOPIC = BROKER = GROUP = "jepsen"
+
+
+class JepsenReader:
+    """Takes the ops of one history, in order."""
+
+    def __init__(self) -> None:
+        self.left_out: Counter[str] = Counter()  # by f
+        self._index = 0
+        self._time_ns = 0
+        self._subscribed: set[int] = set()
+
+    def read(self, fields: Any) -> Iterator[Op]:
+        """Yield our ops for one of Jepsen's. Raises HistoryError."""
+        if not isinstance(fields, dict):
+            raise HistoryError(f"an op is a map, not {type(fields).__name__}")
+        self._time_ns = self._time(fields)
+        process, f, type_ = (fields.get(Keyword(name)) for name in ("process", "f", "type"))
+        if type_ not in OP_TYPES:
+            raise HistoryError(f"type is {type_!r}; allowed are {', '.join(sorted(OP_TYPES))}")
+        if not isinstance(f, str):
+            raise HistoryError(f"f is {f!r}; expected a keyword")
+        if process == "nemesis":
+            yield self._op(
+                NEMESIS, "info", _fault(f), {"f": f, "value": _plain(fields.get("value"))}
+            )
+        elif type(process) is not int or not 0 <= process <= INT64_MAX:
+            raise HistoryError(f"process is {process!r}; expected an integer or :nemesis")
+        elif f in ("send", "poll", "txn"):
+            error = fields.get("error")
+            text = None if error is None or type_ in ("invoke", "ok") else str(_plain(error))
+            for mop in _items(fields.get("value")):
+                yield from self._mop(process, str(type_), text, mop)
+        elif f in ("assign", "subscribe"):
+            yield from self._assign(process, str(type_), f, fields.get("value"))
+        else:
+            self.left_out[f] += 1
+
+    def _time(self, fields: Mapping[str, Any]) -> int:
+        time_ns = fields.get("time", self._time_ns)
+        if type(time_ns) is not int or not self._time_ns <= time_ns <= INT64_MAX:
+            raise HistoryError(
+                f"time is {time_ns!r}; expected an integer that is not below {self._time_ns}, the time before"
+            )
+        return time_ns
+
+    def _op(
+        self, process: int, type_: str, f: str, value: dict[str, Any], error: str | None = None
+    ) -> Op:
+        op = Op(
+            index=self._index,
+            time_ns=self._time_ns,
+            process=process,
+            type=type_,  # type: ignore[arg-type]  # it is in OP_TYPES
+            f=f,
+            value=value,
+            error=error,
+        )
+        self._index += 1
+        return op
+
+    def _mop(self, process: int, type_: str, error: str | None, mop: Any) -> Iterator[Op]:
+        match mop:
+            case ["send", key, sent]:
+                yield self._op(process, type_, "send", _send(type_, key, sent), error)
+            case ["poll"] | ["poll", None]:
+                pass  # it will tell what it got, or got nothing
+            case ["poll", dict() as got]:
+                if type_ != "invoke":
+                    ended = "ok" if type_ == "ok" else "info"
+                    for key, messages in got.items():
+                        if value := self._delivery(process, key, messages):
+                            yield self._op(process, "invoke", "consume", value)
+                            yield self._op(process, ended, "consume", value, error)
+            case _:
+                raise HistoryError(f"{mop!r} is neither [:send k v] nor [:poll ...]")
+
+    def _delivery(self, process: int, key: Any, messages: Any) -> dict[str, Any]:
+        touches = []
+        for message in _items(messages):
+            match message:
+                case [offset, value]:
+                    touches.append([_key(key, value), _offset(offset), UNKNOWN, True, 0])
+                case _:
+                    raise HistoryError(f"{message!r} is no [offset value]")
+        if not touches:
+            return {}
+        return {"group": self._group(process), "topic": TOPIC, **_place(key), "messages": touches}
+
+    def _group(self, process: int) -> str:
+        return GROUP if process in self._subscribed else f"{GROUP}-{process}"
+
+    def _assign(self, process: int, type_: str, f: str, keys: Any) -> Iterator[Op]:
+        if type_ == "ok":
+            (self._subscribed.add if f == "subscribe" else self._subscribed.discard)(process)
+        places = [[place["broker"], place["queue"]] for place in map(_place, _items(keys))]
+        value = {"group": self._group(process), "topic": TOPIC, "queues": places}
+        yield self._op(process, type_, "assign", value)
+
+
+def _send(type_: str, key: Any, sent: Any) -> dict[str, Any]:
+    if type_ == "invoke":
+        return {"key": _key(key, sent), "topic": TOPIC}
+    match sent:
+        case [None | int() as offset, value]:
+            offset = UNKNOWN if offset is None else _offset(offset)
+            told = {"key": _key(key, value), "topic": TOPIC, **_place(key)}
+            told["queue_offset"] = offset
+            if type_ == "ok":
+                return {**told, "physical_offset": UNKNOWN, "status": "SEND_OK"}
+            return told
+        case _:
+            place = {**_place(key), "queue_offset": UNKNOWN} if type_ == "ok" else {}
+            return {"key": _key(key, sent), "topic": TOPIC, **place}
+
+
+def _key(key: Any, value: Any) -> str:
+    small = type(key) is int and type(value) is int
+    if small and 0 <= key <= PROCESS_MAX and 0 <= value <= NUMBER_MASK:
+        return f"p{key}-{value}"
+    return f"{key}-{_plain(value)}"
+
+
+def _offset(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= INT64_MAX:
+        raise HistoryError(f"offset {value!r} is no integer from 0 to {INT64_MAX}")
+    return value
+
+
+def _place(key: Any) -> dict[str, Any]:
+    if type(key) is not int or abs(key) > INT64_MAX:
+        raise HistoryError(f"key {key!r} is no integer")
+    return {"broker": BROKER, "queue": key}
+
+
+def _items(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise HistoryError(f"{value!r} is no vector")
+    return value
+
+
+def _fault(f: str) -> str:
+    for prefix in ("start", "stop"):
+        if f.startswith(prefix):
+            return f"{prefix}_{f.removeprefix(prefix).lstrip('-') or 'fault'}"
+    return f"start_{f}"
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can hold."""
+    if isinstance(value, dict):
+        return {str(_plain(key)): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, str):
+        return str(value)
+    return (
+        value
+        if isinstance(value, float) or value is None or abs(value) <= INT64_MAX
+        else str(value)
+    )

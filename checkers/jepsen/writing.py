@@ -1,0 +1,128 @@
+"""Our ops to ops of Jepsen's queue workload, as lines of EDN.
+
+Each message queue becomes a key k: the number of the queue where the history came from Jepsen, else 0, 1, 2, ... in
+order of first use, and `p<k>-<v>` the value v, else a string with the message's key. A send that nobody placed goes to
+a key of its topic's own. An op that Jepsen's queue workload does not know is left out, and counted; indices are given
+anew.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from checkers.column_values import BAD_VALUE, bad_op
+from checkers.history import NEMESIS, Op
+from checkers.jepsen.edn import Keyword, to_edn
+from checkers.jepsen.reading import BROKER, TOPIC
+from checkers.message_ids import OTHER, UNKNOWN, MessageIds
+
+_Place = tuple[str, str, int]
+
+
+class JepsenWriter:
+    """Writes one history. It must have seen all ops before (`look`): a send does not say where it goes."""
+
+    def __init__(self) -> None:
+        self.left_out: Counter[str] = Counter()  # by f
+        self._keys: dict[_Place, int] = {}
+        self._placed: dict[str, _Place] = {}  # by key of the message
+        self._ids = MessageIds()
+        self._index = 0
+
+    def look(self, ops: Iterable[Op]) -> None:
+        """Find out where each message was stored. Raises HistoryError."""
+        for op in ops:
+            if op.f == "send" and op.value.get("broker") is not None:
+                try:
+                    place = (op.value["topic"], op.value["broker"], op.value["queue"])
+                    self._placed[op.value["key"]] = place
+                except BAD_VALUE as error:
+                    raise bad_op(op, error) from error
+
+    def line(self, op: Op) -> str | None:
+        """One op, None if it has no counterpart. Raises HistoryError."""
+        try:
+            fields = self._fields(op)
+        except BAD_VALUE as error:
+            raise bad_op(op, error) from error
+        if fields is None:
+            self.left_out[op.f] += 1
+            return None
+        fields[Keyword("index")] = self._index
+        self._index += 1
+        return to_edn(fields) + "\n"
+
+    def _fields(self, op: Op) -> dict[Keyword, Any] | None:
+        if op.process == NEMESIS:
+            return _op(op, Keyword("nemesis"), _of_jepsen(op), op.value.get("value", op.value))
+        if op.f == "send":
+            return _op(op, op.process, "send", [self._send(op)])
+        if op.f == "consume":
+            return _op(op, op.process, "poll", [self._poll(op)])
+        if op.f == "assign":
+            topic = op.value["topic"]
+            places = [(topic, broker, queue) for broker, queue in op.value["queues"]]
+            return _op(op, op.process, "subscribe", list(map(self._key, places)))
+        return None
+
+    def _send(self, op: Op) -> list[Any]:
+        value = op.value
+        place = self._placed.get(value["key"]) or self._unplaced(value["topic"], value["key"])
+        key, sent = self._key(place), self._value(value["key"], place)
+        if op.type == "ok" or "queue_offset" in value:
+            offset = value.get("queue_offset", UNKNOWN)
+            return [Keyword("send"), key, [None if offset == UNKNOWN else offset, sent]]
+        return [Keyword("send"), key, sent]
+
+    def _poll(self, op: Op) -> list[Any]:
+        if op.type == "invoke":
+            return [Keyword("poll")]
+        value = op.value
+        place = (value["topic"], value["broker"], value["queue"])
+        got = [
+            [offset, None if key is None else self._value(key, place)]
+            for key, offset, *_ in value["messages"]
+        ]
+        return [Keyword("poll"), {self._key(place): got}]
+
+    def _unplaced(self, topic: str, key: str) -> _Place:
+        """Where a message belongs that nobody placed: the key of one that came from Jepsen says it."""
+        number = key.partition("-")[0].removeprefix("p")
+        if topic == TOPIC and number.isdecimal():
+            return (TOPIC, BROKER, int(number))
+        return (topic, "", UNKNOWN)
+
+    def _key(self, place: _Place) -> int:
+        topic, broker, queue = place
+        if (topic, broker) == (TOPIC, BROKER):
+            return queue
+        return self._keys.setdefault(place, len(self._keys))
+
+    def _value(self, key: str, place: _Place) -> Any:
+        if place[:2] != (TOPIC, BROKER):
+            return key
+        return (
+            int(key.partition("-")[2])
+            if self._ids[key] < OTHER
+            else key.removeprefix(f"{place[2]}-")
+        )
+
+
+def _op(op: Op, process: Any, f: str, value: Any) -> dict[Keyword, Any]:
+    fields = {
+        Keyword("type"): Keyword(op.type),
+        Keyword("f"): Keyword(f),
+        Keyword("value"): value,
+        Keyword("process"): process,
+        Keyword("time"): op.time_ns,
+    }
+    if op.error is not None:
+        fields[Keyword("error")] = op.error
+    return fields
+
+
+def _of_jepsen(op: Op) -> str:
+    f = op.value.get("f")
+    return f if isinstance(f, str) and " " not in f else op.f.replace("_", "-")

@@ -1,0 +1,168 @@
+"""`staticfire history convert`, `filter` and `merge`: write new histories."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from checkers.columnar.manifest import read_manifest, write_manifest
+from checkers.columnar.schema import FOLDER
+from checkers.columns import QueueKey
+from checkers.history import HistoryError, Op
+from harness.cli.history.reading import open_source, say, say_torn, told_errors, watched
+from harness.cli.status import BadInput
+from harness.histories.choice import Choice, chosen
+from harness.histories.sinks import sink_at
+from harness.histories.sources import Source, columns_at
+
+KEPT = ("campaign.toml", "faults.jsonl", "observations.jsonl", "verdict.json")
+SOURCE = click.argument("source", type=click.Path(path_type=Path))
+TARGET = click.argument("target", type=click.Path(path_type=Path))
+
+
+@click.command(short_help="Write a history in another form.")
+@SOURCE
+@TARGET
+@click.option("--run-id", help="Name of the run in columns.  [default: from SOURCE]")
+def convert(source: Path, target: Path, run_id: str | None) -> None:
+    """Write the history SOURCE as TARGET, in the form that the name of TARGET says.
+
+    .jsonl is JSON lines, .edn is Jepsen's queue workload, any other name a folder of columns. What the other form does
+    not know is counted on stderr.
+
+    \b
+    Example:
+      staticfire history convert runs/20261120-101500-queue-1 history.edn
+      staticfire history convert jepsen/history.edn history.parquet
+
+    Exit status: 0 done, 254 bad arguments or a damaged history, 255 harness error.
+    """
+    with told_errors():
+        opened = open_source(source)
+        _write(opened, target, run_id or _name_of(source), opened.ops, "converting")
+
+
+def _write(
+    source: Source, target: Path, run_id: str, ops: Callable[[], Iterable[Op]], what: str
+) -> None:
+    """Raises HistoryError, OSError."""
+    with sink_at(target, run_id, ops) as sink:
+        for op in ops() if what != "converting" else watched(source, what):
+            sink.add(op)
+        sink.finish(torn=source.torn)
+    say([*source.notes(), *sink.notes()])
+    say_torn(source)
+
+
+def _name_of(source: Path) -> str:
+    """What a run is called: its folder."""
+    path = source.resolve()
+    own = path.is_dir() and path.name != FOLDER
+    return path.name if own else path.parent.name or path.stem
+
+
+def _queue(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> Any:
+    return frozenset(map(_queue_named, given))
+
+
+def _queue_named(text: str) -> QueueKey:
+    topic, _, place = text.rpartition("@")
+    broker, _, number = place.rpartition("/")
+    if not (topic and broker and number.isdecimal()):
+        raise click.BadParameter(f"{text!r} is no queue; expected topic@broker/number")
+    return QueueKey(topic, broker, int(number))
+
+
+def _seconds(_context: click.Context, _option: click.Parameter, given: float | None) -> int | None:
+    if given is None:
+        return None
+    if not 0 <= given < 9e9:
+        raise click.BadParameter(f"{given} is out of range; allowed are 0 to 9e9 seconds")
+    return round(given * 1e9)
+
+
+@click.command("filter", short_help="Write the ops that one asks for.")
+@SOURCE
+@TARGET
+@click.option("--from", "since_ns", type=float, callback=_seconds, help="Seconds: not before.")
+@click.option("--to", "until_ns", type=float, callback=_seconds, help="Seconds: before this time.")
+@click.option("--process", "processes", type=int, multiple=True, help="Only of this process.")
+@click.option("--queue", "queues", multiple=True, callback=_queue, help="topic@broker/number.")
+@click.option("--key", "keys", multiple=True, help="Only about the message with this key.")
+@click.option("--f", "functions", multiple=True, help="Only this kind: send, consume, ...")
+@click.option("--group", "groups", multiple=True, help="Only of this consumer group.")
+def filter_history(source: Path, target: Path, **options: Any) -> None:
+    """Write those ops of the history SOURCE that fit all options as TARGET; an option given twice wants either.
+
+    An invocation comes along with its completion. Indices are given anew.
+
+    \b
+    Example:
+      staticfire history filter runs/20261120-101500-queue-1 one.jsonl --key p1-7
+      staticfire history filter history.parquet part.parquet --from 10 --to 20.5 --f send
+
+    Exit status: 0 done, 254 bad arguments or a damaged history, 255 harness error.
+    """
+    given: dict[str, Any] = {
+        name: frozenset(value) if type(value) is tuple else value for name, value in options.items()
+    }
+    choice = Choice(**given)
+    with told_errors():
+        opened = open_source(source)
+        _write(opened, target, _name_of(source), lambda: chosen(opened.ops, choice), "filtering")
+
+
+@click.command(short_help="Put several runs into one folder.")
+@click.argument(
+    "sources", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), help="The new folder for all of them."
+)
+def merge(sources: tuple[Path, ...], out: Path) -> None:
+    """Put the histories RUN... into one folder, as columns: OUT/run_id=<name>/history.parquet.
+
+    The name of a run is that of its folder. Facts, faults and observations come along. Spark and other readers of
+    partitioned folders see a column run_id.
+
+    \b
+    Example:
+      staticfire history merge runs/20261120-101500-queue-1 runs/20261120-101700-queue-2 --out all
+
+    Exit status: 0 done, 254 bad arguments or a damaged history, 255 harness error.
+    """
+    names = [_name_of(source) for source in sources]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise BadInput(f"two runs are named {twice[0]}; names of runs must differ")
+    with told_errors():
+        if out.exists():
+            raise HistoryError(f"{out} exists already; choose another name")
+        for source in sources:  # before anything is written
+            open_source(source)
+        temporary = out.with_name(f".{out.name}.tmp")
+        shutil.rmtree(temporary, ignore_errors=True)
+        try:
+            for name, source in zip(names, sources, strict=True):
+                _merge_one(source, temporary / f"run_id={name}", name)
+            temporary.rename(out)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _merge_one(source: Path, folder: Path, run_id: str) -> None:
+    folder.mkdir(parents=True)
+    columns = columns_at(source)
+    if columns is not None:
+        shutil.copytree(columns, folder / FOLDER)
+        write_manifest(folder / FOLDER, replace(read_manifest(columns), run_id=run_id))
+    else:
+        opened = open_source(source)
+        _write(opened, folder / FOLDER, run_id, opened.ops, "converting")
+    for name in KEPT:
+        if (source / name).is_file():
+            shutil.copy2(source / name, folder / name)

@@ -1,0 +1,126 @@
+"""Which ops of a history are wanted: an invocation and its completion are chosen or left together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from checkers.columns import QueueKey
+from checkers.history import HistoryError, Op
+
+Wanted = Callable[[Op], bool]
+_GROWTH = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """All of what is given must fit; nothing given fits every op."""
+
+    since_ns: int | None = None
+    until_ns: int | None = None  # exclusive
+    processes: frozenset[int] = frozenset()
+    queues: frozenset[QueueKey] = frozenset()
+    keys: frozenset[str] = frozenset()
+    functions: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+
+    def fits(self, op: Op) -> bool:
+        """Whether this op, by itself, is wanted."""
+        return (
+            (self.since_ns is None or op.time_ns >= self.since_ns)
+            and (self.until_ns is None or op.time_ns < self.until_ns)
+            and (not self.processes or op.process in self.processes)
+            and (not self.functions or op.f in self.functions)
+            and (not self.groups or op.value.get("group") in self.groups)
+            and (not self.queues or not self.queues.isdisjoint(queues_of(op)))
+            and (not self.keys or not self.keys.isdisjoint(keys_of(op)))
+        )
+
+
+def keys_of(op: Op) -> Iterator[str]:
+    """The messages that an op is about."""
+    if isinstance(key := op.value.get("key"), str):
+        yield key
+    for message in _rows(op, "messages"):
+        if isinstance(message[0], str):
+            yield message[0]
+
+
+def queues_of(op: Op) -> Iterator[QueueKey]:
+    """The message queues that an op is about, as far as it says."""
+    value = op.value
+    topic = value.get("topic")
+    if not isinstance(topic, str):
+        return
+    if isinstance(value.get("broker"), str) and isinstance(value.get("queue"), int):
+        yield QueueKey(topic, value["broker"], value["queue"])
+    for name in ("queues", "offsets"):
+        for row in _rows(op, name):
+            if len(row) >= 2 and isinstance(row[0], str) and isinstance(row[1], int):
+                yield QueueKey(topic, row[0], row[1])
+
+
+def _rows(op: Op, name: str) -> Iterator[list[object]]:
+    rows = op.value.get(name)
+    if isinstance(rows, list):
+        yield from (row for row in rows if isinstance(row, list) and row)
+
+
+def chosen(ops: Callable[[], Iterable[Op]], choice: Choice) -> Iterator[Op]:
+    """Yield the wanted ops, numbered anew. Goes through all twice, a byte an op in memory. Raises HistoryError."""
+    wanted = _wanted(ops(), choice)
+    index = 0
+    for op in ops():
+        if op.index < len(wanted) and wanted[op.index]:
+            yield replace(op, index=index, value=_about(op, choice.keys))
+            index += 1
+
+
+def _about(op: Op, keys: frozenset[str]) -> dict[str, Any]:
+    """The value; of a look-up, which asks for thousands of messages, only what is about the wanted ones."""
+    if op.f != "look_up" or not keys:
+        return op.value
+    found = [row for row in _rows(op, "messages") if row[0] in keys]
+    return {**op.value, "messages": found}
+
+
+def _wanted(ops: Iterable[Op], choice: Choice) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    wanted = np.zeros(_GROWTH, np.bool_)
+    waiting: dict[object, tuple[int, bool]] = {}
+    for op in ops:
+        if op.index >= len(wanted):
+            wanted = np.concatenate((wanted, np.zeros_like(wanted)))
+        fits = choice.fits(op)
+        wanted[op.index] = fits
+        pair = _pair(op)
+        if pair is None:
+            continue
+        if op.type == "invoke":
+            waiting[pair] = op.index, fits
+        elif pair in waiting:
+            invoked, did_fit = waiting.pop(pair)
+            wanted[[invoked, op.index]] = fits or did_fit
+    return wanted
+
+
+def _pair(op: Op) -> object:
+    """What an invocation and its completion have in common; None where there is only one of them."""
+    try:
+        pair = _identity(op)
+        hash(pair)
+    except (KeyError, TypeError, IndexError) as error:
+        raise HistoryError(f"op {op.index} ({op.f}): its value is {op.value!r}") from error
+    return pair
+
+
+def _identity(op: Op) -> object:
+    value = op.value
+    if op.f in ("send", "probe"):
+        return value.get("key")
+    if op.f == "consume" and value["messages"]:
+        place = value["topic"], value["broker"], value["queue"], value["messages"][0][1]
+        return (op.process, value["group"], *place)
+    return None

@@ -1,0 +1,160 @@
+"""Where ops come from: a run folder, JSON lines, columns, or EDN of Jepsen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from checkers.columnar.manifest import read_manifest
+from checkers.columnar.op_reader import read_ops
+from checkers.columnar.reader import ColumnarHistory
+from checkers.columnar.schema import FOLDER, MANIFEST
+from checkers.history import HistoryError, Op
+from checkers.history_lines import HistoryLines
+from checkers.jepsen.edn import EdnError, UnfinishedEdn, parse_all
+from checkers.jepsen.reading import JepsenReader
+
+LINES = "history.jsonl"
+EDN = ".edn"
+VALUE_LINES_MAX = 10_000  # of EDN that one value may span
+
+
+class Source(Protocol):
+    """One history. `ops` may be asked for more than once; the other facts are those of the latest time."""
+
+    path: Path
+    size: int  # of the whole, in the unit of `position`
+    torn: bool
+
+    @property
+    def position(self) -> int: ...
+
+    def ops(self) -> Iterator[Op]:
+        """Raises HistoryError, OSError."""
+        ...
+
+    def notes(self) -> list[str]:
+        """What had to be left out, a sentence each."""
+        ...
+
+
+def source_at(path: Path) -> Source:
+    """The history at `path`: a file, a history.parquet folder, or the folder of a run that holds one.
+
+    Raises HistoryError, OSError.
+    """
+    if (path / MANIFEST).exists():
+        return ColumnSource(path)
+    if path.is_dir():
+        return _in_folder(path)
+    if path.suffix == EDN:
+        return EdnSource(path)
+    return LineSource(path)
+
+
+def columns_at(path: Path) -> Path | None:
+    """The folder of whole columns at `path`, or beside the lines of a run there; None if there is none."""
+    for folder in (path, path / FOLDER):
+        if (folder / MANIFEST).exists() and read_manifest(folder).complete:
+            return folder
+    return None
+
+
+def _in_folder(path: Path) -> Source:
+    if (path / LINES).exists():
+        return LineSource(path / LINES)
+    if (path / FOLDER).is_dir():
+        return ColumnSource(path / FOLDER)
+    raise HistoryError(f"{path} holds no history: neither {LINES} nor {FOLDER}/")
+
+
+class LineSource:
+    """A file of JSON lines."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.size = path.stat().st_size
+        self.torn = False
+        self._lines: HistoryLines | None = None
+
+    @property
+    def position(self) -> int:
+        return 0 if self._lines is None else self._lines.position
+
+    def ops(self) -> Iterator[Op]:
+        with self.path.open("rb") as file:
+            self._lines = HistoryLines(file, str(self.path))
+            yield from self._lines
+            self.torn = self._lines.torn
+
+    def notes(self) -> list[str]:
+        return []
+
+
+class ColumnSource:
+    """A history.parquet folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._history = ColumnarHistory(path)
+        self.size = self._history.manifest.ops
+        self.torn = not self._history.complete
+        self.position = 0
+
+    def ops(self) -> Iterator[Op]:
+        for op in read_ops(self._history):
+            self.position = op.index + 1
+            yield op
+
+    def notes(self) -> list[str]:
+        return []
+
+
+class EdnSource:
+    """A file of EDN: Jepsen's ops, one after the other or in one vector."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.size = path.stat().st_size
+        self.torn = False
+        self.position = 0
+        self._left_out: Counter[str] = Counter()
+
+    def ops(self) -> Iterator[Op]:
+        reader = JepsenReader()
+        self._left_out = reader.left_out
+        self.position = 0
+        with self.path.open("rb") as file:
+            for number, value in self._values(file):
+                try:
+                    for fields in value if isinstance(value, list) else [value]:
+                        yield from reader.read(fields)
+                except HistoryError as error:
+                    raise HistoryError(f"{self.path} line {number}: {error}") from error
+
+    def notes(self) -> list[str]:
+        return [f"left out: {count} {f}" for f, count in sorted(self._left_out.items())]
+
+    def _values(self, file: BinaryIO) -> Iterator[tuple[int, object]]:
+        """Yield (line, value); a value may span lines."""
+        text, first = "", 1
+        for number, line in enumerate(file, start=1):
+            self.position += len(line)
+            try:
+                text += line.decode()
+            except UnicodeDecodeError as error:
+                raise HistoryError(f"{self.path} line {number} is not UTF-8 text") from error
+            try:
+                values = parse_all(text)
+            except UnfinishedEdn as error:
+                if number - first > VALUE_LINES_MAX:
+                    raise HistoryError(f"{self.path} line {first}: {error}") from error
+                continue
+            except EdnError as error:
+                raise HistoryError(f"{self.path} line {number}: {error}") from error
+            for value in values:
+                yield first, value
+            text, first = "", number + 1
+        self.torn = bool(text)
