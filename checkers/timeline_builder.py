@@ -229,6 +229,10 @@ class TimelineBuilder:
         self._opens.clear()
         self._look_ups.clear()
         self._txns.clear()
+        self._check_backs.clear()
+        self._replies.clear()
+        self._answers.clear()
+        self._subscriptions.clear()
 
     def timeline(self) -> Timeline:
         for op in self._open_txns.values():

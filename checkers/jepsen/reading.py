@@ -6,6 +6,9 @@ each becomes an op of its own, so indices are given anew. A poll of a process th
 group "jepsen"; one of a process that was assigned its queues, to a group of its own. What a poll returned was seen,
 however the poll ended: ok is a delivery, everything else one whose fate is unknown.
 
+A history that holds transactions (`:f :txn`) has them as ops of f "txn", too, and its sends and polls beside them: what
+happens all or not at all cannot be told from single messages.
+
 Left out, and counted: crash, debug-topic-partitions, and whatever else has no counterpart.
 """
 
@@ -26,8 +29,10 @@ TOPIC = BROKER = GROUP = "jepsen"
 class JepsenReader:
     """Takes the ops of one history, in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, transactions: bool = False) -> None:
+        """`transactions`: the history holds some."""
         self.left_out: Counter[str] = Counter()  # by f
+        self._transactions = transactions
         self._index = 0
         self._time_ns = 0
         self._subscribed: set[int] = set()
@@ -51,7 +56,10 @@ class JepsenReader:
         elif f in ("send", "poll", "txn"):
             error = fields.get("error")
             text = None if error is None or type_ in ("invoke", "ok") else str(_plain(error))
-            for mop in _items(fields.get("value")):
+            mops = _items(fields.get("value"))
+            if self._transactions and mops:
+                yield self._op(process, str(type_), "txn", {"mops": list(map(_mop, mops))}, text)
+            for mop in mops:
                 yield from self._mop(process, str(type_), text, mop)
         elif f in ("assign", "subscribe"):
             yield from self._assign(process, str(type_), f, fields.get("value"))
@@ -100,11 +108,8 @@ class JepsenReader:
     def _delivery(self, process: int, key: Any, messages: Any) -> dict[str, Any]:
         touches = []
         for message in _items(messages):
-            match message:
-                case [offset, value]:
-                    touches.append([_key(key, value), _offset(offset), UNKNOWN, True, 0])
-                case _:
-                    raise HistoryError(f"{message!r} is no [offset value]")
+            offset, _ = _message(message)
+            touches.append([_key(key, message[1]), offset, UNKNOWN, True, 0])
         if not touches:
             return {}
         return {"group": self._group(process), "topic": TOPIC, **_place(key), "messages": touches}
@@ -118,6 +123,36 @@ class JepsenReader:
         places = [[place["broker"], place["queue"]] for place in map(_place, _items(keys))]
         value = {"group": self._group(process), "topic": TOPIC, "queues": places}
         yield self._op(process, type_, "assign", value)
+
+
+def _mop(mop: Any) -> list[Any]:
+    """A micro-op as ops of f "txn" hold it."""
+    match mop:
+        case ["send", key, [offset, value]]:
+            known = [] if offset is None else [_offset(offset)]
+            sent = [*known, _value(value)]
+            return ["send", str(_number(key)), sent if known else sent[0]]
+        case ["send", key, value]:
+            return ["send", str(_number(key)), _value(value)]
+        case ["poll", dict() as got]:
+            polled = {str(_number(key)): list(map(_message, _items(m))) for key, m in got.items()}
+            return ["poll", polled]
+        case ["poll"] | ["poll", None]:
+            return ["poll"]
+        case _:
+            raise HistoryError(f"{mop!r} is neither [:send k v] nor [:poll ...]")
+
+
+def _message(message: Any) -> list[Any]:
+    match message:
+        case [offset, value]:
+            return [_offset(offset), _value(value)]
+        case _:
+            raise HistoryError(f"{message!r} is no [offset value]")
+
+
+def _value(value: Any) -> int | str:
+    return value if type(value) is int and abs(value) <= INT64_MAX else str(_plain(value))
 
 
 def _send(type_: str, key: Any, sent: Any) -> dict[str, Any]:
@@ -150,9 +185,13 @@ def _offset(value: Any) -> int:
 
 
 def _place(key: Any) -> dict[str, Any]:
+    return {"broker": BROKER, "queue": _number(key)}
+
+
+def _number(key: Any) -> int:
     if type(key) is not int or abs(key) > INT64_MAX:
         raise HistoryError(f"key {key!r} is no integer")
-    return {"broker": BROKER, "queue": key}
+    return key
 
 
 def _items(value: Any) -> list[Any]:

@@ -30,11 +30,14 @@ class JepsenWriter:
         self._placed: dict[str, _Place] = {}  # by key of the message
         self._ids = MessageIds()
         self._index = 0
+        self._transactions = False
 
     def look(self, ops: Iterable[Op]) -> None:
         """Find out where each message was stored. Raises HistoryError."""
         for op in ops:
-            if op.f == "send" and op.value.get("broker") is not None:
+            if op.f == "txn":
+                self._transactions = True
+            elif op.f == "send" and op.value.get("broker") is not None:
                 try:
                     place = (op.value["topic"], op.value["broker"], op.value["queue"])
                     self._placed[op.value["key"]] = place
@@ -48,7 +51,8 @@ class JepsenWriter:
         except BAD_VALUE as error:
             raise bad_op(op, error) from error
         if fields is None:
-            self.left_out[op.f] += 1
+            if not self._is_told_by_transactions(op):
+                self.left_out[op.f] += 1
             return None
         fields[Keyword("index")] = self._index
         self._index += 1
@@ -57,6 +61,10 @@ class JepsenWriter:
     def _fields(self, op: Op) -> dict[Keyword, Any] | None:
         if op.process == NEMESIS:
             return _op(op, Keyword("nemesis"), _of_jepsen(op), op.value.get("value", op.value))
+        if self._is_told_by_transactions(op):
+            return None
+        if op.f == "txn":
+            return _transaction(op)
         if op.f == "send":
             return _op(op, op.process, "send", [self._send(op)])
         if op.f == "consume":
@@ -66,6 +74,10 @@ class JepsenWriter:
             places = [(topic, broker, queue) for broker, queue in op.value["queues"]]
             return _op(op, op.process, "subscribe", list(map(self._key, places)))
         return None
+
+    def _is_told_by_transactions(self, op: Op) -> bool:
+        """Whether it is a part of one, which is an op by itself."""
+        return self._transactions and op.f in ("send", "consume") and op.value["topic"] == TOPIC
 
     def _send(self, op: Op) -> list[Any]:
         value = op.value
@@ -121,6 +133,26 @@ def _op(op: Op, process: Any, f: str, value: Any) -> dict[Keyword, Any]:
     if op.error is not None:
         fields[Keyword("error")] = op.error
     return fields
+
+
+def _transaction(op: Op) -> dict[Keyword, Any]:
+    mops = op.value["mops"]
+    kinds = {mop[0] for mop in mops}
+    f = kinds.pop() if len(kinds) == 1 else "txn"
+    return _op(op, op.process, f, [_mop(*mop, invoked=op.type == "invoke") for mop in mops])
+
+
+def _mop(f: str, *rest: Any, invoked: bool) -> list[Any]:
+    if f == "poll":
+        got = [{_number(key): messages for key, messages in polled.items()} for polled in rest]
+        return [Keyword("poll"), *got]
+    key, value = rest
+    is_placed = invoked or isinstance(value, list)
+    return [Keyword("send"), _number(key), value if is_placed else [None, value]]
+
+
+def _number(key: str) -> int | str:
+    return int(key) if key.lstrip("-").isdecimal() else key
 
 
 def _of_jepsen(op: Op) -> str:

@@ -6,13 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from checkers.columns import QueueKey
 from checkers.history import HistoryError, Op
 
 Wanted = Callable[[Op], bool]
-_GROWTH = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +71,7 @@ def chosen(ops: Callable[[], Iterable[Op]], choice: Choice) -> Iterator[Op]:
     wanted = _wanted(ops(), choice)
     index = 0
     for op in ops():
-        if op.index < len(wanted) and wanted[op.index]:
+        if wanted[op.index]:
             yield replace(op, index=index, value=_about(op, choice.keys))
             index += 1
 
@@ -87,14 +84,13 @@ def _about(op: Op, keys: frozenset[str]) -> dict[str, Any]:
     return {**op.value, "messages": found}
 
 
-def _wanted(ops: Iterable[Op], choice: Choice) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    wanted = np.zeros(_GROWTH, np.bool_)
+def _wanted(ops: Iterable[Op], choice: Choice) -> bytearray:
+    """For each index whether the op is wanted."""
+    wanted = bytearray()
     waiting: dict[object, tuple[int, bool]] = {}
     for op in ops:
-        if op.index >= len(wanted):
-            wanted = np.concatenate((wanted, np.zeros_like(wanted)))
         fits = choice.fits(op)
-        wanted[op.index] = fits
+        wanted.append(fits)
         pair = _pair(op)
         if pair is None:
             continue
@@ -102,7 +98,7 @@ def _wanted(ops: Iterable[Op], choice: Choice) -> np.ndarray[tuple[int], np.dtyp
             waiting[pair] = op.index, fits
         elif pair in waiting:
             invoked, did_fit = waiting.pop(pair)
-            wanted[[invoked, op.index]] = fits or did_fit
+            wanted[invoked] = wanted[op.index] = fits or did_fit
     return wanted
 
 

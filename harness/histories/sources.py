@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from checkers.jepsen.reading import JepsenReader
 
 LINES = "history.jsonl"
 EDN = ".edn"
+TRANSACTION = re.compile(rb":f[\s,]+:txn\b")
 VALUE_LINES_MAX = 10_000  # of EDN that one value may span
 
 
@@ -123,7 +125,7 @@ class EdnSource:
         self._left_out: Counter[str] = Counter()
 
     def ops(self) -> Iterator[Op]:
-        reader = JepsenReader()
+        reader = JepsenReader(transactions=self._holds_transactions())
         self._left_out = reader.left_out
         self.position = 0
         with self.path.open("rb") as file:
@@ -133,6 +135,10 @@ class EdnSource:
                         yield from reader.read(fields)
                 except HistoryError as error:
                     raise HistoryError(f"{self.path} line {number}: {error}") from error
+
+    def _holds_transactions(self) -> bool:
+        with self.path.open("rb") as file:
+            return any(TRANSACTION.search(line) for line in file)
 
     def notes(self) -> list[str]:
         return [f"left out: {count} {f}" for f, count in sorted(self._left_out.items())]

@@ -12,11 +12,11 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from checkers.columnar.statistics import Statistics, of_columns, of_ops
 from checkers.columns import UNKNOWN, QueueKey
 from checkers.history import OP_TYPES, Op, encode_op
 from harness.cli.history.reading import open_source, say_torn, told_errors, watched
 from harness.histories.sources import columns_at
-from harness.histories.statistics import Statistics, of_columns, of_ops
 
 VALUE_MAX = 100  # characters
 TYPES = ("invoke", "ok", "info", "fail")

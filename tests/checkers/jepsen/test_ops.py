@@ -26,8 +26,8 @@ HISTORY = """
 """
 
 
-def read(text: str) -> tuple[list[Op], JepsenReader]:
-    reader = JepsenReader()
+def read(text: str, *, transactions: bool = False) -> tuple[list[Op], JepsenReader]:
+    reader = JepsenReader(transactions=transactions)
     lines = text.strip().splitlines()
     return [op for line in lines for op in reader.read(parse_edn(line))], reader
 
@@ -96,3 +96,17 @@ def test_ops_come_back() -> None:
 def test_an_op_that_makes_no_sense_is_refused(line: str, words: str) -> None:
     with pytest.raises(HistoryError, match=words):
         read(line)
+
+
+def test_transactions_are_ops_of_their_own() -> None:
+    ops, _ = read(HISTORY, transactions=True)
+    _, timeline = build_columns(ops)
+
+    [first, lost, polled] = timeline.txns
+    assert [type(mop).__name__ for mop in first.mops] == ["Sent", "Sent", "Polled"]
+    assert (first.type, lost.type, polled.type) == ("ok", "info", "fail")
+    assert len(build_columns(ops)[0].sends) == 3  # beside them
+
+    text = write(ops)
+    assert ":f :txn, :value [[:send 0 [5 7]] [:send 1 [nil 8]] [:poll {0 [[4 6] [5 7]]}]]" in text
+    assert write(read(text, transactions=True)[0]) == text

@@ -15,7 +15,6 @@ from checkers.columnar.reader import ColumnarHistory
 from checkers.columnar.schema import Kind
 from checkers.columns import UNKNOWN, QueueKey
 from checkers.history import NEMESIS, Op
-from harness.histories.choice import queues_of
 
 NOWHERE = QueueKey("-", "-", UNKNOWN)  # sends that nobody placed
 
@@ -58,14 +57,26 @@ def of_ops(ops: Iterable[Op]) -> Statistics:
         if op.type == "invoke":
             continue
         if op.f == "send":
-            counts.sends[next(queues_of(op), NOWHERE)] += 1
+            counts.sends[_place(op)] += 1
         elif op.f == "consume" and op.type != "fail":
-            got = len(op.value.get("messages", ()))
-            counts.deliveries[next(queues_of(op), NOWHERE)] += got
+            got = _rows(op, "messages")
+            counts.deliveries[_place(op)] += got
             counts.groups[str(op.value.get("group"))] += got
         elif op.f == "commit" and op.type == "ok":
-            counts.commits += len(op.value.get("offsets", ()))
+            counts.commits += _rows(op, "offsets")
     return counts
+
+
+def _rows(op: Op, name: str) -> int:
+    rows = op.value.get(name)
+    return len(rows) if isinstance(rows, list) else 0
+
+
+def _place(op: Op) -> QueueKey:
+    topic, broker, queue = (op.value.get(name) for name in QueueKey._fields)
+    if isinstance(topic, str) and isinstance(broker, str) and type(queue) is int:
+        return QueueKey(topic, broker, queue)
+    return NOWHERE
 
 
 def of_columns(folder: Path) -> Statistics:
