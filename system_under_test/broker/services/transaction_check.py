@@ -82,7 +82,8 @@ class TransactionCheck:
         offset = halves.progress.position
         if offset >= self._end:
             return False
-        self._prepare_topic(HALF_TOPIC)
+        if not self._has_topic(HALF_TOPIC):
+            return False
         if halves.is_over(offset):
             halves.pass_over()
             return True
@@ -94,9 +95,15 @@ class TransactionCheck:
             return self._policy.skips_unreadable
         return self._examine(half)
 
-    def _prepare_topic(self, name: str) -> None:
+    def _has_topic(self, name: str) -> bool:
+        """Make the topic if it is missing; False if the disk has no room for that, so this round ends."""
         if self._topics.get(name) is None:
-            self._topics.put(make_topic(name, 1))
+            try:
+                self._topics.put(make_topic(name, 1))
+            except OSError as error:
+                self._log.warning("topic cannot be made", topic=name, error=str(error))
+                return False
+        return True
 
     def _examine(self, half: Message) -> bool:
         age_ms = self._clock.wall_ms() - self._policy.since_ms(half)
@@ -133,7 +140,8 @@ class TransactionCheck:
         return replace(half, properties=properties)
 
     def _park(self, half: Message) -> bool:
-        self._prepare_topic(CHECK_MAX_TIME_TOPIC)
+        if not self._has_topic(CHECK_MAX_TIME_TOPIC):
+            return False
         self._log.warning("transaction was given up", queue_offset=half.queue_offset)
         parked = replace(half, topic=CHECK_MAX_TIME_TOPIC, queue_id=QUEUE_ID)
         result = self._copies.put(parked)

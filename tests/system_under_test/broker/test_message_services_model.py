@@ -8,15 +8,20 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.message import Message, decode_record
+from tests.system_under_test.broker.bench import Peer
 from tests.system_under_test.broker.services.test_delayed_delivery import DelayBench
 from tests.system_under_test.broker.services.test_transactions import (
     COMMIT,
+    PARKED,
+    RESUME,
     ROLLBACK,
     TransactionBench,
 )
 
 DELAYS_MS = {1: 1_000, 2: 5_000, 3: 10_000}
+CHECKS_MAX = 3
 SETTINGS = settings(max_examples=40, stateful_step_count=30, deadline=None)
 
 
@@ -96,14 +101,20 @@ class DelayedMessages(RuleBasedStateMachine):
 
 
 class Transactions(RuleBasedStateMachine):
-    """What is committed is visible once, what is rolled back never; in the end nothing is open."""
+    """What is committed is visible once, what is rolled back never; in the end nothing is open.
+
+    Any producer of the group may be asked. What nobody answers for three times is parked, and may be revived.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.bench = TransactionBench()
         self.decided: dict[bytes, int] = {}
         self.halves: list[Message] = []  # as their producer knows them
-        self.is_connected = True
+        self.bench.config.transaction_check_max = CHECKS_MAX
+        self.other = Peer(key=8)  # a second producer of the group
+        self.connected = [self.bench.producer]
+        self.revived: set[int] = set()  # places of parked copies
 
     @rule(how=st.sampled_from([COMMIT, ROLLBACK]), immunity_s=st.sampled_from([None, 1, 90, 3600]))
     def send(self, how: int, immunity_s: int | None) -> None:
@@ -123,34 +134,58 @@ class Transactions(RuleBasedStateMachine):
 
     @rule(after_s=st.sampled_from([1, 60, 1000]), answers=st.booleans())
     def check(self, after_s: int, answers: bool) -> None:
-        for check in self.bench.check(after_s):
+        for check in self.ask(after_s):
             shown = decode_record(check.body, check_crc=True)
             shown.queue_offset = int(check.ext_fields["tranStateTableOffset"])
             assert not self.is_visible(shown.body), "asked about a transaction that is over"
             if answers:
                 assert self.bench.code_of_end(shown, self.decided[shown.body]) == 0
 
+    def ask(self, after_s: float) -> list[RemotingCommand]:
+        """One round; what the producers of the group were asked, each in its turn."""
+        asked = self.bench.check(after_s)
+        theirs, self.other.sent = self.other.sent, []
+        assert not asked or self.bench.producer in self.connected
+        assert not theirs or self.other in self.connected
+        if len(self.connected) == 2:
+            assert abs(len(asked) - len(theirs)) <= 1
+        return asked + theirs
+
+    @rule()
+    def revive(self) -> None:
+        """An administrator has what was given up looked at again, each time that it was given up."""
+        for parked in self.bench.stored(PARKED):
+            if parked.physical_offset in self.revived or self.is_visible(parked.body):
+                continue
+            message_id = f"0A00000100002A9F{parked.physical_offset:016X}"
+            answer = self.bench.ask_service(RESUME, {"msgId": message_id})
+            assert answer is not None
+            assert answer.code == 0, answer.remark
+            self.revived.add(parked.physical_offset)
+
     @rule()
     def fail_to_check(self) -> None:
         if not self.bench.stored("RMQ_SYS_TRANS_HALF_TOPIC"):
             return
-        self.bench.check(0)
+        self.ask(0)
         self.bench.disk.fill()
-        self.bench.check(0)
+        self.ask(0)
         self.bench.disk.free()
 
-    @rule()
-    def producer_comes_or_goes(self) -> None:
-        if self.is_connected:
-            self.bench.clients.connection_closed(self.bench.producer.connection)
+    @rule(is_other=st.booleans())
+    def producer_comes_or_goes(self, is_other: bool) -> None:
+        peer = self.other if is_other else self.bench.producer
+        if peer in self.connected:
+            self.bench.clients.connection_closed(peer.connection)
+            self.connected.remove(peer)
         else:
-            self.bench.connect(self.bench.producer)
-        self.is_connected = not self.is_connected
+            self.bench.connect(peer)
+            self.connected.append(peer)
 
     @rule()
     def begin_again(self) -> None:
         """A new life after a graceful stop: what was safe is saved."""
-        self.bench.check(0)
+        self.ask(0)
         self.bench.services = self.bench._make_services(self.bench.services._env)
         self.bench.begin()
 
@@ -164,17 +199,18 @@ class Transactions(RuleBasedStateMachine):
             assert self.decided[body] == COMMIT
 
     def teardown(self) -> None:
-        if not self.is_connected:
-            self.producer_comes_or_goes()
+        if not self.connected:
+            self.producer_comes_or_goes(False)
         for _ in range(5):
             self.check(1000, True)
-        parked = {message.body for message in self.bench.stored("TRANS_CHECK_MAX_TIME_TOPIC")}
+        self.revive()  # whatever was given up ends then
+        self.check(1000, True)
         committed = {body for body, how in self.decided.items() if how == COMMIT}
-        assert committed - parked <= set(self.bench.visible())
-        assert self.bench.check() == []
+        assert committed == set(self.bench.visible())
+        assert self.ask(60) == []
 
 
 DelayedMessages.TestCase.settings = SETTINGS
-Transactions.TestCase.settings = SETTINGS
+Transactions.TestCase.settings = settings(SETTINGS, max_examples=20)
 TestDelayedMessages = DelayedMessages.TestCase
 TestTransactions = Transactions.TestCase
