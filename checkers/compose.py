@@ -7,8 +7,9 @@ proves nothing: it may be invalid, it is never valid.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 from checkers.availability import LIVENESS
@@ -147,14 +148,29 @@ def run_verdict(
     totals: Mapping[str, int],
 ) -> RunVerdict:
     """The answer for a run whose kernels were asked already; `columns` hold at least the `rows` of each checker."""
+    return conclude_run(checkers, context, by_kernel, partial(_check, columns), totals)
+
+
+def _check(columns: Columns, checker: Checker, context: Context) -> Verdict:
+    return checker.check(columns, context)
+
+
+def conclude_run(
+    checkers: Sequence[Checker],
+    context: Context,
+    by_kernel: Mapping[str, Verdict],
+    answer: Callable[[Checker, Context], Verdict],
+    totals: Mapping[str, int],
+) -> RunVerdict:
+    """One verdict from those of kernels and the answers of other checkers."""
     facts, asked = context.facts, asked_of(checkers, context)
     verdicts = tuple(
         by_kernel[checker.name]
         if checker.kernel is not None
-        else _check_safely(checker, columns, context)
+        else _answered(answer, checker, context)
         for checker in asked
     )
-    below_floors = tuple(_below_floors(totals["acked"], context))
+    below_floors = tuple(_below_floors(totals.get("acked", 0), context))
     floor: Validity = "unknown" if below_floors else True
     return RunVerdict(
         valid=combine((*(verdict.valid for verdict in verdicts), floor)),
@@ -173,9 +189,11 @@ def kernels_of(checkers: Sequence[Checker]) -> list[Kernel]:
     return [checker.kernel for checker in checkers if checker.kernel is not None]
 
 
-def _check_safely(checker: Checker, columns: Columns, context: Context) -> Verdict:
+def _answered(
+    answer: Callable[[Checker, Context], Verdict], checker: Checker, context: Context
+) -> Verdict:
     try:
-        return checker.check(columns, context)
+        return answer(checker, context)
     except Exception as error:  # whatever it is: it becomes this checker's answer, in full
         return Verdict(checker=checker.name, valid="unknown", reason=failure(error))
 

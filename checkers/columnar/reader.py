@@ -31,7 +31,7 @@ class ColumnarHistory:
         """`verify`: hold each part against the checksum of the manifest, too; costs about 1 s for 1 GB."""
         self.folder = folder
         self.manifest = read_manifest(folder)
-        self._verify = verify
+        self.verify = verify
 
     @property
     def complete(self) -> bool:
@@ -92,6 +92,11 @@ class ColumnarHistory:
         """The timeline of the whole history: its events and the commits of all queues."""
         return self._timeline(self.columns_of(self.manifest.touches).commits)
 
+    def timeline_of_events(self) -> Timeline:
+        """The timeline without the commits, which a huge history has too many of."""
+        no_commits = from_table(TOUCHES.empty_table()).commits
+        return self._timeline(no_commits)
+
     def whole(self) -> tuple[Columns, Timeline]:
         """What `build_columns` makes of the ops, for a history that fits."""
         columns = self.columns()
@@ -108,7 +113,7 @@ class ColumnarHistory:
             raise HistoryError(f"{path} is missing; the manifest names it") from error
         if len(data) != part.bytes:
             raise HistoryError(f"{path} has {len(data)} bytes; the manifest says {part.bytes}")
-        if self._verify and zlib.crc32(data) != part.crc32:
+        if self.verify and zlib.crc32(data) != part.crc32:
             raise HistoryError(f"{path} is damaged: its checksum is not that of the manifest")
         wanted = list(schema.names if columns is None else columns)
         try:

@@ -1,0 +1,83 @@
+"""A history in files is judged like one in memory, whatever is read at a time."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from checkers import check_files as module
+from checkers.check_files import check_files, partitions_of
+from checkers.columnar.reader import ColumnarHistory
+from checkers.compose import ALL_CHECKERS, check_columns
+from checkers.history import HistoryError
+from tests.checkers.columnar.test_round_trip import record
+from tests.checkers.test_engine import ALL_FACTS
+from tests.support.planted_histories import PLANTS, planted_history
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_history_in_files_gets_the_verdict_of_one_in_memory(seed: int, tmp_path: Path) -> None:
+    random = Random(seed)
+    plants = random.sample(list(PLANTS), 3)
+    history = record(planted_history(seed, plants), tmp_path / "h", part_rows=20)
+    facts = random.choice(ALL_FACTS)
+    whole = check_columns(*history.whole(), [], facts)
+
+    for rows in (1, 60, 10**6):
+        verdict = check_files(history, [], facts, partition_rows=rows)
+        assert verdict.to_json() == whole.to_json(), (plants, rows)
+
+
+@pytest.mark.long
+def test_so_it_does_in_several_processes(tmp_path: Path) -> None:
+    history = record(planted_history(1, ["lost", "copied"]), tmp_path / "h")
+    facts = ALL_FACTS[0]
+
+    verdict = check_files(history, [], facts, jobs=2, partition_rows=1)
+
+    assert verdict.to_json() == check_columns(*history.whole(), [], facts).to_json()
+
+
+def test_partitions_are_whole_queues_in_order(tmp_path: Path) -> None:
+    history = record(planted_history(1, []), tmp_path / "h", part_rows=10)
+
+    each = list(partitions_of(history, 1))
+
+    assert each == [[queue] for queue in history.queues()]
+    assert list(partitions_of(history, 10**6)) == [history.queues()]
+
+
+def test_progress_is_told(tmp_path: Path) -> None:
+    history = record(planted_history(1, []), tmp_path / "h")
+    told: list[tuple[int, int]] = []
+
+    check_files(
+        history, [], ALL_FACTS[0], partition_rows=1, progress=lambda *rows: told.append(rows)
+    )
+
+    assert len(told) == len(history.queues())
+    assert told[-1] == (history.manifest.rows, history.manifest.rows)
+
+
+def test_a_part_that_is_missing_is_an_error_and_no_verdict(tmp_path: Path) -> None:
+    history = record(planted_history(1, []), tmp_path / "h")
+    shutil.rmtree(tmp_path / "h" / "touches" / "queue-1")
+
+    with pytest.raises(HistoryError, match="is missing"):
+        check_files(history, [], ALL_FACTS[0])
+
+
+def test_a_checker_that_needs_more_than_fits_is_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history: ColumnarHistory = record(planted_history(1, []), tmp_path / "h")
+    monkeypatch.setattr(module, "ROWS_IN_MEMORY", 10)
+    asked = [checker for checker in ALL_CHECKERS if checker.name in ("loss", "durable_before_ack")]
+
+    run = check_files(history, [], ALL_FACTS[0], asked)
+
+    assert [verdict.valid for verdict in run.verdicts] == [True, "unknown"]
+    assert "at most 10 are taken there" in str(run.verdicts[1].reason)
