@@ -2,51 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any, Protocol
 
 from checkers.column_builder import build_columns
-from checkers.columns import Columns
+from checkers.compose import RunVerdict, check_columns
+from checkers.facts import RunFacts
 from checkers.history import Op, read_history
-from checkers.timeline import Timeline
+from checkers.kernel import Checker
 
 COLUMNS_PAY = 4_000_000  # bytes of JSON lines: below it they are read as fast as columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunHistory:
-    """What the checkers need of a history. `torn`: whoever wrote it did not come to the end."""
+    """What there is to judge. `torn`: whoever wrote it did not come to the end."""
 
-    columns: Columns
-    timeline: Timeline
     events: Sequence[Op]  # at least the ops that touch no message
     torn: bool
+    check: Check
 
 
-def read_run_history(lines: Path, columns: Path, *, columns_pay: int = COLUMNS_PAY) -> RunHistory:
-    """Read `history.jsonl` or `history.parquet/`.
+class Check(Protocol):
+    """Judges the history."""
+
+    def __call__(
+        self,
+        observations: Sequence[Mapping[str, Any]],
+        facts: RunFacts,
+        checkers: Sequence[Checker],
+    ) -> RunVerdict: ...
+
+
+def read_run_history(
+    lines: Path, columns: Path, *, columns_pay: int = COLUMNS_PAY, jobs: int = 1
+) -> RunHistory:
+    """Read `history.jsonl` or `history.parquet/`; the latter may be larger than memory, `jobs` processes judge it.
 
     The lines are the record; columns are read in their place where there are no lines, or where they are faster and
-    say the same. Raises HistoryError, and OSError when there is neither.
+    say the same. Raises HistoryError, and OSError when there is neither; so does `check`.
     """
     if not lines.exists() and columns.is_dir():
-        return _read_columns(columns)
+        return _open_columns(columns, jobs)
     if columns.is_dir() and lines.stat().st_size >= columns_pay and _say_the_same(lines, columns):
-        return _read_columns(columns)
+        return _open_columns(columns, jobs)
     history = read_history(lines)
-    built, timeline = build_columns(history.ops)
-    return RunHistory(columns=built, timeline=timeline, events=history.ops, torn=history.torn)
+    check = partial(check_columns, *build_columns(history.ops))
+    return RunHistory(events=history.ops, torn=history.torn, check=check)
 
 
-def _read_columns(folder: Path) -> RunHistory:
+def _open_columns(folder: Path, jobs: int) -> RunHistory:
+    from checkers.check_files import check_files
     from checkers.columnar.reader import ColumnarHistory
 
     history = ColumnarHistory(folder)
-    columns, timeline = history.whole()
-    return RunHistory(
-        columns=columns, timeline=timeline, events=history.events(), torn=not history.complete
-    )
+    check = partial(check_files, history, jobs=jobs)
+    return RunHistory(events=history.events(), torn=not history.complete, check=check)
 
 
 def _say_the_same(lines: Path, folder: Path) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from checkers.compose import ALL_CHECKERS, CLIENT_CHECKERS, RunVerdict, check_columns
+from checkers.compose import ALL_CHECKERS, CLIENT_CHECKERS, RunVerdict
 from checkers.facts import RunFacts
 from checkers.history import HistoryError, Op, read_observations
 from harness.campaign import Campaign
@@ -25,11 +25,19 @@ from harness.run_history import read_run_history
 @click.option(
     "--client-only", is_flag=True, help="Use only what clients saw, no observations of nodes."
 )
-def check(run: Path, client_only: bool) -> int:
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Processes that judge columns.",
+)
+def check(run: Path, client_only: bool, jobs: int) -> int:
     """Judge the history kept in folder RUN again; the verdict depends on its files alone.
 
     A history whose last line is torn is judged up to the tear. So is the history of a run that did not finish. The
     history may be there as JSON lines (history.jsonl) or as columns (history.parquet/); the verdict is the same.
+    Columns may be larger than memory: they are judged queue by queue.
 
     \b
     Example:
@@ -39,7 +47,7 @@ def check(run: Path, client_only: bool) -> int:
     """
     folder = RunFolder(run)
     try:
-        verdict = judge(folder, client_only=client_only)
+        verdict = judge(folder, client_only=client_only, jobs=jobs)
     except (RunFolderError, HistoryError) as error:
         raise BadInput(str(error)) from error
     except OSError as error:
@@ -48,16 +56,16 @@ def check(run: Path, client_only: bool) -> int:
     return status_of_validity(verdict.valid)
 
 
-def judge(folder: RunFolder, *, client_only: bool) -> RunVerdict:
+def judge(folder: RunFolder, *, client_only: bool, jobs: int = 1) -> RunVerdict:
     """Raises RunFolderError, HistoryError, or OSError for a file that is not there."""
     campaign = folder.read_campaign()
-    history = read_run_history(folder.history, folder.columns)
+    history = read_run_history(folder.history, folder.columns, jobs=jobs)
     observations = [] if client_only else read_observations(folder.observations).records
     finished = folder.is_finished
     facts = _facts(folder) if finished else facts_so_far(campaign, history.events)
     checkers = CLIENT_CHECKERS if client_only else ALL_CHECKERS
     facts = replace(facts, torn=history.torn)
-    return check_columns(history.columns, history.timeline, observations, facts, checkers)
+    return history.check(observations, facts, checkers)
 
 
 def facts_so_far(campaign: Campaign, ops: Sequence[Op]) -> RunFacts:
