@@ -102,10 +102,15 @@ def _start(settings: Settings, scratch: Path) -> SparkSession:
     builder = SparkSession.builder.master(settings.master).appName("staticfire")
     for name, value in options(settings, scratch).items():
         builder = builder.config(name, value)
+    said = scratch / "stderr"
     try:
-        spark = builder.getOrCreate()
+        with _stderr_to(said):
+            spark = builder.getOrCreate()
     except Exception as error:  # of pyspark, of py4j, of the operating system
-        raise SparkError(f"Spark does not start: {explain(error)}") from error
+        last = said.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
+        raise SparkError(
+            f"Spark does not start: {explain(error)} {''.join(last)}".rstrip()
+        ) from error
     spark.sparkContext.setLogLevel(settings.log_level)
     return spark
 
@@ -126,6 +131,20 @@ def _connect(settings: Settings) -> SparkSession:
     except Exception as error:  # of pyspark, of gRPC
         raise SparkError(f"{settings.master} refuses: {explain(error)}") from error
     return spark
+
+
+@contextmanager
+def _stderr_to(path: Path) -> Iterator[None]:
+    """The JVM keeps what it finds as stderr: a file, since it repeats there in a hundred lines what it answers."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with path.open("wb") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 SQL_OPTIONS = {

@@ -1,11 +1,13 @@
 """What a test needs of the machine: without it the test is skipped, with the reason, or fails where CI insists.
 
 Markers: `needs_root("nft", ...)` (root that may make namespaces, and these commands or libraries), `needs_docker` (an
-engine that answers), `needs_ssh` (an sshd to start). `STATICFIRE_REQUIRE=root,docker,ssh` turns skips into failures.
+engine that answers), `needs_ssh` (an sshd to start), `needs_spark` (pyspark and a Java).
+`STATICFIRE_REQUIRE=root,docker,ssh,spark` turns skips into failures.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -16,6 +18,7 @@ from pathlib import Path
 from faults.linux.clock import LIBRARY
 from faults.linux.executor import SYSTEM_PATHS
 from harness.environments.fleet_options import IMAGE
+from spark_analysis.java import packaged_java
 
 REQUIRE = "STATICFIRE_REQUIRE"
 TRY_TIMEOUT_S = 60.0
@@ -63,10 +66,18 @@ def lacks_ssh() -> str:
     return "" if command_path("sshd") else "needs ssh: there is no sshd"
 
 
+def lacks_spark() -> str:
+    if importlib.util.find_spec("pyspark") is None:
+        return "needs spark: pip install 'staticfire[spark]'"
+    java = shutil.which("java") or packaged_java()
+    return "" if java or os.environ.get("JAVA_HOME") else "needs spark: there is no Java"
+
+
 LACKS: dict[str, Callable[..., str]] = {
     "root": lacks_root,
     "docker": lacks_docker,
     "ssh": lacks_ssh,
+    "spark": lacks_spark,
 }
 
 

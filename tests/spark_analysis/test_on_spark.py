@@ -1,0 +1,94 @@
+"""The same on Spark: verdicts to the bit, layout, latency, counters of a stream, errors in one sentence."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+
+from checkers.history import HistoryError
+from spark_analysis import raw, verdicts
+from spark_analysis.analysis import analyse, laid_out
+from spark_analysis.engines import InProcess, OnSpark
+from spark_analysis.java import SparkError
+from spark_analysis.stream import follow_runs
+from spark_analysis.verdicts import judge_runs
+from tests.support.synthetic import disagreements, small
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.needs_spark
+
+
+@pytest.mark.parametrize("shape", [{}, {"groups": 5, "fan_out": 5, "batch": 3, "seed": 4}], ids=str)
+def test_verdict_and_latency_are_equal_to_the_bit(
+    spark: SparkSession, shape: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(raw, "PART_ROWS", 5000)
+    monkeypatch.setattr(verdicts, "ROWS_A_PARTITION", 2000)
+    [here] = small(tmp_path / "here", **shape)
+    told: list[tuple[str, int, int]] = []
+    engine = OnSpark(spark, lambda *done: told.append(done))
+    [there] = laid_out(small(tmp_path / "there", layout="raw", **shape), engine)
+    one = analyse([replace(here, label="run")], InProcess())
+    other = analyse([replace(there, label="run")], engine)
+    assert orjson.dumps(one.to_json()) == orjson.dumps(other.to_json())
+    assert one.judged[0].slices == other.judged[0].slices
+    assert disagreements(tmp_path / "here", other.judged[0].verdict) == []
+    assert {what for what, done, total in told if done == total} == {
+        "layout",
+        "first look",
+        "second look",
+        "latency",
+    }
+
+
+def test_a_missing_part_is_one_sentence_and_no_verdict(spark: SparkSession, tmp_path: Path) -> None:
+    [run] = small(tmp_path)
+    (run.history / run.manifest.touches[-1].path).unlink()
+    with pytest.raises(HistoryError, match=r"part-0\.parquet is missing; the manifest names it$"):
+        judge_runs([run], OnSpark(spark))
+
+
+def fill_the_disk(_item: int) -> int:
+    raise RuntimeError("java.io.IOException: No space left on device")
+
+
+def test_a_failure_of_spark_is_one_sentence(spark: SparkSession) -> None:
+    with pytest.raises(
+        SparkError, match=r"^sum failed on Spark: the disk for spilled data is full"
+    ):
+        OnSpark(spark).map("sum", fill_the_disk, [1], [1])
+
+
+def test_a_stream_counts_parts_as_they_are_finished(spark: SparkSession, tmp_path: Path) -> None:
+    [run] = small(tmp_path / "source")
+    growing = tmp_path / "runs" / "r" / "history.parquet" / "ops"
+    growing.mkdir(parents=True)
+    source = run.history / run.manifest.op_parts[0].path
+    shutil.copy(source, growing / "part-0.parquet")
+    lines: list[str] = []
+
+    def grow() -> bool:
+        """A second part comes after the first batch."""
+        if len(lines) == 1 and not (growing / "part-1.parquet").exists():
+            shutil.copy(source, growing / ".part-1.parquet.tmp")
+            (growing / ".part-1.parquet.tmp").rename(growing / "part-1.parquet")
+        return len(lines) >= 2
+
+    counts = follow_runs(spark, [tmp_path / "runs"], lines.append, until=grow)
+    once: Counter[tuple[str, str]] = Counter()
+    for judged in analyse([run], InProcess()).judged:
+        for at in judged.slices:
+            once[at.f, "ok"] += at.ok
+    assert counts["send", "ok"] == 2 * once["send", "ok"]
+    assert counts["consume", "ok"] == 2 * once["consume", "ok"]
+    assert len(lines) == 2
+    with pytest.raises(HistoryError, match="is not a folder"):
+        follow_runs(spark, [tmp_path / "nowhere"], lines.append)
