@@ -1,0 +1,63 @@
+"""Spark beyond one process: a standalone master with two workers, one killed midway; Spark Connect; spark-submit.
+
+Slow to start, so `make test` leaves it out; `.ci/run` asks for it: `pytest -m spark_cluster`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tests.support.synthetic import disagreements, small, truth_of
+
+pytestmark = [pytest.mark.spark_cluster, pytest.mark.needs_spark, pytest.mark.real]
+ROOT = Path(__file__).parents[2]
+TIMEOUT_S = 280.0
+
+
+def analyze(folder: Path, out: Path, *options: str) -> bytes:
+    """Run the command in a process of its own, as a session is for the life of a JVM; return verdict.json."""
+    done = subprocess.run(
+        [sys.executable, "-m", "harness", "analyze", str(folder), "--out", str(out), *options],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr  # invalid, as planted
+    assert "Traceback" not in done.stderr
+    return (out / "verdict.json").read_bytes()
+
+
+def test_two_workers_one_executor_killed_midway(tmp_path: Path) -> None:
+    from tests.support.spark_cluster import spark_cluster
+
+    ops = int(os.environ.get("SPARK_CLUSTER_OPS", "200000"))
+    history = tmp_path / "history"
+    [run] = small(history, ops=ops, queues=24, rows_a_chunk=400_000, plant=2)
+    here = analyze(history, tmp_path / "here")
+    with spark_cluster(tmp_path / "cluster") as cluster:
+        killed: list[int] = []
+        killer = threading.Thread(target=lambda: killed.append(cluster.kill_an_executor()))
+        killer.start()
+        there = analyze(history, tmp_path / "there", "--master", cluster.master, "--memory", "512")
+        killer.join()
+        assert killed
+        assert there == here
+        cluster.kill_a_worker()
+        assert (
+            analyze(history, tmp_path / "one", "--master", cluster.master, "--memory", "512")
+            == here
+        )
+    from checkers.compose import RunVerdict
+
+    verdict = RunVerdict.from_json(orjson.loads(here)["runs"][0]["verdict"])
+    assert disagreements(history, verdict) == []
+    assert truth_of(history)["counts"]["touches"] == run.manifest.rows
