@@ -20,6 +20,7 @@ from system_under_test.client.request_reply import wants_reply
 from system_under_test.client.send_result import SendFailed
 from system_under_test.env import Env
 from system_under_test.protocol.bodies import MessageQueue
+from system_under_test.protocol.codes import SendStatus
 from system_under_test.protocol.message import Message
 
 FAILS = "fails"  # the property of a message for whose first deliveries, this many, the listener is to fail
@@ -132,6 +133,14 @@ class Reports:
         for topic, ours in rows.items():
             self._emit("commit", topic, offsets=ours)
 
+    def sent_back(self, message: Message, queue: MessageQueue, status: SendStatus | None) -> None:
+        row = [key_of(message.body), message.queue_offset, message.reconsume_times]
+        place = {"broker": queue.broker_name, "queue": queue.queue_id, "messages": [row]}
+        error = "nobody took it" if status is None else status.name
+        is_safe = status is SendStatus.SEND_OK
+        value = {"group": self._group, "topic": queue.topic, **place}
+        self._port.emit("ok" if is_safe else "info", "send_back", value, None if is_safe else error)
+
     def _emit(self, f: str, topic: str, **more: Any) -> None:
         self._port.emit("ok", f, {"group": self._group, "topic": topic, **more}, None)
 
@@ -158,6 +167,7 @@ async def serve_consumer(
         config,
         listener,
         on_assignment=reports.assigned,
+        on_sent_back=reports.sent_back,
         # The offsets of a broadcast consumer are its own, not the group's.
         on_commit=None if config.broadcast else reports.committed,
     )

@@ -27,6 +27,7 @@ EMITTED: dict[str, dict[str, Kind]] = {
     "consume": {**SCOPE, "broker": TEXT, "queue": WHOLE, "messages": LIST},
     "check_back": {"topic": TEXT, "key": TEXT, "state": TEXT},
     "reply": {**SCOPE, "key": TEXT},
+    "send_back": {**SCOPE, "broker": TEXT, "queue": WHOLE, "messages": LIST},
 }
 # The columns of the lists: broker, queue; broker, queue, offset; key, queue offset, physical offset, whether the body
 # is intact, how often it was tried before.
@@ -34,6 +35,7 @@ ROWS: dict[str, tuple[str, tuple[Kind, ...]]] = {
     "assign": ("queues", (TEXT, WHOLE)),
     "commit": ("offsets", (TEXT, WHOLE, WHOLE)),
     "consume": ("messages", (TEXT, WHOLE, WHOLE, FLAG, WHOLE)),
+    "send_back": ("messages", (TEXT, WHOLE, WHOLE)),
 }
 PLACE: dict[str, Kind] = {"broker": TEXT, "queue": WHOLE, "queue_offset": WHOLE}
 HALF: dict[str, Kind] = {"broker": TEXT, "queue": WHOLE, "state": TEXT}

@@ -97,7 +97,7 @@ class ConcurrentConsumption:
             return failed
         kept = []
         for message in failed:
-            if await send_back(message, self._puller.queue.broker_name, delay_level):
+            if await send_back(message, self._puller.queue, delay_level):
                 messages.finish([message])
             else:
                 kept.append(message)

@@ -16,6 +16,7 @@ from system_under_test.client.message_properties import retry_topic
 from system_under_test.client.offset_store import Offsets, OffsetStore
 from system_under_test.client.orderly_consumption import OrderlyConsumption
 from system_under_test.client.queue_consumer import QueueConsumer
+from system_under_test.client.send_back import OnSentBack
 from system_under_test.client.send_back import SendBack as SendBackToBroker
 from system_under_test.client.sender import Sender, SendOptions
 from system_under_test.client.subscription import Subscription
@@ -40,6 +41,7 @@ def make_parts(
     offsets: Offsets,
     listener: Listener,
     may_consume: Callable[[MessageQueue], bool],
+    on_sent_back: OnSentBack | None,
 ) -> dict[str, ConsumerParts]:
     """What the queues of each topic share; the retry topic comes last. Raises ValueError."""
     limits = config.limits
@@ -60,7 +62,7 @@ def make_parts(
         limits=replace(limits, span_max=None) if config.ordered else limits,
         figures=ConsumeFigures(),
         commits_on_pull=not config.broadcast,
-        send_back=_send_back(client, config),
+        send_back=_send_back(client, config, on_sent_back),
         drops_failed=config.broadcast and not config.ordered,
         calls_max=config.calls_per_queue,
         consume_timeout_s=config.consume_timeout_s,
@@ -85,7 +87,9 @@ def listening_consumer(parts: ConsumerParts, queue: MessageQueue) -> QueueConsum
     return QueueConsumer(queue, parts, lambda puller: kind(puller, parts))
 
 
-def _send_back(client: ClientInstance, config: ConsumerConfig) -> SendBack | None:
+def _send_back(
+    client: ClientInstance, config: ConsumerConfig, on_sent_back: OnSentBack | None
+) -> SendBack | None:
     limit = config.redeliveries_max
     if not config.sends_back or config.broadcast or limit == UNLIMITED:
         return None
@@ -95,4 +99,5 @@ def _send_back(client: ClientInstance, config: ConsumerConfig) -> SendBack | Non
         Sender(client, SendOptions(group=INNER_GROUP)),
         reconsume_times_max=limit,
         by_copy_alone=config.ordered,
+        on_sent=on_sent_back,
     )

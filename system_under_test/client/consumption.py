@@ -17,8 +17,8 @@ CONSUME_TIMEOUT_S = 900.0  # RocketMQ: consumeTimeout, 15 minutes
 SUSPEND_S = 1.0  # RocketMQ: suspendCurrentQueueTimeMillis
 UNLIMITED = -1
 
-# Has the message come again, later: message, broker name, delay level. False if nobody has it now but us.
-SendBack = Callable[[Message, str, int], Awaitable[bool]]
+# Has the message come again, later: message, its queue, delay level. False if nobody has it now but us.
+SendBack = Callable[[Message, MessageQueue, int], Awaitable[bool]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -96,11 +96,10 @@ class OrderlyConsumption:
         A later one must not become a dead letter while an earlier one is still tried.
         """
         limit, send_back = self._parts.reconsume_times_max, self._parts.send_back
-        queue = self._puller.queue
         while failed and limit != UNLIMITED and send_back is not None:
             if failed[0].reconsume_times < limit:
                 break
-            if not await send_back(failed[0], queue.broker_name, result.delay_level):
+            if not await send_back(failed[0], self._puller.queue, result.delay_level):
                 break
             messages.finish([failed.pop(0)])
         return failed

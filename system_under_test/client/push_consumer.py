@@ -26,6 +26,7 @@ from system_under_test.client.periodic_task import PeriodicTask
 from system_under_test.client.queue_locking import RENEW_INTERVAL_S, QueueLocking
 from system_under_test.client.rebalancing import OnAssignment, Rebalancing
 from system_under_test.client.request_reply import send_reply
+from system_under_test.client.send_back import OnSentBack
 from system_under_test.client.send_result import SendResult
 from system_under_test.client.sender import Sender, SendOptions
 from system_under_test.client.subscription_check import check_subscriptions
@@ -49,6 +50,7 @@ class PushConsumer:
             brings them again (see ConsumerConfig for when and how often); later ones go on meanwhile, but in order.
         on_assignment: called with all queues of this member, sorted, after they changed.
         on_commit: called with the offsets that were just committed.
+        on_sent_back: called with each message that was sent back (see send_back).
         allocate: in place of the strategy that the configuration names.
     """
 
@@ -60,6 +62,7 @@ class PushConsumer:
         *,
         on_assignment: OnAssignment | None = None,
         on_commit: OnCommit | None = None,
+        on_sent_back: OnSentBack | None = None,
         allocate: Allocate | None = None,
     ) -> None:
         """Raises ValueError for a configuration that cannot be, OSError if a broadcast one has no folder."""
@@ -75,7 +78,7 @@ class PushConsumer:
         self._sender: Sender | None = None  # for replies
         self._offsets = offsets_of(self._client, config)
         self._parts_of = make_parts(
-            self._client, config, self._offsets, listener, self._may_consume
+            self._client, config, self._offsets, listener, self._may_consume, on_sent_back
         )
         self._parts = self._parts_of[config.topic]
         self._assigned = Assignment(

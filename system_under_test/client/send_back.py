@@ -7,6 +7,8 @@ and lost messages.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from system_under_test.client.client_instance import ClientInstance
 from system_under_test.client.message_properties import (
     CONSUME_START,
@@ -21,6 +23,7 @@ from system_under_test.client.message_properties import (
 )
 from system_under_test.client.send_result import SendFailed
 from system_under_test.client.sender import Sender
+from system_under_test.protocol.bodies import MessageQueue
 from system_under_test.protocol.codes import RequestCode, ResponseCode, SendStatus
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.compression import COMPRESSED_FLAG, TYPE_MASK, ZLIB_TYPES
@@ -32,6 +35,9 @@ SEND_BACK_TIMEOUT_S = 5.0  # RocketMQ: MQClientAPIImpl.consumerSendMessageBack
 FIRST_LEVEL = 3  # 10 s
 # A weaker status is what code 36 calls a success as well: sent again, the message would double each time.
 STORED = (SendStatus.SEND_OK, SendStatus.SLAVE_NOT_AVAILABLE)
+STATUS_FIELD = "sendStatus"  # of our brokers alone: of a success that is not as safe as it could be
+
+OnSentBack = Callable[[Message, MessageQueue, SendStatus | None], None]
 
 
 class SendBack:
@@ -40,6 +46,7 @@ class SendBack:
     Args:
         reconsume_times_max: after so many redeliveries the broker makes a dead letter of it.
         by_copy_alone: never ask the broker that holds it (queues in order do so, for dead letters).
+        on_sent: called with the message, its queue, and how safe the copy is; None: there is none, for all we know.
     """
 
     def __init__(
@@ -50,23 +57,32 @@ class SendBack:
         *,
         reconsume_times_max: int,
         by_copy_alone: bool = False,
+        on_sent: OnSentBack | None = None,
     ) -> None:
         self._client = client
         self._group = group
         self._sender = sender
         self._reconsume_times_max = reconsume_times_max
         self._by_copy_alone = by_copy_alone
+        self._on_sent = on_sent
 
-    async def __call__(self, message: Message, broker_name: str, delay_level: int) -> bool:
+    async def __call__(self, message: Message, queue: MessageQueue, delay_level: int) -> bool:
         """Whether some broker has the message for later; if not, only we have it."""
-        if not self._by_copy_alone and await self._ask_holder(message, broker_name, delay_level):
-            return True
-        return await self._send_copy(message)
+        status = None
+        if not self._by_copy_alone:
+            status = await self._ask_holder(message, queue.broker_name, delay_level)
+        if status is None:
+            status = await self._send_copy(message)
+        if self._on_sent is not None:
+            self._on_sent(message, queue, status)
+        return status in STORED
 
-    async def _ask_holder(self, message: Message, broker_name: str, delay_level: int) -> bool:
+    async def _ask_holder(
+        self, message: Message, broker_name: str, delay_level: int
+    ) -> SendStatus | None:
         address = self._client.master(broker_name)
         if address is None or not self._client.health.is_answering(address):
-            return False
+            return None
         header = ConsumerSendMsgBackHeader(
             offset=message.physical_offset,
             group=self._group,
@@ -80,21 +96,23 @@ class SendBack:
             response = await self._client.ask(address, command, SEND_BACK_TIMEOUT_S)
         except RemotingError as error:
             self._client.env.log.info("message was not sent back", error=str(error))
-            return False
+            return None
         if response.code != ResponseCode.SUCCESS:
             self._client.env.log.warning(
                 "message was not taken back", code=response.code, remark=response.remark
             )
-        return response.code == ResponseCode.SUCCESS
+            return None
+        is_weak = response.ext_fields.get(STATUS_FIELD) == SendStatus.SLAVE_NOT_AVAILABLE.name
+        return SendStatus.SLAVE_NOT_AVAILABLE if is_weak else SendStatus.SEND_OK
 
-    async def _send_copy(self, message: Message) -> bool:
+    async def _send_copy(self, message: Message) -> SendStatus | None:
         copy = retry_copy(message, self._group, self._reconsume_times_max)
         try:
             result = await self._sender.send(copy, None, self._sender.begin())
         except SendFailed as error:
             self._client.env.log.warning("message stays here", error=str(error))
-            return False
-        return result.status in STORED
+            return None
+        return result.status
 
 
 def retry_copy(message: Message, group: str, reconsume_times_max: int) -> Message:

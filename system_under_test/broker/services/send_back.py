@@ -37,6 +37,9 @@ FIRST_RETRY_LEVEL = 3  # 10 s
 GOOD_ENOUGH = (ResponseCode.SUCCESS, ResponseCode.SLAVE_NOT_AVAILABLE)
 
 
+# In the answer to a copy that is not as safe as it could be. Java's clients do not look, and take it for a success.
+STATUS_FIELD = "sendStatus"
+
 # Of how many queues one is drawn for a retry, by the retry topic and the settings of the group.
 RetryQueues = Callable[[TopicConfig, SubscriptionGroupConfig], int]
 
@@ -173,6 +176,7 @@ def answer_send_back(connection: Connection, request: RemotingCommand, code: Res
     if request.is_oneway:
         return
     if code in GOOD_ENOUGH:
-        connection.send(RemotingCommand.response(request, ResponseCode.SUCCESS))
+        ext = {} if code == ResponseCode.SUCCESS else {STATUS_FIELD: code.name}
+        connection.send(RemotingCommand.response(request, ResponseCode.SUCCESS, None, ext))
     else:
         connection.send(RemotingCommand.response(request, ResponseCode.SYSTEM_ERROR, code.name))
