@@ -23,7 +23,7 @@ from harness.environments.fleet_options import FleetOptions
 from harness.environments.local_place import LocalPlace
 from harness.environments.place import Place
 from harness.environments.real import RealEnvironment
-from harness.environments.run_files import make_run_folder
+from harness.environments.run_files import check_room, make_run_folder
 from harness.environments.somebodys_cluster import find_cluster, remove_traces
 from harness.environments.state import state_folder
 from harness.targets.interpreter import OurInterpreter
@@ -62,8 +62,9 @@ class AddressFleet(OurInterpreter):
     ) -> dict[str, Place]:
         """Raises EnvironmentFailed: the cluster does not answer, or is not the one that the plan was made for."""
         self.addresses = await self._find(servers)
-        folder = make_run_folder()
+        check_room()
         inventory = self._inventory = Inventory.begin(state_folder())
+        folder = make_run_folder()
         inventory.will_make(Resource(kind="folder", name=str(folder)))
         inventory.will_make_marked_processes()
         places: dict[str, Place] = {}

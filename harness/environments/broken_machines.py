@@ -23,7 +23,7 @@ from harness.environments.all_ended import all_or_first_error
 from harness.environments.fleet import MachineControls
 from harness.environments.linux_controls import FakedClocks, FirewalledNetwork, LoopDisks
 from harness.environments.real import RealEnvironment
-from harness.environments.run_files import make_run_folder
+from harness.environments.run_files import check_room, make_run_folder
 from harness.environments.state import state_folder
 
 NO_CUT_AT = "only the simulation can cut the power inside a chosen disk operation"
@@ -65,8 +65,9 @@ class BreakableMachines:
     """
 
     def __init__(self) -> None:
-        self.folder = make_run_folder()
+        check_room()
         self.inventory = Inventory.begin(state_folder())
+        self.folder = make_run_folder()
         self.host = Machine(
             executor=LocalExecutor(), inventory=self.inventory, python=sys.executable
         )

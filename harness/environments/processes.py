@@ -22,7 +22,7 @@ from harness.environments.local_place import LocalPlace
 from harness.environments.place import Place
 from harness.environments.proxied import NodeProxy
 from harness.environments.real import RealEnvironment
-from harness.environments.run_files import make_run_folder
+from harness.environments.run_files import check_room, make_run_folder
 from harness.environments.state import state_folder
 from harness.targets.interpreter import OurInterpreter
 
@@ -49,8 +49,9 @@ class ProcessFleet(OurInterpreter):
         self, nodes: Sequence[str], *, servers: Sequence[str], needs: Set[str]
     ) -> dict[str, Place]:
         """Raises EnvironmentFailed where loopback has only one address."""
-        folder = make_run_folder()
+        check_room()
         inventory = self._inventory = Inventory.begin(state_folder())
+        folder = make_run_folder()
         inventory.will_make(Resource(kind="folder", name=str(folder)))
         inventory.will_make_marked_processes()
         block = _free_block(len(nodes))

@@ -13,8 +13,8 @@ FREE_MIN_BYTES = (
 )  # stores and logs of a minute; nodes on a full disk only look as if they hung
 
 
-def make_run_folder() -> Path:
-    """Raises EnvironmentFailed where there is too little room, OSError where nothing can be made."""
+def check_room() -> None:
+    """Before anything is made. Raises EnvironmentFailed where there is too little room for a run."""
     parent = tempfile.gettempdir()
     free_bytes = shutil.disk_usage(parent).free
     if free_bytes < FREE_MIN_BYTES:
@@ -22,4 +22,8 @@ def make_run_folder() -> Path:
             f"{parent} has {free_bytes >> 20} MiB left; a run needs {FREE_MIN_BYTES >> 20} MiB there, "
             "or another folder in TMPDIR"
         )
+
+
+def make_run_folder() -> Path:
+    """Raises OSError where nothing can be made."""
     return Path(tempfile.mkdtemp(prefix="staticfire-"))

@@ -41,6 +41,7 @@ def test_servers_that_are_somebodys_are_not_stopped_and_their_disks_are_their_ow
         "bandwidth",
         "topic-change",
         "client-crash",
+        "member-leaves",
         "slow-consumer",
         "failing-listener",
     }

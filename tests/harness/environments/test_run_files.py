@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from harness.environments.errors import EnvironmentFailed
-from harness.environments.run_files import make_run_folder
+from harness.environments.run_files import check_room, make_run_folder
 
 
 def test_a_folder_that_is_nearly_full_is_refused(
@@ -19,7 +19,7 @@ def test_a_folder_that_is_nearly_full_is_refused(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=(64 << 20) - 1))
     with pytest.raises(EnvironmentFailed, match=f"{tmp_path} has 63 MiB left; a run needs 64 MiB"):
-        make_run_folder()
-    assert list(tmp_path.iterdir()) == []
+        check_room()
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=64 << 20))
+    check_room()
     assert make_run_folder().parent == tmp_path
