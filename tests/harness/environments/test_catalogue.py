@@ -6,6 +6,7 @@ import pytest
 
 from faults.catalogue import FAULTS
 from faults.fault import PlannedFault
+from harness.campaign import OneOf
 from harness.cli.options import choose_faults
 from harness.cli.status import BadInput
 from harness.environments.catalogue import FLEETS, make_fleet, missing_faults
@@ -82,3 +83,11 @@ def test_the_simulation_lacks_nothing() -> None:
     given: dict[str, object] = {"faults": ("all",)}
     assert choose_faults(1, given, FleetOptions()) == {}
     assert given["faults"] == tuple(FAULTS)
+
+
+def test_of_choices_those_are_left_that_can_be_carried_out() -> None:
+    choices = OneOf((("disk-full",), ("kill", "clock-skew"), ("kill", "pause"), ("all",)))
+    given = {"environment": "processes", "faults": choices}
+    missing = choose_faults(1, given, FleetOptions())
+    every = tuple(kind for kind in FAULTS if kind not in missing)
+    assert given["faults"] == OneOf((("kill", "pause"), every))
