@@ -1,0 +1,88 @@
+"""Broadcasting: every member of the group gets every message, whatever the others get.
+
+**member_missed**: an acknowledged message that a member of a broadcasting group never consumed, although the run was
+drained. A member is a node; it keeps its offsets on its own disk, so a crash makes it get messages twice, not miss them. What
+the damage done to brokers excuses is excused for each member.
+
+Cannot see: a member that never started. That it gets things twice is a matter of `duplication`, member by member.
+
+Source: the broadcasting mode of Apache RocketMQ 4.9 (LocalFileOffsetStore, no retries).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from checkers.columns import Columns, Ints, Mask, Outcome, Touches
+from checkers.kernel import Context, Kernel, finding_at, nothing_missing, queue_of
+from checkers.screening import is_among
+from checkers.verdict import Finding, Tally
+
+
+def tally_broadcasting(columns: Columns, context: Context) -> Tally:
+    """Judge whole messages (partition key: message)."""
+    findings: list[Finding] = []
+    for group in context.facts.broadcasting:
+        sends = columns.sends.where(columns.sends.outcome == Outcome.OK)
+        due = context.wants(columns, sends, group) & context.resolved(columns, sends, group)
+        wanted = sends.where(due)
+        for member in _members(context, group):
+            had = _consumed_by(columns, context, group, member)
+            missed = np.flatnonzero(~is_among(wanted.message, had))
+            findings.extend(_missed(columns, context, group, member, wanted.where(missed)))
+    return Tally.of(findings)
+
+
+def _members(context: Context, group: str) -> list[str]:
+    """The nodes of a group."""
+    told = context.timeline.subscriptions
+    return sorted({one.node for one in told if one.group == group})
+
+
+def _consumed_by(columns: Columns, context: Context, group: str, member: str) -> Ints:
+    """The ids of the messages that a member has consumed, sorted."""
+    deliveries, groups = columns.deliveries, columns.names.groups
+    if group not in groups:
+        return np.zeros(0, np.int64)
+    nodes = context.timeline.nodes
+    processes = [process for process, node in nodes.items() if node == member]
+    consumed = (deliveries.group == groups.index(group)) & (deliveries.outcome == Outcome.OK)
+    return np.unique(deliveries.message[consumed & np.isin(deliveries.process, processes)])
+
+
+def _missed(
+    columns: Columns, context: Context, group: str, member: str, missed: Touches
+) -> Iterator[Finding]:
+    for row in range(len(missed)):
+        queue = queue_of(columns, missed, row)
+        assert queue is not None  # it was acknowledged
+        rule = context.promises.rule(queue.broker, int(missed.invoke_ns[row]))
+        yield finding_at(
+            columns,
+            missed,
+            row,
+            anomaly="member_missed",
+            judgement=rule.judgement,
+            detail=f"{member} never consumed it; {context.promises.text(rule)}",
+            group=group,
+        )
+
+
+def _suspects(columns: Columns, context: Context, _cleared: Mask) -> Ints:
+    """All that is broadcast: one member's delivery does not clear a message."""
+    wanted = np.zeros(len(columns.sends), np.bool_)
+    for group in context.facts.broadcasting:
+        wanted |= context.wants(columns, columns.sends, group)
+    return np.unique(columns.sends.message[wanted])
+
+
+BROADCASTING = Kernel(
+    name="broadcasting",
+    partition_by="message",
+    anomalies=("member_missed",),
+    partial=tally_broadcasting,
+    unknown_reason=nothing_missing,
+    more_suspects=_suspects,
+)
