@@ -91,6 +91,26 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "owned_twice": PLAIN,
         # listeners.py
         "two_listeners": _excused("a fault was near", INFORMATIONAL),
+        # filters.py, delays.py, retries.py, transactions.py
+        "unwanted_delivery": PLAIN,
+        "early_delivery": _excused("the clock of a broker was stepped"),
+        "late_delivery": _excused("the clock of a broker was stepped"),
+        "retry_unprovoked": PLAIN,
+        "retry_early": _excused("the clock of a broker was stepped"),
+        "retried_too_often": PLAIN,
+        "dead_too_early": PLAIN,
+        "rolled_back_visible": PLAIN,
+        "unresolved_transaction": BY_DAMAGE,
+        "check_too_early": _excused("the clock of a broker was stepped"),
+        "checked_too_often": PLAIN,
+        # sharding.py, broadcasting.py, requests.py, subscriptions.py
+        "overtaken": BY_DAMAGE,
+        "key_moved": _excused("the topic got more queues, or a producer was started anew"),
+        "member_missed": BY_DAMAGE,
+        "wrong_answer": PLAIN,
+        "answered_twice": PLAIN,
+        "made_up_answer": PLAIN,
+        "subscriptions_differ": PLAIN,
         # look_ups.py
         "invisible": PLAIN,
         "unindexed": PLAIN,

@@ -1,8 +1,9 @@
 """Broadcasting: every member of the group gets every message, whatever the others get.
 
-**member_missed**: an acknowledged message that a member of a broadcasting group never consumed, although the run was
-drained. A member is a node; it keeps its offsets on its own disk, so a crash makes it get messages twice, not miss them. What
-the damage done to brokers excuses is excused for each member.
+**member_missed**: an acknowledged message that a member of a broadcasting group was never given, although the run was
+drained. A member is a node; it keeps its offsets on its own disk, so a crash makes it get messages twice, not miss
+them. What its listener fails for is dropped, as RocketMQ does it. What the damage done to brokers excuses is excused
+for each member.
 
 Cannot see: a member that never started. That it gets things twice is a matter of `duplication`, member by member.
 
@@ -29,7 +30,7 @@ def tally_broadcasting(columns: Columns, context: Context) -> Tally:
         due = context.wants(columns, sends, group) & context.resolved(columns, sends, group)
         wanted = sends.where(due)
         for member in _members(context, group):
-            had = _consumed_by(columns, context, group, member)
+            had = _given_to(columns, context, group, member)
             missed = np.flatnonzero(~is_among(wanted.message, had))
             findings.extend(_missed(columns, context, group, member, wanted.where(missed)))
     return Tally.of(findings)
@@ -41,15 +42,15 @@ def _members(context: Context, group: str) -> list[str]:
     return sorted({one.node for one in told if one.group == group})
 
 
-def _consumed_by(columns: Columns, context: Context, group: str, member: str) -> Ints:
-    """The ids of the messages that a member has consumed, sorted."""
+def _given_to(columns: Columns, context: Context, group: str, member: str) -> Ints:
+    """The ids of the messages that a member was given, sorted."""
     deliveries, groups = columns.deliveries, columns.names.groups
     if group not in groups:
         return np.zeros(0, np.int64)
     nodes = context.timeline.nodes
     processes = [process for process, node in nodes.items() if node == member]
-    consumed = (deliveries.group == groups.index(group)) & (deliveries.outcome == Outcome.OK)
-    return np.unique(deliveries.message[consumed & np.isin(deliveries.process, processes)])
+    given = (deliveries.group == groups.index(group)) & np.isin(deliveries.process, processes)
+    return np.unique(deliveries.message[given])
 
 
 def _missed(
@@ -65,7 +66,7 @@ def _missed(
             row,
             anomaly="member_missed",
             judgement=rule.judgement,
-            detail=f"{member} never consumed it; {context.promises.text(rule)}",
+            detail=f"{member} was never given it; {context.promises.text(rule)}",
             group=group,
         )
 

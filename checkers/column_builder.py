@@ -293,4 +293,5 @@ def _outcome(op: Op) -> Outcome:
     if op.type == "ok":
         # Only SEND_OK is a promise, whatever the client that wrote this history thought of it.
         return Outcome.OK if op.value.get("status", "SEND_OK") == "SEND_OK" else Outcome.WEAK
-    return Outcome.WEAK if op.error in WEAK_STATUSES else Outcome.UNKNOWN
+    weak = op.error in WEAK_STATUSES or op.value.get("status") in WEAK_STATUSES
+    return Outcome.WEAK if weak else Outcome.UNKNOWN

@@ -14,14 +14,17 @@ from typing import Any, Self
 
 from checkers.availability import LIVENESS
 from checkers.availability_gaps import AVAILABILITY_GAPS
+from checkers.broadcasting import BROADCASTING
 from checkers.column_builder import build_columns
 from checkers.columns import Columns
 from checkers.commit_log import LOG_HOLES
 from checkers.cycles import CYCLES
+from checkers.delays import DELAYS
 from checkers.duplication import DUPLICATION
 from checkers.engine import failure, judge_columns
 from checkers.exits import NODE_EXITS
 from checkers.facts import FaultFacts, Mode, RunFacts
+from checkers.filters import FILTERS
 from checkers.groups import GROUPS
 from checkers.history import Op
 from checkers.kernel import Checker, Context, Kernel, undrained
@@ -36,19 +39,28 @@ from checkers.promises import LossPromises
 from checkers.provenance import PROVENANCE
 from checkers.recovery_times import RECOVERY_TIMES
 from checkers.replicas import REPLICA_PREFIX
+from checkers.requests import REQUESTS
+from checkers.retries import RETRIES
 from checkers.send_status import DURABLE_BEFORE_ACK, WEAK_STATUSES
+from checkers.sharding import ORDERLY, SHARDING_KEYS
+from checkers.subscriptions import SUBSCRIPTIONS
 from checkers.timeline import Timeline
+from checkers.transactions import TRANSACTIONS
 from checkers.txn_reads import TXN_READS
 from checkers.verdict import Finding, Validity, Verdict, combine
 
 CORE = (LOSS, LOG_HOLES, PROVENANCE, DUPLICATION, ORDER, OFFSETS, POLLS)
-KERNELS = (*CORE, LISTENERS, LATENCY, RECOVERY_TIMES)
+SEMANTICS = (FILTERS, DELAYS, RETRIES, TRANSACTIONS, ORDERLY, BROADCASTING)
+KERNELS = (*CORE, *SEMANTICS, LISTENERS, LATENCY, RECOVERY_TIMES)
 ALL_CHECKERS: tuple[Checker, ...] = (
     *(kernel.as_checker() for kernel in KERNELS),
     DRAINED_OFFSETS,
     LIVENESS,
     AVAILABILITY_GAPS,
     GROUPS,
+    SHARDING_KEYS,
+    REQUESTS,
+    SUBSCRIPTIONS,
     TXN_READS,
     CYCLES,
     NODE_EXITS,

@@ -1,9 +1,9 @@
 """Delayed messages: never early, and not much too late while nothing is broken.
 
-**early_delivery**: a listener was called before the send began plus the delay. **late_delivery**: the first delivery to a
-group came much later than due, although no fault was near from then on: nothing was in its way. Both are allowed where
-the clock of a broker was stepped, since brokers count by their wall clock. A message that never comes is a matter of
-loss.
+**early_delivery**: a listener was called before the send began plus the delay. **late_delivery**: the first delivery to
+a group came much later than due, although no fault was near from then on: nothing was in its way. Both are allowed
+where the clock of a broker was stepped, since brokers count by their wall clock. A message that never comes is a matter
+of loss.
 
 Cannot see: a delay that ended early by less than the send took, and lateness below the bound.
 
@@ -25,7 +25,7 @@ from checkers.verdict import Finding, Tally
 
 NS_PER_MS = 1_000_000
 CLOCK_ROUGHNESS_NS = 2 * NS_PER_MS  # brokers count in whole milliseconds
-# Delivered within 100 ms of its time, then stored, replicated and pulled; behind it may lie a backlog of as many seconds.
+# Delivered within 100 ms of its time, then stored, replicated and pulled; a backlog may lie before it.
 LATE_AFTER_NS = 15 * NS_PER_S
 
 
@@ -55,7 +55,8 @@ def _first_of_each(deliveries: Touches, rows: Ints, place: Ints) -> Ints:
     group = deliveries.group[rows]
     order = np.lexsort((deliveries.invoke_index[rows], group, place))
     new = (np.diff(place[order], prepend=-1) != 0) | (np.diff(group[order], prepend=-2) != 0)
-    return order[new]
+    firsts: Ints = order[new]
+    return firsts
 
 
 def _early(

@@ -58,7 +58,9 @@ class Context:
         queue, offset = sends.queue, sends.queue_offset
         passed = (offset < committed[queue]) | (offset >= end[queue])
         young = drained_ns[queue] - sends.time_ns < self.facts.reserved_s * NS_PER_S
-        return passed & (young | (offset >= low[queue])) & (sends.op_index < drained_at[queue])
+        kept = young | (offset >= low[queue]) | (offset == UNKNOWN)
+        found: Mask = passed & kept & (sends.op_index < drained_at[queue])
+        return found
 
 
 def _drain_columns(columns: Columns, timeline: Timeline, group: str) -> tuple[Ints, ...]:

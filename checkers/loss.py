@@ -36,7 +36,12 @@ def tally_loss(columns: Columns, context: Context) -> Tally:
     findings: list[Finding] = []
     for group in context.facts.groups:
         wanted = context.wants(columns, acked, group)
-        missed = wanted & ~_flags(size, got[_consumed(columns, group)])[message]
+        missed = (
+            wanted
+            & ~_flags(
+                size, got[_consumed(columns, group, gets_once=group in context.facts.broadcasting)]
+            )[message]
+        )
         passed = wanted & context.resolved(columns, acked, group)
         passed_by_any |= passed
         pending |= missed & ~passed
@@ -56,12 +61,12 @@ def _flags(size: int, messages: Ints) -> Mask:
     return flags[:-1]
 
 
-def _consumed(columns: Columns, group: str) -> Mask:
-    """Which deliveries this group has consumed."""
+def _consumed(columns: Columns, group: str, *, gets_once: bool) -> Mask:
+    """Which deliveries this group has consumed; of a broadcasting one, which it was given: what fails is dropped."""
     groups, deliveries = columns.names.groups, columns.deliveries
     group_id = groups.index(group) if group in groups else UNKNOWN
-    consumed: Mask = (deliveries.group == group_id) & (deliveries.outcome == Outcome.OK)
-    return consumed
+    given: Mask = deliveries.group == group_id
+    return given if gets_once else given & (deliveries.outcome == Outcome.OK)
 
 
 def _lost(columns: Columns, context: Context, acked: Touches, lost: Mask) -> Iterator[Finding]:

@@ -137,6 +137,10 @@ class _Polls:
         row = self._row(at)
         sends = self._columns.sends
         skipped = self._acked_between(row, first_offset)
+        group = self._columns.names.groups[self._columns.deliveries.group[row]]
+        if len(skipped) and group in self._context.facts.wanted_tags:
+            matching = self._context.matches(self._columns, sends.where(skipped), group)
+            skipped = skipped[matching]
         if len(skipped):
             skipped = skipped[~self._given_before(at, skipped)]
         if not len(skipped):

@@ -11,7 +11,7 @@ Source: request-reply of Apache RocketMQ 4.9 (RequestResponseFuture, correlation
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -32,7 +32,7 @@ def check_requests(columns: Columns, context: Context) -> Verdict:
     )
 
 
-def _judge(columns: Columns, context: Context, answers: tuple[Exchange, ...] | list[Exchange]) -> Iterator[Finding]:
+def _judge(columns: Columns, context: Context, answers: Sequence[Exchange]) -> Iterator[Finding]:
     given = _given_at(columns)
     answered: dict[str, Exchange] = {}
     for answer in answers:

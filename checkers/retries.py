@@ -2,8 +2,8 @@
 
 **retry_unprovoked**: a message came from the retry topic for the nth time, and no listener of the group had failed for,
 or not finished, its delivery before that. **retry_early**: it came before the delay of that step was over (level 3 for
-the first retry, one more for each; allowed where a broker's clock was stepped). **retried_too_often**: more retries than
-the group allows. **dead_too_early**: it became a dead letter although no delivery had used up the retries.
+the first retry, one more for each; allowed where a broker's clock was stepped). **retried_too_often**: more retries
+than the group allows. **dead_too_early**: it became a dead letter although no delivery had used up the retries.
 
 That nothing falls between (conservation) is a matter of loss: dead letters, which the harness reads at the end, count
 as consumed there. Counts: `retried` messages, `dead_letters`, `dead_and_consumed` (a listener that failed at the last
@@ -96,6 +96,8 @@ def _judge(columns: Columns, context: Context, group: str, story: _Story) -> Ite
     retries_max = 16 if retries_max < 0 else retries_max
     lived = [*story.first, *story.retried]
     for row in story.retried:
+        if any(_repeats(deliveries, r, row) for r in story.retried):
+            continue
         tries = int(deliveries.tries[row])
         if tries > retries_max:
             what = f"retry {tries}, and the group allows {retries_max}"
@@ -114,6 +116,16 @@ def _judge(columns: Columns, context: Context, group: str, story: _Story) -> Ite
 
 def _uses_up(deliveries: Touches, row: int, retries_max: int) -> bool:
     return bool(deliveries.tries[row] >= retries_max and deliveries.outcome[row] != Outcome.OK)
+
+
+def _repeats(deliveries: Touches, row: int, retry: int) -> bool:
+    """Whether a client that could not send back tried again by itself: the same place, with fewer tries before."""
+    return bool(
+        deliveries.queue[row] == deliveries.queue[retry]
+        and deliveries.queue_offset[row] == deliveries.queue_offset[retry]
+        and deliveries.tries[row] < deliveries.tries[retry]
+        and deliveries.invoke_index[row] < deliveries.invoke_index[retry]
+    )
 
 
 def _provokes(deliveries: Touches, row: int, retry: int) -> bool:

@@ -1,13 +1,14 @@
 """Order by sharding key: the same key, the same queue; and an orderly group finishes one before it begins the next.
 
 **overtaken**: an orderly group began to consume a message, successfully and for the first time, before it had finished
-one that is before it in the queue: a listener that fails holds up its queue, and whoever takes the queue over goes on where
-the other one stopped. Allowed where the log may have lost a suffix, whose offsets are used again.
-**key_moved**: messages of one sharding key were acknowledged by different queues, so nothing orders them any more; allowed
-after the topic got more queues.
+one that is before it in the queue: a listener that fails holds up its queue, and whoever takes the queue over goes on
+where the other one stopped. Allowed where the log may have lost a suffix, whose offsets are used again.
+**key_moved**: messages of one sharding key were acknowledged by different queues, so nothing orders them any more;
+allowed after the topic got more queues, and where a producer was started, maybe while a broker was away.
 
-Together with the order within a queue (`order`) the two mean: messages of one key are consumed in the order in which they
-were acknowledged. Cannot see: the order of messages that nobody acknowledged, and messages that are never consumed (`loss`).
+Together with the order within a queue (`order`) the two mean: messages of one key are consumed in the order in which
+they were acknowledged. Cannot see: the order of messages that nobody acknowledged, and messages that are never consumed
+(`loss`).
 
 Source: SelectMessageQueueByHash and ConsumeMessageOrderlyService of Apache RocketMQ 4.9. RocketMQ moves keys while a
 master is away, this client does not.
@@ -102,7 +103,7 @@ def _moved(columns: Columns, context: Context, keyed: Touches) -> Iterator[Findi
     for _, rows in rows_by_id(keyed.sharding_key):
         of_key = keyed.where(rows[np.argsort(keyed.op_index[rows], kind="stable")])
         for row in (1 + np.flatnonzero(np.diff(of_key.queue) != 0)).tolist():
-            grown = _grown_before(context, int(of_key.time_ns[row]))
+            excuse = _excuse(context, int(of_key.time_ns[row]))
             before = columns.names.queues[int(of_key.queue[row - 1])]
             key = columns.names.sharding_keys[int(of_key.sharding_key[row])]
             yield finding_at(
@@ -110,20 +111,24 @@ def _moved(columns: Columns, context: Context, keyed: Touches) -> Iterator[Findi
                 of_key,
                 row,
                 anomaly="key_moved",
-                judgement=Judgement.ALLOWED
-                if grown
-                else judge(context.facts.mode, "key_moved"),
-                detail=f"sharding key {key} was in queue {before.queue} of {before.broker}"
-                + ("; the topic got more queues" if grown else ""),
+                judgement=Judgement.ALLOWED if excuse else judge(context.facts.mode, "key_moved"),
+                detail=f"sharding key {key} was in queue {before.queue} of {before.broker}{excuse}",
             )
 
 
-def _grown_before(context: Context, time_ns: int) -> bool:
-    return any(
-        fault.kind == "topic_change" and fault.fired_ns is not None and fault.fired_ns <= time_ns
-        for fault in context.facts.faults
-    )
+def _excuse(context: Context, time_ns: int) -> str:
+    """Why not all producers may have seen the same queues by then; empty when all must have."""
+    for fault in context.facts.faults:
+        fired = fault.fired_ns is not None and fault.fired_ns <= time_ns
+        if fired and fault.kind == "topic_change":
+            return "; the topic got more queues"
+        if fired and fault.kind in RESTARTS_PRODUCERS:
+            return f"; fault {fault.fault_id} ({fault.kind}): a producer began with the queues of that time"
+    return ""
 
+
+# A producer that is started while a broker is away does not know the queues of that one, nor of one that never returns.
+RESTARTS_PRODUCERS = frozenset({"client_crash", "split_name_servers", "disk_lost"})
 
 ORDERLY = Kernel(
     name="orderly",

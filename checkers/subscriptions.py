@@ -17,7 +17,7 @@ from itertools import groupby
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Outcome
+from checkers.columns import UNKNOWN, Columns, Ints, Outcome
 from checkers.kernel import Checker, Context
 from checkers.promises import judge
 from checkers.timeline import Subscribed
@@ -58,13 +58,13 @@ def _judge(
 
 
 _DIFFERENT_TOPICS = (
-    "Each member counts all members of the group when queues are shared out, and leaves the others' share of its topic to "
-    "members that do not want it: those queues have no owner. Use a group for each topic, or subscribe all members to all "
-    "topics."
+    "Each member counts all members of the group when queues are shared out, and leaves the others' share of its topic "
+    "to members that do not want it: those queues have no owner. Use a group for each topic, or subscribe all members "
+    "to all topics."
 )
 _DIFFERENT_EXPRESSIONS = (
-    "A queue has one owner, and what the owner does not ask for is passed over for the whole group (a broker moreover keeps "
-    "one expression a group, the newest). Use a group for each expression."
+    "A queue has one owner, and what the owner does not ask for is passed over for the whole group (a broker moreover "
+    "keeps one expression a group, the newest). Use a group for each expression."
 )
 
 
@@ -81,14 +81,16 @@ def _what_became(columns: Columns, group: str, topics: Sequence[str]) -> str:
         if topic not in columns.names.topics:
             continue
         sends = columns.sends
-        of_topic = (sends.topic == columns.names.topics.index(topic)) & (sends.outcome == Outcome.OK)
+        of_topic = (sends.topic == columns.names.topics.index(topic)) & (
+            sends.outcome == Outcome.OK
+        )
         for tag in np.unique(sends.tag[of_topic]).tolist():
             sent = np.unique(sends.message[of_topic & (sends.tag == tag)])
             parts.append(_share(columns, group, topic, tag, sent))
     return f"Consumed: {'; '.join(parts)}." if parts else ""
 
 
-def _share(columns: Columns, group: str, topic: str, tag: int, sent: np.ndarray) -> str:
+def _share(columns: Columns, group: str, topic: str, tag: int, sent: Ints) -> str:
     deliveries, groups = columns.deliveries, columns.names.groups
     mine = deliveries.group == (groups.index(group) if group in groups else UNKNOWN)
     consumed = mine & (deliveries.outcome == Outcome.OK) & np.isin(deliveries.message, sent)

@@ -142,9 +142,10 @@ def draw_campaign(seed: int, given: Mapping[str, Any]) -> Campaign:
 
 def _draw_plan(campaign: Campaign) -> tuple[PlannedFault, ...]:
     random = Random(f"staticfire/{campaign.seed}/plan")
-    more = WORKLOADS[campaign.workload].faults if campaign.faults else ()
+    workload = WORKLOADS[campaign.workload]
+    more = workload.faults if campaign.faults else ()
     least = max(6, int(campaign.time_s / 10)) if campaign.time_s >= 30 else 0
-    kinds = campaign.faults + more
+    kinds = tuple(kind for kind in campaign.faults + more if kind not in workload.avoids)
     count = max(len(kinds), least)
     return draw_plan(random, kinds, count, campaign.time_s, situation(campaign))
 

@@ -85,9 +85,10 @@ class Drain:
 
     def _awaits_retries(self) -> bool:
         """Whether a listener failed for a message that its group has not consumed since."""
+        drops = {told.group for told in self._members if told.model == BROADCASTING}
         failed: set[tuple[str, str]] = set()
         for op in self._recorder.ops:
-            if op.f == "consume" and op.type != "invoke":
+            if op.f == "consume" and op.type != "invoke" and op.value["group"] not in drops:
                 change = failed.difference_update if op.type == "ok" else failed.update
                 group = op.value["group"]
                 change((group, message[0]) for message in op.value["messages"])

@@ -74,7 +74,11 @@ class Recorder:
             self._columns.add(op, line)
         if type == "ok":
             self._count(op)
-        if f == "send" and "physical_offset" in value and type != "invoke":
+        if (
+            f == "send"
+            and type != "invoke"
+            and ("physical_offset" in value or "stored_at" in value)
+        ):
             self._stored(op)
         return op
 

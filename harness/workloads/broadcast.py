@@ -17,11 +17,11 @@ def member(campaign: Campaign, number: int) -> Membership:
 
 
 def awaits(ops: Sequence[Op], _now_ns: int) -> str | None:
-    """Acknowledged messages that a member has not consumed."""
+    """Acknowledged messages that a member was not given; what its listener failed for is dropped."""
     acked = {op.value["key"]: None for op in ops if op.f == "send" and op.type == "ok"}
     had: dict[str, dict[str, None]] = {}
     for op in ops:
-        if op.node is None or op.f not in ("open", "consume") or op.type != "ok":
+        if op.node is None or op.f not in ("open", "consume") or op.type == "invoke":
             continue
         if op.f == "open" and "model" in op.value:
             had.setdefault(op.node, {})

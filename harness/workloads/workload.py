@@ -32,6 +32,7 @@ class Workload:
             `settle_s` bounds how long the drain waits for it.
         options: options of a campaign that are not drawn with this workload; the user's win.
         faults: kinds that it is not itself without; they come on top of those of the campaign, if it has any.
+        avoids: kinds under which it has no answer.
         broker_properties: the same for properties of brokers, one by one.
         lacks: features of clients that it needs and the named implementation has not, by client.
     """
@@ -44,6 +45,7 @@ class Workload:
     settle_s: float = 60.0
     options: Mapping[str, Any] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
+    avoids: tuple[str, ...] = ()
     broker_properties: Mapping[str, str] = field(default_factory=dict)
     lacks: Mapping[str, str] = field(default_factory=dict)
 

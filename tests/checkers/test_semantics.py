@@ -1,0 +1,292 @@
+"""Delays, retries, transactions, filters, order, broadcasting, requests: each anomaly, and its near miss."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.checkers.stories import DEAD_TOPIC, RETRY_TOPIC, Story
+from tests.support.history_language import GROUP, NODE, fault
+
+SKEW = fault("clock_skew", NODE, at_s=0.5, healed_s=1.5)
+LADDER = {"retries_max": {GROUP: 2}, "delay_levels_ms": (1000, 2000, 3000, 4000, 5000)}
+
+
+# Delays
+
+
+@pytest.mark.parametrize(
+    ("at_s", "found"),
+    [
+        (5.9, {"early_delivery"}),
+        (5.999, set()),
+        (6.0, set()),
+        (20.9, set()),
+        (21.1, {"late_delivery"}),
+    ],
+)
+def test_a_delayed_message_comes_in_its_time(at_s: float, found: set[str]) -> None:
+    story = Story().send(1.0, "a", delay_level=2, delay_ms=5000).consume(at_s, "a", 0)
+    assert story.counts("delays") == found
+
+
+def test_the_clock_of_a_broker_and_a_fault_excuse_the_time() -> None:
+    early = Story().send(1.0, "a", delay_level=2, delay_ms=5000).consume(3.0, "a", 0)
+    assert early.counts("delays", faults=(SKEW,)) == {"early_delivery_allowed"}
+    late = Story().send(1.0, "a", delay_level=2, delay_ms=5000).consume(60.0, "a", 0)
+    away = fault("kill", NODE, at_s=5.0, healed_s=30.0)
+    assert late.counts("delays", faults=(away,)) == set()
+
+
+def test_what_a_group_got_again_is_not_late() -> None:
+    story = Story().send(1.0, "a", delay_level=1, delay_ms=1000)
+    story.consume(2.1, "a", 0).consume(60.0, "a", 0, process=101)
+    assert story.counts("delays") == set()
+
+
+# Retries and dead letters
+
+
+def retried(at_s: float, tries: int = 1) -> Story:
+    story = Story().send(0.0, "a").consume(1.0, "a", 0, "info")
+    return story.consume(at_s, "a", 0, topic=RETRY_TOPIC, tries=tries)
+
+
+@pytest.mark.parametrize(
+    ("story", "found"),
+    [
+        (retried(4.02), set()),
+        (retried(3.9), {"retry_early"}),
+        (retried(9.0, tries=2), {"retry_unprovoked"}),
+        (
+            Story().send(0.0, "a").consume(1.0, "a", 0, topic=RETRY_TOPIC, tries=1),
+            {"retry_unprovoked"},
+        ),
+        (
+            Story()
+            .send(0.0, "a")
+            .consume(1.0, "a", 0)
+            .consume(5.0, "a", 0, topic=RETRY_TOPIC, tries=1),
+            {"retry_unprovoked"},
+        ),
+    ],
+)
+def test_each_retry_has_its_reason_and_its_time(story: Story, found: set[str]) -> None:
+    assert story.counts("retries", **LADDER) == found
+
+
+def test_a_client_that_cannot_send_back_tries_again_when_it_likes() -> None:
+    story = Story().send(0.0, "a").consume(1.0, "a", 0, "info")
+    story.consume(4.5, "a", 0, "info", topic=RETRY_TOPIC, tries=1)
+    story.consume(5.0, "a", 0, topic=RETRY_TOPIC, tries=2)
+    assert story.counts("retries", **LADDER) == set()
+    elsewhere = Story().send(0.0, "a").consume(1.0, "a", 0, "info")
+    elsewhere.consume(4.5, "a", 0, "info", topic=RETRY_TOPIC, tries=1)
+    elsewhere.consume(5.0, "a", 1, topic=RETRY_TOPIC, tries=2)
+    assert elsewhere.counts("retries", **LADDER) == {"retry_early"}
+
+
+def died(retries: int) -> Story:
+    story = Story().send(0.0, "a").consume(1.0, "a", 0, "info")
+    for tries in range(1, retries + 1):
+        story.consume(10.0 * tries, "a", tries, "info", topic=RETRY_TOPIC, tries=tries)
+    return story.consume(100.0, "a", 0, topic=DEAD_TOPIC, tries=retries + 1)
+
+
+def test_a_dead_letter_has_used_up_its_retries_and_no_more() -> None:
+    assert died(2).counts("retries", **LADDER) == set()
+    assert died(1).counts("retries", **LADDER) == {"dead_too_early"}
+    assert died(3).counts("retries", **LADDER) == {"retried_too_often"}
+    assert died(2).verdict("retries", **LADDER).counts["dead_letters"] == 1
+    assert died(2).drained(110.0).verdict("loss", **LADDER).valid is True  # conservation
+
+
+def test_what_failed_and_never_came_again_is_lost_to_the_group() -> None:
+    story = Story().send(0.0, "a").consume(1.0, "a", 0, "info").drained(100.0)
+    assert story.counts("loss", **LADDER) == {"unseen"}
+
+
+# Transactions
+
+CHECKS = {"check_after_s": 6.0, "check_max": 2}
+
+
+def transaction(decision: str, end: str, state: str | None = None) -> Story:
+    return Story().send(
+        1.0,
+        "a",
+        end,  # type: ignore[arg-type]
+        transaction=decision,
+        state=state or decision,
+    )
+
+
+@pytest.mark.parametrize("decision", ["rollback", "unknown"])
+def test_what_nobody_committed_is_never_seen(decision: str) -> None:
+    seen = transaction(decision, "fail").consume(2.0, "a", 0).drained(9.0)
+    assert seen.counts("transactions", **CHECKS) == {"rolled_back_visible"}
+    assert seen.counts("provenance", **CHECKS) == {"aborted_read"}
+    unseen = transaction(decision, "fail").drained(9.0)
+    assert unseen.counts("transactions", **CHECKS) == unseen.counts("loss", **CHECKS) == set()
+
+
+def test_what_was_committed_is_seen_and_what_is_to_be_asked_for_is_resolved() -> None:
+    assert transaction("commit", "ok").drained(9.0).counts("loss", **CHECKS) == {"lost"}
+    assert transaction("commit", "ok").consume(2.0, "a", 0).drained(9.0).counts("loss") == set()
+    left = transaction("commit", "info", "unknown").drained(9.0)
+    assert left.counts("transactions", **CHECKS) == {"unresolved_transaction"}
+    undrained = transaction("commit", "info", "unknown")
+    assert undrained.counts("transactions", **CHECKS) == set()
+    resolved = transaction("commit", "info", "unknown").consume(8.0, "a", 0).drained(9.0)
+    assert resolved.counts("transactions", **CHECKS) == set()
+
+
+@pytest.mark.parametrize(
+    ("asked_s", "found"),
+    [
+        ((7.1,), set()),
+        ((7.1, 8.1), set()),
+        ((6.9,), {"check_too_early"}),
+        ((7.1, 8.1, 9.1), {"checked_too_often"}),
+    ],
+)
+def test_brokers_ask_neither_too_early_nor_too_often(
+    asked_s: tuple[float, ...], found: set[str]
+) -> None:
+    story = transaction("commit", "info", "unknown")
+    for at_s in asked_s:
+        story.op(at_s, "ok", "check_back", {"topic": "t", "key": "a", "state": "unknown"})
+    story.consume(10.0, "a", 0)
+    assert story.counts("transactions", **CHECKS) == found
+
+
+# Filters
+
+
+def test_a_group_gets_what_its_filter_lets_through() -> None:
+    wants_red = {"wanted_tags": {GROUP: ("red",)}}
+    story = Story().send(0.0, "a", tag="red").send(0.1, "b", tag="blue").send(0.2, "c")
+    story.consume(1.0, "a", 0).op(
+        1.5, "ok", "commit", {"group": GROUP, "topic": "t", "offsets": [["b", 0, 3]]}
+    )
+    story.drained(2.0, end=3)
+    for checker in ("filters", "loss", "offsets", "polls"):
+        assert story.counts(checker, **wants_red) == set()
+    assert "lost" in story.counts("loss")
+    for key, offset in (("b", 1), ("c", 2)):
+        again = Story().send(0.0, "a", tag="red").send(0.1, "b", tag="blue").send(0.2, "c")
+        assert again.consume(1.0, key, offset).counts("filters", **wants_red) == {
+            "unwanted_delivery"
+        }
+
+
+def test_a_filter_excuses_no_skip_of_what_is_wanted() -> None:
+    wants_red = {"wanted_tags": {GROUP: ("red",)}}
+    story = Story().send(0.0, "a", tag="red").send(0.1, "b", tag="red").send(0.2, "c", tag="red")
+    story.consume(1.0, "a", 0).op(
+        1.5, "ok", "commit", {"group": GROUP, "topic": "t", "offsets": [["b", 0, 2]]}
+    )
+    assert story.counts("offsets", **wants_red) == {"commit_ahead"}
+    assert story.consume(2.0, "c", 2).counts("polls", **wants_red) == {"poll_skip"}
+
+
+# Order
+
+
+def test_an_orderly_group_finishes_one_before_it_begins_the_next() -> None:
+    orderly = {"orderly": (GROUP,)}
+
+    def sent() -> Story:
+        return Story().send(0.0, "a").send(0.1, "b")
+
+    held_up = sent().consume(1.0, "a", 0, "info").consume(2.0, "a", 0).consume(3.0, "b", 1)
+    assert held_up.counts("orderly", **orderly) == set()
+    handed_over = (
+        sent()
+        .consume(1.0, "a", 0)
+        .consume(2.0, "a", 0, process=101)
+        .consume(3.0, "b", 1, process=101)
+    )
+    assert handed_over.counts("orderly", **orderly) == set()
+    overtaken = sent().consume(1.0, "a", 0, "info").consume(2.0, "b", 1).consume(3.0, "a", 0)
+    assert overtaken.counts("orderly", **orderly) == {"overtaken"}
+    assert overtaken.counts("orderly") == set()  # concurrent groups may
+
+
+def test_a_sharding_key_keeps_its_queue() -> None:
+    orderly = {"orderly": (GROUP,)}
+    stays = Story().send(0.0, "a", sharding_key="k").send(1.0, "b", queue=1, sharding_key="l")
+    assert stays.counts("sharding_keys", **orderly) == set()
+    moves = Story().send(0.0, "a", sharding_key="k").send(1.0, "b", queue=1, sharding_key="k")
+    assert moves.counts("sharding_keys", **orderly) == {"key_moved"}
+    grown = fault("topic_change", at_s=0.5, healed_s=0.6)
+    assert moves.counts("sharding_keys", **orderly, faults=(grown,)) == {"key_moved_allowed"}
+
+
+# Broadcasting
+
+
+def test_every_member_of_a_broadcasting_group_gets_everything() -> None:
+    def begun() -> Story:
+        return Story().opened("c1", 100).opened("c2", 101).send(0.1, "a").consume(1.0, "a", 0)
+
+    broadcasting = {"broadcasting": (GROUP,)}
+    missed = begun().drained(9.0, end=1)
+    assert missed.counts("broadcasting", **broadcasting) == {"member_missed"}
+    assert missed.counts("broadcasting") == set()
+    both = begun().consume(2.0, "a", 0, process=101).drained(9.0, end=1)
+    assert both.counts("broadcasting", **broadcasting) == set()
+    assert both.verdict("duplication", **broadcasting).counts == {}
+    dropped = begun().consume(2.0, "a", 0, "info", process=101).drained(9.0, end=1)
+    assert dropped.counts("broadcasting", **broadcasting) == set()
+
+
+def test_a_member_that_was_started_anew_is_still_the_same() -> None:
+    story = Story().opened("c1", 100).send(0.1, "a").consume(1.0, "a", 0)
+    story.op(
+        2.0, "ok", "open", {"group": GROUP, "topic": "t", "expression": "*"}, process=102, node="c1"
+    )
+    story.drained(9.0, end=1)
+    assert story.counts("broadcasting", broadcasting=(GROUP,)) == set()
+
+
+# Requests
+
+
+def answered(*answers: tuple[str, str], given: bool = True) -> Story:
+    story = Story().send(0.0, "a").send(0.1, "b")
+    if given:
+        story.consume(1.0, "a", 0).consume(1.1, "b", 1)
+    for key, reply in answers:
+        story.op(2.0, "ok", "answer", {"topic": "t", "key": key, "reply": reply})
+    return story
+
+
+@pytest.mark.parametrize(
+    ("story", "found"),
+    [
+        (answered(("a", "a"), ("b", "b")), set()),
+        (answered(("a", "b")), {"wrong_answer"}),
+        (answered(("a", "a"), ("a", "a")), {"answered_twice"}),
+        (answered(("a", "a"), given=False), {"made_up_answer"}),
+    ],
+)
+def test_each_answer_belongs_to_its_request(story: Story, found: set[str]) -> None:
+    assert story.counts("requests") == found
+
+
+# Subscriptions
+
+
+def test_members_that_ask_for_different_things_are_told_so_in_words() -> None:
+    story = Story().opened("c1", 100, expression="tag1||tag2").opened("c2", 101, expression="tag3")
+    story.send(0.1, "a", tag="tag1").send(0.2, "b", tag="tag3").consume(1.0, "a", 0)
+    verdict = story.verdict("subscriptions")
+    [finding] = verdict.findings
+    assert finding.anomaly == "subscriptions_differ"
+    assert "c1 asks for 'tag1||tag2' of t; c2 asks for 'tag3' of t" in finding.detail
+    assert "1 of 1 tag1 messages of t; 0 of 1 tag3 messages of t" in finding.detail
+
+
+def test_members_that_were_told_the_same_and_other_groups_do_not_differ() -> None:
+    story = Story().opened("c1", 100).opened("c2", 101).opened("c3", 102, group="h", expression="x")
+    assert story.verdict("subscriptions").valid is True
