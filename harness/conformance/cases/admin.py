@@ -1,0 +1,189 @@
+"""RMQ-ADM: what administrators ask and change."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from harness.conformance.bench import Bench, json_object, read_messages, topic_fields
+from harness.conformance.case import case, require, require_equal
+from harness.conformance.consumers import register_consumer
+from harness.conformance.wire import Wire, request
+from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.message import parse_offset_message_id
+
+QUERY = {"maxNum": 32, "beginTimestamp": 0, "endTimestamp": 1 << 62}
+
+
+@case("RMQ-ADM-01")
+async def topics(bench: Bench) -> None:
+    topic, broker = await bench.topic(queues=3), await bench.broker()
+    route = await bench.await_route(topic, within_s=3)
+    require(route is not None, "a new topic has no route after 3 s")
+    await broker.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_fields(topic, queues=6))
+    queues = await _awaited_queues(bench, topic, 6)
+    require_equal("the queues after a change", queues, 6)
+    await bench.store(broker, topic, queue=5)
+    await broker.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
+    for number in range(len(bench.target.name_servers)):
+        name_server = await bench.name_server(number)
+        await name_server.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic})
+    require(await bench.route(topic) is None, "a deleted topic has a route")
+    served = await bench.pull_if_served(broker, topic, queue=0, offset=0)
+    require(served is None, "a deleted topic can be pulled")
+
+
+async def _awaited_queues(bench: Bench, topic: str, wanted: int) -> object:
+    for _ in range(60):
+        route = await bench.route(topic)
+        found = None if route is None else route["queueDatas"][0]["writeQueueNums"]
+        if found == wanted:
+            break
+        await asyncio.sleep(0.05)
+    return found
+
+
+@case("RMQ-ADM-02")
+async def groups(bench: Bench) -> None:
+    broker, group = await bench.broker(), bench.fresh_name("g")
+    config = {"groupName": group, "retryQueueNums": 2, "retryMaxTimes": 5, "consumeEnable": True}
+    body = json.dumps(config).encode()
+    made = await broker.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
+    require_equal("the code for a new group", made.code, 0)
+    found = (await _groups(broker)).get(group, {})
+    options = {name: found.get(name) for name in config}
+    require_equal("the group", options, config)
+    await broker.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": group})
+    require(group not in await _groups(broker), "a deleted group is still there")
+
+
+async def _groups(broker: Wire) -> Mapping[str, Any]:
+    answer = await broker.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+    table = json_object(answer).get("subscriptionGroupTable", {})
+    assert isinstance(table, dict)
+    return table
+
+
+@case("RMQ-ADM-03", is_alone=True)
+async def options(bench: Bench) -> None:
+    broker = await bench.broker()
+    name = "waitTimeMillsInSendQueue"
+    before = await _option(broker, name)
+    require(before is not None, f"the options do not have {name}")
+    try:
+        changed = await broker.ask(RequestCode.UPDATE_BROKER_CONFIG, body=f"{name}=777\n".encode())
+        require_equal("the code for a change", changed.code, 0)
+        require_equal(name, await _option(broker, name), "777")
+    finally:
+        await broker.ask(RequestCode.UPDATE_BROKER_CONFIG, body=f"{name}={before}\n".encode())
+    facts = json_object(await broker.ask(RequestCode.GET_BROKER_RUNTIME_INFO)).get("table", {})
+    for fact in ("brokerVersionDesc", "commitLogMaxOffset", "putTps", "bootTimestamp"):
+        require(fact in facts, f"the facts do not have {fact}")
+
+
+async def _option(broker: Wire, name: str) -> str | None:
+    answer = await broker.ask(RequestCode.GET_BROKER_CONFIG)
+    lines = dict(line.partition("=")[::2] for line in answer.body.decode().splitlines())
+    return lines.get(name)
+
+
+@case("RMQ-ADM-04")
+async def statistics(bench: Bench) -> None:
+    topic, broker = await bench.topic(queues=2), await bench.broker()
+    group = bench.fresh_name("g")
+    for _ in range(5):
+        await bench.store(broker, topic, queue=1)
+    place = {"consumerGroup": group, "topic": topic, "queueId": 1, "commitOffset": 2}
+    await broker.ask(RequestCode.UPDATE_CONSUMER_OFFSET, place)
+    stats = json_object(await broker.ask(RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}))
+    ends = {queue: entry["maxOffset"] for queue, entry in _by_queue(stats).items()}
+    require_equal("the ends of the queues", ends, {0: 0, 1: 5})
+    fields = {"consumerGroup": group, "topic": topic}
+    consumed = json_object(await broker.ask(RequestCode.GET_CONSUME_STATS, fields))
+    entry = _by_queue(consumed).get(1, {})
+    lag = (entry.get("brokerOffset"), entry.get("consumerOffset"))
+    require_equal("end and offset", lag, (5, 2))
+
+
+def _by_queue(answer: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
+    """Entries of an offsetTable, whose keys are message queues."""
+    return {
+        int(json.loads(key)["queueId"] if isinstance(key, str) else dict(key)["queueId"]): entry
+        for key, entry in answer.get("offsetTable", {}).items()
+    }
+
+
+@case("RMQ-ADM-05")
+async def queries(bench: Bench) -> None:
+    topic, broker = await bench.topic(), await bench.broker()
+    unique = f"{bench.fresh_number():032X}"
+    keys = (bench.fresh_name("k"), bench.fresh_name("k"))
+    properties = {"KEYS": " ".join(keys), "UNIQ_KEY": unique}
+    await bench.store(broker, topic, b"another", properties={"KEYS": bench.fresh_name("k")})
+    stored = await bench.store(broker, topic, b"wanted", properties=properties)
+    for key in keys:
+        require_equal(f"what key {key} finds", await _found(broker, topic, key), [b"wanted"])
+    by_unique = await _found(broker, topic, unique, is_unique=True)
+    require_equal("what the unique key finds", by_unique, [b"wanted"])
+    nothing = await broker.ask(RequestCode.QUERY_MESSAGE, {**QUERY, "topic": topic, "key": "none"})
+    require_equal("the code for an unknown key", nothing.code, ResponseCode.QUERY_NOT_FOUND)
+    _, _, offset = parse_offset_message_id(stored["msgId"])
+    viewed = await broker.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": offset})
+    require_equal("what the id finds", [m.body for m in read_messages(viewed.body)], [b"wanted"])
+    missing = await broker.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": offset + (1 << 40)})
+    require(missing.code != 0, "an id beyond the end of the log was answered with 0")
+
+
+async def _found(broker: Wire, topic: str, key: str, *, is_unique: bool = False) -> list[bytes]:
+    """Bodies by key; the index may be a moment behind the log."""
+    fields = {**QUERY, "topic": topic, "key": key, "_UNIQUE_KEY_QUERY": is_unique}
+    for _ in range(40):
+        answer = await broker.ask(RequestCode.QUERY_MESSAGE, fields)
+        if answer.code == ResponseCode.SUCCESS:
+            return [message.body for message in read_messages(answer.body)]
+        await asyncio.sleep(0.05)
+    return []
+
+
+@case("RMQ-ADM-06")
+async def questions(bench: Bench) -> None:
+    topic, broker = await bench.topic(), await bench.broker()
+    group = bench.fresh_name("g")
+    stored = await bench.store(broker, topic, b"consume this")
+    member = await register_consumer(bench, broker.address, group, topic)
+    fields = {"consumerGroup": group, "clientId": member.client_id, "jstackEnable": False}
+    asked = broker.send(request(RequestCode.GET_CONSUMER_RUNNING_INFO, fields))
+    passed = await member.next_request(RequestCode.GET_CONSUMER_RUNNING_INFO, wait_s=5)
+    require(passed is not None, "the consumer was not asked for its running info")
+    assert passed is not None
+    member.wire.respond(passed, 0, body=b'{"properties":{}}')
+    answer = await broker.answer(asked, RequestCode.GET_CONSUMER_RUNNING_INFO)
+    require_equal("what comes back", (answer.code, answer.body), (0, b'{"properties":{}}'))
+    fields = {"consumerGroup": group, "clientId": member.client_id, "msgId": stored["msgId"]}
+    asked = broker.send(request(RequestCode.CONSUME_MESSAGE_DIRECTLY, fields))
+    passed = await member.next_request(RequestCode.CONSUME_MESSAGE_DIRECTLY, wait_s=5)
+    require(passed is not None, "the consumer was not asked to consume")
+    assert passed is not None
+    bodies = [message.body for message in read_messages(passed.body)]
+    require_equal("the message that it gets", bodies, [b"consume this"])
+    member.wire.respond(passed, 0, body=b'{"consumeResult":"CR_SUCCESS"}')
+    answer = await broker.answer(asked, RequestCode.CONSUME_MESSAGE_DIRECTLY)
+    require_equal(
+        "what comes back", (answer.code, answer.body), (0, b'{"consumeResult":"CR_SUCCESS"}')
+    )
+    fields = {"consumerGroup": group, "clientId": "nobody", "jstackEnable": False}
+    nobody = await broker.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, fields)
+    require(nobody.code != 0, "a question for nobody was answered with 0")
+
+
+@case("RMQ-ADM-07", is_alone=True)
+async def cleaning(bench: Bench) -> None:
+    topic, broker = await bench.topic(), await bench.broker()
+    await bench.store(broker, topic, b"kept")
+    await bench.store(broker, topic, b"delayed", properties={"DELAY": "1"})
+    cleaned = await broker.ask(RequestCode.CLEAN_UNUSED_TOPIC)
+    require_equal("the code", cleaned.code, 0)
+    found = await bench.read_all(broker.address, topic, wanted=2, within_s=5)
+    require_equal("what is there afterwards", found, [b"kept", b"delayed"])

@@ -1,0 +1,176 @@
+"""RMQ-LIM: what is too large, not allowed, or no request at all."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+from harness.conformance.bench import Bench, pull_fields, send_fields
+from harness.conformance.case import case, require, require_equal
+from harness.conformance.wire import NoAnswer, Wire, request
+from system_under_test.protocol.codes import RequestCode, ResponseCode
+
+BODY_MAX = 4 << 20
+PROPERTIES_MAX = 32_767
+TOPIC_MAX = 127
+SYSTEM_TOPICS = (
+    "SCHEDULE_TOPIC_XXXX",
+    "RMQ_SYS_TRANS_HALF_TOPIC",
+    "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+    "TRANS_CHECK_MAX_TIME_TOPIC",
+    "SELF_TEST_TOPIC",
+    "OFFSET_MOVED_EVENT",
+)
+LONG_MAX = (1 << 63) - 1
+INT_MAX = (1 << 31) - 1
+
+
+@case("RMQ-LIM-01")
+async def body_size(bench: Bench) -> None:
+    topic, broker = await bench.topic(), await bench.broker()
+    require_equal(
+        "the code at the limit", (await bench.send(broker, topic, bytes(BODY_MAX))).code, 0
+    )
+    above = await bench.send(broker, topic, bytes(BODY_MAX + 1))
+    require_equal("the code above it", above.code, ResponseCode.MESSAGE_ILLEGAL)
+    end = await broker.ask(RequestCode.GET_MAX_OFFSET, {"topic": topic, "queueId": 0})
+    require_equal("the end of the queue", end.ext_fields.get("offset"), "1")
+
+
+@case("RMQ-LIM-02")
+async def topic_names(bench: Bench) -> None:
+    broker = await bench.broker()
+    longest = bench.fresh_name().ljust(TOPIC_MAX, "x")
+    made = await bench.send(broker, longest)
+    require_equal(f"the code for {TOPIC_MAX} characters", made.code, 0)
+    bench.remove_later(longest, broker.address)
+    for bad in (longest + "x", "", "has a blank", "has.a.dot", "größe"):
+        refused = await bench.send(broker, bad)
+        require_equal(f"the code for {bad[:40]!r}", refused.code, ResponseCode.SYSTEM_ERROR)
+
+
+@case("RMQ-LIM-03")
+async def property_size(bench: Bench) -> None:
+    topic, broker = await bench.topic(), await bench.broker()
+    room = PROPERTIES_MAX - 200  # brokers add some of their own
+    stored = await bench.send(broker, topic, properties={"big": "x" * room})
+    require_equal("the code below the limit", stored.code, 0)
+    message = (await bench.pull(broker, topic)).messages[0]
+    require_equal("the length of the property", len(message.properties.get("big", "")), room)
+    refused = await bench.send(broker, topic, properties={"big": "x" * (PROPERTIES_MAX + 1)})
+    require_equal("the code above it", refused.code, ResponseCode.MESSAGE_ILLEGAL)
+
+
+@case("RMQ-LIM-04")
+async def system_topics(bench: Bench) -> None:
+    broker = await bench.broker()
+    for topic in SYSTEM_TOPICS:
+        refused = await bench.send(broker, topic)
+        require_equal(f"the code for {topic}", refused.code, ResponseCode.NO_PERMISSION)
+
+
+@case("RMQ-LIM-06")
+async def empty_bodies(bench: Bench) -> None:
+    topic, broker = await bench.topic(), await bench.broker()
+    answer = await bench.send(broker, topic, b"")
+    allowed = (ResponseCode.SUCCESS, ResponseCode.MESSAGE_ILLEGAL)
+    require(answer.code in allowed, f"the code is {answer.code}; allowed: 0 or 13")
+    found = [message.body for message in (await bench.pull(broker, topic)).messages]
+    require_equal("what is there", found, [b""] if answer.code == ResponseCode.SUCCESS else [])
+
+
+@case("RMQ-LIM-07", limit_s=120)
+async def too_much(bench: Bench) -> None:
+    topic, master = await bench.topic(queues=1), await bench.master()
+    slave = await bench.slave_of(master)
+    node = bench.target.nodes[slave.address]
+    wires = [await bench.broker() for _ in range(8)]
+    await bench.controls().process.pause(node)
+    futures = [
+        (
+            wire,
+            wire.send(request(RequestCode.SEND_MESSAGE, send_fields(topic, queue=0), b"x" * 1000)),
+        )
+        for wire in wires
+        for _ in range(40)
+    ]
+    codes = [(await wire.answer(future, 10, answer_s=60)).code for wire, future in futures]
+    await bench.controls().process.resume(node)
+    stored = sum(code not in (ResponseCode.SYSTEM_BUSY,) for code in codes)
+    found = await bench.read_all(master.address, topic, wanted=stored)
+    require_equal("what is stored", len(found), stored)
+
+
+@case("RMQ-LIM-08")
+async def nonsense(bench: Bench) -> None:
+    topic, broker = await bench.topic(), await bench.broker()
+    random = Random(8)
+    whole = request(RequestCode.GET_MAX_OFFSET, {"topic": topic, "queueId": 0}).encode()
+    addresses = [broker.address, *bench.target.name_servers[:1]]
+    for address in addresses:
+        for _ in range(40):
+            hostile = await bench.connect(address)
+            damaged = bytearray(whole)
+            for _ in range(random.randrange(1, 6)):
+                damaged[random.randrange(len(damaged))] = random.randrange(256)
+            hostile.send_bytes(bytes(damaged) if random.random() < 0.7 else random.randbytes(300))
+            hostile.send_bytes(random.randbytes(random.randrange(40)))
+            await asyncio.sleep(0.001)
+            hostile.close()
+        await asyncio.sleep(0.1)
+    await bench.store(broker, topic, b"still there")
+    require(await bench.await_route(topic), "the name server does not answer any more")
+
+
+@case("RMQ-LIM-09")
+async def numbers(bench: Bench) -> None:
+    topic, broker = await bench.topic(), await bench.broker()
+    await bench.store(broker, topic, b"one")
+    for field, value in (
+        ("queueOffset", -1),
+        ("queueOffset", LONG_MAX),
+        ("maxMsgNums", INT_MAX),
+        ("maxMsgNums", -5),
+        ("queueId", INT_MAX),
+        ("queueId", -INT_MAX),
+        ("suspendTimeoutMillis", -1),
+        ("commitOffset", -9),
+    ):
+        fields = {
+            **pull_fields(topic, queue=0, offset=0, group=bench.fresh_name("g")),
+            field: value,
+        }
+        await _is_answered(broker, RequestCode.PULL_MESSAGE, fields, f"{field}={value}")
+    for value in (-1, LONG_MAX):
+        for code in (RequestCode.VIEW_MESSAGE_BY_ID, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP):
+            fields = {"offset": value, "timestamp": value, "topic": topic, "queueId": 0}
+            await _is_answered(broker, code, fields, f"{code.name} {value}")
+    require_equal(
+        "the queue", [m.body for m in (await bench.pull(broker, topic)).messages], [b"one"]
+    )
+
+
+async def _is_answered(
+    broker: Wire, code: RequestCode, fields: dict[str, object], what: str
+) -> None:
+    try:
+        await broker.ask(code, fields, answer_s=10)
+    except NoAnswer as error:
+        require(False, f"{what}: {error}")
+
+
+@case("RMQ-LIM-10", limit_s=60)
+async def a_peer_that_does_not_read(bench: Bench) -> None:
+    topic, broker = await bench.topic(), await bench.broker()
+    for _ in range(8):
+        await bench.store(broker, topic, bytes(200 << 10))
+    greedy = await bench.broker()
+    greedy.pause()
+    for _ in range(300):
+        fields = pull_fields(topic, queue=0, offset=0, group=bench.fresh_name("g"))
+        greedy.send(request(RequestCode.PULL_MESSAGE, fields))
+    loop = asyncio.get_running_loop()
+    start_s = loop.time()
+    await bench.store(broker, topic, b"in the meantime")
+    waited_s = loop.time() - start_s
+    require(waited_s < 5, f"a send took {waited_s:.1f} s while another client did not read")
