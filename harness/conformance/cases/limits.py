@@ -159,7 +159,7 @@ async def _is_answered(
         require(False, f"{what}: {error}")
 
 
-@case("RMQ-LIM-10", limit_s=60)
+@case("RMQ-LIM-10", limit_s=60, is_alone=True)
 async def a_peer_that_does_not_read(bench: Bench) -> None:
     topic, broker = await bench.topic(), await bench.broker()
     for _ in range(8):
@@ -169,6 +169,7 @@ async def a_peer_that_does_not_read(bench: Bench) -> None:
     for _ in range(300):
         fields = pull_fields(topic, queue=0, offset=0, group=bench.fresh_name("g"))
         greedy.send(request(RequestCode.PULL_MESSAGE, fields))
+    await asyncio.sleep(1)
     loop = asyncio.get_running_loop()
     start_s = loop.time()
     await bench.store(broker, topic, b"in the meantime")

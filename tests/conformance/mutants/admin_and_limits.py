@@ -1,0 +1,148 @@
+"""Mutants of RMQ-ADM and RMQ-LIM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.conformance.wire import Wire
+from system_under_test.broker.send import SendProcessor
+from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.remoting.connection import Connection
+from tests.conformance.mutants.mutant import answers, requests, system
+
+Answer = RemotingCommand
+
+
+@requests("RMQ-ADM-01", RequestCode.UPDATE_AND_CREATE_TOPIC)
+def topics_never_grow(request: RemotingCommand) -> RemotingCommand:
+    request.ext_fields["readQueueNums"] = request.ext_fields["writeQueueNums"] = "3"
+    return request
+
+
+@requests("RMQ-ADM-01", RequestCode.DELETE_TOPIC_IN_NAMESRV)
+def name_servers_keep_topics(request: RemotingCommand) -> RemotingCommand:
+    request.ext_fields["topic"] = "another"
+    return request
+
+
+@requests("RMQ-ADM-02", RequestCode.DELETE_SUBSCRIPTIONGROUP)
+def groups_stay(request: RemotingCommand) -> RemotingCommand:
+    request.ext_fields["groupName"] = "another"
+    return request
+
+
+@requests("RMQ-ADM-03", RequestCode.UPDATE_BROKER_CONFIG)
+def options_do_not_change(request: RemotingCommand) -> RemotingCommand:
+    request.body = b"waitTimeMillsInSendQueue=200\n"
+    return request
+
+
+@answers("RMQ-ADM-04", RequestCode.GET_CONSUME_STATS)
+def lag_is_always_zero(_: RemotingCommand, answer: Answer) -> Answer:
+    answer.body = answer.body.replace(b'"consumerOffset":2', b'"consumerOffset":5')
+    return answer
+
+
+@requests("RMQ-ADM-05", RequestCode.QUERY_MESSAGE)
+def only_the_first_key(request: RemotingCommand) -> RemotingCommand:
+    if request.ext_fields["key"].endswith("k3"):
+        request.ext_fields["key"] = "another"
+    return request
+
+
+@answers("RMQ-ADM-06", RequestCode.CONSUME_MESSAGE_DIRECTLY)
+def answers_of_consumers_are_lost(_: RemotingCommand, answer: Answer) -> Answer:
+    answer.body = b"{}"
+    return answer
+
+
+@answers("RMQ-ADM-07", RequestCode.PULL_MESSAGE)
+def cleaning_takes_everything(_: RemotingCommand, answer: Answer) -> Answer:
+    answer.code, answer.body = ResponseCode.PULL_NOT_FOUND, b""
+    return answer
+
+
+@requests("RMQ-LIM-01", RequestCode.SEND_MESSAGE)
+def bodies_are_cut(request: RemotingCommand) -> RemotingCommand:
+    request.body = request.body[: 4 << 20]
+    return request
+
+
+@system("RMQ-LIM-02")
+def any_topic_will_do(patch: pytest.MonkeyPatch) -> None:
+    send = Wire.send
+
+    def cleaned(self: Wire, command: RemotingCommand) -> Any:
+        if command.ext_fields.get("topic") == "has.a.dot":
+            command.ext_fields["topic"] = "has-a-dot"
+        return send(self, command)
+
+    patch.setattr(Wire, "send", cleaned)
+
+
+@requests("RMQ-LIM-03", RequestCode.SEND_MESSAGE)
+def large_properties_are_dropped(request: RemotingCommand) -> RemotingCommand:
+    if len(request.ext_fields["properties"]) > 32_767:
+        request.ext_fields["properties"] = ""
+    return request
+
+
+@answers("RMQ-LIM-04", RequestCode.SEND_MESSAGE)
+def system_topics_are_missing(_: RemotingCommand, answer: Answer) -> Answer:
+    if answer.code == ResponseCode.NO_PERMISSION:
+        answer.code = ResponseCode.TOPIC_NOT_EXIST
+    return answer
+
+
+@answers("RMQ-LIM-06", RequestCode.SEND_MESSAGE)
+def empty_bodies_are_refused_and_stored(request: RemotingCommand, answer: Answer) -> Answer:
+    if not request.body:
+        answer.code = ResponseCode.MESSAGE_ILLEGAL
+    return answer
+
+
+@answers("RMQ-LIM-07", RequestCode.SEND_MESSAGE)
+def half_of_the_refusals_are_none(request: RemotingCommand, answer: Answer) -> Answer:
+    if request.opaque % 2:
+        answer.code = ResponseCode.SYSTEM_BUSY
+    return answer
+
+
+@system("RMQ-LIM-08")
+def nonsense_ends_everything(patch: pytest.MonkeyPatch) -> None:
+    abort, handle = Connection.abort, SendProcessor.handle
+    aborted: list[Connection] = []
+
+    def aborting(self: Connection) -> None:
+        aborted.append(self)
+        abort(self)
+
+    def dying(self: SendProcessor, connection: Connection, request: RemotingCommand) -> Any:
+        return None if aborted else handle(self, connection, request)
+
+    patch.setattr(Connection, "abort", aborting)
+    patch.setattr(SendProcessor, "handle", dying)
+
+
+@answers("RMQ-LIM-09", RequestCode.PULL_MESSAGE)
+def huge_numbers_are_not_answered(request: RemotingCommand, answer: Answer) -> Answer | None:
+    return None if request.ext_fields["maxMsgNums"] == str((1 << 31) - 1) else answer
+
+
+@system("RMQ-LIM-10")
+def everybody_waits_for_the_slowest(patch: pytest.MonkeyPatch) -> None:
+    pause, handle = Connection.pause_writing, SendProcessor.handle
+    unread: list[Connection] = []
+
+    def pausing(self: Connection) -> None:
+        unread.append(self)
+        pause(self)
+
+    def waiting(self: SendProcessor, connection: Connection, request: RemotingCommand) -> Any:
+        return None if unread else handle(self, connection, request)
+
+    patch.setattr(Connection, "pause_writing", pausing)
+    patch.setattr(SendProcessor, "handle", waiting)
