@@ -120,6 +120,12 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         # replicas.py
         "replica_diverged": HAZARD,
         "replica_ahead": HAZARD,
+        # queue_entries.py, recovery.py
+        "queue_hole": HAZARD,
+        "queue_entry_wrong": HAZARD,
+        "queue_entry_missing": HAZARD,
+        "vanished": BY_DAMAGE,
+        "read_beyond_recovery": PLAIN,
         # txn_reads.py
         "G1a": PLAIN,
         "G1b": PLAIN,

@@ -37,6 +37,8 @@ from checkers.order import ORDER
 from checkers.polls import POLLS
 from checkers.promises import LossPromises
 from checkers.provenance import PROVENANCE
+from checkers.queue_entries import QUEUE_ENTRIES
+from checkers.recovery import RECOVERY
 from checkers.recovery_times import RECOVERY_TIMES
 from checkers.replicas import REPLICA_PREFIX
 from checkers.requests import REQUESTS
@@ -51,7 +53,7 @@ from checkers.verdict import Finding, Validity, Verdict, combine
 
 CORE = (LOSS, LOG_HOLES, PROVENANCE, DUPLICATION, ORDER, OFFSETS, POLLS)
 SEMANTICS = (FILTERS, DELAYS, RETRIES, TRANSACTIONS, ORDERLY, BROADCASTING)
-KERNELS = (*CORE, *SEMANTICS, LISTENERS, LATENCY, RECOVERY_TIMES)
+KERNELS = (*CORE, *SEMANTICS, LISTENERS, LATENCY, RECOVERY_TIMES, RECOVERY)
 ALL_CHECKERS: tuple[Checker, ...] = (
     *(kernel.as_checker() for kernel in KERNELS),
     DRAINED_OFFSETS,
@@ -68,6 +70,7 @@ ALL_CHECKERS: tuple[Checker, ...] = (
     DURABLE_BEFORE_ACK,
     WEAK_STATUSES,
     REPLICA_PREFIX,
+    QUEUE_ENTRIES,
 )
 CLIENT_CHECKERS = tuple(checker for checker in ALL_CHECKERS if not checker.needs_observations)
 

@@ -59,6 +59,14 @@ _OBSERVED: dict[str, dict[str, str]] = {
         "first_difference": "an integer or null",
     },
     "recovery": {"node": "text"},
+    "queue_entries": {
+        "node": "text",
+        "broker_name": "text",
+        "entries": "an integer",
+        "holes": "an integer",
+        "wrong": "an integer",
+        "missing": "an integer or null",
+    },
 }
 _KEYS = frozenset({"index", "time_ns", "process", "type", "f", "value", "error", "node"})
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from harness.environments.environment import Environment
+from harness.queue_files import inspect_queues
 from system_under_test.protocol.message import RecordError, scan_header
 
 
@@ -28,11 +30,19 @@ class Inspector:
                 continue
             living = [r.node for r in replicas if not self._environment.is_lost(r.node)]
             # Slaves first: a real master may write on its own account while they are read.
-            logs = {node: await self.commit_log(node) for node in reversed(living)}
+            logs = {node: await self._look_into(name, node) for node in reversed(living)}
             if replicas[0].node not in logs:
                 living.sort(key=lambda node: -len(logs[node]))
             for node in living[1:]:
                 self._compare(name, living[0], node, logs)
+
+    async def _look_into(self, broker_name: str, node: str) -> LogBytes:
+        """The node's commit log; how its queues agree with it is written down."""
+        files = await self._environment.store_files(node)
+        log = log_of(files)
+        seen = inspect_queues(files, log.data, log.start)
+        self._recorder.observe("queue_entries", broker_name=broker_name, node=node, **seen)
+        return log
 
     def _compare(self, name: str, master: str, slave: str, logs: dict[str, LogBytes]) -> None:
         self._recorder.observe(
@@ -63,17 +73,6 @@ class Inspector:
             )
             self._recorder.observe("deletions", node=broker.node, log_files=count)
 
-    async def commit_log(self, node: str) -> LogBytes:
-        """Every record of the node's commit log, without what lies behind the last one."""
-        # By name: several folders may hold the files of one log.
-        files = {
-            path.rpartition("/")[2]: data
-            for path, data in (await self._environment.store_files(node)).items()
-            if is_log_file(path)
-        }
-        data = b"".join(whole_records(files[name]) for name in sorted(files))
-        return LogBytes(start=int(min(files, default="0")), data=data)
-
 
 class LogBytes(NamedTuple):
     """The records of a commit log; retention moves its start."""
@@ -84,6 +83,14 @@ class LogBytes(NamedTuple):
     @property
     def end(self) -> int:
         return self.start + len(self.data)
+
+
+def log_of(store: Mapping[str, bytes]) -> LogBytes:
+    """Every record of a node's commit log, without what lies behind the last one."""
+    # By name: several folders may hold the files of one log.
+    files = {path.rpartition("/")[2]: data for path, data in store.items() if is_log_file(path)}
+    data = b"".join(whole_records(files[name]) for name in sorted(files))
+    return LogBytes(start=int(min(files, default="0")), data=data)
 
 
 def is_log_file(path: str) -> bool:

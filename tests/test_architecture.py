@@ -23,6 +23,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         # pytest: for harness/pytest_plugin.py; rocketmq: for harness/clients/cpp
         (
             "click",
+            "numpy",
             "rich",
             "orjson",
             "tomli_w",

@@ -1,0 +1,157 @@
+"""Recovery is stable: what was visible before a restart is there after it, and nothing else.
+
+**vanished**: an acknowledged message that a group had been given, or that somebody could have been given, is not in
+its queue after the drain, although retention has not taken it. `loss` asks whether groups got their messages; this
+asks whether the log still has them, so a message that was consumed and then lost is found here only.
+**read_beyond_recovery**: a broker without replicas recovered its log up to some place, and later delivered a message
+from beyond it that had been acknowledged before: stale bytes that a recovery must destroy.
+
+What a fault may cost excuses `vanished` as it excuses loss. Cannot see: messages that no producer knows to be stored;
+what came back from a replica is there; a run whose brokers nobody asked for their messages (`look_up`) has only ends
+of queues.
+
+Source: the promise of the hardened broker that a power cut never takes back what somebody has consumed; the recovery
+rules of CommitLog (recoverNormally, recoverAbnormally) of Apache RocketMQ 4.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches
+from checkers.kernel import Context, Kernel, finding_at, nothing_missing, queue_of
+from checkers.promises import NS_PER_S, judge
+from checkers.verdict import Finding, Tally
+
+BUFFERED_NS = 30 * NS_PER_S  # how long a consumer may sit on a message before it delivers it
+
+
+def tally_recovery_stability(columns: Columns, context: Context) -> Tally:
+    """Judge whole message queues (partition key: queue)."""
+    sends = columns.sends
+    acked = sends.where(np.flatnonzero((sends.outcome == Outcome.OK) & (sends.queue != UNKNOWN)))
+    return Tally.of([*_vanished(columns, context, acked), *_from_beyond(columns, context, acked)])
+
+
+def _vanished(columns: Columns, context: Context, acked: Touches) -> Iterator[Finding]:
+    gone = _not_found(columns, context, acked) | _beyond_the_end(columns, context, acked)
+    for row in np.flatnonzero(gone & ~_deleted(columns, context, acked)).tolist():
+        queue = queue_of(columns, acked, row)
+        assert queue is not None
+        rule = context.promises.rule(queue.broker, int(acked.invoke_ns[row]))
+        yield finding_at(
+            columns,
+            acked,
+            row,
+            anomaly="vanished",
+            judgement=rule.judgement,
+            detail=f"acknowledged, and not in its queue after the run; {context.promises.text(rule)}",
+        )
+
+
+def _not_found(columns: Columns, context: Context, acked: Touches) -> Mask:
+    """Which messages a broker was asked for and did not find at their place, shape (acked,)."""
+    missing = {
+        (look_up.topic, look_up.broker, found.queue, found.queue_offset, found.key)
+        for look_up in context.timeline.look_ups
+        for found in look_up.found
+        if not found.in_queue
+    }
+    gone = np.zeros(len(acked), np.bool_)
+    if missing:
+        offsets = np.array(sorted({place[3] for place in missing}), np.int64)
+        for row in np.flatnonzero(np.isin(acked.queue_offset, offsets)).tolist():
+            queue = columns.names.queues[int(acked.queue[row])]
+            key = columns.names.key(int(acked.message[row]))
+            gone[row] = (*queue, int(acked.queue_offset[row]), key) in missing
+    return gone
+
+
+def _beyond_the_end(columns: Columns, context: Context, acked: Touches) -> Mask:
+    """Which messages lie beyond the end that their queue had at the drain."""
+    _, ends, drained_at = _ends(columns, context)
+    gone: Mask = (acked.queue_offset >= ends[acked.queue]) & (
+        acked.op_index < drained_at[acked.queue]
+    )
+    return gone
+
+
+def _deleted(columns: Columns, context: Context, acked: Touches) -> Mask:
+    """Which messages lie below the beginning of their queue: retention has deleted them."""
+    low, _, _ = _ends(columns, context)
+    deleted: Mask = acked.queue_offset < low[acked.queue]
+    return deleted
+
+
+def _ends(columns: Columns, context: Context) -> tuple[Ints, Ints, Ints]:
+    """Columns of shape (queues,): first offset, end, and op index of the last drain that saw the queue."""
+    table = np.zeros((3, len(columns.names.queues)), np.int64)
+    numbers = {queue: number for number, queue in enumerate(columns.names.queues)}
+    for drain in context.timeline.drains.values():
+        for queue, end in drain.ends.items():
+            number = numbers.get(queue)
+            if number is not None and drain.complete and drain.op_index > table[2, number]:
+                table[:, number] = (end.min_offset, end.max_offset, drain.op_index)
+    return table[0], table[1], table[2]
+
+
+def _from_beyond(columns: Columns, context: Context, acked: Touches) -> Iterator[Finding]:
+    """Deliveries, after a recovery, of what lay beyond the recovered end and had been acknowledged before."""
+    for seen in context.observations:
+        if seen["kind"] != "recovery" or "end_offset" not in seen:
+            continue
+        broker = next(
+            (name for name, nodes in context.facts.brokers.items() if nodes == (seen["node"],)),
+            None,
+        )
+        if broker is not None and broker in columns.names.brokers:
+            number = columns.names.brokers.index(broker)
+            yield from _read_after(
+                columns, context, acked, number, seen["time_ns"], seen["end_offset"]
+            )
+
+
+def _read_after(
+    columns: Columns, context: Context, acked: Touches, broker: int, at_ns: int, end_offset: int
+) -> Iterator[Finding]:
+    before = acked.where(
+        np.flatnonzero(
+            (acked.physical_offset >= end_offset)
+            & (acked.time_ns < at_ns)
+            & (columns.names.broker_of_queue[acked.queue] == broker)
+        )
+    )
+    if not len(before):
+        return
+    delivered = columns.deliveries
+    late = np.flatnonzero(
+        (delivered.invoke_ns > at_ns + BUFFERED_NS)
+        & (delivered.physical_offset >= end_offset)
+        & np.isin(delivered.message, before.message)
+        & (columns.names.broker_of_queue[delivered.queue] == broker)
+    )
+    order = np.argsort(before.message, kind="stable")
+    sent = before.where(order[np.searchsorted(before.message[order], delivered.message[late])])
+    same = sent.physical_offset == delivered.physical_offset[late]
+    for row in late[same].tolist():
+        yield finding_at(
+            columns,
+            delivered,
+            row,
+            anomaly="read_beyond_recovery",
+            judgement=judge(context.facts.mode, "read_beyond_recovery"),
+            detail=f"the log was recovered up to {end_offset}, and this was acknowledged before that",
+            group=columns.names.groups[delivered.group[row]],
+            at_invocation=True,
+        )
+
+
+RECOVERY = Kernel(
+    name="recovery",
+    partition_by="queue",
+    anomalies=("vanished", "read_beyond_recovery"),
+    partial=tally_recovery_stability,
+    unknown_reason=nothing_missing,
+)
