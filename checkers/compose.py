@@ -8,7 +8,7 @@ proves nothing: it may be invalid, it is never valid.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self
 
@@ -18,6 +18,7 @@ from checkers.broadcasting import BROADCASTING
 from checkers.column_builder import build_columns
 from checkers.columns import Columns
 from checkers.commit_log import LOG_HOLES
+from checkers.coverage import COVERAGE, coverage_of
 from checkers.cycles import CYCLES
 from checkers.delays import DELAYS
 from checkers.duplication import DUPLICATION
@@ -53,7 +54,7 @@ from checkers.verdict import Finding, Validity, Verdict, combine
 
 CORE = (LOSS, LOG_HOLES, PROVENANCE, DUPLICATION, ORDER, OFFSETS, POLLS)
 SEMANTICS = (FILTERS, DELAYS, RETRIES, TRANSACTIONS, ORDERLY, BROADCASTING)
-KERNELS = (*CORE, *SEMANTICS, LISTENERS, LATENCY, RECOVERY_TIMES, RECOVERY)
+KERNELS = (*CORE, *SEMANTICS, LISTENERS, LATENCY, RECOVERY_TIMES, RECOVERY, COVERAGE)
 ALL_CHECKERS: tuple[Checker, ...] = (
     *(kernel.as_checker() for kernel in KERNELS),
     DRAINED_OFFSETS,
@@ -87,6 +88,7 @@ class RunVerdict:
     faults_not_bitten: tuple[str, ...]
     counts: Mapping[str, int]  # sends by outcome, deliveries
     mode: Mode = "hardened"  # what is promised depends on it
+    coverage: Mapping[str, int] = field(default_factory=dict)  # marks reached, and how often
 
     def findings(self) -> tuple[Finding, ...]:
         """Return all findings, violations first."""
@@ -103,6 +105,7 @@ class RunVerdict:
             "faults_not_bitten": list(self.faults_not_bitten),
             "counts": dict(self.counts),
             "mode": self.mode,
+            "coverage": dict(self.coverage),
         }
 
     @classmethod
@@ -114,6 +117,7 @@ class RunVerdict:
             verdicts=tuple(map(Verdict.from_json, fields["verdicts"])),
             counts=fields["counts"],
             mode=fields.get("mode", "hardened"),
+            coverage=fields.get("coverage", {}),
             **{name: tuple(fields[name]) for name in lists},
         )
 
@@ -196,6 +200,7 @@ def conclude_run(
         faults_not_bitten=tuple(fault.fault_id for fault in facts.faults if not _bit(fault)),
         counts=totals,
         mode=facts.mode,
+        coverage=coverage_of(verdicts, context.observations, facts),
     )
 
 

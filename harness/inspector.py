@@ -1,11 +1,13 @@
-"""What the harness sees inside nodes after the load: replicas that agree, what each start found, what was deleted."""
+"""What the harness sees inside nodes after the load: replicas and queues that agree, what each start found, events."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from harness.environments.environment import Environment
+from harness.event_counts import count_log, count_sends
 from harness.queue_files import inspect_queues
 from system_under_test.protocol.message import RecordError, scan_header
 
@@ -41,6 +43,7 @@ class Inspector:
         files = await self._environment.store_files(node)
         log = log_of(files)
         seen = inspect_queues(files, log.data, log.start)
+        seen["log_files"] = sum(map(is_log_file, files))
         self._recorder.observe("queue_entries", broker_name=broker_name, node=node, **seen)
         return log
 
@@ -63,15 +66,20 @@ class Inspector:
                     fields = {"node": broker.node, **line.fields}
                     self._recorder.observe("recovery", at_ns=line.time_ns, **fields)
 
-    def report_deletions(self) -> None:
-        """Write down how many log files the retention of each broker has deleted."""
-        for broker in self._environment.shape.brokers:
-            lines = self._environment.log_lines(broker.node)
-            count = sum(
-                line.event == "store file deleted" and is_log_file(str(line.fields["path"]))
-                for line in lines
-            )
-            self._recorder.observe("deletions", node=broker.node, log_files=count)
+    def report_events(self) -> None:
+        """Write down how often what happened in the logs of nodes and at the ends of sends."""
+        environment = self._environment
+        shape = environment.shape
+        nodes = [*shape.name_servers, *(broker.node for broker in shape.brokers), *shape.clients]
+        log: Counter[str] = Counter()
+        for node in nodes:
+            log += count_log(environment.log_lines(node))
+        history = count_sends(self._recorder.ops)
+        self._recorder.observe("events", log=_sorted(log), history=_sorted(history))
+
+
+def _sorted(counts: Counter[str]) -> dict[str, int]:
+    return dict(sorted(counts.items()))
 
 
 class LogBytes(NamedTuple):

@@ -6,6 +6,7 @@ Integers of many records at a time with NumPy: this runs after every seed of a h
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -45,8 +46,9 @@ class QueueFile(NamedTuple):
 def inspect_queues(files: Mapping[str, bytes], log: bytes, start: int) -> dict[str, Any]:
     """Compare the queue files of a node with its log, which begins at physical offset `start`.
 
-    Answers `entries`; `holes` and `wrong` (how many), `hole_at` and `wrong_at` ([topic, queue, offset] of the first
-    ones); and `missing`, how many records have no entry (None when old log files are gone).
+    Answers `entries`; `rolled_queues` (of more than one file); `holes` and `wrong` (how many), `hole_at` and `wrong_at`
+    ([topic, queue, offset] of the first ones); and `missing`, how many records have no entry (None when old log files
+    are gone).
     """
     holes: list[list[Any]] = []
     wrong: list[list[Any]] = []
@@ -65,6 +67,7 @@ def inspect_queues(files: Mapping[str, bytes], log: bytes, start: int) -> dict[s
         wrong += _places(place, kept[~_agree(found[kept], kept + place.first, place, log, start)])
     return {
         "entries": entries,
+        "rolled_queues": sum(count > 1 for count in _files_of_queues(files).values()),
         "holes": len(holes),
         "hole_at": holes[:WITNESSES_MAX],
         "wrong": len(wrong),
@@ -78,11 +81,16 @@ def _by_queue(files: Mapping[str, bytes]) -> Iterable[tuple[QueueFile, bytes]]:
     found: dict[tuple[str, int], list[tuple[int, bytes]]] = {}
     for path in sorted(files):
         if match := _QUEUE_FILE.search(path):
-            queue = match["topic"], int(match["queue"])
-            found.setdefault(queue, []).append((int(match["base"]), files[path]))
+            name = (match["topic"], int(match["queue"]))
+            found.setdefault(name, []).append((int(match["base"]), files[path]))
     for (topic, queue), parts in sorted(found.items()):
         first = parts[0][0] // ENTRY.itemsize
         yield QueueFile(topic, queue, first), b"".join(content for _, content in parts)
+
+
+def _files_of_queues(files: Mapping[str, bytes]) -> Counter[tuple[str, str]]:
+    found = filter(None, map(_QUEUE_FILE.search, files))
+    return Counter((match["topic"], match["queue"]) for match in found)
 
 
 def _places(place: QueueFile, numbers: Ints) -> list[list[Any]]:
@@ -109,7 +117,8 @@ def _agree(
 
 def _fronts(log: bytes, at: Ints) -> np.ndarray[Any, Any]:
     data = np.frombuffer(log.ljust(FRONT.itemsize, b"\0"), np.uint8)
-    return data[at[:, np.newaxis] + np.arange(FRONT.itemsize)].view(FRONT)[:, 0]
+    fronts: np.ndarray[Any, Any] = data[at[:, np.newaxis] + np.arange(FRONT.itemsize)].view(FRONT)
+    return fronts[:, 0]
 
 
 def _indexable(log: bytes) -> int:

@@ -102,7 +102,7 @@ class Run:
         await self._phase("look up", LookUps(self._environment).run())
         await self._inspector.compare_replicas()
         self._inspector.report_recoveries()
-        self._inspector.report_deletions()
+        self._inspector.report_events()
 
     def cut_short(self) -> None:
         """End the load early: heal, drain and judge what there is."""

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import click
 import orjson
 
+from checkers.coverage import missed
 from faults.defects import DefectError
 from faults.errors import FaultError
 from harness.campaign import Campaign, CampaignError
@@ -55,7 +56,7 @@ class SeedResult:
     dirty_power_cut: bool  # power was cut while unsynced data lay in a page cache
     cpu_s: float
     summary: tuple[str, ...]  # of a run that is not valid
-    exercised: dict[str, int] = field(default_factory=dict)  # see RunResult.exercised
+    coverage: dict[str, int] = field(default_factory=dict)  # see RunVerdict.coverage
     interrupted: bool = False  # somebody wants no more of it
     failed: bool = False  # the harness could not carry the run out
 
@@ -127,12 +128,12 @@ def hunt(
         _run_all(results, order, given, 1 if is_real else jobs, until_found, judging)
     except KeyboardInterrupt:
         if results:
-            _print_summary(results, _as_given(options))
+            _print_summary(results, _as_given(options), str(options.get("campaign") or "default"))
         raise HarnessError(
             f"interrupted after {len(results)} of {len(order)} seeds"
             + (f"; {out} is not written" if out is not None else "")
         ) from None
-    _print_summary(results, _as_given(options))
+    _print_summary(results, _as_given(options), str(options.get("campaign") or "default"))
     if out is not None:
         _write_rows(out, results)
     return _status(results)
@@ -278,7 +279,7 @@ def judge_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult
         dirty_power_cut=bool(cuts),
         cpu_s=round(cpu_s, 3),
         summary=lines,
-        exercised=result.exercised(),
+        coverage=dict(result.verdict.coverage),
         interrupted=result.interrupted,
     )
 
@@ -295,7 +296,7 @@ def _as_given(options: dict[str, Any]) -> str:
     return "".join(f" {word}" for word in words)
 
 
-def _print_summary(results: list[SeedResult], repeated: str) -> None:
+def _print_summary(results: list[SeedResult], repeated: str, campaign: str) -> None:
     valid = Counter(str(result.valid) for result in results)
     kinds = Counter(kind for result in results for kind in result.bitten)
     print(
@@ -310,17 +311,21 @@ def _print_summary(results: list[SeedResult], repeated: str) -> None:
         f"cpu       median {median(r.cpu_s for r in results):.2f} s a seed, all {sum(r.cpu_s for r in results):.0f} s"
     )
     print("bitten    " + ", ".join(f"{kind} {count}" for kind, count in kinds.most_common()))
-    _print_exercised(results)
+    _print_coverage(results, campaign)
     invalid = sorted(result.seed for result in results if result.valid is False)
     if invalid:
         print(f"first     staticfire run --seed {invalid[0]}{repeated}")
 
 
-def _print_exercised(results: list[SeedResult]) -> None:
-    names = dict.fromkeys(name for result in results for name in result.exercised)
-    counts = {name: [result.exercised.get(name, 0) for result in results] for name in names}
-    used = [f"{name} {sum(c)} in {sum(map(bool, c))} seeds" for name, c in counts.items() if any(c)]
-    print("exercised " + ", ".join(used))
+def _print_coverage(results: list[SeedResult], campaign: str) -> None:
+    """The marks that were reached; and a warning for those that this campaign should have reached."""
+    names = dict.fromkeys(name for result in results for name in result.coverage)
+    counts = {name: [result.coverage.get(name, 0) for result in results] for name in names}
+    reached = [f"{name} {sum(c)} in {sum(map(bool, c))}" for name, c in counts.items() if any(c)]
+    print(f"reached   {len(reached)} of {len(names)} marks (how often, in how many seeds)")
+    print("          " + ", ".join(reached))
+    if never := missed({name: sum(count) for name, count in counts.items()}, campaign):
+        print(f"warning   never reached, as {campaign} should: {', '.join(never)}")
 
 
 def _status(results: list[SeedResult]) -> int:

@@ -15,6 +15,7 @@ from harness.run_folder import CAMPAIGN_FILE
 from harness.run_result import RunResult
 
 LINES_MAX = 25
+REACHED_LINES_MAX = 3
 # What is no part of a campaign and has to be said again with it, by target.
 SAID_AGAIN = {"apache": " --home DIR", "address": " --name-server HOST:PORT"}
 
@@ -108,12 +109,26 @@ def summary_lines(result: RunResult, cpu_s: float | None) -> list[str]:
         *wrap(
             _faults_line(result.faults), WIDTH, subsequent_indent=" " * 10, break_on_hyphens=False
         ),
-        "exercised " + ", ".join(f"{name} {n}" for name, n in result.exercised().items() if n),
+        *_reached_lines(result.verdict.coverage),
         *[
             f"exit      {ended.node} at {seconds(ended.time_ns)}: {ended.error}"[:WIDTH]
             for ended in result.facts.exits[:3]
         ],
     ]
+
+
+def _reached_lines(coverage: Mapping[str, int]) -> list[str]:
+    """Mechanisms that the run reached, the rarest last; what has no room is in verdict.json."""
+    reached = [f"{name} {count}" for name, count in coverage.items() if count]
+    text = f"reached   {len(reached)} of {len(coverage)} marks: {', '.join(reached)}"
+    return wrap(
+        text,
+        WIDTH,
+        subsequent_indent=" " * 10,
+        break_on_hyphens=False,
+        max_lines=REACHED_LINES_MAX,
+        placeholder=" ...",
+    )
 
 
 def _faults_line(records: list[FaultRecord]) -> str:

@@ -46,8 +46,14 @@ def test_a_dense_queue() -> None:
     seen = inspect_queues({BASE: entry(0) + entry(1) + EMPTY * 3}, log(2), 0)
 
     assert seen == {
-        "entries": 2, "holes": 0, "hole_at": [], "wrong": 0, "wrong_at": [], "missing": 0,
-    }  # fmt: skip
+        "entries": 2,
+        "rolled_queues": 0,
+        "holes": 0,
+        "hole_at": [],
+        "wrong": 0,
+        "wrong_at": [],
+        "missing": 0,
+    }
 
 
 def test_a_hole() -> None:
@@ -83,6 +89,7 @@ def test_files_of_a_queue_are_one() -> None:
     seen = inspect_queues({BASE: entry(0) + entry(1), second: entry(2) + EMPTY}, log(3), 0)
 
     assert (seen["entries"], seen["holes"], seen["wrong"]) == (3, 0, 0)
+    assert seen["rolled_queues"] == 1
 
 
 def test_fillers_are_no_entries() -> None:

@@ -1,0 +1,106 @@
+"""Coverage: how often a run reached each mechanism of `coverage_marks.py`. Never decides a verdict.
+
+What columns tell is counted by a kernel: sends of more than one attempt, deliveries that a listener had failed for
+before, and queues that changed hands while a listener was at work on them. The rest is in observations, other verdicts
+and facts.
+
+A zero is no proof that a mechanism was not reached, only that nobody saw it: logs of somebody's brokers are not read.
+Source: the "sometimes" assertions of Antithesis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from checkers.columns import Columns
+from checkers.coverage_marks import MARKS, Mark
+from checkers.facts import RunFacts
+from checkers.kernel import Context, Kernel, nothing_missing
+from checkers.verdict import Tally, Verdict
+
+
+def tally_coverage(columns: Columns, context: Context) -> Tally:
+    """Count what whole message queues tell (partition key: queue)."""
+    return Tally(
+        counts={
+            "retried_sends": int(np.count_nonzero(columns.sends.tries > 1)),
+            "retried_deliveries": int(np.count_nonzero(columns.deliveries.tries > 0)),
+            "rebalanced_at_work": _rebalanced_at_work(columns, context),
+        }
+    )
+
+
+def _rebalanced_at_work(columns: Columns, context: Context) -> int:
+    """How often a queue was taken from or given to somebody while a listener of the group worked on it."""
+    names, delivered = columns.names, columns.deliveries
+    at_work = delivered.where(np.flatnonzero(delivered.op_index > delivered.invoke_index))
+    count = 0
+    for (group, queue), changes in context.timeline.ownership.items():
+        if group not in names.groups or queue not in names.queues:
+            continue
+        mine = (at_work.group == names.groups.index(group)) & (
+            at_work.queue == names.queues.index(queue)
+        )
+        begin, end = at_work.invoke_index[mine], at_work.op_index[mine]
+        for change in changes:
+            count += bool(np.any((begin < change.op_index) & (change.op_index < end)))
+    return count
+
+
+COVERAGE = Kernel(
+    name="coverage",
+    partition_by="queue",
+    anomalies=(),
+    partial=tally_coverage,
+    unknown_reason=nothing_missing,
+)
+
+
+def coverage_of(
+    verdicts: Iterable[Verdict], observations: Sequence[Mapping[str, Any]], facts: RunFacts
+) -> dict[str, int]:
+    """How often each mark was reached, in the order of the table."""
+    counts = {
+        f"{verdict.checker}.{name}": count
+        for verdict in verdicts
+        for name, count in verdict.counts.items()
+    }
+    seen: dict[str, dict[str, int]] = {"log": {}, "history": {}}
+    wanted = {mark.seen.partition(".")[0] for mark in MARKS if mark.source == "observation"}
+    by_kind: dict[str, list[Mapping[str, Any]]] = {}
+    for record in observations:
+        if record["kind"] == "events":
+            for source, events in seen.items():
+                for name, count in record.get(source, {}).items():
+                    events[name] = events.get(name, 0) + count
+        elif record["kind"] in wanted:
+            by_kind.setdefault(record["kind"], []).append(record)
+    bitten = [fault.kind for fault in facts.faults if fault.bitten_ns is not None]
+    return {mark.name: _count(mark, counts, seen, by_kind, bitten) for mark in MARKS}
+
+
+def _count(
+    mark: Mark,
+    counts: Mapping[str, int],
+    seen: Mapping[str, Mapping[str, int]],
+    by_kind: Mapping[str, Sequence[Mapping[str, Any]]],
+    bitten: Sequence[str],
+) -> int:
+    if mark.source == "verdict":
+        return counts.get(mark.seen, 0)
+    if mark.source == "fault":
+        return bitten.count(mark.seen)
+    if mark.source == "observation":
+        kind, _, field = mark.seen.partition(".")
+        return sum((record.get(field) or 0) >= mark.at_least for record in by_kind.get(kind, ()))
+    return seen[mark.source].get(mark.seen, 0)
+
+
+def missed(coverage: Mapping[str, int], campaign: str) -> list[str]:
+    """The marks that this campaign should have reached, and nobody saw."""
+    return [
+        mark.name for mark in MARKS if campaign in mark.campaigns and not coverage.get(mark.name)
+    ]

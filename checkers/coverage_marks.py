@@ -1,0 +1,70 @@
+"""Marks of coverage: interesting mechanisms that a run may have reached. Data only; `coverage.py` counts them.
+
+A mark says how it is seen: in the *log* of a node (an event), in the *history* (counted by the harness from ops), in
+the *verdict* (`checker.count`), in an *observation* (`kind.field`: how many had at least `at_least` there), or as a
+*fault* that bit. And it says which campaigns should reach it: when many seeds of such a campaign never do, the
+campaign or the system has lost something, and a hunt warns.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Source = Literal["log", "history", "verdict", "observation", "fault"]
+
+
+class Mark(NamedTuple):
+    """One mechanism, how it is seen, and who should reach it."""
+
+    name: str
+    source: Source
+    seen: str
+    campaigns: tuple[str, ...] = ()
+    at_least: int = 1
+
+
+_DEFAULT = ("default",)
+MARKS: tuple[Mark, ...] = (
+    # sends
+    Mark("batched", "history", "batched", ("batch",)),
+    Mark("one way", "history", "one way"),
+    Mark("retried a send", "verdict", "coverage.retried_sends", _DEFAULT),
+    Mark("weak status", "verdict", "loss.weak", _DEFAULT),
+    Mark("unclear send came out", "verdict", "loss.recovered", _DEFAULT),
+    Mark("refused with 14 (not available)", "history", "refused 14", _DEFAULT),
+    Mark("refused with 2 (busy)", "history", "refused 2", ("flow-control",)),
+    # the log and its recovery
+    Mark("rolled a log file", "observation", "queue_entries.log_files", _DEFAULT, 2),
+    Mark("rolled a queue file", "observation", "queue_entries.rolled_queues", _DEFAULT),
+    Mark("recovered after an unclean end", "log", "store opened: unclean", _DEFAULT),
+    Mark("cut a tail", "log", "store opened: cut", _DEFAULT),
+    Mark("rebuilt queue entries", "log", "store opened: redispatched", _DEFAULT),
+    Mark("rebuilt all queues", "log", "consume queues are incomplete, rebuilding all"),
+    Mark("rebuilt the index", "log", "the index does not fit the log, rebuilding it"),
+    Mark("log files deleted", "log", "store file deleted: log", ("retention",)),
+    Mark("stopped at a failed write", "log", "store stopped", _DEFAULT),
+    Mark("disk full", "log", "disk full", _DEFAULT),
+    # replicas
+    Mark("caught up from a slave", "log", "peer was heard in catch-up: fetched", _DEFAULT),
+    Mark("asked a slave before serving", "log", "peer was heard in catch-up", _DEFAULT),
+    Mark("metadata fetched from a slave", "log", "metadata were restored", _DEFAULT),
+    Mark("slave began elsewhere in the log", "log", "replication starts from another position"),
+    Mark("replication interrupted", "log", "replication was interrupted"),
+    Mark("read from slaves", "observation", "slave_reads.messages", ("default", "slave-reads")),
+    Mark("offset beyond its queue was corrected", "log", "consumer offset was beyond its queue"),
+    # consumers
+    Mark("redelivered", "verdict", "duplication.duplicate_allowed", _DEFAULT),
+    Mark("retried by a listener", "verdict", "coverage.retried_deliveries", _DEFAULT),
+    Mark("owner changed while it worked", "verdict", "coverage.rebalanced_at_work", _DEFAULT),
+    Mark("pull failed", "log", "pull failed", _DEFAULT),
+    Mark("offsets reset", "log", "offsets are reset"),
+    # routes
+    Mark("broker dropped from the route", "log", "brokers gone: connection closed", _DEFAULT),
+    Mark("silent broker dropped from the route", "log", "broker gone: silent too long"),
+    Mark("client gave a broker up", "log", "broker is silent", _DEFAULT),
+    Mark("client missed a name server", "log", "name server is silent", _DEFAULT),
+    Mark("no name server answered", "log", "no name server", _DEFAULT),
+    # after the run
+    Mark("found by key", "verdict", "look_ups.by_key", _DEFAULT),
+    Mark("found by id", "verdict", "look_ups.by_id", _DEFAULT),
+)

@@ -1,0 +1,48 @@
+"""How often what happened: events in the logs of nodes and ends of sends, one observation for the marks of coverage."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+from checkers.history import Op
+from harness.clients.port import ONE_WAY
+from harness.log_line import LogLine
+
+_REFUSED = re.compile(r"refused the message with code (\d+)")
+# Events that tell more than their name: event -> what to count besides it, and when.
+DETAILS: Mapping[str, Mapping[str, Callable[[Mapping[str, object]], bool]]] = {
+    "store opened": {
+        "unclean": lambda fields: fields["clean"] is False,
+        "cut": lambda fields: bool(fields["cut_bytes"]),
+        "redispatched": lambda fields: bool(fields["redispatched"]),
+    },
+    "store file deleted": {"log": lambda fields: "/commitlog" in str(fields["path"])},
+    "peer was heard in catch-up": {"fetched": lambda fields: bool(fields["fetched_bytes"])},
+}
+
+
+def count_log(lines: Iterable[LogLine]) -> Counter[str]:
+    """Lines of a log by event, and by event and detail (`store opened: cut`)."""
+    counts: Counter[str] = Counter()
+    for line in lines:
+        counts[line.event] += 1
+        for detail, holds in DETAILS.get(line.event, {}).items():
+            counts[f"{line.event}: {detail}"] += holds(line.fields)
+    return +counts
+
+
+def count_sends(ops: Iterable[Op]) -> Counter[str]:
+    """Sends by what was special about them."""
+    counts: Counter[str] = Counter()
+    for op in ops:
+        if op.f != "send" or op.type == "invoke":
+            continue
+        if op.type == "ok":
+            counts["batched"] += "batch" in op.value
+        elif op.error == ONE_WAY:
+            counts["one way"] += 1
+        elif op.error is not None and (refused := _REFUSED.search(op.error)):
+            counts[f"refused {refused[1]}"] += 1
+    return +counts

@@ -1,0 +1,89 @@
+"""Marks of coverage: each source is counted, a zero that should not be one is named."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+
+from checkers.compose import ALL_CHECKERS, RunVerdict, check_run
+from checkers.coverage import missed
+from checkers.coverage_marks import MARKS, Source
+from harness.campaign_file import campaign_names
+from harness.event_counts import DETAILS
+from tests.support.history_language import facts, history
+
+EVENTS = {
+    "kind": "events",
+    "time_ns": 1,
+    "log": {"store opened: cut": 2, "disk full": 1},
+    "history": {"refused 14": 5},
+}
+
+
+def check(*lines: str, observations: tuple[dict[str, Any], ...] = (), **changes: Any) -> RunVerdict:
+    return check_run(history(*lines), observations, facts(**changes))
+
+
+def test_events_of_logs_and_ends_of_sends() -> None:
+    coverage = check(observations=(EVENTS, EVENTS)).coverage
+
+    assert coverage["cut a tail"] == 4
+    assert coverage["refused with 14 (not available)"] == 10
+
+
+def test_observations_count_where_there_is_enough() -> None:
+    files = [{"kind": "queue_entries", "time_ns": 1, "log_files": count} for count in (1, 2, 3)]
+
+    assert check(observations=(*files,)).coverage["rolled a log file"] == 2
+
+
+def test_what_columns_tell() -> None:
+    coverage = check(
+        "0 ok send a attempts=2", "0 info send b", "1 ok consume a~1", "1 ok consume b"
+    ).coverage
+
+    assert coverage["retried a send"] == 1
+    assert coverage["retried by a listener"] == 1
+    assert coverage["unclear send came out"] == 1
+
+
+@pytest.mark.parametrize(
+    ("assign", "count"),
+    [
+        ("2 ok assign 0", 1),
+        ("2 ok assign 1", 0),  # another queue
+        ("2 info assign 0", 0),
+        ("2 ok assign 0 group=h", 0),
+    ],
+)
+def test_an_owner_that_changes_while_a_listener_works(assign: str, count: int) -> None:
+    lines = ("0 ok send a", "1 invoke consume a", assign, "1 ok consume a", "3 ok assign 0")
+
+    assert check(*lines).coverage["owner changed while it worked"] == count
+
+
+def test_a_verdict_says_the_same_after_reading() -> None:
+    verdict = check("0 ok send a attempts=2")
+
+    assert RunVerdict.from_json(verdict.to_json()).coverage == verdict.coverage
+    assert list(verdict.coverage) == [mark.name for mark in MARKS]
+
+
+def test_what_a_campaign_should_have_reached() -> None:
+    assert missed({}, "retention") == ["log files deleted"]
+    assert missed({"log files deleted": 1}, "retention") == []
+    assert missed({}, "a campaign of one's own") == []
+
+
+def test_the_table_names_what_there_is() -> None:
+    counted = {checker.name for checker in ALL_CHECKERS}
+    for mark in MARKS:
+        assert mark.source in get_args(Source)
+        assert set(mark.campaigns) <= set(campaign_names())
+        if mark.source == "verdict":
+            assert mark.seen.partition(".")[0] in counted
+        event, _, detail = mark.seen.partition(": ")
+        if mark.source == "log" and event in DETAILS and detail:
+            assert detail in DETAILS[event]
+    assert len({mark.name for mark in MARKS}) == len(MARKS)
