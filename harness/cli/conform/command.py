@@ -36,6 +36,7 @@ from harness.defective import use_defect
     help="Only these: RMQ-TXN-*, area:SND, level:must, needs:fault. May be repeated.",
 )
 @click.option("--list", "only_list", is_flag=True, help="List the cases and run nothing.")
+@click.option("--contract", "only_contract", is_flag=True, help="Print the contract as Markdown.")
 @click.option("--slow", is_flag=True, help="Also what takes minutes on a real clock.")
 @click.option("--no-admin", is_flag=True, help="Make and change nothing but messages.")
 @click.option("--expect", type=click.Path(path_type=Path), help="TOML file of expected failures.")

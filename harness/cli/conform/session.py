@@ -30,6 +30,7 @@ from harness.conformance.expectations import (
     apply_expectations,
     read_expectations,
 )
+from harness.conformance.outputs.contract_page import contract_page
 from harness.conformance.outputs.files import write_outputs
 from harness.conformance.outputs.markdown import in_words
 from harness.conformance.result import CaseResult, Outcome
@@ -59,6 +60,7 @@ class ConformOptions:
     profile: str
     patterns: tuple[str, ...]
     only_list: bool
+    only_contract: bool
     slow: bool
     no_admin: bool
     expect: Path | None
@@ -70,6 +72,9 @@ def conform(options: ConformOptions) -> int:
     """Run the suite and return the exit status. Raises BadInput, HarnessError."""
     clauses = _clauses(options.profile, options.patterns)
     console = Console(highlight=False)
+    if options.only_contract:
+        print(contract_page(), end="")
+        return EXIT_VALID
     if options.only_list:
         _print_list(console, clauses)
         return EXIT_VALID

@@ -1,0 +1,71 @@
+"""The contract as data: ids, sources, and the page that is made of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.conformance.case import selects
+from harness.conformance.clause import ContractError, Level, Need, contract, read_clauses
+from harness.conformance.outputs.contract_page import contract_page
+from harness.conformance.suite import choose
+
+ROOT = Path(__file__).parent.parent.parent
+CLAUSE = """
+area = "A"
+[[clause]]
+id = "RMQ-REM-01"
+level = "must"
+needs = []
+title = "T"
+text = "X"
+source = "S"
+"""
+
+
+def test_page_is_what_the_contract_says() -> None:
+    assert (ROOT / "docs" / "contract.md").read_text(encoding="utf-8") == contract_page()
+
+
+def test_every_clause_has_text_and_source() -> None:
+    for clause in contract().values():
+        assert clause.text.endswith("."), clause.id
+        assert clause.source, clause.id
+        assert Need.WIRE in clause.needs
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"RMQ-REM-01"', '"REM-1"', "id is 'REM-1'; expected RMQ-<AREA>-<nn>"),
+        ('"must"', '"shall"', "'shall' is not a valid Level"),
+        ("needs = []", 'needs = ["luck"]', "'luck' is not a valid Need"),
+        ('source = "S"', "", "'source'"),
+        ("area", "[area", "Expected"),
+    ],
+)
+def test_damaged_contract_is_refused(old: str, new: str, said: str) -> None:
+    with pytest.raises(ContractError, match=r"a\.toml: ") as error:
+        list(read_clauses(CLAUSE.replace(old, new), "a.toml"))
+
+    assert said in str(error.value)
+
+
+def test_selectors() -> None:
+    clause = contract()["RMQ-SND-10"]
+
+    assert selects("RMQ-SND-*", clause)
+    assert selects("rmq-snd-10", clause)
+    assert selects("level:must", clause)
+    assert selects("needs:fault", clause)
+    assert selects("area:snd", clause)
+    assert not selects("area:REM", clause)
+    with pytest.raises(ValueError, match="no selector"):
+        selects("colour:red", clause)
+
+
+def test_profiles_choose_by_area() -> None:
+    assert {clause.area_id for clause in choose("nameserver", ())} == {"NS"}
+    assert all(clause.level is Level.MAY for clause in choose("all", ("level:may",)))
+    assert choose("broker-core", ("RMQ-NS-*",)) == ()

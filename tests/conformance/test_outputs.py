@@ -1,0 +1,118 @@
+"""What the suite writes: read back by parsers that are not ours."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from harness.conformance.clause import contract
+from harness.conformance.outputs.badge import badge
+from harness.conformance.outputs.files import write_outputs
+from harness.conformance.outputs.html_matrix import html_matrix
+from harness.conformance.outputs.junit import junit_xml
+from harness.conformance.outputs.markdown import markdown
+from harness.conformance.result import CaseResult, Outcome
+from harness.conformance.suite import SuiteResult
+
+NASTY = "<b>&\x00\x1b[31m | `x` \udcff"
+
+
+def result(*outcomes: Outcome, reason: str = "because", floor: int = 1) -> SuiteResult:
+    """One case an outcome, in the order of the contract."""
+    clauses = list(contract().values())
+    return SuiteResult(
+        target="a target",
+        results=tuple(
+            CaseResult(
+                clause=clause,
+                outcome=outcome,
+                reason="" if outcome is Outcome.PASSED else reason,
+                took_s=0.5,
+                wire_log=() if outcome is Outcome.PASSED else (f"-> request {reason}",),
+            )
+            for clause, outcome in zip(clauses, outcomes, strict=False)
+        ),
+        floor=floor,
+    )
+
+
+def test_junit_counts_what_did_not_run_as_skipped() -> None:
+    document = junit_xml(result(*Outcome), command="staticfire conform")
+
+    suite = ElementTree.fromstring(document)[0]
+    assert suite.attrib["tests"] == str(len(Outcome))
+    assert suite.attrib["failures"] == "1"
+    assert suite.attrib["errors"] == "1"
+    assert suite.attrib["skipped"] == "3"
+    tags = [[child.tag for child in case] for case in suite]
+    assert [] in tags
+    assert ["failure", "system-out"] in tags
+
+
+def test_junit_holds_any_text() -> None:
+    document = junit_xml(result(Outcome.FAILED, reason=NASTY), command="c")
+
+    failure = ElementTree.fromstring(document)[0][0][0]
+    assert "\N{REPLACEMENT CHARACTER}" in failure.attrib["message"]
+    assert "<b>&" in failure.attrib["message"]
+
+
+def test_json_tells_how_to_repeat(tmp_path: Path) -> None:
+    write_outputs(result(Outcome.FAILED), tmp_path, profile="all", command="staticfire conform")
+
+    document = json.loads((tmp_path / "conformance.json").read_text())
+    assert document["schema_version"] == 1
+    case = document["cases"][0]
+    assert case["repeat"] == f"staticfire conform --select {case['id']}"
+    assert case["wire_log"] == ["-> request because"]
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "conformance.json",
+        "junit.xml",
+        "summary.md",
+        "matrix.html",
+        "badge.json",
+    }
+
+
+def test_markdown_escapes_and_counts() -> None:
+    text = markdown(
+        result(Outcome.PASSED, Outcome.FAILED, reason="a|b <i>"), profile="p", command="c"
+    )
+
+    assert "1 passed, 1 failed" in text
+    assert "a\\|b \\<i\\>" in text
+
+
+def test_page_shows_targets_side_by_side_and_escapes() -> None:
+    page = html_matrix([result(Outcome.PASSED), result(Outcome.FAILED, reason="<script>")])
+
+    assert page.count("a target</th>") == 2
+    assert "&lt;script&gt;" in page
+    assert "<script>" not in page
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "floor", "colour"),
+    [
+        ((Outcome.PASSED, Outcome.PASSED), 1, "brightgreen"),
+        ((Outcome.PASSED, Outcome.FAILED), 1, "red"),
+        ((Outcome.PASSED, Outcome.NOT_RUN), 1, "lightgrey"),
+        ((Outcome.PASSED, Outcome.PASSED), 3, "lightgrey"),
+    ],
+)
+def test_badge_is_green_only_when_every_must_ran_and_passed(
+    outcomes: tuple[Outcome, ...], floor: int, colour: str
+) -> None:
+    musts = [clause for clause in contract().values() if clause.level == "must"]
+    results = tuple(
+        CaseResult(clause=clause, outcome=outcome)
+        for clause, outcome in zip(musts, outcomes, strict=False)
+    )
+
+    document = json.loads(badge(SuiteResult(target="t", results=results, floor=floor), profile="p"))
+
+    assert document["color"] == colour
+    assert document["schemaVersion"] == 1
