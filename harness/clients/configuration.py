@@ -33,6 +33,7 @@ PRODUCER: Mapping[str, Kind] = {
     "try_timeout_s": NUMBER,
     "compress_over_bytes": WHOLE,
     "avoids_as_rocketmq": FLAG,
+    "trace": FLAG,
 }
 LISTENING: Mapping[str, Kind] = {
     "delay_s": NUMBER,
@@ -59,6 +60,7 @@ CONSUMER: Mapping[str, Kind] = {
     "consume_timeout_s": NUMBER,
     "strategy": TEXT,
     "machine_rooms": LIST,
+    "trace": FLAG,
     **LISTENING,
 }
 CONSUME_FROM = (

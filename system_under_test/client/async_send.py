@@ -153,4 +153,7 @@ class AsyncSend:
 
     def _finish(self, outcome: SendResult | SendFailed) -> None:
         self._ended(self)
+        if self._sender.on_sent is not None:
+            took_s = self._sender.options.send_timeout_s - self._sender.left_s(self._progress)
+            self._sender.on_sent(self._message, outcome, int(took_s * 1000))
         self._done(outcome)

@@ -57,6 +57,7 @@ class ConsumerConfig:
     consume_timeout_s: float = CONSUME_TIMEOUT_S  # RocketMQ: consumeTimeout
     strategy: str = "AVG"  # RocketMQ: allocateMessageQueueStrategy; names as in `allocation`
     machine_rooms: tuple[str, ...] = ()  # for the strategy MACHINE_ROOM
+    trace: bool = False  # RocketMQ: enableMsgTrace
     credentials: Credentials | None = None  # RocketMQ: AclClientRPCHook
 
     def __post_init__(self) -> None:

@@ -13,6 +13,7 @@ from system_under_test.client.message_properties import SHARDING_KEY, UNIQUE_KEY
 from system_under_test.client.request_reply import Reply, Requests, RequestTimeout
 from system_under_test.client.send_result import SendFailed, SendProgress, SendResult
 from system_under_test.client.sender import COMPRESS_OVER_BYTES, Sender, SendOptions
+from system_under_test.client.tracing import Tracing
 from system_under_test.client.transactions import (
     Execute,
     TransactionResult,
@@ -47,6 +48,7 @@ class ProducerConfig:
     `send_timeout_s` is the budget of one send over all attempts; an attempt may take `try_timeout_s` of it while
     there is another broker to turn to, and all that is left otherwise. Bodies of `compress_over_bytes` and more are
     compressed. `avoids_as_rocketmq` leaves slow brokers alone for as long as RocketMQ does (see latency_faults).
+    `trace` sends what becomes of each message to a topic of its own (see tracing).
     """
 
     group: str
@@ -57,6 +59,7 @@ class ProducerConfig:
     try_timeout_s: float = 1.0
     compress_over_bytes: int = COMPRESS_OVER_BYTES
     avoids_as_rocketmq: bool = False  # RocketMQ: sendLatencyFaultEnable
+    trace: bool = False  # RocketMQ: enableMsgTrace
     credentials: Credentials | None = None  # RocketMQ: AclClientRPCHook
 
     def send_options(self) -> SendOptions:
@@ -87,6 +90,10 @@ class Producer:
         self._async_sends = AsyncSends(self._sender)
         self._transactions = Transactions(self._client, self._sender, config.group, check)
         self._requests = Requests(self._client, self._sender)
+        self._tracing = Tracing(self._client, config.group) if config.trace else None
+        if self._tracing is not None:
+            self._sender.on_sent = self._tracing.sent
+            self._transactions.on_ended = self._tracing.ended
 
     async def start(self) -> None:
         self._client.start()
@@ -94,6 +101,8 @@ class Producer:
     async def stop(self) -> None:
         """Leave the group and close all connections; sends under way fail."""
         self._transactions.stop()
+        if self._tracing is not None:
+            await self._tracing.stop()
         self._async_sends.stop()
         await self._client.stop()
 

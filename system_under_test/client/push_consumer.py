@@ -30,6 +30,7 @@ from system_under_test.client.send_back import OnSentBack
 from system_under_test.client.send_result import SendResult
 from system_under_test.client.sender import Sender, SendOptions
 from system_under_test.client.subscription_check import check_subscriptions
+from system_under_test.client.tracing import Tracing
 from system_under_test.env import Env
 from system_under_test.protocol.bodies import ConsumerData, MessageQueue
 from system_under_test.protocol.bodies_clients import ConsumerRunningInfo
@@ -72,6 +73,9 @@ class PushConsumer:
         share_out = allocate or strategy(config.strategy, config.machine_rooms)
         self._client = ClientInstance(env, config)
         self._client.consumer = self
+        self._tracing = Tracing(self._client, config.group) if config.trace else None
+        if self._tracing is not None:
+            listener = self._tracing.traced(listener)
         self._requests = ConsumerRequests(self, listener, env.log)
         self._client.on_request = self._requests.handle
         self._started_at_ms = 0
@@ -156,6 +160,8 @@ class PushConsumer:
             await task.stop()
         await self._assigned.stop(STOP_TIMEOUT_S)
         await self._save_local()
+        if self._tracing is not None:
+            await self._tracing.stop()
         await self._client.stop()
 
     # What the client instance asks and tells

@@ -6,6 +6,7 @@ Producers send through it, and so do consumers that have to send a message back 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from system_under_test.client.client_instance import ClientInstance
@@ -22,7 +23,12 @@ from system_under_test.client.ordered_queues import OrderedQueues
 from system_under_test.client.queue_choice import QueueChooser
 from system_under_test.client.routes import Route
 from system_under_test.client.send_command import WireBody, send_command, wire_body
-from system_under_test.client.send_result import SendProgress, SendResult, send_result
+from system_under_test.client.send_result import (
+    SendFailed,
+    SendProgress,
+    SendResult,
+    send_result,
+)
 from system_under_test.client.send_rules import is_worth_retrying
 from system_under_test.protocol.bodies import MessageQueue
 from system_under_test.protocol.codes import SEND_STATUS_OF_CODE
@@ -32,6 +38,9 @@ from system_under_test.remoting import RemotingError, RemotingTimeout
 
 BODY_SIZE_MAX = 4 << 20  # RocketMQ: DefaultMQProducer.maxMessageSize
 COMPRESS_OVER_BYTES = 4096  # RocketMQ: compressMsgBodyOverHowmuch
+
+
+OnSent = Callable[[Message, SendResult | SendFailed, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +72,9 @@ class Sender:
         )
         self._ordered = OrderedQueues()
         self._ids: UniqueIdGenerator | None = None
+        self.on_sent: OnSent | None = (
+            None  # told of each send that has ended, and how many ms it took
+        )
         client.on_broker_back.append(self._broker_back)
 
     def identify(self, message: Message) -> None:
@@ -91,6 +103,21 @@ class Sender:
 
         Raises SendFailed.
         """
+        if self.on_sent is None:
+            return await self._send(message, queue, progress)
+        started_ms = self.now_ms()
+        outcome: SendResult | SendFailed
+        try:
+            outcome = await self._send(message, queue, progress)
+        except SendFailed as error:
+            self.on_sent(message, error, self.now_ms() - started_ms)
+            raise
+        self.on_sent(message, outcome, self.now_ms() - started_ms)
+        return outcome
+
+    async def _send(
+        self, message: Message, queue: MessageQueue | None, progress: SendProgress
+    ) -> SendResult:
         body = self.body_of(message, progress)
         attempts_max = 1 if queue is not None else 1 + self.options.retries
         while progress.attempts < attempts_max and self.left_s(progress) > 0:

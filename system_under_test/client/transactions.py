@@ -81,6 +81,7 @@ class Transactions:
         self._sender = sender
         self._group = group
         self._check = check
+        self.on_ended: Callable[[Message, SendResult, int], None] | None = None
         self._log = client.env.log
         self._checks: deque[Check] = deque()
         self._checking: asyncio.Task[None] | None = None
@@ -102,6 +103,8 @@ class Transactions:
             state = await self._run(execute, message)
         else:
             state = TransactionState.ROLLBACK  # it may vanish, so nothing may depend on it
+        if self.on_ended is not None:
+            self.on_ended(message, sent, state)
         return TransactionResult(sent=sent, state=state, is_told=self._tell(sent, state))
 
     async def _run(self, work: Execute, message: Message) -> TransactionState:
