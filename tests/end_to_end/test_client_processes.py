@@ -183,6 +183,47 @@ def test_a_listener_misbehaves_when_told(cluster: LocalCluster) -> None:
     play(cluster, "Misbehaving", story)
 
 
+def test_a_listener_that_fails_a_number_of_times_sends_back(cluster: LocalCluster) -> None:
+    async def story(world: World) -> None:
+        configuration = world.consumer(OURS, failing_tries=1, delay_level=1, consume_batch=1)
+        async with client_process(OURS, "consumer", configuration) as consumer:
+            await consumer.until(1, "ok", "assign")
+            await world.send(OURS, ["k"])
+            (refused,) = await consumer.until(1, "info", "consume")
+            (sent_back,) = await consumer.until(1, "ok", "send_back")
+            (taken,) = await consumer.until(1, "ok", "consume")
+        assert sent_back["messages"] == [["k", refused["messages"][0][1], 0]]
+        assert (taken["topic"], taken["messages"][0][4]) == (f"%RETRY%{world.group}", 1)
+
+    play(cluster, "SentBack", story)
+
+
+def test_keys_transactions_and_requests_over_the_line_protocol(cluster: LocalCluster) -> None:
+    async def story(world: World) -> None:
+        send = {"topic": world.topic, "size": 10}
+        async with (
+            client_process(OURS, "consumer", world.consumer(OURS, ordered=True)) as consumer,
+            client_process(OURS, "producer", world.producer(OURS)) as producer,
+        ):
+            await consumer.until(1, "ok", "assign")
+            ends = [
+                await producer.ask("send", **send, key=f"s{n}", sharding_key="one", tag="red")
+                for n in range(5)
+            ]
+            assert len({(end.value["broker"], end.value["queue"]) for end in ends}) == 1
+            for state in ("commit", "rollback"):
+                end = await producer.ask("transact", **send, key=state, state=state)
+                assert (end.type, end.value["state"], end.value["told"]) == ("ok", state, True)
+            asked = await producer.ask("request", **send, key="question", timeout_s=30.0)
+            assert (asked.type, asked.value["reply"]) == ("ok", "question")
+            keys = {"commit", "question", *(f"s{n}" for n in range(5))}
+            while set(delivered(consumer.values("ok", "consume"))) != keys:
+                await consumer.until(len(consumer.values("ok", "consume")) + 1, "ok", "consume")
+            assert [value["key"] for value in consumer.values("ok", "reply")] == ["question"]
+
+    play(cluster, "Kinds", story)
+
+
 @HAS_CPP
 def test_what_the_cpp_client_did_not_send_has_failed(cluster: LocalCluster) -> None:
     async def story(world: World) -> None:
