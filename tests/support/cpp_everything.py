@@ -21,6 +21,8 @@ TOPIC, ORDERED, RETRIED, BROADCAST = "CppSends", "CppOrdered", "CppRetried", "Cp
 TOPICS = (TOPIC, ORDERED, RETRIED, BROADCAST)
 RETRY_GROUP = "cpp-retry"
 SENDS, ASYNC_SENDS, ONE_WAY, DELAYED, KEYS, PER_KEY = 5, 5, 5, 2, 4, 6
+FIRST = 1  # message that the topic was created with
+TRIES = 2  # that fail, of one message in order
 SUCCESS, LATER = 0, 1  # CConsumeStatus
 WAIT_S = 40.0
 Report = list[dict[str, Any]]
@@ -159,15 +161,15 @@ def main(name_servers: str) -> None:
     send_all(producer, watch)
     start_consumers(clients)
     total = SENDS + ASYNC_SENDS + ONE_WAY + DELAYED
-    watch.wait("concurrent", total)
+    watch.wait("concurrent", total + FIRST)
     watch.wait("tagged", 1)
-    watch.wait("orderly", KEYS * PER_KEY)
+    watch.wait("orderly", KEYS * PER_KEY + TRIES + FIRST)
     for number in range(200):  # members of a broadcast group begin at the end of the queues
         send(producer, BROADCAST, f"b{number}")
         if watch.has("broadcast 1", 3, 0.02) and watch.has("broadcast 2", 3, 0.02):
             break
     watch.say("pulled", bodies=clients.pull(TOPIC))
-    watch.wait("retried again", 2)
+    watch.wait("retried again", 1)
     watch.say("done")
     threading.Event().wait()  # until it is killed
 
@@ -215,13 +217,16 @@ def start_consumers(clients: Clients) -> None:
         if message.body != b"2:3":
             return False
         tries.append("2:3")
-        return len(tries) <= 2
+        return len(tries) <= TRIES
 
     clients.consumer("concurrent", "cpp-concurrent", TOPIC)
     clients.consumer("tagged", "cpp-tagged", TOPIC, expression="red||green")
     clients.consumer("orderly", "cpp-orderly", ORDERED, orderly=True, fails=fails_twice)
     clients.consumer(
-        "retried", RETRY_GROUP, RETRIED, fails=lambda message: message.reconsume_times == 0
+        "retried",
+        RETRY_GROUP,
+        RETRIED,
+        fails=lambda message: message.body == b"once more" and message.reconsume_times == 0,
     )
 
 
