@@ -21,6 +21,7 @@
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -147,13 +148,18 @@ class Manifest:
         if document["version"] != VERSION:
             raise HistoryError(f"version is {document['version']!r}; this reader knows {VERSION}")
         source = document["source"]
+        parts = [_part(fields) for fields in (*document["touches"], *document["op_parts"])]
+        paths = [part.path for part in parts]
+        if len(set(paths)) < len(paths):
+            twice = next(path for path, times in Counter(paths).items() if times > 1)
+            raise HistoryError(f"part {twice!r} is named twice")
         return cls(
             run_id=_typed(document, "run_id", str),
             complete=_typed(document, "complete", bool),
             ops=_typed(document, "ops", int),
             dictionaries=_dictionaries(document["dictionaries"]),
-            touches=[_part(fields) for fields in document["touches"]],
-            op_parts=[_part(fields) for fields in document["op_parts"]],
+            touches=parts[: len(document["touches"])],
+            op_parts=parts[len(document["touches"]) :],
             events=_lines(document["events"]),
             source=None if source is None else _lines(source),
         )

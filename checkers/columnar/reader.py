@@ -16,7 +16,7 @@ from checkers.columnar.checks import check_ops, check_touches
 from checkers.columnar.events import read_events, timeline_of
 from checkers.columnar.manifest import Part, read_manifest
 from checkers.columnar.rows import from_table
-from checkers.columnar.schema import OPS, TOUCHES
+from checkers.columnar.schema import MANIFEST, OPS, TOUCHES
 from checkers.columns import Columns, Commits, Names
 from checkers.history import HistoryError, Op
 from checkers.timeline import Timeline
@@ -120,6 +120,8 @@ class ColumnarHistory:
             file = pq.ParquetFile(pa.BufferReader(data))
             found = [name for name in wanted if name in file.schema_arrow.names]
             table = file.read(found, use_threads=False)
+            if schema is OPS:
+                table.validate(full=True)  # texts are UTF-8
             table = _complete(table, wanted, schema)
         except (pa.ArrowException, OSError, ValueError, KeyError) as error:
             raise HistoryError(f"{path} cannot be read as Parquet: {_first_line(error)}") from error
@@ -157,7 +159,5 @@ def _first_line(error: Exception) -> str:
 
 def histories_below(path: Path) -> Iterator[Path]:
     """The history folders at or below `path`, in order of name."""
-    from checkers.columnar.schema import MANIFEST
-
     for manifest in sorted(path.rglob(MANIFEST)):
         yield manifest.parent
