@@ -13,6 +13,7 @@ import click
 from checkers.columnar.manifest import read_manifest, write_manifest
 from checkers.columnar.schema import FOLDER
 from checkers.columns import QueueKey
+from checkers.garbage import collector_paused
 from checkers.history import HistoryError, Op
 from harness.cli.history.reading import open_source, say, say_torn, told_errors, watched
 from harness.cli.status import BadInput
@@ -51,7 +52,7 @@ def _write(
     source: Source, target: Path, run_id: str, ops: Callable[[], Iterable[Op]], what: str
 ) -> None:
     """Raises HistoryError, OSError."""
-    with sink_at(target, run_id, ops) as sink:
+    with collector_paused(), sink_at(target, run_id, ops) as sink:
         for op in ops() if what != "converting" else watched(source, what):
             sink.add(op)
         sink.finish(torn=source.torn)
