@@ -119,6 +119,8 @@ def _in_order(columns: Mapping[str, Ints], constant: Mapping[str, int], body_ok:
 
 def touch_order(queue: Ints, op_index: Ints) -> Ints | None:
     """The order of rows by queue, then by op; rows of one op stay as they are. None: they are in order."""
+    if _is_in_order(queue, op_index):
+        return None
     order = None if _ascends(op_index) else np.argsort(op_index, kind="stable")
     if order is not None:
         queue = queue[order]
@@ -128,6 +130,11 @@ def touch_order(queue: Ints, op_index: Ints) -> Ints | None:
     small = queue.astype(np.int16) if int(queue.min()) >= -1 and int(queue.max()) < 2**15 else queue
     by_queue = np.argsort(small, kind="stable")
     return by_queue if order is None else order[by_queue]
+
+
+def _is_in_order(queue: Ints, op_index: Ints) -> bool:
+    step = np.diff(queue)
+    return bool(np.all((step > 0) | ((step == 0) & (np.diff(op_index) >= 0))))
 
 
 def _ascends(values: Ints) -> bool:
