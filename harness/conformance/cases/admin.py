@@ -85,6 +85,7 @@ async def options(bench: Bench) -> None:
 
 async def _option(broker: Wire, name: str) -> str | None:
     answer = await broker.ask(RequestCode.GET_BROKER_CONFIG)
+    require_equal("the code for the options", answer.code, 0)
     lines = dict(line.partition("=")[::2] for line in answer.body.decode().splitlines())
     return lines.get(name)
 

@@ -1,0 +1,322 @@
+"""Random mutants of our own cluster, at the wire and in its state: which share does the suite detect?
+
+    python -m tests.conformance.random_mutants --seeds 0-199
+
+Even seeds change what goes over the wire; odd ones change one operator, constant or result in one function of the
+system under test. A mutant of the first sort that met nothing to change is none. Some of the second sort change nothing
+that anybody can see; they count as not detected.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import inspect
+import json
+import pkgutil
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from random import Random
+from types import CodeType, FunctionType, ModuleType
+
+import pytest
+
+import system_under_test.broker
+import system_under_test.name_server
+import system_under_test.remoting
+import system_under_test.store
+from harness.conformance.case import Case, cases
+from harness.conformance.result import Outcome
+from harness.conformance.sites.simulated import SimulatedSite, run_in_world
+from system_under_test.protocol.codes import RequestCode
+from system_under_test.protocol.command import RemotingCommand
+from tests.conformance.mutants.mutant import alter_answers, alter_requests
+
+PACKAGES = (
+    system_under_test.broker,
+    system_under_test.name_server,
+    system_under_test.store,
+    system_under_test.remoting,
+)
+# What cases ask: a mutation of what nobody asks shows nothing.
+WIRE_CODES = tuple(
+    code
+    for code in RequestCode
+    if code not in (RequestCode.DELETE_TOPIC_IN_NAMESRV, RequestCode.LIFT_CATCH_UP)
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What became of one mutant."""
+
+    seed: int
+    mutant: str
+    detected_by: str  # a clause; empty if none
+    changed: bool  # whether it met anything to change
+    reason: str
+
+
+def try_mutant(seed: int) -> Trial:
+    """Plant the mutant of a seed and try cases until one does not pass."""
+    random = Random(f"conformance/{seed}")
+    changes = [] if seed % 2 == 0 else [True]
+    detected_by = reason = ""
+    with pytest.MonkeyPatch.context() as patch:
+        name = state_mutant(random, patch) if changes else wire_mutant(random, patch, changes)
+        for case in cases().values():
+            reason = _broken(case) or ""
+            if reason:
+                detected_by = case.clause.id
+                break
+    return Trial(
+        seed=seed, mutant=name, detected_by=detected_by, changed=bool(changes), reason=reason[:200]
+    )
+
+
+def _broken(case: Case) -> str | None:
+    """Why the case does not pass; a cluster that never serves does not either."""
+    try:
+        result = run_in_world(case, SimulatedSite().campaign)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return None if result.outcome is Outcome.PASSED else result.reason
+
+
+# --- at the wire -------------------------------------------------------------------------------------
+
+Alter = Callable[[RemotingCommand], RemotingCommand | None]
+
+
+def wire_mutant(random: Random, patch: pytest.MonkeyPatch, changes: list[bool]) -> str:
+    """One change of the answers to, or of the fields of, one request; `changes` grows when it changes something."""
+    code = random.choice(used_codes())
+    name, alter = random.choice(sorted(_ALTERATIONS.items()))
+    number = random.randrange(1 << 30)
+
+    def altered(command: RemotingCommand) -> RemotingCommand | None:
+        before = command.encode()
+        result = alter(command, Random(number))
+        if result is None or result.encode() != before:
+            changes.append(True)
+        return result
+
+    if random.random() < 0.7:
+        alter_answers(patch, (code,), lambda _, answer: altered(answer))
+        return f"answers to {code.name}: {name}"
+    alter_requests(patch, (code,), altered)
+    return f"requests {code.name}: {name}"
+
+
+def used_codes() -> list[RequestCode]:
+    """The requests that the cases send, by their sources."""
+    package = importlib.import_module("harness.conformance.cases")
+    sources = [
+        inspect.getsource(importlib.import_module(f"{package.__name__}.{module.name}"))
+        for module in pkgutil.iter_modules(package.__path__)
+    ]
+    text = "\n".join(sources)
+    return [code for code in WIRE_CODES if f"RequestCode.{code.name}" in text]
+
+
+def _other_code(command: RemotingCommand, random: Random) -> RemotingCommand:
+    command.code = command.code + random.choice((1, 2, -1, 10))
+    return command
+
+
+def _field_dropped(command: RemotingCommand, random: Random) -> RemotingCommand:
+    if command.ext_fields:
+        del command.ext_fields[random.choice(sorted(command.ext_fields))]
+    return command
+
+
+def _number_changed(command: RemotingCommand, random: Random) -> RemotingCommand:
+    numbers = [name for name, value in command.ext_fields.items() if value.lstrip("-").isdigit()]
+    if numbers:
+        name = random.choice(sorted(numbers))
+        command.ext_fields[name] = str(int(command.ext_fields[name]) + random.choice((1, -1, 1000)))
+    return command
+
+
+def _body_damaged(command: RemotingCommand, random: Random) -> RemotingCommand:
+    if command.body:
+        at = random.randrange(len(command.body))
+        damaged = command.body[at] ^ 1 << random.randrange(8)
+        command.body = command.body[:at] + bytes((damaged,)) + command.body[at + 1 :]
+    return command
+
+
+def _body_cut(command: RemotingCommand, random: Random) -> RemotingCommand:
+    command.body = command.body[: len(command.body) // 2]
+    return command
+
+
+def _no_body(command: RemotingCommand, random: Random) -> RemotingCommand:
+    command.body = b""
+    return command
+
+
+def _lost(_: RemotingCommand, random: Random) -> None:
+    return None
+
+
+_ALTERATIONS: dict[str, Callable[[RemotingCommand, Random], RemotingCommand | None]] = {
+    "another code": _other_code,
+    "a field dropped": _field_dropped,
+    "a number changed": _number_changed,
+    "one bit of the body": _body_damaged,
+    "half of the body": _body_cut,
+    "no body": _no_body,
+    "lost": _lost,
+}
+
+
+# --- in the state ------------------------------------------------------------------------------------
+
+
+def state_mutant(random: Random, patch: pytest.MonkeyPatch) -> str:
+    """One changed operator, constant or result in one function."""
+    while True:
+        function = random.choice(functions())
+        mutated = _mutated(function, random)
+        if mutated is not None:
+            code, what = mutated
+            patch.setattr(function, "__code__", code)
+            return f"{function.__module__.removeprefix('system_under_test.')}.{function.__qualname__}: {what}"
+
+
+def functions() -> list[FunctionType]:
+    """All functions and methods of the system that a client can make run, in a fixed order."""
+    found: list[FunctionType] = []
+    for package in PACKAGES:
+        for module in _modules(package):
+            for _, value in sorted(vars(module).items()):
+                if getattr(value, "__module__", "") != module.__name__:
+                    continue
+                members = vars(value).values() if inspect.isclass(value) else (value,)
+                found += [one for one in members if isinstance(one, FunctionType)]
+    return [one for one in found if not one.__closure__ and not one.__name__.startswith("__")]
+
+
+def _modules(package: ModuleType) -> Iterator[ModuleType]:
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        if not module.ispkg:
+            yield importlib.import_module(module.name)
+
+
+def _mutated(function: FunctionType, random: Random) -> tuple[CodeType, str] | None:
+    """Changed code and what was changed; None if there is nothing to change in the function."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, SyntaxError):
+        return None
+    places = [node for node in ast.walk(tree) if _changes(node)]
+    if not places:
+        return None
+    node = random.choice(places)
+    what = random.choice(_changes(node))(node)
+    module = ast.fix_missing_locations(tree)
+    try:
+        compiled = compile(module, inspect.getfile(function), "exec", dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return None
+    code = _code_of(compiled, function.__name__)
+    if code is None or code.co_freevars != function.__code__.co_freevars:
+        return None
+    return code, f"line {getattr(node, 'lineno', 0)}: {what}"
+
+
+def _code_of(compiled: CodeType, name: str) -> CodeType | None:
+    codes = [one for one in compiled.co_consts if isinstance(one, CodeType)]
+    return next((one for one in codes if one.co_name == name), None)
+
+
+_OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+}
+
+
+def _changes(node: ast.AST) -> list[Callable[[ast.AST], str]]:
+    """The ways to change a node."""
+    if isinstance(node, ast.Compare) and type(node.ops[0]) in _OPPOSITE:
+        return [_compare]
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return [_constant]
+    if isinstance(node, ast.BoolOp):
+        return [_boolean]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
+        return [_arithmetic]
+    if isinstance(node, ast.If):
+        return [_condition]
+    return []
+
+
+def _compare(node: ast.AST) -> str:
+    assert isinstance(node, ast.Compare)
+    before = type(node.ops[0])
+    node.ops[0] = _OPPOSITE[before]()
+    return f"{before.__name__} to {_OPPOSITE[before].__name__}"
+
+
+def _constant(node: ast.AST) -> str:
+    assert isinstance(node, ast.Constant)
+    assert isinstance(node.value, int)
+    node.value += 1
+    return f"{node.value - 1} to {node.value}"
+
+
+def _boolean(node: ast.AST) -> str:
+    assert isinstance(node, ast.BoolOp)
+    node.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+    return "and or or exchanged"
+
+
+def _arithmetic(node: ast.AST) -> str:
+    assert isinstance(node, ast.BinOp)
+    node.op = ast.Sub() if isinstance(node.op, ast.Add) else ast.Add()
+    return "plus or minus exchanged"
+
+
+def _condition(node: ast.AST) -> str:
+    assert isinstance(node, ast.If)
+    node.test = ast.UnaryOp(op=ast.Not(), operand=node.test)
+    return "a condition negated"
+
+
+# --- the command -------------------------------------------------------------------------------------
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", default="0-199")
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args()
+    first, _, last = options.seeds.partition("-")
+    seeds = range(int(first), int(last or first) + 1)
+    trials: list[Trial] = []
+    with ProcessPoolExecutor(options.jobs, max_tasks_per_child=5) as pool:
+        for trial in pool.map(try_mutant, seeds):
+            trials.append(trial)
+            print(json.dumps(asdict(trial)), flush=True)
+    for remainder, place in enumerate(("at the wire", "in the state")):
+        tried = [one for one in trials if one.seed % 2 == remainder and one.changed]
+        detected = sum(bool(one.detected_by) for one in tried)
+        print(f"{place}: {detected} of {len(tried)} detected", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
