@@ -233,8 +233,9 @@ def _commits(
         read = np.bincount(
             slots.queue * COMMITS_A_CHUNK + slice_of, minlength=shape.queues * COMMITS_A_CHUNK
         ).reshape(shape.queues, COMMITS_A_CHUNK)
-        offsets = progress.committed[place][:, None] + np.cumsum(read, axis=1)
-        progress.committed[place] = offsets[:, -1]
+        so_far = _down_to_consumed(slots, place, np.cumsum(read, axis=1))
+        offsets = progress.committed[place][:, None] + so_far
+        progress.committed[place] += read.sum(axis=1)
         if place == 0:
             told += list(_told_ahead(offsets, sorted(set(slots.commits_ahead))))
         process = consumer_of(shape, queues, place)
@@ -253,6 +254,17 @@ def _commits(
             )
             rows.append((owner_of, queues, group_of(shape, queues, place), offsets[:, number]))
     return calls, rows, told
+
+
+def _down_to_consumed(slots: Slots, place: int, counts: Ints) -> Ints:
+    """How many slots of each queue a commit may speak of, shape (queues, commits): the last was consumed in its place."""
+    delivered = slots.deliveries[place]
+    consumed = delivered.kept & (delivered.offset == slots.offset)
+    consumed &= delivered.outcome == Outcome.OK
+    starts = np.searchsorted(slots.queue, np.arange(len(counts)))[:, None]
+    while np.any(high := (counts > 0) & ~consumed[np.maximum(starts + counts - 1, 0)]):
+        counts = counts - high
+    return counts
 
 
 def _told_ahead(offsets: Ints, queues: Sequence[int]) -> Iterator[Planted]:
