@@ -19,7 +19,10 @@ import numpy as np
 
 from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches
 from checkers.kernel import Context, Innocent
+from checkers.message_ids import PROCESS_SHIFT
 from checkers.place_index import PlaceIndex, index_of
+
+SIEVE = 1 << 20  # a power of two: nearly all messages pass it without a search among suspects
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +80,27 @@ def is_among(messages: Ints, chosen: Ints) -> Mask:
     """Which of `messages` are in `chosen`, which is sorted."""
     if not len(chosen):
         return np.zeros(len(messages), np.bool_)
+    if len(messages) <= 4 * SIEVE:
+        return _found(messages, chosen)
+    sieve = np.zeros(SIEVE, np.bool_)
+    sieve[_sieve_place(chosen)] = True
+    maybe = np.flatnonzero(sieve[_sieve_place(messages)])
+    among = np.zeros(len(messages), np.bool_)
+    among[maybe] = _found(messages[maybe], chosen)
+    return among
+
+
+def _found(messages: Ints, chosen: Ints) -> Mask:
     at = np.searchsorted(chosen, messages)
     at[at == len(chosen)] = 0
     found: Mask = chosen[at] == messages
     return found
+
+
+def _sieve_place(messages: Ints) -> Ints:
+    """A small number that is the same for equal ids: the last bits of number and process."""
+    place: Ints = (messages ^ (messages >> (PROCESS_SHIFT - 8))) & (SIEVE - 1)
+    return place
 
 
 def _odd_sends(columns: Columns, index: PlaceIndex) -> Ints:

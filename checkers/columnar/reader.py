@@ -15,7 +15,7 @@ from checkers.column_builder import check_sent_once
 from checkers.columnar.checks import check_ops, check_touches
 from checkers.columnar.events import read_events, timeline_of
 from checkers.columnar.manifest import Part, read_manifest
-from checkers.columnar.rows import from_table
+from checkers.columnar.rows import from_table, from_tables
 from checkers.columnar.schema import MANIFEST, OPS, TOUCHES
 from checkers.columns import Columns, Commits, Names
 from checkers.history import HistoryError, Op
@@ -57,7 +57,7 @@ class ColumnarHistory:
     def columns_of(self, parts: Sequence[Part]) -> Columns:
         """What is in some parts of touches."""
         tables = [self.table(part) for part in parts] or [TOUCHES.empty_table()]
-        sends, deliveries, commits = from_table(pa.concat_tables(tables))
+        sends, deliveries, commits = from_tables(tables)
         return Columns(names=self.names, sends=sends, deliveries=deliveries, commits=commits)
 
     def columns(self) -> Columns:

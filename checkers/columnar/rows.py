@@ -15,11 +15,14 @@ from checkers.columns import (
     TOUCH_FIELDS,
     UNKNOWN,
     Commits,
+    Ints,
     Mask,
     Names,
     Outcome,
     Touches,
 )
+
+MANY = 1000  # rows for which it is worth a look whether they are all alike
 
 
 class QueueRows(NamedTuple):
@@ -57,23 +60,50 @@ def by_queue(table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
 
 def from_table(table: pa.Table) -> QueueRows:
     """The rows of a table, put into order."""
-    columns = {name: table[name].to_numpy() for name in table.schema.names}
-    order = touch_order(columns["queue"], columns["op_index"])
+    return from_tables([table])
+
+
+def from_tables(tables: list[pa.Table]) -> QueueRows:
+    """The rows of some tables, put into order. `tables` is emptied, and memory is freed column by column."""
+    columns = {
+        name: [chunk for table in tables for chunk in table[name].chunks]
+        for name in tables[0].schema.names
+    }
+    tables.clear()
+    order = touch_order(_whole(columns["queue"]), _whole(columns["op_index"]))
+    kind = _whole(columns.pop("kind"))
     if order is not None:
-        columns = {name: column[order] for name, column in columns.items()}
-    kind = columns["kind"]
-    commits = _fields(columns, kind == Kind.COMMIT, COMMIT_FIELDS, offset="queue_offset")
+        kind = kind[order]
+    rows = {of: _rows_of(kind == of, order) for of in Kind}
+    fields: dict[Kind, dict[str, Any]] = {of: {} for of in Kind}
+    for name in list(columns):
+        column = _whole(columns.pop(name))
+        for of in Kind:
+            fields[of][name] = _same_or_all(column[rows[of]])
+    commits = {**fields[Kind.COMMIT], "offset": fields[Kind.COMMIT]["queue_offset"]}
     return QueueRows(
-        sends=Touches(**_fields(columns, kind == Kind.SEND, TOUCH_FIELDS)),
-        deliveries=Touches(**_fields(columns, kind == Kind.DELIVERY, TOUCH_FIELDS)),
-        commits=Commits(**commits),
+        sends=Touches(**{name: fields[Kind.SEND][name] for name in TOUCH_FIELDS}),
+        deliveries=Touches(**{name: fields[Kind.DELIVERY][name] for name in TOUCH_FIELDS}),
+        commits=Commits(**{name: commits[name] for name in COMMIT_FIELDS}),
     )
 
 
-def _fields(
-    columns: dict[str, Any], mask: Mask, names: tuple[str, ...], **renamed: str
-) -> dict[str, Any]:
-    return {name: columns[renamed.get(name, name)][mask] for name in names}
+def _whole(chunks: list[pa.Array]) -> Any:
+    """One array; booleans are unpacked."""
+    arrays = [chunk.to_numpy(zero_copy_only=False) for chunk in chunks]
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays or [np.zeros(0, np.int64)])
+
+
+def _rows_of(mask: Mask, order: Ints | None) -> Ints:
+    rows = np.flatnonzero(mask)
+    return rows if order is None else order[rows]
+
+
+def _same_or_all(column: Any) -> Any:
+    """A column that holds one value takes no memory: columns are never written to."""
+    if len(column) > MANY and column[0] == column[-1] and (column == column[0]).all():
+        return np.broadcast_to(column[0], len(column))
+    return column
 
 
 def _touch_arrays(kind: Kind, touches: Touches) -> dict[str, Any]:
