@@ -1,6 +1,11 @@
-"""The pytest fixtures `rocketmq_cluster` and `rocketmq_cluster_options`, found through the entry point `pytest11`.
+"""The pytest plugin, found through the entry point `pytest11`: clusters, faults, campaigns and the conformance suite.
 
-Nothing of the cluster is imported before a test asks for it.
+* `rocketmq_cluster`, `rocketmq_cluster_options`: a cluster for all tests of a session.
+* `rocketmq_faults`: what breaks the nodes of that cluster; everything is healed when the test ends.
+* `@pytest.mark.campaign(...)`: the test is a fault campaign in the simulation, and fails if that is invalid.
+* `pytest --pyargs harness.conformance --rocketmq-name-server HOST:PORT`: the conformance suite, a test a case.
+
+Nothing of Staticfire is imported before a test asks for it.
 """
 
 from __future__ import annotations
@@ -11,7 +16,33 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from harness.conformance.sites.site import Site
     from harness.local_cluster import LocalCluster
+    from harness.local_cluster.faults import ClusterFaults
+    from harness.run_result import RunResult
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("rocketmq", "RocketMQ, by Staticfire")
+    group.addoption(
+        "--rocketmq-name-server",
+        metavar="HOST:PORT[,HOST:PORT...]",
+        help="What the conformance suite is to judge. Default: our own cluster in the simulation.",
+    )
+    group.addoption(
+        "--rocketmq-mode",
+        default="hardened",
+        choices=("hardened", "faithful"),
+        help="Of our own cluster.",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "campaign(seed=0, **options): run a fault campaign in the simulation with these options; the test fails if it "
+        "is invalid, or if it proves nothing",
+    )
 
 
 @pytest.fixture(scope="session")
@@ -31,3 +62,79 @@ def rocketmq_cluster(rocketmq_cluster_options: dict[str, Any]) -> Iterator[Local
 
     with LocalCluster(**rocketmq_cluster_options) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def rocketmq_faults(rocketmq_cluster: LocalCluster) -> Iterator[ClusterFaults]:
+    """Kills, stops and freezes nodes of `rocketmq_cluster`, which needs `{"processes": True}`; heals after the test.
+
+    def test_a_kill(rocketmq_cluster, rocketmq_faults):
+        rocketmq_faults.kill("broker-a-0")
+    """
+    from harness.local_cluster.faults import ClusterFaults
+
+    with ClusterFaults(rocketmq_cluster) as faults:
+        yield faults
+
+
+@pytest.fixture
+def campaign_result(request: pytest.FixtureRequest) -> RunResult:
+    """The run of the test's marker `campaign`, which was valid.
+
+    @pytest.mark.campaign(seed=7, faults=("kill", "partition"), time_s=20.0)
+    def test_nothing_is_lost(campaign_result):
+        assert campaign_result.verdict.counts["acked"] > 100
+    """
+    marker = request.node.get_closest_marker("campaign")
+    if marker is None:
+        pytest.fail("campaign_result needs the marker @pytest.mark.campaign(...)", pytrace=False)
+    return _run_campaign(marker)
+
+
+@pytest.fixture(autouse=True)
+def _campaign(request: pytest.FixtureRequest) -> None:
+    """A test with the marker is a campaign whether or not it asks for the result."""
+    if request.node.get_closest_marker("campaign") is not None:
+        request.getfixturevalue("campaign_result")
+
+
+def _run_campaign(marker: pytest.Mark) -> RunResult:
+    from harness.campaign import CampaignError
+    from harness.campaign_draw import draw_campaign
+    from harness.report.console import summary_lines
+    from harness.runner import run_simulated
+
+    if marker.args:
+        pytest.fail("the marker campaign takes options by name, such as seed=7", pytrace=False)
+    options = {"workload": "queue", "time_s": 20.0, **marker.kwargs}
+    seed = options.pop("seed", 0)
+    try:
+        campaign = draw_campaign(seed, options)
+    except CampaignError as error:
+        pytest.fail(f"the marker campaign: {error}", pytrace=False)
+    result = run_simulated(campaign)
+    if result.verdict.valid is not True:
+        lines = [f"the campaign of seed {seed} is {_word(result.verdict.valid)}"]
+        pytest.fail("\n".join([*lines, *summary_lines(result, None)]), pytrace=False)
+    return result
+
+
+def _word(valid: object) -> str:
+    return "invalid" if valid is False else "unknown"
+
+
+@pytest.fixture(scope="session")
+def rocketmq_site(request: pytest.FixtureRequest) -> Site:
+    """Where the conformance suite runs."""
+    from harness.conformance.sites.address import AddressSite
+    from harness.conformance.sites.simulated import SimulatedSite
+    from harness.conformance.sites.site import SiteFailed
+
+    config = request.config
+    address = config.getoption("--rocketmq-name-server")
+    if address is None:
+        return SimulatedSite(options={"mode": config.getoption("--rocketmq-mode")})
+    try:
+        return AddressSite(str(address).split(","), prefix="staticfire-pytest")
+    except SiteFailed as error:
+        pytest.exit(f"--rocketmq-name-server: {error}", returncode=pytest.ExitCode.USAGE_ERROR)

@@ -69,3 +69,82 @@ def test_the_plugin_costs_nothing_before_it_is_used() -> None:
         "sys.exit(any(name.startswith(('system_under_test', 'harness.local')) for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
+
+
+CAMPAIGN_TESTS = """
+import pytest
+
+@pytest.mark.campaign(seed=3, faults=("kill",), time_s=10.0, acks_min=20)
+def test_nothing_is_lost(campaign_result):
+    assert campaign_result.verdict.counts["acked"] > 20
+
+@pytest.mark.campaign(seed=3, faults=("none",))
+def test_bad_options():
+    pass
+
+@pytest.mark.campaign(seed=3, faults=("kill",), time_s=10.0, acks_min=1_000_000)
+def test_that_proves_nothing():
+    pass
+
+def test_without_marker(campaign_result):
+    pass
+"""
+
+
+def test_a_marker_makes_a_campaign_of_a_test(tmp_path: Path) -> None:
+    (tmp_path / "test_campaigns.py").write_text(CAMPAIGN_TESTS)
+
+    done = run_pytest(tmp_path, "-q")
+
+    assert "1 passed" in done.stdout
+    assert "the marker campaign: " in done.stdout
+    assert "the campaign of seed 3 is unknown" in done.stdout
+    assert "campaign_result needs the marker" in done.stdout
+
+
+FAULT_TESTS = """
+import pytest
+
+@pytest.fixture(scope="session")
+def rocketmq_cluster_options():
+    return {"processes": True}
+
+def test_kill(rocketmq_cluster, rocketmq_faults):
+    before = rocketmq_cluster.pid("broker-a-0")
+    rocketmq_faults.kill("broker-a-0")
+    assert rocketmq_cluster.pid("broker-a-0") is None
+    rocketmq_faults.freeze("name-server-1")
+
+def test_everything_was_healed(rocketmq_cluster):
+    assert rocketmq_cluster.pid("broker-a-0") is not None
+
+def test_unknown_node(rocketmq_faults):
+    with pytest.raises(Exception, match="there is no node 'broker-z'"):
+        rocketmq_faults.freeze("broker-z")
+"""
+
+
+@pytest.mark.real
+def test_faults_are_healed_after_each_test(tmp_path: Path) -> None:
+    (tmp_path / "test_faults.py").write_text(FAULT_TESTS)
+
+    done = run_pytest(tmp_path, "-q")
+
+    assert "3 passed" in done.stdout, done.stdout
+
+
+def test_conformance_suite_is_tests(tmp_path: Path) -> None:
+    command = ("--pyargs", "harness.conformance", "-q", "-k", "RMQ-REM-0")
+
+    done = run_pytest(tmp_path, *command)
+
+    assert "9 passed" in done.stdout, done.stdout
+
+
+def test_a_target_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    command = ("--pyargs", "harness.conformance", "-q", "--rocketmq-name-server", "127.0.0.1:1")
+
+    done = run_pytest(tmp_path, *command)
+
+    assert done.returncode == 4
+    assert "cannot connect to 127.0.0.1:1" in done.stdout + done.stderr

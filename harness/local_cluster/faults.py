@@ -1,0 +1,90 @@
+"""What a test may do to the nodes of a `LocalCluster`, undone when its `with` block ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
+
+from harness.local_cluster.cluster import LocalCluster
+from harness.local_cluster.errors import ClusterError
+
+
+class ClusterFaults:
+    """Kill, stop and freeze nodes. The cluster must have been made with `processes=True`.
+
+    Raises ClusterError for a cluster whose nodes share this process, and for a name that no node has.
+    """
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        if not cluster.options.processes:
+            raise ClusterError(
+                'nodes share this process and cannot be broken; make the cluster with {"processes": True}'
+            )
+        self._cluster = cluster
+        self._frozen: set[str] = set()
+
+    def kill(self, node: str) -> None:
+        """SIGKILL; what was in the page cache survives."""
+        self.thaw(node)
+        self._cluster.kill_node(node)
+
+    def stop(self, node: str) -> None:
+        """End the node gracefully."""
+        self.thaw(node)
+        self._cluster.stop_node(node)
+
+    def start(self, node: str) -> None:
+        """Start a node that was killed or stopped."""
+        self._cluster.start_node(node)
+
+    def freeze(self, node: str) -> None:
+        """SIGSTOP: connections stay open, and nobody answers."""
+        os.kill(self._pid(node), signal.SIGSTOP)
+        self._frozen.add(node)
+
+    def thaw(self, node: str) -> None:
+        """SIGCONT; nothing happens to a node that is not frozen."""
+        if node in self._frozen:
+            os.kill(self._pid(node), signal.SIGCONT)
+            self._frozen.discard(node)
+
+    @contextmanager
+    def frozen(self, node: str) -> Iterator[None]:
+        """Frozen within the `with` block."""
+        self.freeze(node)
+        try:
+            yield
+        finally:
+            self.thaw(node)
+
+    def heal(self) -> None:
+        """Thaw what is frozen and start what does not run."""
+        for node in sorted(self._frozen):
+            self.thaw(node)
+        for one in self._cluster.nodes:
+            if self._cluster.pid(one.name) is None:
+                self._cluster.start_node(one.name)
+
+    def _pid(self, node: str) -> int:
+        if node not in {one.name for one in self._cluster.nodes}:
+            names = ", ".join(one.name for one in self._cluster.nodes)
+            raise ClusterError(f"there is no node {node!r:.80}; there are: {names}")
+        pid = self._cluster.pid(node)
+        if pid is None:
+            raise ClusterError(f"{node} does not run")
+        return pid
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.heal()
