@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from checkers.columnar.reader import ColumnarHistory
-from checkers.columns import Columns, Commits, Ints, Touches
+from checkers.columns import Columns, Commits, Ints, Touches, joined
 from checkers.compose import ALL_CHECKERS, RunVerdict, asked_of, conclude_run, kernels_of
-from checkers.engine import FirstLook, SecondLook, conclude, first_look, joined, second_look
+from checkers.engine import FirstLook, SecondLook, conclude, first_look, second_look
 from checkers.facts import RunFacts
 from checkers.kernel import Checker, Context, all_rows
 from checkers.promises import LossPromises

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from checkers.column_arrays import (
     delivery_touches,
     make_names,
     send_touches,
+    touch_order,
 )
 from checkers.column_values import BAD_VALUE, bad_op, integer
 from checkers.columns import (
@@ -32,6 +34,7 @@ from checkers.columns import (
     Outcome,
     Touches,
     Transaction,
+    joined,
 )
 from checkers.garbage import collector_paused
 from checkers.history import NEMESIS, HistoryError, Op, check_function
@@ -51,18 +54,47 @@ TRANSACTIONS = {
     "unknown": Transaction.UNKNOWN,
 }
 NS_PER_MS = 1_000_000
+BATCH = 1 << 17  # ops that become arrays at a time
 SENT_TWICE = "key {!r} is sent a second time; keys are unique in a history"
 
 
 def build_columns(ops: Iterable[Op]) -> tuple[Columns, Timeline]:
-    """Turn a history into columns and a timeline. Raises HistoryError naming the op."""
+    """Turn a history into columns and a timeline; it may come from a generator, ops are not kept.
+
+    Raises HistoryError naming the op, and what `ops` raises.
+    """
     builder = TouchBuilder()
     add = builder.add
+    left = iter(ops)
+    taken = []
     with collector_paused():
-        for op in ops:
-            add(op)
+        while batch := list(islice(left, BATCH)):
+            for op in batch:
+                add(op)
+            if len(batch) == BATCH:
+                taken.append(builder.take())
         builder.finish()
-        sends, deliveries, commits = builder.take()
+        taken.append(builder.take())
+    sends, deliveries, commits = zip(*taken, strict=True)
+    return _whole(
+        builder, _sorted(Touches, sends), _sorted(Touches, deliveries), _sorted(Commits, commits)
+    )
+
+
+R = TypeVar("R", Touches, Commits)
+
+
+def _sorted(kind: type[R], parts: Sequence[R]) -> R:
+    if len(parts) == 1:
+        return parts[0]
+    rows = joined(kind, parts)
+    order = touch_order(rows.queue, rows.op_index)
+    return rows if order is None else rows.where(order)
+
+
+def _whole(
+    builder: TouchBuilder, sends: Touches, deliveries: Touches, commits: Commits
+) -> tuple[Columns, Timeline]:
     names = builder.names()
     check_sent_once(sends, names)
     columns = Columns(names=names, sends=sends, deliveries=deliveries, commits=commits)

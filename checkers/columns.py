@@ -8,10 +8,10 @@ Rows are sorted by queue, then by op index, and those of one op are in the order
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
-from typing import Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,6 +105,17 @@ class Commits:
 
 
 COMMIT_FIELDS = tuple(column.name for column in fields(Commits))
+R = TypeVar("R", Touches, Commits)
+
+
+def joined(kind: type[R], parts: Sequence[R]) -> R:
+    """Rows of several parts, one after the other."""
+    columns: dict[str, Any] = {}
+    for name in TOUCH_FIELDS if kind is Touches else COMMIT_FIELDS:
+        nothing = np.zeros(0, bool if name == "body_ok" else np.int64)
+        pieces: list[Any] = [getattr(part, name) for part in parts]
+        columns[name] = np.concatenate([nothing, *pieces])
+    return kind(**columns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,18 +14,16 @@ queues. Memory: one partition, and all rows of all suspects.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, TypeVar
 
 import numpy as np
 
-from checkers.columns import Columns, Commits, Ints, Mask, Names, Outcome, Touches
+from checkers.columns import Columns, Commits, Ints, Mask, Names, Outcome, Touches, joined
 from checkers.kernel import Context, Innocent, Kernel
 from checkers.screening import innocent_of, is_among, suspects_of, widened
 from checkers.verdict import Tally, Validity, Verdict
 
-R = TypeVar("R", Touches, Commits)
 NOBODY: Ints = np.zeros(0, np.int64)
 
 
@@ -163,17 +161,6 @@ def of_messages(columns: Columns, messages: Ints) -> Columns:
         deliveries=columns.deliveries.where(deliveries),
         commits=columns.commits.where(is_among(columns.commits.queue, queues)),
     )
-
-
-def joined(kind: type[R], parts: Sequence[R]) -> R:
-    """Rows of several partitions, one after the other."""
-    columns: dict[str, Any] = {}
-    names: list[str] = [column.name for column in fields(kind)]
-    for name in names:
-        nothing = np.zeros(0, bool if name == "body_ok" else np.int64)
-        pieces: list[Any] = [getattr(part, name) for part in parts]
-        columns[name] = np.concatenate([nothing, *pieces])
-    return kind(**columns)
 
 
 def merged(one: Mapping[str, Tally], other: Mapping[str, Tally]) -> dict[str, Tally]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,8 @@ from typing import Any, Protocol
 from checkers.column_builder import build_columns
 from checkers.compose import RunVerdict, check_columns
 from checkers.facts import RunFacts
-from checkers.history import Op, read_history
+from checkers.history import NEMESIS, Op
+from checkers.history_lines import HistoryLines
 from checkers.kernel import Checker
 
 COLUMNS_PAY = 4_000_000  # bytes of JSON lines: below it they are read as fast as columns
@@ -21,7 +22,7 @@ COLUMNS_PAY = 4_000_000  # bytes of JSON lines: below it they are read as fast a
 class RunHistory:
     """What there is to judge. `torn`: whoever wrote it did not come to the end."""
 
-    events: Sequence[Op]  # at least the ops that touch no message
+    events: Sequence[Op]  # at least what the fault injector did
     torn: bool
     check: Check
 
@@ -49,9 +50,24 @@ def read_run_history(
         return _open_columns(columns, jobs)
     if columns.is_dir() and lines.stat().st_size >= columns_pay and _say_the_same(lines, columns):
         return _open_columns(columns, jobs)
-    history = read_history(lines)
-    check = partial(check_columns, *build_columns(history.ops))
-    return RunHistory(events=history.ops, torn=history.torn, check=check)
+    return _read_lines(lines)
+
+
+def _read_lines(path: Path) -> RunHistory:
+    """Ops become columns as they are read: they need several times the memory."""
+    events: list[Op] = []
+    with path.open("rb") as file:
+        lines = HistoryLines(file, path.name)
+        columns, timeline = build_columns(_noting_events(lines, events))
+    check = partial(check_columns, columns, timeline)
+    return RunHistory(events=events, torn=lines.torn, check=check)
+
+
+def _noting_events(ops: Iterable[Op], events: list[Op]) -> Iterator[Op]:
+    for op in ops:
+        if op.process == NEMESIS:
+            events.append(op)
+        yield op
 
 
 def _open_columns(folder: Path, jobs: int) -> RunHistory:

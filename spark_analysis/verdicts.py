@@ -16,9 +16,9 @@ import numpy as np
 
 from checkers.columnar.manifest import Part
 from checkers.columnar.reader import ColumnarHistory
-from checkers.columns import Columns, Commits, Ints, Touches
+from checkers.columns import Columns, Commits, Ints, Touches, joined
 from checkers.compose import CLIENT_CHECKERS, RunVerdict, asked_of, kernels_of, run_verdict
-from checkers.engine import FirstLook, SecondLook, conclude, first_look, joined, second_look
+from checkers.engine import FirstLook, SecondLook, conclude, first_look, second_look
 from checkers.facts import RunFacts
 from checkers.history import NEMESIS
 from checkers.kernel import Checker, Context, Kernel

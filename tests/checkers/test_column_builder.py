@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from checkers import column_builder
 from checkers.column_builder import build_columns
-from checkers.columns import UNKNOWN, Outcome, QueueKey
+from checkers.columns import TOUCH_FIELDS, UNKNOWN, Outcome, QueueKey
 from checkers.history import HistoryError, Op
 from tests.support.history_language import history
 
@@ -150,3 +151,15 @@ def test_what_the_nemesis_does_touches_no_message() -> None:
     columns, _ = build_columns([replace(bad("start_kill", {"kind": 1}, "info"), process=-1)])
 
     assert (len(columns.sends), len(columns.deliveries)) == (0, 0)
+
+
+def test_a_history_may_become_arrays_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    ops = history("0 invoke send a", "0 ok send b@1:3", "0 ok send a", "1 ok consume b a@1:4")
+    whole, _ = build_columns(ops)
+    monkeypatch.setattr(column_builder, "BATCH", 1)
+    pieces, _ = build_columns(iter(ops))
+
+    for side in ("sends", "deliveries"):
+        for name in TOUCH_FIELDS:
+            ours, theirs = getattr(getattr(pieces, side), name), getattr(getattr(whole, side), name)
+            assert ours.tolist() == theirs.tolist(), name

@@ -175,12 +175,11 @@ def test_columns_are_read_only_in_place_of_the_lines_that_they_were_made_of(
 ) -> None:
     lines, columns = run_folder / "history.jsonl", run_folder / "history.parquet"
     ours = read_run_history(lines, columns, columns_pay=0)
-    assert len(ours.events) < len(history_lines(run_folder))  # the others are columns
 
     (first, *others) = history_lines(run_folder)
     write_history(run_folder, [first.replace(b"warm-up", b"worm-up"), *others])
     edited = read_run_history(lines, columns, columns_pay=0)
-    assert len(edited.events) == len(others) + 1
+    assert len(edited.events) < len(ours.events)  # of lines those of the fault injector are enough
 
 
 def damage_part(columns: Path) -> None:
