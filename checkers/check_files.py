@@ -24,7 +24,7 @@ from checkers.kernel import Checker, Context, all_rows
 from checkers.promises import LossPromises
 from checkers.verdict import Verdict
 
-PARTITION_ROWS = 500_000  # touches: about 250 MB while they are judged
+PARTITION_ROWS = 1 << 18  # touches: about 150 MB while they are judged
 ROWS_IN_MEMORY = 5_000_000
 Rows = tuple[Touches, Touches, Commits]
 Progress = Callable[[int, int], None]  # rows judged, rows in all

@@ -20,11 +20,13 @@ class PlaceIndex:
     """What kernels ask of columns that hold whole queues (rows by queue, then by op)."""
 
     def __init__(self, columns: Columns) -> None:
-        self._columns = columns
+        # Not the columns themselves: they hold the index, and a cycle would keep a partition in memory for long.
+        self._sends, self._deliveries = columns.sends, columns.deliveries
+        self._groups = len(columns.names.groups)
 
     @cached_property
     def _numbered(self) -> tuple[int, Ints, Ints]:
-        sends, deliveries = self._columns.sends, self._columns.deliveries
+        sends, deliveries = self._sends, self._deliveries
         size, (send_place, delivery_place) = number_places(
             (sends.queue, sends.queue_offset), (deliveries.queue, deliveries.queue_offset)
         )
@@ -46,14 +48,14 @@ class PlaceIndex:
     @cached_property
     def placed(self) -> Mask:
         """Which sends say where the message is, shape (sends,)."""
-        sends = self._columns.sends
+        sends = self._sends
         known: Mask = (sends.queue != UNKNOWN) & (sends.queue_offset != UNKNOWN)
         return known
 
     @cached_property
     def message_at(self) -> Ints:
         """A message seen at each place (a sent one, if any was sent there), or NOBODY; shape (size,)."""
-        sends, deliveries = self._columns.sends, self._columns.deliveries
+        sends, deliveries = self._sends, self._deliveries
         table = np.full(self.size, NOBODY, np.int64)
         table[self.delivery_place] = deliveries.message
         table[self.send_place[self.placed]] = sends.message[self.placed]
@@ -62,13 +64,13 @@ class PlaceIndex:
     @cached_property
     def strange_deliveries(self) -> Ints:
         """Rows of deliveries of another message than the one in `message_at`."""
-        deliveries = self._columns.deliveries
+        deliveries = self._deliveries
         return np.flatnonzero(self.message_at[self.delivery_place] != deliveries.message)
 
     @cached_property
     def strange_sends(self) -> Ints:
         """Rows of placed sends of another message than the one in `message_at`."""
-        sends = self._columns.sends
+        sends = self._sends
         other = self.message_at[self.send_place] != sends.message
         return np.flatnonzero(other & self.placed)
 
@@ -81,15 +83,15 @@ class PlaceIndex:
 
     @cached_property
     def streams(self) -> Streams:
-        return Streams(self._columns, self)
+        return Streams(self._deliveries, self._groups, self.size, self.delivery_place)
 
 
 class Streams:
     """Deliveries by stream (queue, then group), in the order of calls."""
 
-    def __init__(self, columns: Columns, index: PlaceIndex) -> None:
-        self._columns, self._index = columns, index
-        stream_of = stream_ids(columns, columns.deliveries)
+    def __init__(self, deliveries: Touches, groups: int, places: int, place: Ints) -> None:
+        self._deliveries, self._places, self._place = deliveries, places, place
+        stream_of = _stream_ids(groups, deliveries)
         # Rows by stream, then by completion; None: as they are.
         self.by_end = stable_order(stream_of)
         ordered = taken(stream_of, self.by_end)
@@ -110,7 +112,7 @@ class Streams:
     @cached_property
     def rows(self) -> Ints | None:
         """Rows of deliveries by stream, then by call; None: as they are."""
-        called = taken(self._columns.deliveries.invoke_index, self.by_end)
+        called = taken(self._deliveries.invoke_index, self.by_end)
         if not np.any((called[1:] < called[:-1]) & (self.number[1:] == self.number[:-1])):
             return self.by_end
         order = np.lexsort((called, self.number))
@@ -123,16 +125,16 @@ class Streams:
     @cached_property
     def place(self) -> Ints:
         """Places in the order of `rows`."""
-        return taken(self._index.delivery_place, self.rows)
+        return taken(self._place, self.rows)
 
     @cached_property
     def highest(self) -> Ints:
         """The highest place that the stream had reached before each row, -1 at its start; in the order of `rows`."""
-        lifted = self.place + self.number * self._index.size
+        lifted = self.place + self.number * self._places
         reached = np.maximum.accumulate(lifted)
         before = np.empty_like(reached)
         before[1:] = reached[:-1]
-        before -= self.number * self._index.size
+        before -= self.number * self._places
         before[self.starts[:-1]] = -1
         return before
 
@@ -146,7 +148,7 @@ class Streams:
         """Those of `back` that are the first delivery of their place to the group."""
         if not len(self.back):
             return self.back
-        suspect = np.zeros(self._index.size, np.bool_)
+        suspect = np.zeros(self._places, np.bool_)
         suspect[self.place[self.back]] = True
         at = np.flatnonzero(suspect[self.place])
         at = at[np.lexsort((at, self.place[at], self.number[at]))]
@@ -167,7 +169,11 @@ def index_of(columns: Columns) -> PlaceIndex:
 
 def stream_ids(columns: Columns, rows: Touches | Commits) -> Ints:
     """A number for each (queue, group), ascending with both, none of them negative."""
-    return (rows.queue + 1) * (len(columns.names.groups) + 1) + rows.group + 1
+    return _stream_ids(len(columns.names.groups), rows)
+
+
+def _stream_ids(groups: int, rows: Touches | Commits) -> Ints:
+    return (rows.queue + 1) * (groups + 1) + rows.group + 1
 
 
 def number_places(*sightings: tuple[Ints, Ints]) -> tuple[int, list[Ints]]:
