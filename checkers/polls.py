@@ -10,8 +10,8 @@ because its listener had not finished it. Allowed when the group had not committ
 informational. **int_poll_skip**, **int_nonmonotonic_poll**: the same within one call of the listener, where nothing
 is a reason to go back.
 
-Cannot see: skips of messages whose send was not acknowledged, and of groups that need not see the whole topic (they may
-filter by tag); where a group without any committed offset should have begun; what a broadcasting group starts with, as
+Cannot see: skips of messages whose send was not acknowledged, or that the broker kept back, and of groups that need not
+see the topic; where a group without any committed offset should have begun; what a broadcasting group starts with, as
 its members keep their offsets. That a message was skipped for good is the business of `loss`.
 
 Source: Jepsen (redpanda, workload/queue.clj: poll-skip, nonmonotonic-poll and their int- forms), which excuses all
@@ -27,7 +27,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from checkers.columns import Columns, Ints, Mask, Outcome
+from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Transaction
 from checkers.kernel import Context, Kernel, finding_at, nothing_missing
 from checkers.place_index import PlaceIndex, index_of, number_runs, stream_ids
 from checkers.promises import Judgement
@@ -175,7 +175,8 @@ class _Polls:
     def _acked(self) -> tuple[Ints, Ints, Ints]:
         """Rows of placed acknowledged sends by place, their queues and their offsets."""
         sends = self._columns.sends
-        rows = np.flatnonzero((sends.outcome == Outcome.OK) & self._index.placed)
+        visible = (sends.outcome == Outcome.OK) & (sends.transaction == Transaction.NONE)
+        rows = np.flatnonzero(visible & (sends.due_ns == UNKNOWN) & self._index.placed)
         rows = rows[np.argsort(self._index.send_place[rows], kind="stable")]
         return rows, sends.queue[rows], sends.queue_offset[rows]
 

@@ -1,10 +1,11 @@
 """The first look at whole queues: which messages are provably innocent, and which are suspects.
 
 A message is *cleared* when its one acknowledged send is alone at its place, everything that was delivered there is
-this message with a good body, no group got it twice, its topic is that of its queue, and every group that wants it has
-consumed it or has not come to it yet. Of such a message no kernel that judges message by message has anything to say
-but to count it; nor of a send that nobody answered, or that failed, and that nobody got. Everybody else is a suspect:
-all that was ever seen of suspects, in all queues, goes to the exact kernels.
+this message with a good body, no group got it twice, its topic is that of its queue, every group that wants it has
+consumed it or has not come to it yet, and the broker did not keep it back (no delay, no transaction). Of such a message
+no kernel that judges message by message has anything to say but to count it; nor of a send that nobody answered, or
+that failed, and that nobody got. Everybody else is a suspect: all that was ever seen of suspects, in all queues, goes
+to the exact kernels.
 
 A cleared message may turn up in another queue, where it is a suspect. Then what was counted here is taken back
 (`checkers/engine.py`). Rests on one rule that every writer of histories keeps: a key is sent once.
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches
+from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches, Transaction
 from checkers.kernel import Context, Innocent
 from checkers.message_ids import PROCESS_SHIFT
 from checkers.place_index import PlaceIndex, index_of
@@ -112,8 +113,15 @@ def _odd_sends(columns: Columns, index: PlaceIndex) -> Ints:
     last[place] = rows
     odd = (last[place] != rows) | (sends.outcome[rows] != Outcome.OK)
     odd |= columns.names.topic_of_queue[sends.queue[rows]] != sends.topic[rows]
+    odd |= _is_special(sends)[rows]
     found: Ints = rows[odd]
     return found
+
+
+def _is_special(sends: Touches) -> Mask:
+    """Which sends were kept back by the broker."""
+    special: Mask = (sends.due_ns != UNKNOWN) | (sends.transaction != Transaction.NONE)
+    return special
 
 
 def _odd_deliveries(columns: Columns, index: PlaceIndex) -> Ints:
@@ -133,15 +141,14 @@ def _not_consumed(
 ) -> tuple[Ints, Ints]:
     """Rows of sends that a group missed, and of those that one has not come to yet."""
     sends = columns.sends
-    wanting = _Wanting(columns, context)
-    consumed = np.bincount(
-        index.delivery_place[wanting.consumed(columns.deliveries)], minlength=index.size
-    )
     acked = (sends.outcome == Outcome.OK) & index.placed
-    rows = np.flatnonzero(acked)
-    place = index.send_place[rows]
-    short = (consumed[place] < wanting.groups_of[sends.topic[rows]]) & ~bad[place]
-    rows = rows[short]
+    rows = np.flatnonzero(acked & ~bad[index.send_place])
+    if not context.facts.wanted_tags:
+        wanting = _Wanting(columns, context)
+        consumed = np.bincount(
+            index.delivery_place[wanting.consumed(columns.deliveries)], minlength=index.size
+        )
+        rows = rows[consumed[index.send_place[rows]] < wanting.groups_of[sends.topic[rows]]]
     if not len(rows):
         return rows, rows
     return _missed(columns, context, index, rows)
@@ -194,11 +201,14 @@ def _consumed_by(
     deliveries, groups = columns.deliveries, columns.names.groups
     asked = np.zeros(index.size, np.bool_)
     asked[places] = True
-    there = np.flatnonzero(asked[index.delivery_place] & (deliveries.outcome == Outcome.OK))
+    there = np.flatnonzero(asked[index.delivery_place])
+    finished = deliveries.outcome[there] == Outcome.OK
     for group in context.facts.groups:
         consumed = np.zeros(index.size, np.bool_)
         if group in groups:
-            by_group = there[deliveries.group[there] == groups.index(group)]
+            mine = deliveries.group[there] == groups.index(group)
+            # What a listener of a broadcasting group does not finish is dropped.
+            by_group = there[mine if group in context.facts.broadcasting else mine & finished]
             consumed[index.delivery_place[by_group]] = True
         yield group, consumed
 
@@ -209,7 +219,7 @@ def _messages_at(columns: Columns, index: PlaceIndex, bad: Mask) -> Ints:
     sent = np.where(
         index.placed,
         bad[index.send_place],
-        (sends.outcome == Outcome.OK) | (sends.outcome == Outcome.WEAK),
+        (sends.outcome == Outcome.OK) | (sends.outcome == Outcome.WEAK) | _is_special(sends),
     )
     got = bad[index.delivery_place]
     sighted = np.concatenate((sends.message[sent], deliveries.message[got]))

@@ -36,6 +36,11 @@ ALL_FACTS = [
     facts(**{**TWO_BROKERS, "groups": {}}),
 ]
 FACTS = st.sampled_from(ALL_FACTS)
+OTHER_FACTS = [
+    ALL_FACTS[0],
+    facts(**TWO_BROKERS, wanted_tags={"g": ("x",)}),
+    facts(**TWO_BROKERS, broadcasting=("h",)),
+]
 
 
 def verdicts_at_once(columns: Columns, context: Context) -> dict[str, Any]:
@@ -85,7 +90,7 @@ def test_planted_anomalies_are_found_in_any_partitions(seed: int) -> None:
     """Ninety of a hundred messages are cleared here; HISTORIES=5000 tries more."""
     random = Random(seed)
     plants = [random.choice(list(PLANTS)) for _ in range(random.choice([1, 1, 1, 2, 3]))]
-    known = random.choice(ALL_FACTS)
+    known = random.choice([*ALL_FACTS, *OTHER_FACTS])
     columns, context = context_of(planted_history(seed, plants), known)
     once = verdicts_at_once(columns, context)
 
@@ -139,7 +144,8 @@ def _with(columns: Columns, rows: str, name: str, value: int) -> Columns:
     touches = getattr(columns, rows)
     values = getattr(touches, name).copy()
     values[len(values) // 2] = value
-    return replace(columns, cache={}, **{rows: replace(touches, **{name: values})})
+    names = replace(columns.names, tags=["y"])
+    return replace(columns, names=names, cache={}, **{rows: replace(touches, **{name: values})})
 
 
 @pytest.mark.parametrize(
@@ -156,10 +162,17 @@ def _with(columns: Columns, rows: str, name: str, value: int) -> Columns:
         ("sends", "process", 10**12),
         ("deliveries", "invoke_index", 0),
         ("sends", "invoke_index", 2**62),
+        ("sends", "transaction", 2),
+        ("sends", "due_ns", 10**18),
+        ("sends", "tag", 0),
+        ("deliveries", "outcome", 2),
     ],
 )
-def test_columns_that_no_builder_makes(rows: str, name: str, value: int) -> None:
-    columns, context = context_of(planted_history(5, []), ALL_FACTS[0])
+@pytest.mark.parametrize("known", OTHER_FACTS)
+def test_columns_that_hardly_any_history_has(
+    rows: str, name: str, value: int, known: RunFacts
+) -> None:
+    columns, context = context_of(planted_history(5, ["cut_short"]), known)
     columns = _with(columns, rows, name, value)
 
     assert verdicts_in_pieces(columns, context, 1) == verdicts_at_once(columns, context)
