@@ -2,6 +2,7 @@
 
 * `rocketmq_cluster`, `rocketmq_cluster_options`: a cluster for all tests of a session.
 * `rocketmq_faults`: what breaks the nodes of that cluster; everything is healed when the test ends.
+* `rocketmq_links`: a proxy in front of that cluster, which breaks links of the clients that come through it.
 * `@pytest.mark.campaign(...)`: the test is a fault campaign in the simulation, and fails if that is invalid.
 * `pytest --pyargs harness.conformance --rocketmq-name-server HOST:PORT`: the conformance suite, a test a case.
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from harness.conformance.sites.site import Site
     from harness.local_cluster import LocalCluster
     from harness.local_cluster.faults import ClusterFaults
+    from harness.local_cluster.links import ClusterLinks
     from harness.run_result import RunResult
 
 
@@ -75,6 +77,20 @@ def rocketmq_faults(rocketmq_cluster: LocalCluster) -> Iterator[ClusterFaults]:
 
     with ClusterFaults(rocketmq_cluster) as faults:
         yield faults
+
+
+@pytest.fixture
+def rocketmq_links(rocketmq_cluster: LocalCluster) -> Iterator[ClusterLinks]:
+    """Delays, limits, drops, freezes and cuts links between `rocketmq_cluster` and clients; undone after the test.
+
+    def test_a_partition(rocketmq_links):
+        producer.set_name_server_address(rocketmq_links.name_server_address)
+        rocketmq_links.drop(server="broker-a-0")
+    """
+    from harness.local_cluster.links import ClusterLinks
+
+    with ClusterLinks(rocketmq_cluster) as links:
+        yield links
 
 
 @pytest.fixture

@@ -216,6 +216,11 @@ class LocalCluster:
 
     # The thread
 
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Wait for something on the cluster's event loop. Raises what it raises; ClusterError without a loop."""
+        self._running()
+        return self._run(coroutine)
+
     def _running(self) -> Supervisor:
         if self._supervisor is None:
             raise ClusterError("the cluster does not run")

@@ -148,3 +148,46 @@ def test_a_target_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
 
     assert done.returncode == 4
     assert "cannot connect to 127.0.0.1:1" in done.stdout + done.stderr
+
+
+LINK_TESTS = """
+import socket
+import struct
+
+QUESTION = b'{"code": 106, "flag": 0, "opaque": 1, "version": 409}'
+
+def answers(address):
+    host, port = address.split(":")
+    with socket.create_connection((host, int(port))) as found:
+        found.sendall(struct.pack(">ii", 4 + len(QUESTION), len(QUESTION)) + QUESTION)
+        found.settimeout(0.5)
+        try:
+            return bool(found.recv(4))
+        except OSError:
+            return False
+
+def test_links(rocketmq_links, rocketmq_cluster):
+    address = rocketmq_links.name_server_address
+    assert answers(address)
+    fault = rocketmq_links.freeze(server="name-servers")
+    assert not answers(address)
+    assert fault.bitten
+    assert answers(rocketmq_cluster.name_server_address)
+    rocketmq_links.heal()
+    assert answers(address)
+    rocketmq_links.cut()
+
+def test_of_one_client_and_after_a_fault_that_stayed(rocketmq_links):
+    rocketmq_links.drop(client="one", direction="down")
+    assert not answers(rocketmq_links.name_servers_for("one"))
+    assert answers(rocketmq_links.name_servers_for("other"))
+"""
+
+
+@pytest.mark.real
+def test_links_are_broken_and_healed(tmp_path: Path) -> None:
+    (tmp_path / "test_links.py").write_text(LINK_TESTS)
+
+    done = run_pytest(tmp_path, "-q")
+
+    assert "2 passed" in done.stdout, done.stdout

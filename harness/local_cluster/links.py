@@ -1,0 +1,86 @@
+"""The links between a `LocalCluster` and clients that come through a proxy, to be broken in tests of such clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self, TypeVar
+
+from faults.proxy import LinkFault, Proxy
+from harness.local_cluster.cluster import LocalCluster
+
+T = TypeVar("T")
+
+
+class ClusterLinks:
+    """Clients that use `name_server_address`, a proxy's, can be cut off; others are not touched.
+
+        with ClusterLinks(cluster) as links:
+            producer = Producer(name_servers=links.name_server_address)
+            fault = links.freeze(server="broker-a-0")
+            ...
+            links.heal()
+            assert fault.bitten
+
+    `client` and `server` are what `staticfire proxy` calls them: "*", "brokers", "broker-a-0", a group, a client id.
+    All methods may be called from any thread.
+    """
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self._cluster = cluster
+        self._proxy = Proxy(cluster.name_servers)
+
+    def __enter__(self) -> Self:
+        self._cluster.run(self._proxy.start())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._cluster.run(self._proxy.stop())
+
+    @property
+    def name_server_address(self) -> str:
+        """What clients are to call namesrvAddr: `host:port`, joined with `;`."""
+        return self._on_loop(lambda: self._proxy.name_server_address)
+
+    def name_servers_for(self, client: str) -> str:
+        """The same for one client alone, which faults may name from then on. Raises PortError."""
+        return self._on_loop(lambda: self._proxy.name_servers_for(client))
+
+    def delay(self, delay_ms: float, *, client: str = "*", server: str = "*") -> LinkFault:
+        """Everything takes so much longer, each way. Raises LinkFaultError."""
+        return self._on_loop(lambda: self._proxy.delay(delay_ms, client=client, server=server))
+
+    def limit(self, bytes_per_s: int, *, client: str = "*", server: str = "*") -> LinkFault:
+        """So many bytes a second pass, each way. Raises LinkFaultError."""
+        return self._on_loop(lambda: self._proxy.limit(bytes_per_s, client=client, server=server))
+
+    def drop(self, *, client: str = "*", server: str = "*", direction: str = "both") -> LinkFault:
+        """A long partition: what is sent vanishes, connections stay open until it is healed. Raises LinkFaultError."""
+        return self._on_loop(
+            lambda: self._proxy.drop(client=client, server=server, direction=direction)
+        )
+
+    def freeze(self, *, client: str = "*", server: str = "*", direction: str = "both") -> LinkFault:
+        """A short partition, or a host that plays dead: nothing passes until it is healed. Raises LinkFaultError."""
+        return self._on_loop(
+            lambda: self._proxy.freeze(client=client, server=server, direction=direction)
+        )
+
+    def cut(self, *, client: str = "*", server: str = "*") -> LinkFault:
+        """Connections are reset, new ones too, until it is healed."""
+        return self._on_loop(lambda: self._proxy.cut(client=client, server=server))
+
+    def heal(self) -> None:
+        """End all of them."""
+        self._on_loop(self._proxy.heal)
+
+    def _on_loop(self, call: Callable[[], T]) -> T:
+        async def on_loop() -> T:
+            return call()
+
+        return self._cluster.run(on_loop())
