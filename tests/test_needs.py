@@ -13,7 +13,8 @@ def test_names_in_the_environment() -> None:
     assert needs.required("") == frozenset()
     assert needs.required("root, docker") == {"root", "docker"}
     with pytest.raises(
-        ValueError, match="STATICFIRE_REQUIRE holds rot; allowed: root, docker, ssh, spark"
+        ValueError,
+        match="STATICFIRE_REQUIRE holds rot; allowed: root, docker, ssh, spark, chromium",
     ):
         needs.required("root,rot")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -92,6 +93,26 @@ def test_page_shows_targets_side_by_side_and_escapes() -> None:
     assert page.count("a target</th>") == 2
     assert "&lt;script&gt;" in page
     assert "<script>" not in page
+
+
+@pytest.mark.needs_chromium
+@pytest.mark.real
+def test_page_opens_in_a_browser_without_a_word_on_its_console(tmp_path: Path) -> None:
+    page = tmp_path / "matrix.html"
+    page.write_text(html_matrix([result(*Outcome, reason=NASTY.replace("\udcff", ""))]))
+    flags = ("--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom")
+
+    done = subprocess.run(
+        ["chromium", *flags, f"--user-data-dir={tmp_path / 'profile'}", page.as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+
+    assert "<h1>RocketMQ conformance</h1>" in done.stdout
+    assert done.stdout.count("<details>") >= 2 * len(Outcome) - 1
+    assert "CONSOLE" not in done.stderr
 
 
 @pytest.mark.parametrize(

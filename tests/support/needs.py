@@ -1,8 +1,8 @@
 """What a test needs of the machine: without it the test is skipped, with the reason, or fails where CI insists.
 
 Markers: `needs_root("nft", ...)` (root that may make namespaces, and these commands or libraries), `needs_docker` (an
-engine that answers), `needs_ssh` (an sshd to start), `needs_spark` (pyspark and a Java).
-`STATICFIRE_REQUIRE=root,docker,ssh,spark` turns skips into failures.
+engine that answers), `needs_ssh` (an sshd to start), `needs_spark` (pyspark and a Java), `needs_chromium`.
+`STATICFIRE_REQUIRE=root,docker,ssh,spark,chromium` turns skips into failures.
 """
 
 from __future__ import annotations
@@ -73,11 +73,16 @@ def lacks_spark() -> str:
     return "" if java or os.environ.get("JAVA_HOME") else "needs spark: there is no Java"
 
 
+def lacks_chromium() -> str:
+    return "" if command_path("chromium") else "needs chromium"
+
+
 LACKS: dict[str, Callable[..., str]] = {
     "root": lacks_root,
     "docker": lacks_docker,
     "ssh": lacks_ssh,
     "spark": lacks_spark,
+    "chromium": lacks_chromium,
 }
 
 
