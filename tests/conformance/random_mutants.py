@@ -14,11 +14,11 @@ import ast
 import importlib
 import inspect
 import json
+import multiprocessing
 import pkgutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from random import Random
 from types import CodeType, FunctionType, ModuleType
@@ -307,8 +307,8 @@ def main() -> int:
     first, _, last = options.seeds.partition("-")
     seeds = range(int(first), int(last or first) + 1)
     trials: list[Trial] = []
-    with ProcessPoolExecutor(options.jobs, max_tasks_per_child=5) as pool:
-        for trial in pool.map(try_mutant, seeds):
+    with multiprocessing.get_context("spawn").Pool(options.jobs, maxtasksperchild=5) as pool:
+        for trial in pool.imap(try_mutant, seeds):
             trials.append(trial)
             print(json.dumps(asdict(trial)), flush=True)
     for remainder, place in enumerate(("at the wire", "in the state")):
