@@ -8,7 +8,7 @@ from typing import Any
 from faults.draws import pick
 from harness.campaign import Campaign
 from harness.generators.keyed_sends import KeyedSends
-from harness.workloads.membership import Membership
+from harness.workloads.membership import SQL92, Membership
 from harness.workloads.workload import Workload
 
 # "Aa" and "BB" have the same hash in Java, by which brokers compare tags.
@@ -30,13 +30,14 @@ class TaggedSends(KeyedSends):
 
 
 def member(campaign: Campaign, number: int) -> Membership:
-    """Every other consumer is in a second group."""
+    """Every other consumer is in a group that filters by SQL92."""
     if number % 2:
         return Membership(
-            group=f"{campaign.group}-others",
+            group=f"{campaign.group}-sql",
             topic=campaign.topic,
-            expression="green || blue",
-            wanted_tags=("green", "blue"),
+            expression=f"{WEIGHT} BETWEEN 2 AND 4 AND TAGS IS NOT NULL",
+            language=SQL92,
+            wanted_tags=("green", "blue", "Aa"),
         )
     return Membership(
         group=campaign.group,
@@ -52,4 +53,10 @@ FILTERED = Workload(
     generator=TaggedSends,
     membership=member,
     options={"batch_share": 0.1},
+    broker_properties={
+        "enablePropertyFilter": "true",
+        "enableCalcFilterBitMap": "true",
+        "enableConsumeQueueExt": "true",
+        "mappedFileSizeConsumeQueueExt": "65536",
+    },
 )
