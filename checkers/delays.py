@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Touches
+from checkers.columns import UNKNOWN, Columns, Ints, Outcome, Touches
 from checkers.kernel import Context, Kernel, finding_at, nothing_missing
 from checkers.promises import FOREVER_NS, NS_PER_S, Judgement, judge
 from checkers.unrest import fault_near
@@ -75,7 +75,9 @@ def _late(
     deliveries = columns.deliveries
     known = np.maximum(delayed.due_ns[place], delayed.time_ns[place])
     by_ns = deliveries.invoke_ns[rows] - known
-    for at in np.flatnonzero(by_ns > LATE_AFTER_NS).tolist():
+    # A request that nobody answered may have reached its broker at any time.
+    answered = np.isin(delayed.outcome[place], (Outcome.OK, Outcome.WEAK))
+    for at in np.flatnonzero(answered & (by_ns > LATE_AFTER_NS)).tolist():
         row, due_ns = int(rows[at]), int(known[at])
         if fault_near(context.facts.faults, due_ns, int(deliveries.invoke_ns[row])) is None:
             since = int(delayed.invoke_ns[place[at]])

@@ -102,12 +102,19 @@ def _next_offset(columns: Columns, context: Context, commits: Commits, stream: i
     """
     deliveries = columns.deliveries
     rows = index_of(columns).streams.ended(stream)
-    passed = deliveries.outcome[rows] == Outcome.OK
+    passed, at = deliveries.outcome[rows] == Outcome.OK, deliveries.op_index[rows]
+    offset = deliveries.queue_offset[rows]
     if columns.names.groups[int(commits.group[0])] in context.facts.retries_max:
-        passed[:] = True
-    read = np.where(passed, deliveries.queue_offset[rows] + 1, 0)
-    consumed = np.concatenate(([0], np.maximum.accumulate(read)))
-    reached = consumed[np.searchsorted(deliveries.op_index[rows], commits.op_index)]
+        # Also while the listener is still busy: its client has given it up then.
+        order = np.argsort(deliveries.invoke_index[rows], kind="stable")
+        passed, at, offset = (
+            np.ones(len(order), np.bool_),
+            deliveries.invoke_index[rows],
+            offset[order],
+        )
+        at = at[order]
+    consumed = np.concatenate(([0], np.maximum.accumulate(np.where(passed, offset + 1, 0))))
+    reached = consumed[np.searchsorted(at, commits.op_index)]
     # A group that has consumed nothing begins where it says.
     start = commits.offset[0] if reached[0] == 0 else 0
     return np.maximum(reached, start)

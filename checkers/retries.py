@@ -5,6 +5,9 @@ or not finished, its delivery before that. **retry_early**: it came before the d
 the first retry, one more for each; allowed where a broker's clock was stepped). **retried_too_often**: more retries
 than the group allows. **dead_too_early**: it became a dead letter although no delivery had used up the retries.
 
+**consumed_too_long** (informational): it came again because the listener took so long that its client gave it up after
+the consume timeout (15 minutes), and sent it back.
+
 That nothing falls between (conservation) is a matter of loss: dead letters, which the harness reads at the end, count
 as consumed there. Counts: `retried` messages, `dead_letters`, `dead_and_consumed` (a listener that failed at the last
 try and another one that did not).
@@ -32,6 +35,7 @@ from checkers.verdict import Finding, Tally
 RETRY, DEAD = "%RETRY%", "%DLQ%"
 FIRST_LEVEL = 3  # of the ladder
 NS_PER_MS = 1_000_000
+CONSUME_TIMEOUT_NS = 900 * NS_PER_S  # RocketMQ: consumeTimeout
 
 
 @dataclass(slots=True)
@@ -108,6 +112,8 @@ def _judge(columns: Columns, context: Context, group: str, story: _Story) -> Ite
             yield _finding(columns, context, row, "retry_unprovoked", what, group)
         else:
             yield from _judge_time(columns, context, group, row, before)
+            if all(_is_overlong(deliveries, r) for r in before):
+                yield _overlong(columns, context, group, row, before[0])
     for row in story.dead:
         if not any(_uses_up(deliveries, r, retries_max) for r in lived):
             what = f"a dead letter before {retries_max} retries were used up"
@@ -129,12 +135,17 @@ def _repeats(deliveries: Touches, row: int, retry: int) -> bool:
 
 
 def _provokes(deliveries: Touches, row: int, retry: int) -> bool:
-    """Whether a delivery may be why the retry came: one step before it, earlier, and not successful."""
+    """Whether a delivery may be why the retry came: one step before it, earlier, and not successful by then."""
     return bool(
         deliveries.tries[row] == deliveries.tries[retry] - 1
         and deliveries.invoke_index[row] < deliveries.invoke_index[retry]
-        and deliveries.outcome[row] != Outcome.OK
+        and (deliveries.outcome[row] != Outcome.OK or _is_overlong(deliveries, row))
     )
+
+
+def _is_overlong(deliveries: Touches, row: int) -> bool:
+    """Whether the listener was busy with a delivery for so long that its client gave it up."""
+    return bool(deliveries.time_ns[row] - deliveries.invoke_ns[row] >= CONSUME_TIMEOUT_NS)
 
 
 def _judge_time(
@@ -144,14 +155,30 @@ def _judge_time(
     if not levels:
         return
     level = min(FIRST_LEVEL + int(deliveries.tries[row]) - 1, len(levels))
-    # A listener that never finished may have been given up by its client at any time after the call.
-    since = min(int(deliveries.time_ns[r]) for r in before)
+    ended = [r for r in before if not _is_overlong(deliveries, r)]
+    if not ended:  # its client gave it up some time after the call
+        return
+    since = min(int(deliveries.time_ns[r]) for r in ended)
     early_ns = since + levels[level - 1] * NS_PER_MS - int(deliveries.invoke_ns[row])
     if early_ns > CLOCK_ROUGHNESS_NS:
         stepped = clock_stepped(context, since, int(deliveries.invoke_ns[row]))
         what = f"retry {deliveries.tries[row]} came {early_ns / NS_PER_S:.3f} s before its time"
         finding = _finding(columns, context, row, "retry_early", what, group, stepped)
         yield finding
+
+
+def _overlong(columns: Columns, context: Context, group: str, row: int, before: int) -> Finding:
+    deliveries = columns.deliveries
+    since_s = (int(deliveries.invoke_ns[row]) - int(deliveries.invoke_ns[before])) / NS_PER_S
+    took_s = int(deliveries.time_ns[before] - deliveries.invoke_ns[before]) / NS_PER_S
+    key = columns.names.key(int(deliveries.message[row]))
+    what = (
+        f"the listener took {took_s:.0f} s for key {key}, and its client did not wait so long: after its consume "
+        f"timeout it sent the message back, and {since_s:.0f} s after the call it came again (try "
+        f"{deliveries.tries[row] + 1}), although nothing had failed. Each call does the work once more, and so "
+        "it goes on until the retries are used up. Make the listener faster than consumeTimeout, or hand the work over"
+    )
+    return _finding(columns, context, row, "consumed_too_long", what, group)
 
 
 def _finding(
@@ -178,7 +205,13 @@ def _finding(
 RETRIES = Kernel(
     name="retries",
     partition_by="message",
-    anomalies=("retry_unprovoked", "retry_early", "retried_too_often", "dead_too_early"),
+    anomalies=(
+        "retry_unprovoked",
+        "retry_early",
+        "retried_too_often",
+        "dead_too_early",
+        "consumed_too_long",
+    ),
     partial=tally_retries,
     unknown_reason=nothing_missing,
 )

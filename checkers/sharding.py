@@ -5,6 +5,7 @@ one that is before it in the queue: a listener that fails holds up its queue, an
 where the other one stopped. Allowed where the log may have lost a suffix, whose offsets are used again.
 **key_moved**: messages of one sharding key were acknowledged by different queues, so nothing orders them any more;
 allowed after the topic got more queues, and where a producer was started, maybe while a broker was away.
+**hot_key** (informational): one sharding key has most of the messages, and its queue lags behind the others.
 
 Together with the order within a queue (`order`) the two mean: messages of one key are consumed in the order in which
 they were acknowledged. Cannot see: the order of messages that nobody acknowledged, and messages that are never consumed
@@ -19,11 +20,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from checkers.columns import UNKNOWN, Columns, Ints, Outcome, Touches
 from checkers.kernel import Checker, Context, Kernel, finding_at, nothing_missing, rows_by_id
-from checkers.promises import Judgement, judge
+from checkers.promises import NS_PER_S, Judgement, judge
 from checkers.verdict import Finding, Tally, Verdict
+
+Floats = NDArray[np.float64]
+HOT_WAIT_S, HOT_RATIO = (
+    1.0,
+    3.0,
+)  # what nine of ten messages wait in the queue of a hot key, at least
 
 
 def tally_orderly(columns: Columns, context: Context) -> Tally:
@@ -89,7 +97,7 @@ def check_keys(columns: Columns, context: Context) -> Verdict:
     """Compare the queues of all messages of each sharding key."""
     sends = columns.sends
     keyed = sends.where((sends.sharding_key != UNKNOWN) & (sends.outcome == Outcome.OK))
-    findings = list(_moved(columns, context, keyed))
+    findings = [*_moved(columns, context, keyed), *_hot(columns, context, keyed)]
     tally = Tally.of(findings, sharding_keys=len(np.unique(keyed.sharding_key)))
     return Verdict(
         checker="sharding_keys",
@@ -116,6 +124,52 @@ def _moved(columns: Columns, context: Context, keyed: Touches) -> Iterator[Findi
             )
 
 
+def _hot(columns: Columns, context: Context, keyed: Touches) -> Iterator[Finding]:
+    """The key that has more than half of the messages, if its queue makes them wait."""
+    if not len(keyed):
+        return
+    key = int(np.bincount(keyed.sharding_key).argmax())
+    mine = keyed.sharding_key == key
+    queue = int(np.bincount(keyed.queue[mine]).argmax())
+    waits = _waits(columns, keyed)
+    here, elsewhere = waits[keyed.queue == queue], waits[keyed.queue != queue]
+    here, elsewhere = here[here >= 0], elsewhere[elsewhere >= 0]
+    if 2 * np.count_nonzero(mine) <= len(keyed) or not len(here) or not len(elsewhere):
+        return
+    slow, quick = float(np.percentile(here, 90)), float(np.percentile(elsewhere, 90))
+    if slow < HOT_WAIT_S or slow < HOT_RATIO * quick:
+        return
+    place = columns.names.queues[queue]
+    name = columns.names.sharding_keys[key]
+    others = np.unique(keyed.sharding_key[(keyed.queue == queue) & ~mine])
+    yield finding_at(
+        columns,
+        keyed,
+        int(np.flatnonzero(mine)[-1]),
+        anomaly="hot_key",
+        judgement=judge(context.facts.mode, "hot_key"),
+        detail=(
+            f"sharding key {name} has {np.count_nonzero(mine)} of {len(keyed)} messages, in queue {place.queue} of "
+            f"{place.broker}, which one listener consumes one after the other: 9 of 10 wait up to {slow:.1f} s there, "
+            f"and {quick:.1f} s in the other queues. {len(others)} other keys of that queue wait with it. More "
+            "consumers or more queues do not help; spread the key, or order only what must be in order"
+        ),
+    )
+
+
+def _waits(columns: Columns, sends: Touches) -> Floats:
+    """Seconds from each acknowledgement to the first call of a listener for it; -1 where there was none."""
+    deliveries = columns.deliveries
+    order = np.argsort(deliveries.invoke_ns, kind="stable")
+    messages, first = np.unique(deliveries.message[order], return_index=True)
+    if not len(messages):
+        return np.full(len(sends), -1.0)
+    at = np.minimum(np.searchsorted(messages, sends.message), len(messages) - 1)
+    called = deliveries.invoke_ns[order[first[at]]]
+    waited: Floats = np.maximum(called - sends.time_ns, 0) / NS_PER_S
+    return np.where(messages[at] == sends.message, waited, -1.0)
+
+
 def _excuse(context: Context, time_ns: int) -> str:
     """Why not all producers may have seen the same queues by then; empty when all must have."""
     for fault in context.facts.faults:
@@ -139,7 +193,7 @@ ORDERLY = Kernel(
 )
 SHARDING_KEYS = Checker(
     name="sharding_keys",
-    anomalies=("key_moved",),
+    anomalies=("key_moved", "hot_key"),
     check=check_keys,
     applies=lambda context: bool(context.facts.orderly),
 )

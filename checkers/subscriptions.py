@@ -84,7 +84,8 @@ def _what_became(columns: Columns, group: str, topics: Sequence[str]) -> str:
         of_topic = (sends.topic == columns.names.topics.index(topic)) & (
             sends.outcome == Outcome.OK
         )
-        for tag in np.unique(sends.tag[of_topic]).tolist():
+        tags = np.unique(sends.tag[of_topic])
+        for tag in (tags if len(tags) == 1 else tags[tags != UNKNOWN]).tolist():
             sent = np.unique(sends.message[of_topic & (sends.tag == tag)])
             parts.append(_share(columns, group, topic, tag, sent))
     return f"Consumed: {'; '.join(parts)}." if parts else ""

@@ -77,9 +77,8 @@ class Campaign:
     expressions: tuple[
         str, ...
     ] = ()  # tag expressions of the consumers in turn; (): the workload's
-    hot_share: float = (
-        0.0  # of ordered messages, for the one key that all producers share; 0: the workload's
-    )
+    sends_max: int = 0  # ops of all producers together; 0: as many as there is time for
+    hot_share: float = 0.0  # of ordered messages, for the key that all share; 0: the workload's
     token: str = ""  # what makes topic and group those of one run, in somebody's cluster
 
     @property

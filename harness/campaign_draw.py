@@ -100,6 +100,7 @@ _DRAWS: dict[str, _Draw] = {
     "brokers": lambda random, drawn: (),
     "consumer_topics": lambda random, drawn: (),
     "expressions": lambda random, drawn: (),
+    "sends_max": lambda random, drawn: 0,
     "hot_share": lambda random, drawn: 0.0,
     "token": lambda random, drawn: "",
 }

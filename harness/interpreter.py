@@ -20,7 +20,9 @@ SENDS = frozenset({"send_batch", "transact", "request"})  # in the history they 
 
 
 class Generator(Protocol):
-    def next_op(self, process: int) -> tuple[str, dict[str, Any]]: ...
+    def next_op(self, process: int) -> tuple[str, dict[str, Any]] | None:
+        """The next op of a process as (f, value); None when there is nothing left to do."""
+        ...
 
 
 class Think(Protocol):
@@ -70,6 +72,9 @@ class Interpreter:
             if self._now_ns() >= self._until_ns:
                 return
             outcome = await self._apply(node, process)
+            if outcome is None:
+                await asyncio.sleep(max(self._until_ns - self._now_ns(), 0) / 1e9)
+                return
             if outcome.type != "info":
                 continue
             process += step
@@ -77,9 +82,12 @@ class Interpreter:
                 await self._clients.ready(node)
                 await self._clients.request(node, {"f": "open"})
 
-    async def _apply(self, node: str, process: int) -> Outcome:
-        """Do one op; if it ends as `info` the process must retire."""
-        f, value = self._generator.next_op(process)
+    async def _apply(self, node: str, process: int) -> Outcome | None:
+        """Do one op; if it ends as `info` the process must retire. None: there is none left."""
+        op = self._generator.next_op(process)
+        if op is None:
+            return None
+        f, value = op
         sends = _sends_of_batch(value) if f == "send_batch" else [value]
         name = "send" if f in SENDS else f
         for send in sends:

@@ -28,20 +28,26 @@ class KeyedSends:
         self._random = random
         self._dress = dress
         self._f = f
-        self._topic = campaign.topic
+        self._topics = campaign.consumer_topics or (campaign.topic,)
+        self._sends_max = campaign.sends_max
+        self._count = 0  # of ops
         self._low, self._high = campaign.payload_bytes
         self._batch_share = campaign.batch_share
         self._one_way_share = campaign.one_way_share
         self._sent: dict[int, int] = {}
 
-    def next_op(self, process: int) -> tuple[str, dict[str, Any]]:
-        """The next op of this process as (f, value)."""
+    def next_op(self, process: int) -> tuple[str, dict[str, Any]] | None:
+        """The next op of this process as (f, value); None when the campaign wants no more."""
+        if self._sends_max and self._count == self._sends_max:
+            return None
+        topic = self._topics[self._count % len(self._topics)]
+        self._count += 1
         kind = self._random.random()
         if kind < self._batch_share:
             count = BATCH_MIN + int((BATCH_MAX - BATCH_MIN + 1) * self._random.random())
             messages = [self._message(process) for _ in range(count)]
-            return "send_batch", {"topic": self._topic, "messages": messages}
-        value = {**self._message(process), "topic": self._topic}
+            return "send_batch", {"topic": topic, "messages": messages}
+        value = {**self._message(process), "topic": topic}
         if kind < self._batch_share + self._one_way_share:
             value["one_way"] = True
         return self._f, value

@@ -13,12 +13,16 @@ WIDTH = 118
 # What a reader wants to know first; what is not named here comes after, in the order of time.
 MOST_SERIOUS = ("lost", "unseen", "log_hole", "phantom", "aborted_read", "corrupt")
 
+# Findings that say in words what is going on, whatever they mean for the verdict.
+DIAGNOSES = ("subscriptions_differ", "hot_key", "consumed_too_long")
+
 
 def verdict_lines(verdict: RunVerdict) -> list[str]:
     """The verdict, most important line first: a reader may cut it anywhere."""
     mode = "" if verdict.mode == "hardened" else f", {verdict.mode} mode"
     lines = [f"verdict   {WORDS[verdict.valid]}{mode}"]
     lines += [f"  {reason}" for reason in verdict.below_floors]
+    lines += diagnosis_lines(verdict)
     for finding in first_violations(verdict)[:FINDINGS_MAX]:
         lines += explain(finding).splitlines()
     lines += [_checker_line(v) for v in verdict.verdicts if v.valid is False]
@@ -33,11 +37,30 @@ def verdict_lines(verdict: RunVerdict) -> list[str]:
     return lines
 
 
+def diagnosis_lines(verdict: RunVerdict) -> list[str]:
+    """What is going on, in words: the first finding of each kind that explains."""
+    first: dict[str, Finding] = {}
+    for finding in verdict.findings():
+        if finding.anomaly in DIAGNOSES:
+            first.setdefault(finding.anomaly, finding)
+    return [
+        line
+        for finding in first.values()
+        for line in wrap(
+            f"diagnosis: {finding.detail}",
+            WIDTH,
+            initial_indent="  ",
+            subsequent_indent="    ",
+            break_on_hyphens=False,
+        )
+    ]
+
+
 def first_violations(verdict: RunVerdict) -> list[Finding]:
     """The first violation of each anomaly, the most serious anomaly first; the counts tell how many there are."""
     first: dict[str, Finding] = {}
     for finding in verdict.findings():
-        if finding.judgement == "violation":
+        if finding.judgement == "violation" and finding.anomaly not in DIAGNOSES:
             first.setdefault(finding.anomaly, finding)
     return sorted(first.values(), key=lambda finding: _rank(finding.anomaly))
 

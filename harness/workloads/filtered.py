@@ -8,7 +8,7 @@ from typing import Any
 from faults.draws import pick
 from harness.campaign import Campaign
 from harness.generators.keyed_sends import KeyedSends
-from harness.workloads.membership import SQL92, Membership
+from harness.workloads.membership import SQL92, Membership, plain, tags_of
 from harness.workloads.workload import Workload
 
 # "Aa" and "BB" have the same hash in Java, by which brokers compare tags.
@@ -22,15 +22,24 @@ class TaggedSends(KeyedSends):
 
     def __init__(self, random: Random, campaign: Campaign) -> None:
         super().__init__(random, campaign, self._tag)
+        # Of a campaign with expressions of its own: every tag in turn.
+        named = (tags_of(expression) or () for expression in campaign.expressions)
+        self._named = tuple(dict.fromkeys(tag for tags in named for tag in tags))
+        self._tagged = 0
 
     def _tag(self, _process: int, message: dict[str, Any]) -> None:
-        if self._random.random() >= UNTAGGED_SHARE:
+        if self._named:
+            message["tag"] = self._named[self._tagged % len(self._named)]
+            self._tagged += 1
+        elif self._random.random() >= UNTAGGED_SHARE:
             tag = pick(self._random, tuple(WEIGHT_OF_TAG))
             message |= {"tag": tag, "properties": {WEIGHT: str(WEIGHT_OF_TAG[tag])}}
 
 
 def member(campaign: Campaign, number: int) -> Membership:
     """Every other consumer is in a group that filters by SQL92."""
+    if campaign.expressions:
+        return plain(campaign, number)
     if number % 2:
         return Membership(
             group=f"{campaign.group}-sql",

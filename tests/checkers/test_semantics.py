@@ -43,6 +43,11 @@ def test_what_a_group_got_again_is_not_late() -> None:
     assert story.counts("delays") == set()
 
 
+def test_an_unanswered_send_may_have_begun_its_delay_at_any_time() -> None:
+    story = Story().send(1.0, "a", "info", delay_level=2, delay_ms=5000).consume(60.0, "a", 0)
+    assert story.counts("delays") == set()
+
+
 # Retries and dead letters
 
 
@@ -83,6 +88,16 @@ def test_a_client_that_cannot_send_back_tries_again_when_it_likes() -> None:
     elsewhere.consume(4.5, "a", 0, "info", topic=RETRY_TOPIC, tries=1)
     elsewhere.consume(5.0, "a", 1, topic=RETRY_TOPIC, tries=2)
     assert elsewhere.counts("retries", **LADDER) == {"retry_early"}
+
+
+def test_a_listener_that_takes_a_quarter_of_an_hour_is_told_so_in_words() -> None:
+    story = Story().send(0.0, "a").consume(1.0, "a", 0, takes_s=2000.0)
+    story.consume(2100.0, "a", 0, topic=RETRY_TOPIC, tries=1)
+    verdict = story.verdict("retries", **LADDER)
+    assert verdict.valid is True
+    [finding] = verdict.findings
+    assert (finding.anomaly, finding.judgement) == ("consumed_too_long", "informational")
+    assert "the listener took 2000 s for key a" in finding.detail
 
 
 def died(retries: int) -> Story:
@@ -220,6 +235,26 @@ def test_a_sharding_key_keeps_its_queue() -> None:
     assert moves.counts("sharding_keys", **orderly) == {"key_moved"}
     grown = fault("topic_change", at_s=0.5, healed_s=0.6)
     assert moves.counts("sharding_keys", **orderly, faults=(grown,)) == {"key_moved_allowed"}
+
+
+def hot(share: int, wait_s: float) -> Story:
+    story = Story()
+    for number in range(10):
+        key, queue = ("hot", 0) if number < share else ("cold", 1)
+        story.send(number / 10, f"m{number}", queue=queue, sharding_key=key)
+    for number in range(10):
+        queue, offset = (0, number) if number < share else (1, number - share)
+        story.consume(2.0 + (wait_s if not queue else 0.0), f"m{number}", offset, queue=queue)
+    return story
+
+
+def test_a_hot_key_that_makes_its_queue_wait_is_told_so_in_words() -> None:
+    orderly = {"orderly": (GROUP,)}
+    [finding] = hot(8, 60.0).verdict("sharding_keys", **orderly).findings
+    assert finding.anomaly == "hot_key"
+    assert "sharding key hot has 8 of 10 messages" in finding.detail
+    assert hot(8, 0.0).counts("sharding_keys", **orderly) == set()
+    assert hot(5, 60.0).counts("sharding_keys", **orderly) == set()
 
 
 # Broadcasting

@@ -9,7 +9,7 @@ from harness.generators.keyed_sends import BATCH_MAX, BATCH_MIN, KeyedSends
 def test_shares_of_batches_and_one_way_sends_and_keys_that_nobody_else_uses() -> None:
     campaign = draw_campaign(1, {"batch_share": 0.3, "one_way_share": 0.2})
     sends = KeyedSends(Random(1), campaign)
-    ops = [sends.next_op(number % 3) for number in range(1000)]
+    ops = [op for number in range(1000) if (op := sends.next_op(number % 3)) is not None]
     batches = [value["messages"] for f, value in ops if f == "send_batch"]
     one_way = [value for f, value in ops if f == "send" and value.get("one_way")]
     assert 250 < len(batches) < 350
@@ -22,5 +22,12 @@ def test_shares_of_batches_and_one_way_sends_and_keys_that_nobody_else_uses() ->
 
 def test_a_campaign_without_shares_sends_one_message_at_a_time() -> None:
     sends = KeyedSends(Random(1), draw_campaign(1, {"batch_share": 0.0, "one_way_share": 0.0}))
-    ops = [sends.next_op(0) for _ in range(100)]
+    ops = [op for _ in range(100) if (op := sends.next_op(0)) is not None]
     assert all(f == "send" and "one_way" not in value for f, value in ops)
+
+
+def test_a_campaign_may_want_so_many_ops_and_no_more_and_in_several_topics() -> None:
+    campaign = draw_campaign(1, {"sends_max": 3, "consumers": 2, "consumer_topics": ("A", "B")})
+    sends = KeyedSends(Random(1), campaign)
+    ops = [sends.next_op(number) for number in range(5)]
+    assert [None if op is None else op[1]["topic"] for op in ops] == ["A", "B", "A", None, None]
