@@ -8,6 +8,7 @@ from typing import Any
 from harness.clients.payload import key_of, make_body
 from harness.clients.port import ONE_WAY, ClientSide, Outcome, Request
 from system_under_test.client.message_properties import DELAY_LEVEL, KEYS, TAGS
+from system_under_test.client.ordered_queues import OrderedQueues
 from system_under_test.client.producer import (
     Producer,
     ProducerConfig,
@@ -28,7 +29,8 @@ async def serve_producer(env: Env, config: ProducerConfig, port: ClientSide) -> 
     Raises PortClosed when there are no more.
     """
     check = partial(answer_check, port)
-    producer = Producer(env, config, check=check)
+    ordered = OrderedQueues()
+    producer = Producer(env, config, check=check, ordered=ordered)
     await producer.start()
     port.emit("ok", "open", {}, None)
     try:
@@ -36,7 +38,7 @@ async def serve_producer(env: Env, config: ProducerConfig, port: ClientSide) -> 
             request, reply = await port.next()
             if request["f"] == "open":
                 await producer.stop()
-                producer = Producer(env, config, check=check)
+                producer = Producer(env, config, check=check, ordered=ordered)
                 await producer.start()
                 reply(Outcome("ok", {}))
             else:

@@ -10,6 +10,7 @@ from system_under_test.client.async_send import AsyncSends, Done
 from system_under_test.client.client_instance import ClientInstance
 from system_under_test.client.errors import ClientError
 from system_under_test.client.message_properties import SHARDING_KEY, UNIQUE_KEY
+from system_under_test.client.ordered_queues import OrderedQueues
 from system_under_test.client.request_reply import Reply, Requests, RequestTimeout
 from system_under_test.client.send_result import SendFailed, SendProgress, SendResult
 from system_under_test.client.sender import COMPRESS_OVER_BYTES, Sender, SendOptions
@@ -78,15 +79,24 @@ class Producer:
 
     Args:
         check: answers brokers that ask what became of a transaction (see `transactions`).
+        ordered: what an earlier producer has learned about the queues that keys belong to. One that begins while a
+            broker is away would spread them over the others.
     """
 
-    def __init__(self, env: Env, config: ProducerConfig, *, check: Execute | None = None) -> None:
+    def __init__(
+        self,
+        env: Env,
+        config: ProducerConfig,
+        *,
+        check: Execute | None = None,
+        ordered: OrderedQueues | None = None,
+    ) -> None:
         self._env = env
         self._config = config
         self._client = ClientInstance(env, config)
         self._client.producer_group = config.group
         self._client.on_request = self._serve
-        self._sender = Sender(self._client, config.send_options())
+        self._sender = Sender(self._client, config.send_options(), ordered)
         self._async_sends = AsyncSends(self._sender)
         self._transactions = Transactions(self._client, self._sender, config.group, check)
         self._requests = Requests(self._client, self._sender)

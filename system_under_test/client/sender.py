@@ -58,7 +58,9 @@ class SendOptions:
 class Sender:
     """Sends messages over a client instance; every send is independent."""
 
-    def __init__(self, client: ClientInstance, options: SendOptions) -> None:
+    def __init__(
+        self, client: ClientInstance, options: SendOptions, ordered: OrderedQueues | None = None
+    ) -> None:
         env = client.env
         self.client = client
         self.options = options
@@ -70,7 +72,7 @@ class Sender:
         self._chooser = QueueChooser(
             self.faults, self._is_answering, start=env.random.randrange(1 << 16)
         )
-        self._ordered = OrderedQueues()
+        self._ordered = OrderedQueues() if ordered is None else ordered
         self._ids: UniqueIdGenerator | None = None
         self.on_sent: OnSent | None = (
             None  # told of each send that has ended, and how many ms it took

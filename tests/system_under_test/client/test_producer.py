@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from system_under_test.client.ordered_queues import OrderedQueues
 from system_under_test.client.producer import Producer, ProducerConfig, SendFailed, SendResult
 from system_under_test.protocol.batch import decode_batch
 from system_under_test.protocol.bodies import MessageQueue
@@ -411,5 +412,29 @@ def test_what_no_broker_takes_is_not_sent(remoting: ScriptedRemoting) -> None:
                 await sender.producer.send(message)
             assert failed.value.definite
         assert sender.sends() == []
+
+    scenario(main)
+
+
+def test_a_new_producer_knows_what_an_earlier_one_has_learned_of_keys(
+    remoting: ScriptedRemoting,
+) -> None:
+    async def main() -> None:
+        known = OrderedQueues()
+        remoting.scripts.update(
+            {"n": answer_route(route_of("a", "b")), "a:0": broker(STORED), "b:0": broker(STORED)}
+        )
+        used = []
+        for _ in range(2):
+            config = ProducerConfig(group="p", name_servers=("n",), client_id="10.0.0.1@c")
+            producer = Producer(make_env(), config, ordered=known)
+            results = [
+                await producer.send_ordered(Message(topic="t", body=b"x"), f"k{number}")
+                for number in range(10)
+                if not used or used[0][number].broker_name == "a"
+            ]
+            used.append([result.queue for result in results])
+            remoting.scripts["n"] = answer_route(route_of("a"))  # b is away
+        assert used[1] == [queue for queue in used[0] if queue.broker_name == "a"]
 
     scenario(main)
