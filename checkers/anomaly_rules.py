@@ -128,6 +128,11 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "queue_entry_missing": HAZARD,
         "vanished": BY_DAMAGE,
         "read_beyond_recovery": PLAIN,
+        # routes.py
+        "wrong_route": PLAIN,
+        "ghost_route": HAZARD,
+        "missing_route": HAZARD,
+        "slow_switch": HAZARD,
         # txn_reads.py
         "G1a": PLAIN,
         "G1b": PLAIN,

@@ -44,6 +44,7 @@ from checkers.recovery_times import RECOVERY_TIMES
 from checkers.replicas import REPLICA_PREFIX
 from checkers.requests import REQUESTS
 from checkers.retries import RETRIES
+from checkers.routes import NAME_SERVER_SWITCH, ROUTES
 from checkers.send_status import DURABLE_BEFORE_ACK, WEAK_STATUSES
 from checkers.sharding import ORDERLY, SHARDING_KEYS
 from checkers.subscriptions import SUBSCRIPTIONS
@@ -72,6 +73,8 @@ ALL_CHECKERS: tuple[Checker, ...] = (
     WEAK_STATUSES,
     REPLICA_PREFIX,
     QUEUE_ENTRIES,
+    ROUTES,
+    NAME_SERVER_SWITCH,
 )
 CLIENT_CHECKERS = tuple(checker for checker in ALL_CHECKERS if not checker.needs_observations)
 

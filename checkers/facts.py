@@ -78,6 +78,7 @@ class RunFacts:
     reserved_s: float = 0.0  # younger messages that not all groups have consumed are not deleted
     floors: Floors = field(default_factory=Floors)
     disks_observed: bool = True  # somebody could look at the disks at each acknowledgement
+    routes_observed: bool = False  # somebody asked the name servers, again and again
     files_observed: bool = True  # somebody could read the files of brokers after the run
     gone: str = ""  # a cluster that somebody runs went away: how that was seen
     torn: bool = False  # the history's last line was cut short

@@ -59,6 +59,7 @@ _OBSERVED: dict[str, dict[str, str]] = {
         "first_difference": "an integer or null",
     },
     "recovery": {"node": "text"},
+    "route": {"node": "text", "up": "a list of text"},
     "queue_entries": {
         "node": "text",
         "broker_name": "text",

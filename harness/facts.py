@@ -33,6 +33,7 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
     living = tuple(name for name, nodes in brokers.items() if nodes[0] not in lost)
     return RunFacts(
         disks_observed=campaign.environment == "simulation",
+        routes_observed=campaign.environment == "simulation",
         files_observed=not campaign.is_foreign,
         transient_pool=dict(campaign.broker_properties).get(POOL_PROPERTY) == "true",
         flush=cast(Flush, campaign.flush),

@@ -22,6 +22,7 @@ from harness.looking_up import LookUps
 from harness.nemesis import Nemesis
 from harness.probing import Prober
 from harness.recorder import Columns, Recorder
+from harness.route_watch import RouteWatch
 from harness.run_result import RunResult
 from harness.run_status import Progress, RunStatus, no_progress
 from harness.simulation.world import World
@@ -81,6 +82,7 @@ class Run:
         self._controls = controls
         self._inspector = Inspector(environment)
         self._prober = Prober(environment)
+        self._routes = RouteWatch(environment)
         self._progress = progress
         self._tick_s = tick_s
         self._nemesis = Nemesis(
@@ -94,15 +96,23 @@ class Run:
 
     async def main(self) -> None:
         await self._phase("set up", self._set_up())
+        watching = asyncio.get_running_loop().create_task(self._routes.run())
+        try:
+            await self._load_and_drain()
+        finally:
+            watching.cancel()
+        await self._routes.look(last=True)
+        await self._phase("look up", LookUps(self._environment).run())
+        await self._inspector.compare_replicas()
+        self._inspector.report_recoveries()
+        self._inspector.report_events()
+
+    async def _load_and_drain(self) -> None:
         await self._phase("load", self._load())
         await self._phase("heal", self._heal())
         self.healed.set()
         await self._phase("probe", self._prober.probe_all(PROBE_BOUND_S))
         await self._phase("drain", Drain(self._environment).run(DRAIN_BOUND_S))
-        await self._phase("look up", LookUps(self._environment).run())
-        await self._inspector.compare_replicas()
-        self._inspector.report_recoveries()
-        self._inspector.report_events()
 
     def cut_short(self) -> None:
         """End the load early: heal, drain and judge what there is."""

@@ -11,7 +11,7 @@ from harness.clients.port import ClientSide, Outcome, PortClosed, Reply, Request
 from system_under_test.client.pulling import pull_command, read_messages
 from system_under_test.client.subscription import Subscription
 from system_under_test.env import Env
-from system_under_test.protocol.bodies import MessageQueue
+from system_under_test.protocol.bodies import MessageQueue, TopicRouteData
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.json_dialect import loads
@@ -222,10 +222,29 @@ async def ping(remoting: RemotingClient, request: Request) -> dict[str, Any]:
     return {}
 
 
+async def route(remoting: RemotingClient, request: Request) -> dict[str, Any]:
+    """What a name server says of a topic: `brokers`, addresses by broker name and number. No route is an empty one."""
+    code = RequestCode.GET_ROUTEINFO_BY_TOPIC
+    command = RemotingCommand.request(code, {"topic": request["topic"]})
+    answer = await remoting.invoke(request["address"], command, TIMEOUT_S, close_on_timeout=True)
+    if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+        return {"brokers": {}}
+    if answer.code != ResponseCode.SUCCESS:
+        raise AdminError(f"{request['address']} answered {code.name} with {answer.code}")
+    brokers = TopicRouteData.from_json(loads(answer.body)).broker_datas
+    return {
+        "brokers": {
+            broker.broker_name: {str(n): at for n, at in broker.broker_addrs.items()}
+            for broker in brokers
+        }
+    }
+
+
 ACTIONS: dict[str, Action] = {
     "create_topic": create_topic,
     "queue_state": queue_state,
     "topics_known": topics_known,
+    "route": route,
     "ping": ping,
     "look_up": look_up,
     "messages_served": messages_served,

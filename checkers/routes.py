@@ -1,0 +1,209 @@
+"""Route truth: what name servers answer, against who lives; and how fast clients turn to another name server.
+
+**wrong_route**: a name server names an address that no node of this broker name has, or has under another number (0 is
+the master). **ghost_route**: it names a broker that has been dead for longer than a silent one may stay (120 s without
+a heartbeat, looked at every 10 s); times in which a fault struck this name server do not count. **missing_route**: it
+does not name a broker that lives, for longer than brokers take to register again (every 30 s), while no fault was
+near. **slow_switch**: a client that started while some name server was broken and another one was not, and nothing
+else was, took too long to its first queue or acknowledgement.
+
+The harness asks every name server every few seconds, and writes down answers that changed, with the brokers that ran
+at that moment. Cannot see: what lasts less than that, a name server that does not answer (no answer is no lie), and
+clients that had learned their route before a name server broke, because they need none.
+
+Source: RouteInfoManager of Apache RocketMQ 4.9 (scanNotActiveBroker); bugs of stale routes after a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from checkers.columns import Columns, Outcome
+from checkers.facts import FaultFacts, RunFacts
+from checkers.kernel import Checker, Context
+from checkers.observed import NOT_OBSERVED, observed_verdict
+from checkers.promises import FOREVER_NS, NS_PER_S, judge
+from checkers.spans import Span, joined, without
+from checkers.timeline import Opened
+from checkers.unrest import SETTLED_AFTER_NS
+from checkers.verdict import Finding, Verdict, seconds
+
+GHOST_NS = 150 * NS_PER_S  # 120 s, a look every 10 s, and the time between two questions
+MISSING_NS = 45 * NS_PER_S  # registered again every 30 s, and the same
+SWITCHED_NS = 10 * NS_PER_S  # two time-outs of 3 s, and a rebalance
+NS_PER_MS = 1_000_000
+OF_NAME_SERVERS = (
+    "name_server"  # what these kinds of fault begin with; split_name_servers is one, too
+)
+CLIENT_FAULTS = frozenset({"client_crash", "member_leaves", "slow_consumer", "failing_listener"})
+Seen = Mapping[str, Any]
+
+
+def check_routes(_columns: Columns, context: Context) -> Verdict:
+    """Judge the answers of each name server."""
+    answers: dict[str, list[Seen]] = {}
+    for seen in context.observations:
+        if seen["kind"] == "route":
+            answers.setdefault(seen["node"], []).append(seen)
+    findings = [
+        finding
+        for node, of_node in sorted(answers.items())
+        for finding in _judge_server(context, node, of_node)
+    ]
+    counts = {"answers": sum(map(len, answers.values())), "name_servers": len(answers)}
+    return observed_verdict("routes", findings, counts, None if answers else NOT_OBSERVED)
+
+
+def _judge_server(context: Context, node: str, answers: Sequence[Seen]) -> Iterator[Finding]:
+    answers = sorted(answers, key=lambda seen: int(seen["time_ns"]))
+    yield from _wrong(context, node, answers)
+    struck = _spans(fault for fault in context.facts.faults if node in fault.targets)
+    restless = _spans(context.facts.faults)
+    for broker, nodes in sorted(context.facts.brokers.items()):
+        for replica in nodes:
+            ghost = _while(answers, lambda seen, of=(broker, replica): _is_ghost(seen, *of))
+            absent = _while(answers, lambda seen, of=(broker, replica): _is_missing(seen, *of))
+            yield from _too_long(context, node, "ghost_route", replica, without(ghost, struck))
+            yield from _too_long(context, node, "missing_route", replica, without(absent, restless))
+
+
+def _wrong(context: Context, node: str, answers: Sequence[Seen]) -> Iterator[Finding]:
+    told: set[tuple[str, str, str]] = set()
+    for seen in answers:
+        for broker, addresses in (seen["brokers"] or {}).items():
+            nodes = context.facts.brokers.get(broker, ())
+            for number, replica in addresses.items():
+                right = number.isdecimal() and nodes[int(number) : int(number) + 1] == (replica,)
+                if not right and (broker, number, replica) not in told:
+                    told.add((broker, number, replica))
+                    detail = f"{node} says that {replica} is number {number} of {broker}"
+                    yield _finding(context, "wrong_route", int(seen["time_ns"]), broker, detail)
+
+
+def _is_ghost(seen: Seen, broker: str, replica: str) -> bool:
+    return _names(seen, broker, replica) and replica not in seen["up"]
+
+
+def _is_missing(seen: Seen, broker: str, replica: str) -> bool:
+    answered = seen["brokers"] is not None
+    return answered and replica in seen["up"] and not _names(seen, broker, replica)
+
+
+def _names(seen: Seen, broker: str, replica: str) -> bool:
+    return replica in (seen["brokers"] or {}).get(broker, {}).values()
+
+
+def _while(answers: Sequence[Seen], holds: Any) -> list[Span]:
+    """The time in which something held: from an answer to the next one; the last answer counts for nothing."""
+    times = [int(seen["time_ns"]) for seen in answers]
+    pairs = zip(answers, times, times[1:], strict=False)
+    return joined(Span(at_ns, next_ns) for seen, at_ns, next_ns in pairs if holds(seen))
+
+
+def _too_long(
+    context: Context, node: str, anomaly: str, replica: str, spans: Sequence[Span]
+) -> Iterator[Finding]:
+    bound_ns = GHOST_NS if anomaly == "ghost_route" else MISSING_NS
+    what = "named it, although it was dead," if anomaly == "ghost_route" else "did not name it"
+    longest = max(spans, key=lambda span: span.length_ns, default=Span(0, 0))
+    if longest.length_ns > bound_ns:
+        detail = f"{replica}: {node} {what} for {seconds(longest.length_ns)}"
+        yield _finding(context, anomaly, longest.start_ns, None, detail)
+
+
+def _finding(
+    context: Context, anomaly: str, time_ns: int, broker: str | None, detail: str
+) -> Finding:
+    return Finding(
+        anomaly=anomaly,
+        judgement=judge(context.facts.mode, anomaly),
+        op_index=-1,
+        time_ns=time_ns,
+        detail=detail,
+        broker=broker,
+    )
+
+
+def _spans(faults: Iterable[FaultFacts]) -> list[Span]:
+    """When faults were active, or had been shortly before."""
+    return joined(
+        Span(
+            fault.fired_ns,
+            FOREVER_NS if fault.healed_ns is None else fault.healed_ns + SETTLED_AFTER_NS,
+        )
+        for fault in faults
+        if fault.fired_ns is not None
+    )
+
+
+def check_switches(columns: Columns, context: Context) -> Verdict:
+    """Measure clients that started while some name servers were broken and others were not."""
+    servers = {seen["node"] for seen in context.observations if seen["kind"] == "route"}
+    first = _first_success(columns, context)
+    switches = [
+        (opened, first[opened.process] - opened.time_ns)
+        for opened in context.timeline.opens
+        if opened.process in first and _needs_switch(context.facts, servers, opened.time_ns)
+    ]
+    findings = [
+        _slow(context, opened, took_ns) for opened, took_ns in switches if took_ns > SWITCHED_NS
+    ]
+    slowest_ns = max((took_ns for _, took_ns in switches), default=0)
+    counts = {"switches": len(switches), "slowest_switch_ms": slowest_ns // NS_PER_MS}
+    return observed_verdict(
+        "name_server_switch", findings, counts, None if servers else NOT_OBSERVED
+    )
+
+
+def _first_success(columns: Columns, context: Context) -> dict[int, int]:
+    """When each process first had a queue, or an acknowledgement."""
+    sends = columns.sends
+    rows = np.flatnonzero(sends.outcome == Outcome.OK)
+    rows = rows[np.argsort(sends.time_ns[rows], kind="stable")]
+    processes, at = np.unique(sends.process[rows], return_index=True)
+    first = dict(zip(processes.tolist(), sends.time_ns[rows[at]].tolist(), strict=True))
+    for changes in context.timeline.ownership.values():
+        for change in changes:
+            if change.change == "gained":
+                before = first.get(change.process, change.time_ns)
+                first[change.process] = min(before, change.time_ns)
+    return first
+
+
+def _needs_switch(facts: RunFacts, servers: set[str], at_ns: int) -> bool:
+    """Whether only name servers were broken then, some of them, and one had been well for a while."""
+    broken: set[str] = set()
+    for fault in facts.faults:
+        if fault.bitten_ns is None or fault.fired_ns is None or fault.kind in CLIENT_FAULTS:
+            continue
+        healed_ns = FOREVER_NS if fault.healed_ns is None else fault.healed_ns
+        if fault.fired_ns <= at_ns < healed_ns + SETTLED_AFTER_NS:
+            if not set(fault.targets) <= servers or not fault.kind.startswith(OF_NAME_SERVERS):
+                return False
+            broken |= set(fault.targets)
+    return bool(broken) and bool(servers - broken)
+
+
+def _slow(context: Context, opened: Opened, took_ns: int) -> Finding:
+    detail = f"{opened.node} needed {seconds(took_ns)} to its first queue or acknowledgement"
+    return _finding(context, "slow_switch", opened.time_ns, None, detail)
+
+
+ROUTES = Checker(
+    name="routes",
+    anomalies=("wrong_route", "ghost_route", "missing_route"),
+    check=check_routes,
+    applies=lambda context: context.facts.routes_observed,
+    needs_observations=True,
+)
+
+NAME_SERVER_SWITCH = Checker(
+    name="name_server_switch",
+    anomalies=("slow_switch",),
+    check=check_switches,
+    applies=lambda context: context.facts.routes_observed,
+    needs_observations=True,
+)
