@@ -77,8 +77,8 @@ class Touches:
     def __len__(self) -> int:
         return len(self.op_index)
 
-    def where(self, rows: Mask | Ints) -> Self:
-        """Return the chosen rows, in the order of `rows`."""
+    def where(self, rows: Mask | Ints | slice) -> Self:
+        """Return the chosen rows, in the order of `rows`; those of a slice are no copies."""
         return type(self)(**{name: getattr(self, name)[rows] for name in TOUCH_FIELDS})
 
 

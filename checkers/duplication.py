@@ -12,6 +12,7 @@ that starts again below an offset that was committed and safely persisted is nev
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -28,10 +29,12 @@ PERSISTED_AFTER_NS = 25 * NS_PER_S
 
 def tally_duplication(columns: Columns, context: Context) -> Tally:
     """Judge the deliveries of whole messages (partition key: message)."""
-    findings = [
-        _judge_repeats(columns, context, touches)
-        for touches in _repeated(columns, context, columns.deliveries)
-    ]
+    repeated = list(_repeated(columns, context, columns.deliveries))
+    source = first_sends(columns, np.array([of.message[0] for of in repeated], np.int64))
+    findings = (
+        _judge_repeats(columns, context, touches, sent)
+        for touches, sent in zip(repeated, source.tolist(), strict=True)
+    )
     return Tally.of(findings)
 
 
@@ -62,12 +65,23 @@ def _repeated(columns: Columns, context: Context, deliveries: Touches) -> Iterat
         return
     rows = rows[np.lexsort((rows, deliveries.invoke_index[rows], cell[rows]))]
     cuts = np.flatnonzero(np.diff(cell[rows])) + 1
-    for part in np.split(rows, cuts):
-        yield deliveries.where(part)
+    repeats = deliveries.where(rows)
+    bounds = [0, *cuts.tolist(), len(rows)]
+    for start, stop in pairwise(bounds):
+        yield repeats.where(slice(start, stop))
 
 
-def _judge_repeats(columns: Columns, context: Context, repeats: Touches) -> Finding:
-    reasons = [*_copies(columns, context, repeats), *_redeliveries(columns, context, repeats)]
+def first_sends(columns: Columns, messages: Ints) -> Ints:
+    """The row of the first send of each message, UNKNOWN if there is none, shape (messages,)."""
+    distinct, first = np.unique(columns.sends.message, return_index=True)
+    if not len(distinct):
+        return np.full(len(messages), UNKNOWN, np.int64)
+    at = np.minimum(np.searchsorted(distinct, messages), len(distinct) - 1)
+    return np.where(distinct[at] == messages, first[at], UNKNOWN)
+
+
+def _judge_repeats(columns: Columns, context: Context, repeats: Touches, sent: int) -> Finding:
+    reasons = [*_copies(columns, context, repeats, sent), *_redeliveries(columns, context, repeats)]
     unexplained = [reason for reason, explained in reasons if not explained]
     anomaly = "duplicate_unexplained" if unexplained else "duplicate"
     told = unexplained or [reason for reason, _ in reasons]
@@ -84,27 +98,28 @@ def _judge_repeats(columns: Columns, context: Context, repeats: Touches) -> Find
     )
 
 
-def _copies(columns: Columns, context: Context, repeats: Touches) -> Iterator[tuple[str, bool]]:
+def _copies(
+    columns: Columns, context: Context, repeats: Touches, sent: int
+) -> Iterator[tuple[str, bool]]:
     """Judge how often the message was stored, if that is more than once."""
-    internal = columns.names.internal_topic[repeats.topic]
-    places = set(
-        zip(
-            repeats.queue[~internal].tolist(), repeats.queue_offset[~internal].tolist(), strict=True
-        )
-    )
+    internal = columns.names.internal_topic[repeats.topic].tolist()
+    queues, offsets = repeats.queue.tolist(), repeats.queue_offset.tolist()
+    places = {
+        (queue, offset)
+        for queue, offset, moved in zip(queues, offsets, internal, strict=True)
+        if not moved
+    }
     if len(places) < 2:
         return
     sends = columns.sends
-    row = np.flatnonzero(sends.message == repeats.message[0])
-    if not len(row):
+    if sent == UNKNOWN:
         # It is a phantom, and reported there.
         yield (f"{len(places)} copies of a message that nobody sent", True)
-        return
-    if sends.due_ns[row[0]] != UNKNOWN or sends.transaction[row[0]] != Transaction.NONE:
-        yield _judge_moves(context, sends, int(row[0]), repeats, len(places))
-        return
-    attempts, outcome = int(sends.tries[row[0]]), Outcome(int(sends.outcome[row[0]]))
-    yield _judge_copies(len(places), attempts, outcome)
+    elif sends.due_ns[sent] != UNKNOWN or sends.transaction[sent] != Transaction.NONE:
+        yield _judge_moves(context, sends, sent, repeats, len(places))
+    else:
+        attempts, outcome = int(sends.tries[sent]), Outcome(int(sends.outcome[sent]))
+        yield _judge_copies(len(places), attempts, outcome)
 
 
 def _judge_moves(
@@ -176,14 +191,24 @@ def _safe_commit(columns: Columns, context: Context, repeats: Touches, row: int)
     gain = context.timeline.gained_before(group, queue, process, at)
     if gain is None:
         return None
-    of_stream = (commits.group == repeats.group[row]) & (commits.queue == repeats.queue[row])
-    beyond = of_stream & (commits.offset > repeats.queue_offset[row])
-    for commit in np.flatnonzero(beyond).tolist():
+    rows = _commits_of(columns, int(repeats.queue[row]), int(repeats.group[row]))
+    for commit in rows[commits.offset[rows] > repeats.queue_offset[row]].tolist():
         time_ns = int(commits.time_ns[commit])
         persisted = time_ns + PERSISTED_AFTER_NS < gain.time_ns
         if persisted and _stays(context, queue, time_ns, gain.time_ns):
             return int(commits.offset[commit])
     return None
+
+
+def _commits_of(columns: Columns, queue: int, group: int) -> Ints:
+    """The rows of what a group committed for a queue, found once for each."""
+    known = columns.cache.setdefault("commits of streams", {})
+    assert isinstance(known, dict)
+    if (queue, group) not in known:
+        commits = columns.commits
+        known[queue, group] = np.flatnonzero((commits.queue == queue) & (commits.group == group))
+    rows: Ints = known[queue, group]
+    return rows
 
 
 def _stays(context: Context, queue: QueueKey, committed_ns: int, until_ns: int) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from itertools import groupby
 from typing import Any, Literal, Self
 
 from checkers.promises import NS_PER_S, Judgement
@@ -94,9 +93,18 @@ def seconds(time_ns: int) -> str:
 
 def first_witnesses(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Sort, then cut to WITNESSES_MAX of each anomaly and judgement."""
-    ordered = sorted(findings, key=Finding.sort_key)
-    groups = groupby(ordered, key=lambda finding: (finding.anomaly, finding.judgement))
-    return tuple(finding for _, group in groups for finding in list(group)[:WITNESSES_MAX])
+    sorts: dict[tuple[str, Judgement], list[Finding]] = {}
+    for finding in findings:
+        sorts.setdefault((finding.anomaly, finding.judgement), []).append(finding)
+    return tuple(finding for sort in sorted(sorts) for finding in _first(sorts[sort]))
+
+
+def _first(findings: list[Finding]) -> list[Finding]:
+    """The first WITNESSES_MAX of one sort. The op comes first in their order, and is compared fast."""
+    if len(findings) > WITNESSES_MAX:
+        last = sorted(finding.op_index for finding in findings)[WITNESSES_MAX - 1]
+        findings = [finding for finding in findings if finding.op_index <= last]
+    return sorted(findings, key=Finding.sort_key)[:WITNESSES_MAX]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
