@@ -79,6 +79,7 @@ class Campaign:
     ] = ()  # tag expressions of the consumers in turn; (): the workload's
     sends_max: int = 0  # ops of all producers together; 0: as many as there is time for
     hot_share: float = 0.0  # of ordered messages, for the key that all share; 0: the workload's
+    auto_topic: bool = False  # nobody creates the topic: the first message that a broker gets does
     token: str = ""  # what makes topic and group those of one run, in somebody's cluster
 
     @property
@@ -88,6 +89,11 @@ class Campaign:
     @property
     def topic(self) -> str:
         return f"staticfire-{self.token}-{self.seed}-topic" if self.token else "StaticfireTopic"
+
+    @property
+    def probe_topic(self) -> str:
+        """Where brokers are asked whether they take sends: a topic of its own if that would create the topic."""
+        return f"{self.topic}-probe" if self.auto_topic else self.topic
 
     @property
     def group(self) -> str:

@@ -123,12 +123,13 @@ _SCALARS: dict[str, tuple[tuple[type, ...], str]] = {
     "int": ((int,), "a whole number"),
     "float": ((int, float), "a number"),
     "str": ((str,), "text"),
+    "bool": ((bool,), "true or false"),
 }
 
 
 def _scalar(name: str, kind: str, value: Any, source: str) -> Any:
     types, words = _SCALARS[kind]
-    if not isinstance(value, types) or isinstance(value, bool):
+    if not isinstance(value, types) or isinstance(value, bool) is not (kind == "bool"):
         raise CampaignError(f"{source}: {name} is or holds {shown(value)}; allowed: {words}")
     if isinstance(value, int) and abs(value) > SEED_MAX:
         raise CampaignError(f"{source}: {name} is or holds {shown(value)}; allowed: 64 bits")

@@ -100,6 +100,12 @@ def _check_members(c: Campaign) -> None:
         _require(len(values) <= c.consumers, name, values, "up to one for each consumer")
         _require(all(values), name, values, "no empty text")
     _require(0 <= c.sends_max <= ACKS_MAX, "sends_max", c.sends_max, f"0 (no bound) to {ACKS_MAX}")
+    _require(
+        not (c.auto_topic and c.is_foreign),
+        "auto_topic",
+        c.auto_topic,
+        "false in somebody's cluster",
+    )
     _require(0 <= c.hot_share <= 1, "hot_share", c.hot_share, "0 to 1")
 
 

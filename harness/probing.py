@@ -47,7 +47,7 @@ class Prober:
     async def _send(self, broker_name: str, key: str) -> Outcome:
         value: dict[str, Any] = {
             "key": key,
-            "topic": self._environment.campaign.topic,
+            "topic": self._environment.campaign.probe_topic,
             "size": PROBE_BYTES,
             "broker": broker_name,
             "queue": 0,

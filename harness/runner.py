@@ -155,6 +155,8 @@ class Run:
         await self._start((*environment.shape.servers, ADMIN))
         told = WORKLOADS[self._campaign.workload].members(self._campaign)
         topics = dict.fromkeys((self._campaign.topic, *(member.topic for member in told)))
+        if self._campaign.auto_topic:
+            topics = {self._campaign.probe_topic: None}
         for master in environment.shape.masters:
             for topic in topics:
                 await self._create_topic(master.node, topic)

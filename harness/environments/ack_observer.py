@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from checkers.history import Op
+from system_under_test.client.sender import COMPRESS_OVER_BYTES
 from system_under_test.store.record_scan import RECORD_HEADER_SIZE
 
 if TYPE_CHECKING:
@@ -45,11 +46,15 @@ class AckObserver:
         size = RECORD_HEADER_SIZE + op.value["size"]
         disk = node.host.disk
         path = next((path for path in paths[1:] if disk.has(path)), paths[0])
+        mark = op.value["key"].encode() + b" "
         try:
+            if op.value["size"] >= COMPRESS_OVER_BYTES:  # then only a property has the key in clear
+                size = int.from_bytes(disk.read_cached(path, position, 4), "big")
+                mark = b"KEYS\x01" + op.value["key"].encode()
             record = disk.read_cached(path, position, size)
         except OSError:
             return
-        if op.value["key"].encode() + b" " not in record:
+        if mark not in record:
             return
         cached.append(node.name)
         if disk.is_durable(path, position, size):

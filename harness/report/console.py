@@ -9,6 +9,7 @@ from textwrap import wrap
 from checkers.verdict import seconds
 from faults.fault import PlannedFault
 from harness.campaign import Campaign
+from harness.diagnoses.catalogue import diagnose
 from harness.nemesis import FaultRecord
 from harness.report.verdict_lines import WIDTH, verdict_lines
 from harness.run_folder import CAMPAIGN_FILE
@@ -89,7 +90,7 @@ def _planned_line(planned: PlannedFault) -> str:
 
 
 def print_result(result: RunResult, folder: Path, cpu_s: float | None) -> None:
-    lines = summary_lines(result, cpu_s)
+    lines = [*summary_lines(result, cpu_s), *diagnosis_lines(result)]
     room = LINES_MAX - len(lines) - 1
     lines += verdict_lines(result.verdict)[:room]
     print("\n".join([*lines, _repeat_line(result, folder)]))
@@ -129,6 +130,17 @@ def _reached_lines(coverage: Mapping[str, int]) -> list[str]:
         max_lines=REACHED_LINES_MAX,
         placeholder=" ...",
     )
+
+
+def diagnosis_lines(result: RunResult) -> list[str]:
+    """What the run shows of well-known situations."""
+    return [
+        line
+        for text in diagnose(result)
+        for line in wrap(
+            f"diagnosis {text}", WIDTH, subsequent_indent=" " * 10, break_on_hyphens=False
+        )
+    ]
 
 
 def _faults_line(records: list[FaultRecord]) -> str:

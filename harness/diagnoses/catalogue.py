@@ -1,0 +1,20 @@
+"""All diagnoses. Each says nothing when a run does not show its situation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from harness.diagnoses.busy_refusals import busy_refusals
+from harness.diagnoses.moved_keys import moved_keys
+from harness.diagnoses.one_broker import one_broker
+from harness.diagnoses.slave_takeover import slave_takeover
+from harness.run_result import RunResult
+
+Diagnosis = Callable[[RunResult], list[str]]
+
+DIAGNOSES: tuple[Diagnosis, ...] = (one_broker, moved_keys, slave_takeover, busy_refusals)
+
+
+def diagnose(result: RunResult) -> list[str]:
+    """One paragraph for each situation that the run shows."""
+    return [text for diagnosis in DIAGNOSES for text in diagnosis(result)]

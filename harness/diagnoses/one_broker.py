@@ -1,0 +1,42 @@
+"""A topic that only one of several masters has: it was made by the first message that somebody sent.
+
+Source: automatic creation of topics in RocketMQ. A producer without a route takes that of TBW102, which names all
+brokers; the one that gets its first message makes the topic and registers it, and from then on everybody's route has it
+alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from harness.run_result import RunResult
+
+ACKS_MIN = 10  # fewer messages may all have gone to one broker by chance
+
+
+def one_broker(result: RunResult) -> list[str]:
+    """One sentence for each topic whose messages all went to one of several masters."""
+    living = result.facts.living
+    masters = [name for name in result.facts.brokers if living is None or name in living]
+    acked: dict[str, Counter[str]] = {}
+    for op in result.ops:
+        if op.f == "send" and op.type == "ok" and op.node != "probe":
+            acked.setdefault(op.value["topic"], Counter())[op.value["broker"]] += 1
+    return [
+        _paragraph(result, topic, counts, masters)
+        for topic, counts in sorted(acked.items())
+        if len(masters) > 1 and len(counts) == 1 and counts.total() >= ACKS_MIN
+    ]
+
+
+def _paragraph(result: RunResult, topic: str, counts: Counter[str], masters: list[str]) -> str:
+    (broker,) = counts
+    others = [name for name in masters if name != broker]
+    told = f"All {counts.total()} acknowledged messages of {topic} went to {broker}; {', '.join(others)} got none"
+    if not result.campaign.auto_topic:
+        return f"{told}."
+    return (
+        f"{told}. Nobody had created the topic: the first producer was given the route of TBW102, {broker} got its "
+        f"first message, made the topic and registered it, and since the next refresh (30 s) every route names "
+        f"{broker} alone. Create topics on all masters before they are used, and switch autoCreateTopicEnable off."
+    )

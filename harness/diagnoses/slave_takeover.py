@@ -1,0 +1,107 @@
+"""A slave that takes over the reads of its lost master, and has not everything yet.
+
+Source: reads from slaves in RocketMQ. With asynchronous replication the master acknowledges what its slave lacks; while
+it is away consumers get what the slave has, find nothing more, and get the rest when the master returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from checkers.history import Op
+from checkers.promises import NS_PER_S
+from checkers.verdict import seconds
+from harness.nemesis import FaultRecord
+from harness.run_result import RunResult
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message that was acknowledged before the master went away."""
+
+    key: str
+    acked_ns: int
+    queue: int
+    queue_offset: int
+
+
+def slave_takeover(result: RunResult) -> list[str]:
+    """One paragraph for each time that a master with a slave was away and messages were missing meanwhile."""
+    if not any(slaves for slaves in result.campaign.slaves):
+        return []
+    consumed_ns = _first_deliveries(result.ops)
+    found = []
+    for broker, record in _absences(result):
+        assert record.fired_ns is not None
+        assert record.healed_ns is not None
+        before = _acked_before(result.ops, broker, record.fired_ns)
+        late = [m for m in before if consumed_ns.get(m.key, record.fired_ns) > record.healed_ns]
+        if late:
+            meanwhile = _deliveries(result.ops, broker, record.fired_ns, record.healed_ns)
+            found.append(_paragraph(broker, record, meanwhile, late, consumed_ns))
+    return found
+
+
+def _absences(result: RunResult) -> Iterable[tuple[str, FaultRecord]]:
+    """Faults that took the master of a broker with slaves away for a while."""
+    masters = {nodes[0]: name for name, nodes in result.facts.brokers.items() if len(nodes) > 1}
+    for record in result.faults:
+        if record.fired_ns is None or record.healed_ns is None or not record.bitten:
+            continue
+        for node in record.planned.targets:
+            if node in masters:
+                yield masters[node], record
+
+
+def _first_deliveries(ops: Sequence[Op]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for op in ops:
+        if op.f == "consume" and op.type == "ok":
+            for message in op.value["messages"]:
+                found.setdefault(message[0], op.time_ns)
+    return found
+
+
+def _acked_before(ops: Sequence[Op], broker: str, end_ns: int) -> list[Message]:
+    return [
+        Message(op.value["key"], op.time_ns, op.value["queue"], op.value.get("queue_offset", -1))
+        for op in ops
+        if op.f == "send"
+        and op.type == "ok"
+        and op.time_ns < end_ns
+        and op.value.get("broker") == broker
+    ]
+
+
+def _deliveries(ops: Sequence[Op], broker: str, start_ns: int, end_ns: int) -> int:
+    return sum(
+        len(op.value["messages"])
+        for op in ops
+        if op.f == "consume"
+        and op.type == "ok"
+        and start_ns <= op.time_ns <= end_ns
+        and op.value["broker"] == broker
+    )
+
+
+def _paragraph(
+    broker: str,
+    record: FaultRecord,
+    meanwhile: int,
+    late: list[Message],
+    consumed_ns: dict[str, int],
+) -> str:
+    assert record.fired_ns is not None
+    assert record.healed_ns is not None
+    first = late[0]
+    last_ns = max(consumed_ns[message.key] for message in late)
+    waited_s = (last_ns - min(message.acked_ns for message in late)) / NS_PER_S
+    return (
+        f"The master of {broker} was away from t={seconds(record.fired_ns)} to {seconds(record.healed_ns)} "
+        f"({record.planned.kind}), and its slave took over the reads: {meanwhile} messages were consumed meanwhile. "
+        f"{len(late)} that the master had acknowledged were missing there, {first.key} (queue {first.queue}, offset "
+        f"{first.queue_offset}) first, and were delivered after its return, the last one {waited_s:.1f} s after the "
+        "first of them was acknowledged. Late, not lost: with asynchronous replication a slave lags behind what is "
+        "acknowledged; synchronous replication closes the gap."
+    )

@@ -1,0 +1,171 @@
+"""Diagnoses on small made-up runs: what they say, and that they are silent about everything else."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from checkers.history import Op, OpType
+from faults.fault import PlannedFault
+from harness.diagnoses.busy_refusals import busy_refusals
+from harness.diagnoses.catalogue import diagnose
+from harness.diagnoses.moved_keys import moved_keys
+from harness.diagnoses.one_broker import one_broker
+from harness.diagnoses.slave_takeover import slave_takeover
+from harness.run_result import RunResult
+
+NS_PER_S = 1_000_000_000
+
+
+class Script:
+    """Ops, one after the other; times are seconds."""
+
+    def __init__(self) -> None:
+        self.ops: list[Op] = []
+
+    def op(self, at_s: float, type_: OpType, f: str, value: Any, **fields: Any) -> None:
+        self.ops.append(
+            Op(
+                index=len(self.ops),
+                time_ns=int(at_s * NS_PER_S),
+                process=fields.pop("process", 1),
+                type=type_,
+                f=f,
+                value=value,
+                error=fields.pop("error", None),
+                node=fields.pop("node", "producer-1"),
+            )
+        )
+
+    def sent(
+        self, at_s: float, key: str, *, broker: str = "a", queue: int = 0, **more: Any
+    ) -> None:
+        value = {"topic": "t", "key": key, "broker": broker, "queue": queue, "queue_offset": 7}
+        self.op(at_s, "ok", "send", value | more)
+
+    def consumed(self, at_s: float, *keys: str, broker: str = "a", queue: int = 0) -> None:
+        messages = [[key, 0, 0, True, 0] for key in keys]
+        value = {"group": "g", "topic": "t", "broker": broker, "queue": queue, "messages": messages}
+        self.op(at_s, "ok", "consume", value, node="consumer-1")
+
+
+def run_of(
+    script: Script, *faults: Any, slaves: tuple[int, ...] = (1, 0), auto_topic: bool = False
+) -> RunResult:
+    campaign = SimpleNamespace(
+        slaves=slaves,
+        auto_topic=auto_topic,
+        queues=2,
+        broker_properties=(("sendThreadPoolQueueCapacity", "8"),),
+    )
+    facts = SimpleNamespace(
+        brokers={"a": ("a-0", "a-1")[: slaves[0] + 1], "b": ("b-0",)}, living=("a", "b")
+    )
+    run = SimpleNamespace(ops=script.ops, campaign=campaign, facts=facts, faults=list(faults))
+    return cast(RunResult, run)
+
+
+def fault(
+    kind: str, target: str, fired_s: float, healed_s: float | None, **params: Any
+) -> SimpleNamespace:
+    planned = PlannedFault(
+        fault_id=0, kind=kind, at_s=fired_s, duration_s=0, targets=(target,), params=params
+    )
+    return SimpleNamespace(
+        planned=planned,
+        fired_ns=int(fired_s * NS_PER_S),
+        healed_ns=None if healed_s is None else int(healed_s * NS_PER_S),
+        bitten=True,
+    )
+
+
+def test_a_quiet_run_has_no_diagnosis() -> None:
+    script = Script()
+    for number in range(20):
+        script.sent(number, f"k{number}", broker="ab"[number % 2], sharding_key="s")
+    assert diagnose(run_of(script)) != []  # the key has two queues
+    for op in script.ops:
+        op.value.pop("sharding_key")
+    assert diagnose(run_of(script)) == []
+
+
+@pytest.mark.parametrize(("auto_topic", "word"), [(True, "TBW102"), (False, "b got none.")])
+def test_one_broker_gets_everything(auto_topic: bool, word: str) -> None:
+    script = Script()
+    for number in range(9):
+        script.sent(number, f"k{number}")
+    script.sent(9, "probe", broker="b")
+    script.ops[-1] = Op(**{**vars_of(script.ops[-1]), "node": "probe"})
+    assert one_broker(run_of(script, auto_topic=auto_topic)) == []  # by chance, perhaps
+    script.sent(10, "k10")
+    [text] = one_broker(run_of(script, auto_topic=auto_topic))
+    assert text.startswith("All 10 acknowledged messages of t went to a; b got none")
+    assert word in text
+    script.sent(11, "k11", broker="b")
+    assert one_broker(run_of(script, auto_topic=auto_topic)) == []
+
+
+def vars_of(op: Op) -> dict[str, Any]:
+    return {name: getattr(op, name) for name in op.__slots__}
+
+
+def test_keys_that_move_and_messages_that_overtake() -> None:
+    script = Script()
+    script.sent(1, "k1", sharding_key="s")
+    script.sent(2, "k2", queue=5, sharding_key="s")
+    script.sent(2, "x", queue=1, sharding_key="other")
+    script.consumed(3, "k1", "k2", "x")
+    grown = fault("topic-change", "", 1.5, None, queues=6)
+    [text] = moved_keys(run_of(script, grown))
+    assert text.startswith(
+        "1 of 2 sharding keys changed their queue, the first at t=2.000s (s: queue 0 of a to queue 5 of a), "
+        "as the topic got 6 queues a broker at t=1.500s instead of 2. No message overtook"
+    )
+    script.ops.pop()
+    script.consumed(3, "k2", queue=5)
+    script.consumed(4, "k1")
+    [text] = moved_keys(run_of(script, grown))
+    assert "1 messages overtook an earlier one of their key, k2 in queue 5 of a first" in text
+    assert "before k1 in queue 0 of a" in text
+
+
+def test_a_slave_that_lacks_what_its_master_acknowledged() -> None:
+    script = Script()
+    script.sent(1, "k1")
+    script.sent(2, "k2", queue=1)
+    script.sent(2, "elsewhere", broker="b")
+    script.consumed(4, "k1")
+    script.consumed(12, "k2", "elsewhere")
+    away = fault("kill", "a-0", 3, 10)
+    [text] = slave_takeover(run_of(script, away))
+    assert "away from t=3.000s to 10.000s (kill)" in text
+    assert "1 messages were consumed meanwhile. 1 that the master" in text
+    assert "k2 (queue 1, offset 7) first" in text
+    assert "the last one 10.0 s after" in text
+    assert slave_takeover(run_of(script, away, slaves=(0, 0))) == []
+    assert slave_takeover(run_of(script, fault("kill", "b-0", 3, 10))) == []
+    assert slave_takeover(run_of(script, fault("kill", "a-0", 3, None))) == []
+
+
+def test_refusals_of_a_busy_broker() -> None:
+    script = Script()
+    script.op(1.0, "invoke", "send", {})
+    script.sent(1.5, "k1")
+    for number, remark in enumerate(
+        (
+            "[OVERLOAD]system busy",
+            "[OVERLOAD]system busy",
+            "[TIMEOUT_CLEAN_QUEUE]broker busy, 203ms",
+        )
+    ):
+        error = f"a refused the message with code 2: {remark} (attempts: 1)"
+        script.op(2 + number, "fail", "send", {}, error=error)
+    script.op(6, "fail", "send", {}, error="a refused the message with code 14: full")
+    [text] = busy_refusals(run_of(script))
+    assert text.startswith(
+        "a was too busy for 3 sends from t=2.000s to 4.000s: 2 did not fit into the queue "
+        "(sendThreadPoolQueueCapacity 8), 1 had waited in it for too long (waitTimeMillsInSendQueue 200)."
+    )
+    assert "took 500 ms" in text

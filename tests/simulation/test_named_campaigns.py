@@ -1,0 +1,41 @@
+"""Well-known situations: each campaign reproduces its own, and the run says in words what happened and why."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.campaign_draw import draw_campaign
+from harness.campaign_file import load_options
+from harness.diagnoses.catalogue import diagnose
+from harness.runner import run_simulated
+
+pytestmark = pytest.mark.long
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("one-broker", ("went to broker-", "got none", "TBW102")),
+        ("ordered-topic-grows", ("sharding keys changed their queue", "6 queues", "overtook")),
+        (
+            "slave-takes-over",
+            ("its slave took over the reads", "were missing there", "Late, not lost"),
+        ),
+        ("send-queue-overflow", ("too busy for", "did not fit into the queue", "SYSTEM_BUSY")),
+    ],
+)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_campaign_ends_with_its_diagnosis(name: str, words: tuple[str, ...], seed: int) -> None:
+    result = run_simulated(draw_campaign(seed, load_options(name)))
+    assert result.verdict.valid is True, [
+        v.to_json() for v in result.verdict.verdicts if not v.valid
+    ]
+    text = " ".join(diagnose(result))
+    for word in words:
+        assert word in text, text
+
+
+def test_the_recommended_deployment_keeps_everything_under_all_faults() -> None:
+    result = run_simulated(draw_campaign(7, load_options("recommended-deployment")))
+    assert result.verdict.valid is True
+    assert (result.campaign.flush, result.campaign.replication) == ("async", "sync")
