@@ -28,7 +28,7 @@ class Message:
 
 def slave_takeover(result: RunResult) -> list[str]:
     """One paragraph for each time that a master with a slave was away and messages were missing meanwhile."""
-    if not any(slaves for slaves in result.campaign.slaves):
+    if result.campaign.replication != "async":
         return []
     consumed_ns = _first_deliveries(result.ops)
     found = []
@@ -37,21 +37,23 @@ def slave_takeover(result: RunResult) -> list[str]:
         assert record.healed_ns is not None
         before = _acked_before(result.ops, broker, record.fired_ns)
         late = [m for m in before if consumed_ns.get(m.key, record.fired_ns) > record.healed_ns]
-        if late:
-            meanwhile = _deliveries(result.ops, broker, record.fired_ns, record.healed_ns)
+        meanwhile = _deliveries(result.ops, broker, record.fired_ns, record.healed_ns)
+        if late and meanwhile:
             found.append(_paragraph(broker, record, meanwhile, late, consumed_ns))
     return found
 
 
 def _absences(result: RunResult) -> Iterable[tuple[str, FaultRecord]]:
-    """Faults that took the master of a broker with slaves away for a while."""
+    """Faults that took the master of a broker away for a while, and left its slaves."""
     masters = {nodes[0]: name for name, nodes in result.facts.brokers.items() if len(nodes) > 1}
     for record in result.faults:
         if record.fired_ns is None or record.healed_ns is None or not record.bitten:
             continue
-        for node in record.planned.targets:
-            if node in masters:
-                yield masters[node], record
+        targets = record.planned.targets
+        for node in targets:
+            name = masters.get(node)
+            if name is not None and not set(result.facts.brokers[name][1:]) & set(targets):
+                yield name, record
 
 
 def _first_deliveries(ops: Sequence[Op]) -> dict[str, int]:

@@ -52,17 +52,15 @@ class Script:
 
 
 def run_of(
-    script: Script, *faults: Any, slaves: tuple[int, ...] = (1, 0), auto_topic: bool = False
+    script: Script, *faults: Any, replication: str = "async", auto_topic: bool = False
 ) -> RunResult:
     campaign = SimpleNamespace(
-        slaves=slaves,
+        replication=replication,
         auto_topic=auto_topic,
         queues=2,
         broker_properties=(("sendThreadPoolQueueCapacity", "8"),),
     )
-    facts = SimpleNamespace(
-        brokers={"a": ("a-0", "a-1")[: slaves[0] + 1], "b": ("b-0",)}, living=("a", "b")
-    )
+    facts = SimpleNamespace(brokers={"a": ("a-0", "a-1"), "b": ("b-0",)}, living=("a", "b"))
     run = SimpleNamespace(ops=script.ops, campaign=campaign, facts=facts, faults=list(faults))
     return cast(RunResult, run)
 
@@ -144,7 +142,7 @@ def test_a_slave_that_lacks_what_its_master_acknowledged() -> None:
     assert "1 messages were consumed meanwhile. 1 that the master" in text
     assert "k2 (queue 1, offset 7) first" in text
     assert "the last one 10.0 s after" in text
-    assert slave_takeover(run_of(script, away, slaves=(0, 0))) == []
+    assert slave_takeover(run_of(script, away, replication="sync")) == []
     assert slave_takeover(run_of(script, fault("kill", "b-0", 3, 10))) == []
     assert slave_takeover(run_of(script, fault("kill", "a-0", 3, None))) == []
 
