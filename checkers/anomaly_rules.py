@@ -107,7 +107,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         # sharding.py, broadcasting.py, requests.py, subscriptions.py
         "overtaken": BY_DAMAGE,
         "hot_key": SHOWN,
-        "key_moved": _excused("the topic got more queues, or a producer was started anew"),
+        "key_moved": _excused("a fault may have changed the route before"),
         "member_missed": BY_DAMAGE,
         "wrong_answer": PLAIN,
         "answered_twice": PLAIN,

@@ -33,6 +33,7 @@ from checkers.verdict import Finding, Tally, Verdict, seconds
 
 # Members rebalance every 20 s, and once more if they disagreed for a moment.
 REBALANCED_WITHIN_NS = 30 * NS_PER_S
+LOCK_EXPIRES_NS = 60 * NS_PER_S  # RocketMQ: rocketmq.broker.rebalance.lockMaxLiveTime
 KNOWN_WITHIN_NS = 30 * NS_PER_S  # clients ask for routes every 30 s
 ENDS_PROCESSES = frozenset(
     {"client_crash", "kill", "graceful_stop", "power_cut", "cluster_power_cut"}
@@ -141,7 +142,9 @@ def _unowned(
             first = min([first, *(span.start_ns for span in spans)])
             alone = without([Span(first, end_ns)], [*spans, *restless])
             longest = max(alone, key=lambda span: span.length_ns, default=Span(0, 0))
-            if longest.length_ns > REBALANCED_WITHIN_NS:
+            # A member that died may have left locks behind, which brokers keep until they expire.
+            locked_ns = LOCK_EXPIRES_NS if group in context.facts.orderly else 0
+            if longest.length_ns > REBALANCED_WITHIN_NS + locked_ns:
                 detail = f"no member owned the queue for {seconds(longest.length_ns)}"
                 yield _finding(context, "queue_unowned", (group, queue), longest, -1, detail)
 

@@ -4,7 +4,8 @@
 one that is before it in the queue: a listener that fails holds up its queue, and whoever takes the queue over goes on
 where the other one stopped. Allowed where the log may have lost a suffix, whose offsets are used again.
 **key_moved**: messages of one sharding key were acknowledged by different queues, so nothing orders them any more;
-allowed after the topic got more queues, and where a producer was started, maybe while a broker was away.
+allowed once a fault has bitten: a producer that begins, or looks again, while a broker is away sees other queues, and
+nothing is promised across a change of the route.
 **hot_key** (informational): one sharding key has most of the messages, and its queue lags behind the others.
 
 Together with the order within a queue (`order`) the two mean: messages of one key are consumed in the order in which
@@ -173,16 +174,10 @@ def _waits(columns: Columns, sends: Touches) -> Floats:
 def _excuse(context: Context, time_ns: int) -> str:
     """Why not all producers may have seen the same queues by then; empty when all must have."""
     for fault in context.facts.faults:
-        fired = fault.fired_ns is not None and fault.fired_ns <= time_ns
-        if fired and fault.kind == "topic_change":
-            return "; the topic got more queues"
-        if fired and fault.kind in RESTARTS_PRODUCERS:
-            return f"; fault {fault.fault_id} ({fault.kind}): a producer began with the queues of that time"
+        if fault.bitten_ns is not None and fault.bitten_ns <= time_ns:
+            return f"; since fault {fault.fault_id} ({fault.kind}) producers may see other queues"
     return ""
 
-
-# A producer that is started while a broker is away does not know the queues of that one, nor of one that never returns.
-RESTARTS_PRODUCERS = frozenset({"client_crash", "split_name_servers", "disk_lost"})
 
 ORDERLY = Kernel(
     name="orderly",
