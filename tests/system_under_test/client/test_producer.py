@@ -424,7 +424,7 @@ def test_a_new_producer_knows_what_an_earlier_one_has_learned_of_keys(
         remoting.scripts.update(
             {"n": answer_route(route_of("a", "b")), "a:0": broker(STORED), "b:0": broker(STORED)}
         )
-        used = []
+        used: list[list[MessageQueue]] = []
         for _ in range(2):
             config = ProducerConfig(group="p", name_servers=("n",), client_id="10.0.0.1@c")
             producer = Producer(make_env(), config, ordered=known)
