@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import zlib
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from checkers.column_arrays import touch_order
 from checkers.columnar.files import encode_table, write_durably
@@ -133,11 +135,30 @@ class ColumnarWriter:
     ) -> Manifest:
         """Write the rest and say what there is. `complete` is False for a torn history, `source` the lines of it."""
         self._close_all()
+        merged = [path for parts in self._parts.values() for path in self._merge(parts)]
+        merged += self._merge(self._op_parts)
         manifest = self._manifest(dictionaries, ops, complete=complete, source=source)
         write_manifest(self.folder, manifest)
         self._events.close()
+        for path in merged:
+            path.unlink()
         shutil.rmtree(self.folder / "open", ignore_errors=True)
         return manifest
+
+    def _merge(self, parts: list[Part]) -> list[Path]:
+        """Make few large parts of many small ones, which flushes leave; return the files that nobody needs any more.
+
+        Many means more than the rows ask for, so each row is written twice at most.
+        """
+        if len(parts) <= 2 * (sum(part.rows for part in parts) // self._part_rows + 1):
+            return []
+        old, parts[:] = list(parts), []
+        for group in _groups(old, self._part_rows):
+            path = f"{Path(old[0].path).parent}/merged-{len(parts)}.parquet"
+            # Not read_table: it would take a folder named run_id=... above for a column.
+            tables = [pq.ParquetFile(self.folder / part.path).read() for part in group]
+            parts.append(write_part(self.folder, path, group[0].queue, pa.concat_tables(tables)))
+        return [self.folder / part.path for part in old]
 
     def close(self) -> None:
         """Let go of the files, as they are."""
@@ -191,6 +212,18 @@ def write_part(folder: Path, path: str, queue: int, table: pa.Table) -> Part:
         low=low,
         high=high,
     )
+
+
+def _groups(parts: list[Part], rows_max: int) -> Iterator[list[Part]]:
+    """Neighbours that have so many rows together, or one more part."""
+    group: list[Part] = []
+    for part in parts:
+        group.append(part)
+        if sum(one.rows for one in group) >= rows_max:
+            yield group
+            group = []
+    if group:
+        yield group
 
 
 def _span(offsets: Ints) -> tuple[int, int]:

@@ -155,3 +155,21 @@ def test_a_writer_that_dies_leaves_what_it_had_at_its_last_flush(
         assert len(read.columns().sends) == len(columns.sends)
         recorder.finish()
         assert list(read_ops(ColumnarHistory(Path(folder)))) == ops
+
+
+def test_small_parts_that_flushes_leave_are_merged_in_the_end(tmp_path: Path) -> None:
+    ops = history(*(f"0 ok send k{n}@{n % 2}:{n}" for n in range(40)))
+    with ColumnarRecorder(tmp_path / "run_id=7" / "h", "run", part_rows=8) as recorder:
+        for op in ops:
+            recorder.add(op)
+            recorder.flush()
+        assert len(ColumnarHistory(tmp_path / "run_id=7" / "h").manifest.touches) == 40
+        recorder.finish()
+
+    read = ColumnarHistory(tmp_path / "run_id=7" / "h")
+    assert [part.rows for part in read.manifest.touches] == [8, 8, 4, 8, 8, 4]
+    assert [part.rows for part in read.manifest.op_parts] == [8] * 5
+    assert list(read_ops(read)) == ops
+    named = {part.path for part in (*read.manifest.touches, *read.manifest.op_parts)}
+    there = {str(path.relative_to(read.folder)) for path in read.folder.rglob("*.parquet")}
+    assert there == named
