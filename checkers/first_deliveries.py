@@ -1,53 +1,40 @@
-"""When a group was first given what was acknowledged: a join by place, queue by queue."""
+"""When a group was first given what was sent: a join by place."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Touches
+from checkers.columns import Columns, Ints
+from checkers.place_index import index_of
+from checkers.promises import FOREVER_NS
 
-NONE = np.zeros(0, np.int64)
+NEVER_NS: Final = FOREVER_NS
 
 
-def first_deliveries(columns: Columns, acked: Touches, group: str) -> tuple[Ints, Ints]:
-    """What `group` was given from where it was acknowledged: rows of `acked`, and when the listener was first called.
+def first_deliveries(columns: Columns, group: str) -> Ints:
+    """When the group's listener was first called with each sent message, at the place where it lies; shape (sends,).
 
-    Both have the shape (found,). Queues must be whole; another message at the same place is none.
+    NEVER_NS where it never was, and where the place is not known or holds another message, too. Queues must be whole.
     """
+    name = f"first deliveries to {group}"
+    found = columns.cache.get(name)
+    if found is None:
+        found = columns.cache[name] = _first_deliveries(columns, group)
+    assert isinstance(found, np.ndarray)
+    return found
+
+
+def _first_deliveries(columns: Columns, group: str) -> Ints:
+    sends, delivered = columns.sends, columns.deliveries
     if group not in columns.names.groups:
-        return NONE, NONE
-    delivered = columns.deliveries
-    mine = np.flatnonzero(delivered.group == columns.names.groups.index(group))
-    found = list(_joined(acked, delivered, mine))
-    if not found:
-        return NONE, NONE
-    rows, first_ns = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    return rows, first_ns
-
-
-def _joined(acked: Touches, delivered: Touches, mine: Ints) -> Iterator[tuple[Ints, Ints]]:
-    """Queue by queue, so that places need no number of their own."""
-    sent_order = np.argsort(acked.queue, kind="stable")
-    got_order = mine[np.argsort(delivered.queue[mine], kind="stable")]
-    sent_queue, got_queue = acked.queue[sent_order], delivered.queue[got_order]
-    for queue in np.unique(sent_queue[sent_queue != UNKNOWN]).tolist():
-        sent = sent_order[slice(*np.searchsorted(sent_queue, (queue, queue + 1)))]
-        got = got_order[slice(*np.searchsorted(got_queue, (queue, queue + 1)))]
-        if len(got):
-            yield _joined_in_queue(acked, delivered, sent, got)
-
-
-def _joined_in_queue(
-    acked: Touches, delivered: Touches, sent: Ints, got: Ints
-) -> tuple[Ints, Ints]:
-    got = got[np.argsort(delivered.invoke_index[got], kind="stable")]
-    got = got[np.argsort(delivered.queue_offset[got], kind="stable")]
-    offsets = delivered.queue_offset[got]
-    first = np.searchsorted(offsets, acked.queue_offset[sent])  # of those with that offset
-    at = got[np.minimum(first, len(got) - 1)]
-    there = (delivered.queue_offset[at] == acked.queue_offset[sent]) & (
-        delivered.message[at] == acked.message[sent]
-    )
-    return sent[there], delivered.invoke_ns[at[there]]
+        return np.full(len(sends), NEVER_NS, np.int64)
+    index = index_of(columns)
+    known = delivered.group == columns.names.groups.index(group)
+    known[index.strange_deliveries] = False
+    first_ns = np.full(index.size + 1, NEVER_NS, np.int64)
+    np.minimum.at(first_ns, index.delivery_place[known], delivered.invoke_ns[known])
+    placed = index.placed.copy()
+    placed[index.strange_sends] = False
+    return first_ns[np.where(placed, index.send_place, index.size)]

@@ -14,15 +14,14 @@ retried send. Source: the latency plots of Jepsen, the end-to-end lag of opencha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
 from checkers.columns import Columns, Ints, Outcome, Touches
 from checkers.facts import RunFacts
-from checkers.first_deliveries import first_deliveries
+from checkers.first_deliveries import NEVER_NS, first_deliveries
 from checkers.histogram import BUCKETS, NS_PER_US, buckets_of, percentile_us
 from checkers.kernel import Context, Kernel, nothing_missing
 from checkers.promises import FOREVER_NS, NS_PER_S
@@ -36,15 +35,14 @@ Buckets = dict[int, int]
 def tally_latency(columns: Columns, context: Context) -> Tally:
     """Measure whole message queues (partition key: queue)."""
     sends = columns.sends
-    acked = sends.where(np.flatnonzero(sends.outcome == Outcome.OK))
-    parts = [
-        _ended(sends),
-        _measured(SEND, acked.invoke_ns // NS_PER_S, acked.time_ns - acked.invoke_ns),
-    ]
+    acked = sends.outcome == Outcome.OK
+    invoke_ns, acked_ns = sends.invoke_ns[acked], sends.time_ns[acked]
+    parts = [_ended(sends), _measured(SEND, invoke_ns // NS_PER_S, acked_ns - invoke_ns)]
     for group in context.facts.groups:
-        rows, first_ns = first_deliveries(columns, acked, group)
-        lag_ns = np.maximum(first_ns - acked.time_ns[rows], 0)
-        parts.append(_measured(f"lag {group}", acked.time_ns[rows] // NS_PER_S, lag_ns))
+        given_ns = first_deliveries(columns, group)[acked]
+        given = given_ns != NEVER_NS
+        lag_ns = np.maximum(given_ns[given] - acked_ns[given], 0)
+        parts.append(_measured(f"lag {group}", acked_ns[given] // NS_PER_S, lag_ns))
     return reduce(Tally.merge, parts)
 
 
@@ -90,6 +88,7 @@ def finish_latency(tally: Tally, context: Context) -> Verdict:
         whole[bucket] = whole.get(bucket, 0) + count
         of_second.setdefault((what, second), {})[bucket] = count
     longest = _longest(tally)
+    faults = _faults_by_second(context.facts, {second for _, second in of_second})
     return Verdict(
         checker="latency",
         valid=True,
@@ -100,7 +99,13 @@ def finish_latency(tally: Tally, context: Context) -> Verdict:
         },
         series={
             "seconds": [
-                _second(context.facts, what, second, buckets, tally.longest[what, second, 0])
+                {
+                    "what": what,
+                    "second": second,
+                    "count": sum(buckets.values()),
+                    **_figures(buckets, tally.longest[what, second, 0]),
+                    "faults": faults[second],
+                }
                 for (what, second), buckets in of_second.items()
             ],
             "ended": ended,
@@ -115,18 +120,6 @@ def _longest(tally: Tally) -> dict[str, int]:
     return longest
 
 
-def _second(
-    facts: RunFacts, what: str, second: int, buckets: Buckets, longest_ns: int
-) -> dict[str, Any]:
-    return {
-        "what": what,
-        "second": second,
-        "count": sum(buckets.values()),
-        **_figures(buckets, longest_ns),
-        "faults": _faults_in(facts, second),
-    }
-
-
 def _figures(buckets: Mapping[int, int], longest_ns: int) -> dict[str, int]:
     """Percentiles and maximum in microseconds."""
     places = sorted(buckets)
@@ -139,17 +132,21 @@ def _figures(buckets: Mapping[int, int], longest_ns: int) -> dict[str, int]:
     return {**found, "max": longest}
 
 
-def _faults_in(facts: RunFacts, second: int) -> list[str]:
-    """The faults that bit and were active at some time in this second."""
-    start_ns, end_ns = second * NS_PER_S, (second + 1) * NS_PER_S
-    return [
-        fault.fault_id
+def _faults_by_second(facts: RunFacts, seconds: Iterable[int]) -> dict[int, list[str]]:
+    """The faults that bit and were active at some time in each of these seconds."""
+    active = [
+        (
+            fault.fault_id,
+            fault.fired_ns // NS_PER_S,
+            (FOREVER_NS if fault.healed_ns is None else fault.healed_ns) // NS_PER_S,
+        )
         for fault in facts.faults
-        if fault.bitten_ns is not None
-        and fault.fired_ns is not None
-        and fault.fired_ns < end_ns
-        and (FOREVER_NS if fault.healed_ns is None else fault.healed_ns) >= start_ns
+        if fault.bitten_ns is not None and fault.fired_ns is not None
     ]
+    return {
+        second: [name for name, first, last in active if first <= second <= last]
+        for second in seconds
+    }
 
 
 LATENCY = Kernel(

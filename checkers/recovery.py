@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches
+from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome
 from checkers.kernel import Context, Kernel, finding_at, nothing_missing, queue_of
 from checkers.promises import NS_PER_S, judge
 from checkers.verdict import Finding, Tally
@@ -30,20 +30,23 @@ BUFFERED_NS = 30 * NS_PER_S  # how long a consumer may sit on a message before i
 
 def tally_recovery_stability(columns: Columns, context: Context) -> Tally:
     """Judge whole message queues (partition key: queue)."""
-    sends = columns.sends
-    acked = sends.where(np.flatnonzero((sends.outcome == Outcome.OK) & (sends.queue != UNKNOWN)))
+    acked = (columns.sends.outcome == Outcome.OK) & (columns.sends.queue != UNKNOWN)
     return Tally.of([*_vanished(columns, context, acked), *_from_beyond(columns, context, acked)])
 
 
-def _vanished(columns: Columns, context: Context, acked: Touches) -> Iterator[Finding]:
-    gone = _not_found(columns, context, acked) | _beyond_the_end(columns, context, acked)
-    for row in np.flatnonzero(gone & ~_deleted(columns, context, acked)).tolist():
-        queue = queue_of(columns, acked, row)
+def _vanished(columns: Columns, context: Context, acked: Mask) -> Iterator[Finding]:
+    sends = columns.sends
+    low, ends, drained_at = _ends(columns, context)
+    beyond = (sends.queue_offset >= ends[sends.queue]) & (sends.op_index < drained_at[sends.queue])
+    gone = acked & (beyond | _not_found(columns, context))
+    deleted = sends.queue_offset < low[sends.queue]  # by retention
+    for row in np.flatnonzero(gone & ~deleted).tolist():
+        queue = queue_of(columns, sends, row)
         assert queue is not None
-        rule = context.promises.rule(queue.broker, int(acked.invoke_ns[row]))
+        rule = context.promises.rule(queue.broker, int(sends.invoke_ns[row]))
         yield finding_at(
             columns,
-            acked,
+            sends,
             row,
             anomaly="vanished",
             judgement=rule.judgement,
@@ -51,43 +54,28 @@ def _vanished(columns: Columns, context: Context, acked: Touches) -> Iterator[Fi
         )
 
 
-def _not_found(columns: Columns, context: Context, acked: Touches) -> Mask:
-    """Which messages a broker was asked for and did not find at their place, shape (acked,)."""
+def _not_found(columns: Columns, context: Context) -> Mask:
+    """Which messages a broker was asked for and did not find at their place, shape (sends,)."""
     missing = {
         (look_up.topic, look_up.broker, found.queue, found.queue_offset, found.key)
         for look_up in context.timeline.look_ups
         for found in look_up.found
         if not found.in_queue
     }
-    gone = np.zeros(len(acked), np.bool_)
+    sends, names = columns.sends, columns.names
+    gone = np.zeros(len(sends), np.bool_)
     if missing:
         offsets = np.array(sorted({place[3] for place in missing}), np.int64)
-        for row in np.flatnonzero(np.isin(acked.queue_offset, offsets)).tolist():
-            queue = columns.names.queues[int(acked.queue[row])]
-            key = columns.names.key(int(acked.message[row]))
-            gone[row] = (*queue, int(acked.queue_offset[row]), key) in missing
+        suspects = np.isin(sends.queue_offset, offsets) & (sends.queue != UNKNOWN)
+        for row in np.flatnonzero(suspects).tolist():
+            queue, key = names.queues[int(sends.queue[row])], names.key(int(sends.message[row]))
+            gone[row] = (*queue, int(sends.queue_offset[row]), key) in missing
     return gone
-
-
-def _beyond_the_end(columns: Columns, context: Context, acked: Touches) -> Mask:
-    """Which messages lie beyond the end that their queue had at the drain."""
-    _, ends, drained_at = _ends(columns, context)
-    gone: Mask = (acked.queue_offset >= ends[acked.queue]) & (
-        acked.op_index < drained_at[acked.queue]
-    )
-    return gone
-
-
-def _deleted(columns: Columns, context: Context, acked: Touches) -> Mask:
-    """Which messages lie below the beginning of their queue: retention has deleted them."""
-    low, _, _ = _ends(columns, context)
-    deleted: Mask = acked.queue_offset < low[acked.queue]
-    return deleted
 
 
 def _ends(columns: Columns, context: Context) -> tuple[Ints, Ints, Ints]:
     """Columns of shape (queues,): first offset, end, and op index of the last drain that saw the queue."""
-    table = np.zeros((3, len(columns.names.queues)), np.int64)
+    table = np.zeros((3, len(columns.names.queues) + 1), np.int64)  # the last one: no queue
     numbers = {queue: number for number, queue in enumerate(columns.names.queues)}
     for drain in context.timeline.drains.values():
         for queue, end in drain.ends.items():
@@ -97,7 +85,7 @@ def _ends(columns: Columns, context: Context) -> tuple[Ints, Ints, Ints]:
     return table[0], table[1], table[2]
 
 
-def _from_beyond(columns: Columns, context: Context, acked: Touches) -> Iterator[Finding]:
+def _from_beyond(columns: Columns, context: Context, acked: Mask) -> Iterator[Finding]:
     """Deliveries, after a recovery, of what lay beyond the recovered end and had been acknowledged before."""
     for seen in context.observations:
         if seen["kind"] != "recovery" or "end_offset" not in seen:
@@ -114,15 +102,14 @@ def _from_beyond(columns: Columns, context: Context, acked: Touches) -> Iterator
 
 
 def _read_after(
-    columns: Columns, context: Context, acked: Touches, broker: int, at_ns: int, end_offset: int
+    columns: Columns, context: Context, acked: Mask, broker: int, at_ns: int, end_offset: int
 ) -> Iterator[Finding]:
-    before = acked.where(
-        np.flatnonzero(
-            (acked.physical_offset >= end_offset)
-            & (acked.time_ns < at_ns)
-            & (columns.names.broker_of_queue[acked.queue] == broker)
-        )
+    sends = columns.sends
+    suspects = np.flatnonzero(
+        acked & (sends.physical_offset >= end_offset) & (sends.time_ns < at_ns)
     )
+    of_broker = columns.names.broker_of_queue[sends.queue[suspects]] == broker
+    before = sends.where(suspects[of_broker])
     if not len(before):
         return
     delivered = columns.deliveries

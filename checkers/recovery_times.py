@@ -25,36 +25,43 @@ from checkers.promises import FOREVER_NS
 from checkers.verdict import Tally, Verdict
 
 NS_PER_MS = 1_000_000
+Healed = tuple[int, FaultFacts, int]  # number of a fault, the fault, when it was healed
 SENT, BEHIND = "sent", "behind "  # names of cells; the number that follows is the fault's
 
 
 def tally_recovery(columns: Columns, context: Context) -> Tally:
     """Measure whole message queues (partition key: queue)."""
+    healed = _healed(context.facts)
     sends = columns.sends
     rows = np.flatnonzero(sends.outcome == Outcome.OK)
-    if not len(rows):
+    if not len(rows) or not healed:
         return Tally()
-    acked = sends.where(rows[np.argsort(sends.time_ns[rows], kind="stable")])
-    parts = [Tally()]
-    healed = _healed(context.facts)
-    of_brokers = columns.names.broker_of_queue[acked.queue]
-    for number, fault, healed_ns in healed:
-        taken = acked.time_ns[_struck(columns, context.facts, fault)[of_brokers]]
-        after = int(np.searchsorted(taken, healed_ns))
-        if after < len(taken):
-            # The earliest is wanted, and the largest stays: so it is counted backwards.
-            parts.append(Tally(longest={(SENT, number, 0): -int(taken[after] - healed_ns)}))
+    rows = rows[np.argsort(sends.time_ns[rows], kind="stable")]
+    acked_ns = sends.time_ns[rows]
+    brokers = columns.names.broker_of_queue[sends.queue[rows]]
+    parts = [_sent(columns, context.facts, acked_ns, brokers, healed)]
     for group, topics in context.facts.groups.items():
         wanted = np.array([topic in topics for topic in columns.names.topics], np.bool_)
-        given_ns = np.where(wanted[acked.topic], FOREVER_NS, 0)
-        found, first_ns = first_deliveries(columns, acked, group)
-        given_ns[found] = first_ns
-        parts.append(_behind(group, acked.time_ns, np.maximum.accumulate(given_ns), healed))
+        given_ns = np.where(wanted[sends.topic[rows]], first_deliveries(columns, group)[rows], 0)
+        parts.append(_behind(group, acked_ns, np.maximum.accumulate(given_ns), healed))
     return reduce(Tally.merge, parts)
 
 
-def _healed(facts: RunFacts) -> list[tuple[int, FaultFacts, int]]:
-    """The faults that bit and were healed: number, fault, when it was healed."""
+def _sent(
+    columns: Columns, facts: RunFacts, acked_ns: Ints, brokers: Ints, healed: list[Healed]
+) -> Tally:
+    """The first acknowledgement after each heal; the earliest is wanted and the largest stays, so it is negative."""
+    longest = {}
+    for number, fault, healed_ns in healed:
+        after = int(np.searchsorted(acked_ns, healed_ns))
+        struck = np.flatnonzero(_struck(columns, facts, fault)[brokers[after:]])
+        if len(struck):
+            longest[SENT, number, 0] = -int(acked_ns[after + struck[0]] - healed_ns)
+    return Tally(longest=longest)
+
+
+def _healed(facts: RunFacts) -> list[Healed]:
+    """The faults that bit and were healed."""
     return [
         (number, fault, fault.healed_ns)
         for number, fault in enumerate(facts.faults)
@@ -72,9 +79,7 @@ def _struck(columns: Columns, facts: RunFacts, fault: FaultFacts) -> Mask:
     return np.array(struck if anybody else [True] * len(struck), np.bool_)
 
 
-def _behind(
-    group: str, acked_ns: Ints, given_ns: Ints, healed: list[tuple[int, FaultFacts, int]]
-) -> Tally:
+def _behind(group: str, acked_ns: Ints, given_ns: Ints, healed: list[Healed]) -> Tally:
     """How long after each heal the group had everything that was acknowledged by then."""
     longest = {}
     for number, _, healed_ns in healed:

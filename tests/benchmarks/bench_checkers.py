@@ -9,13 +9,15 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from checkers.column_builder import build_columns
-from checkers.compose import ALL_CHECKERS, check_run
+from checkers.compose import ALL_CHECKERS, CORE, KERNELS, check_run
+from checkers.engine import judge_columns
 from checkers.facts import RunFacts
 from checkers.history import Op, OpType, read_history, write_history
 from checkers.kernel import Context
@@ -108,14 +110,30 @@ def _observations(ops: list[Op]) -> list[dict[str, Any]]:
         }
         for name, nodes in FACTS.brokers.items()
     ]
-    return [*acks, *replicas]
+    entries = [
+        {
+            "time_ns": 0,
+            "kind": "queue_entries",
+            "broker_name": name,
+            "node": node,
+            "entries": 1,
+            "holes": 0,
+            "hole_at": [],
+            "wrong": 0,
+            "wrong_at": [],
+            "missing": 0,
+        }
+        for name, nodes in FACTS.brokers.items()
+        for node in nodes
+    ]
+    return [*acks, *replicas, *entries]
 
 
 def _timed(name: str, action: Callable[[], T]) -> T:
     """Run `action` and print its CPU time."""
     started = time.process_time_ns()
     answer = action()
-    print(f"  {name:<20}{(time.process_time_ns() - started) / 1e6:10.1f} ms CPU")
+    print(f"  {name:<24}{(time.process_time_ns() - started) / 1e6:10.1f} ms CPU")
     return answer
 
 
@@ -133,6 +151,9 @@ def bench(sends: int) -> None:
     context = Context(facts=FACTS, timeline=timeline, promises=promises, observations=observations)
     for checker in (checker for checker in ALL_CHECKERS if checker.applies(context)):
         _timed(checker.name, partial(checker.check, columns, context))
+    for name, kernels in {"core kernels": CORE, "all kernels": KERNELS}.items():
+        once = replace(columns, cache={})  # what kernels share is made anew
+        _timed(f"{name}, one look", partial(judge_columns, once, context, kernels))
     verdict = _timed("check_run, all of it", lambda: check_run(run.ops, observations, FACTS))
     print(f"  verdict: {verdict.valid}")
 
