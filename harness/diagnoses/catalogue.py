@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from harness.diagnoses.backlog import backlog
 from harness.diagnoses.busy_refusals import busy_refusals
 from harness.diagnoses.moved_keys import moved_keys
 from harness.diagnoses.one_broker import one_broker
@@ -12,7 +13,7 @@ from harness.run_result import RunResult
 
 Diagnosis = Callable[[RunResult], list[str]]
 
-DIAGNOSES: tuple[Diagnosis, ...] = (one_broker, moved_keys, slave_takeover, busy_refusals)
+DIAGNOSES: tuple[Diagnosis, ...] = (one_broker, moved_keys, slave_takeover, busy_refusals, backlog)
 
 
 def diagnose(result: RunResult) -> list[str]:

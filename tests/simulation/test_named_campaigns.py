@@ -21,6 +21,7 @@ pytestmark = pytest.mark.long
             "slave-takes-over",
             ("its slave took over the reads", "were missing there", "Late, not lost"),
         ),
+        ("backlog", ("out of 2 queues", "out of 16 queues", "times as fast")),
         ("send-queue-overflow", ("too busy for", "did not fit into the queue", "SYSTEM_BUSY")),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 
 from checkers.history import Op, OpType
 from faults.fault import PlannedFault
+from harness.diagnoses.backlog import backlog
 from harness.diagnoses.busy_refusals import busy_refusals
 from harness.diagnoses.catalogue import diagnose
 from harness.diagnoses.moved_keys import moved_keys
@@ -145,6 +146,22 @@ def test_a_slave_that_lacks_what_its_master_acknowledged() -> None:
     assert slave_takeover(run_of(script, away, replication="sync")) == []
     assert slave_takeover(run_of(script, fault("kill", "b-0", 3, 10))) == []
     assert slave_takeover(run_of(script, fault("kill", "a-0", 3, None))) == []
+
+
+def test_a_backlog_and_its_rate() -> None:
+    script = Script()
+    for number in range(1000):
+        script.sent(number / 1000, f"k{number}", queue=number % 2)
+    for number in range(0, 1000, 10):
+        keys = [f"k{number + more}" for more in range(10)]
+        script.consumed(10 + number / 100, *keys, queue=number // 10 % 2)
+    [text] = backlog(run_of(script))
+    assert text.startswith(
+        "A backlog of 1000 messages was worked off from t=10.000s to 19.400s out of 2 queues: 106 a second"
+    )
+    assert "102 in its first half and 111 in its second" in text
+    script.ops = script.ops[:900]
+    assert backlog(run_of(script)) == []
 
 
 def test_refusals_of_a_busy_broker() -> None:
