@@ -163,7 +163,7 @@ class _Interrupts:
         self._seen += 1
         if self._task is None:
             _say("what was made is being removed (after a kill -9, `staticfire clean` does it)")
-        elif self._seen == 1 and self.run is not None:
+        elif self._seen == 1 and self.run is not None and self.run.is_under_load:
             self.run.cut_short()
             _say(
                 "the load ends; faults are healed and the run is judged (Ctrl-C again gives up)",

@@ -96,8 +96,13 @@ _NAMESPACE = """
 ip netns delete "$1" && echo removed
 """
 
+# A command that was given up may still be writing there, on a machine that is far away.
 _FOLDER = """
 [ -e "$1" ] || exit 0
+for pause in 0.2 1 3; do
+  rm -rf --one-file-system -- "$1" 2> /dev/null && { echo removed; exit 0; }
+  sleep $pause
+done
 rm -rf --one-file-system -- "$1" && echo removed
 """
 

@@ -22,6 +22,7 @@ from harness.environments.all_ended import to_its_end
 from harness.environments.docker_health import health_check
 from harness.environments.local_place import read_files
 from harness.environments.place import LINE_MAX, Order
+from harness.environments.whole_launch import launched_wholly
 
 FOLDER = "/node"  # of a node, in its container
 HEAD = struct.Struct(
@@ -158,6 +159,9 @@ class DockerPlace:
 
     async def launch(self, order: Order) -> ContainerProcess:
         await self._ready()
+        return await launched_wholly(self._launch(order))
+
+    async def _launch(self, order: Order) -> ContainerProcess:
         for path, data in order.files.items():
             self._here(path).parent.mkdir(parents=True, exist_ok=True)
             self._here(path).write_bytes(data)

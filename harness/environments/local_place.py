@@ -7,11 +7,11 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 
 from harness.environments.place import LINE_MAX, Order
+from harness.environments.whole_launch import launched_wholly
 
 
 class LocalProcess:
@@ -72,17 +72,11 @@ class LocalPlace:
         for path, data in order.files.items():
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             Path(path).write_bytes(data)
-        starting = asyncio.ensure_future(self._start(order))
-        try:
-            return LocalProcess(await asyncio.shield(starting))
-        except asyncio.CancelledError:  # a start that is cancelled half way would leave its process
-            with suppress(OSError):
-                (await starting).kill()
-            raise
+        return await launched_wholly(self._start(order))
 
-    async def _start(self, order: Order) -> asyncio.subprocess.Process:
+    async def _start(self, order: Order) -> LocalProcess:
         with self.log.open("ab") as log:
-            return await asyncio.create_subprocess_exec(
+            process = await asyncio.create_subprocess_exec(
                 *self._prefix,
                 *order.argv,
                 stdin=subprocess.PIPE,
@@ -92,6 +86,7 @@ class LocalPlace:
                 start_new_session=True,
                 limit=LINE_MAX,
             )
+        return LocalProcess(process)
 
     async def read_files(self, folder: str) -> dict[str, bytes]:
         return await asyncio.to_thread(read_files, Path(folder))

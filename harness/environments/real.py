@@ -123,8 +123,9 @@ class RealEnvironment:
 
     async def _end(self, node: RealNode) -> None:
         node.wanted = False
-        if node.running is not None:
-            await node.running.signal(signal.SIGKILL)
+        async with node.starting:  # a start that goes on while another one has failed
+            if node.running is not None:
+                await node.running.signal(signal.SIGKILL)
         if node.watcher is not None:
             await node.watcher
 

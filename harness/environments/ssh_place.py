@@ -12,6 +12,7 @@ from pathlib import Path
 from harness.environments.fleet_options import FleetOptions, SshHost
 from harness.environments.place import Order
 from harness.environments.ssh_connection import SshExecutor, SshProcess, connect
+from harness.environments.whole_launch import launched_wholly
 
 READ_TIMEOUT_S = 120.0
 
@@ -41,6 +42,9 @@ class SshPlace:
         self._variables = variables
 
     async def launch(self, order: Order) -> SshProcess:
+        return await launched_wholly(self._launch(order))
+
+    async def _launch(self, order: Order) -> SshProcess:
         for path, data in order.files.items():
             script = 'mkdir -p "$(dirname "$1")" && cat > "$1"'
             await self._executor.run(["sh", "-c", script, "sh", path], input=data)

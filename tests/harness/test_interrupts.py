@@ -15,8 +15,9 @@ from harness.real_runner import _Interrupts
 class Load:
     """A run that notes whether it was cut short."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_under_load: bool = True) -> None:
         self.cuts = 0
+        self.is_under_load = is_under_load
 
     def cut_short(self) -> None:
         self.cuts += 1
@@ -49,6 +50,12 @@ async def _signals(load: Any, numbers: list[int], *, removing: bool = False) -> 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_before_the_load_a_signal_ends_the_run(number: int) -> None:
     assert asyncio.run(_signals(None, [number]))
+
+
+def test_while_the_cluster_comes_up_a_signal_ends_the_run() -> None:
+    load = Load(is_under_load=False)
+    assert asyncio.run(_signals(load, [signal.SIGINT]))
+    assert load.cuts == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
