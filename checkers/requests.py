@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from checkers.columns import Columns
-from checkers.kernel import Checker, Context
+from checkers.kernel import Checker, Context, all_rows
 from checkers.promises import judge
 from checkers.timeline import Exchange
 from checkers.verdict import Finding, Tally, Verdict
@@ -74,5 +74,6 @@ REQUESTS = Checker(
     name="requests",
     anomalies=("wrong_answer", "answered_twice", "made_up_answer"),
     check=check_requests,
+    rows=all_rows,
     applies=lambda context: bool(context.timeline.answers),
 )

@@ -23,7 +23,7 @@ import numpy as np
 
 from checkers.columns import Columns, Outcome
 from checkers.facts import FaultFacts, RunFacts
-from checkers.kernel import Checker, Context
+from checkers.kernel import Checker, Context, all_rows
 from checkers.observed import NOT_OBSERVED, observed_verdict
 from checkers.promises import FOREVER_NS, NS_PER_S, judge
 from checkers.spans import Span, joined, without
@@ -204,6 +204,7 @@ NAME_SERVER_SWITCH = Checker(
     name="name_server_switch",
     anomalies=("slow_switch",),
     check=check_switches,
+    rows=all_rows,
     applies=lambda context: context.facts.routes_observed,
     needs_observations=True,
 )

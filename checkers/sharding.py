@@ -24,7 +24,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkers.columns import UNKNOWN, Columns, Ints, Outcome, Touches
-from checkers.kernel import Checker, Context, Kernel, finding_at, nothing_missing, rows_by_id
+from checkers.kernel import (
+    Checker,
+    Context,
+    Kernel,
+    all_rows,
+    finding_at,
+    nothing_missing,
+    rows_by_id,
+)
 from checkers.promises import NS_PER_S, Judgement, judge
 from checkers.verdict import Finding, Tally, Verdict
 
@@ -190,5 +198,6 @@ SHARDING_KEYS = Checker(
     name="sharding_keys",
     anomalies=("key_moved", "hot_key"),
     check=check_keys,
+    rows=all_rows,
     applies=lambda context: bool(context.facts.orderly),
 )

@@ -18,7 +18,7 @@ from itertools import groupby
 import numpy as np
 
 from checkers.columns import UNKNOWN, Columns, Ints, Outcome
-from checkers.kernel import Checker, Context
+from checkers.kernel import Checker, Context, no_rows
 from checkers.promises import judge
 from checkers.timeline import Subscribed
 from checkers.verdict import Finding, Tally, Verdict
@@ -34,6 +34,15 @@ def check_subscriptions(columns: Columns, context: Context) -> Verdict:
     return Verdict(
         checker="subscriptions", valid=not findings, counts=tally.counts, findings=tally.findings
     )
+
+
+def rows_where_wishes_differ(columns: Columns, context: Context) -> Columns:
+    """What became of messages is told only of groups whose members differ."""
+    wishes: dict[str, set[str]] = {}
+    for one in context.timeline.subscriptions:
+        wishes.setdefault(one.group, set()).add(_wish(one))
+    differ = any(len(of_group) > 1 for of_group in wishes.values())
+    return columns if differ else no_rows(columns)
 
 
 def _judge(
@@ -104,5 +113,6 @@ SUBSCRIPTIONS = Checker(
     name="subscriptions",
     anomalies=("subscriptions_differ",),
     check=check_subscriptions,
+    rows=rows_where_wishes_differ,
     applies=lambda context: bool(context.timeline.subscriptions),
 )

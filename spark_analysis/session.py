@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SUBMITTED = "PYSPARK_GATEWAY_PORT"  # spark-submit says where its JVM listens
 PACKED_PYTHON = "./environment/bin/python"
 REACHABLE_S = 5.0  # how long a master may take to accept a connection
 LOG_SETTINGS = """\
@@ -93,6 +94,8 @@ def _check_installed() -> None:
 def _start(settings: Settings, scratch: Path) -> SparkSession:
     from pyspark.sql import SparkSession
 
+    if SUBMITTED in os.environ:
+        return _submitted(settings, scratch)
     _check_reachable(settings.master)
     os.environ["JAVA_HOME"] = str(java_home(scratch))
     # Workers run the Python of the driver (in a cluster the same path on every host), or a packed one.
@@ -112,6 +115,21 @@ def _start(settings: Settings, scratch: Path) -> SparkSession:
             f"Spark does not start: {explain(error)} {''.join(last)}".rstrip()
         ) from error
     spark.sparkContext.setLogLevel(settings.log_level)
+    if not settings.is_local:
+        spark.sparkContext.addPyFile(str(code_archive(scratch)))
+    return spark
+
+
+def _submitted(settings: Settings, scratch: Path) -> SparkSession:
+    """Under spark-submit the JVM runs already, with its master and memory; our code goes to the executors."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("staticfire")
+    for name, value in SQL_OPTIONS.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel(settings.log_level)
+    spark.sparkContext.addPyFile(str(code_archive(scratch)))
     return spark
 
 
@@ -178,8 +196,6 @@ def options(settings: Settings, scratch: Path) -> dict[str, str]:
     }
     if settings.is_local:
         chosen |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    else:
-        chosen["spark.submit.pyFiles"] = str(code_archive(scratch))
     if settings.environment is not None:
         chosen["spark.archives"] = f"{settings.environment}#environment"
     if settings.executor_cores is not None:

@@ -257,7 +257,7 @@ def _commits(
 
 
 def _down_to_consumed(slots: Slots, place: int, counts: Ints) -> Ints:
-    """How many slots of each queue a commit may speak of, shape (queues, commits): the last was consumed in its place."""
+    """How many slots of each queue a commit may speak of, shape (queues, commits): the last one was consumed."""
     delivered = slots.deliveries[place]
     consumed = delivered.kept & (delivered.offset == slots.offset)
     consumed &= delivered.outcome == Outcome.OK

@@ -8,7 +8,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import sysconfig
+import tarfile
 import threading
+import venv
 from pathlib import Path
 
 import orjson
@@ -34,6 +37,63 @@ def analyze(folder: Path, out: Path, *options: str) -> bytes:
     assert done.returncode == 1, done.stdout + done.stderr  # invalid, as planted
     assert "Traceback" not in done.stderr
     return (out / "verdict.json").read_bytes()
+
+
+def test_spark_connect(tmp_path: Path) -> None:
+    """The server is another process: it gets our code as an artifact."""
+    from tests.support.spark_cluster import connect_server
+
+    small(tmp_path / "history")
+    here = analyze(tmp_path / "history", tmp_path / "here")
+    with connect_server(tmp_path / "server") as address:
+        assert analyze(tmp_path / "history", tmp_path / "there", "--master", address) == here
+
+
+def test_submitted_and_with_a_packed_environment(tmp_path: Path) -> None:
+    """spark-submit runs the command; executors have no Python of their own but the one that is sent along."""
+    import pyspark
+
+    from tests.support.spark_cluster import environment_of, spark_cluster
+
+    small(tmp_path / "history")
+    here = analyze(tmp_path / "history", tmp_path / "here")
+    packed = pack(tmp_path)
+    with spark_cluster(tmp_path / "cluster") as cluster:
+        options = ("--master", cluster.master, "--memory", "512", "--packed", str(packed))
+        assert analyze(tmp_path / "history", tmp_path / "packed", *options) == here
+        script = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+        master = ("--master", cluster.master, "--executor-memory", "512m")
+        command = ("analyze", str(tmp_path / "history"), "--engine", "spark")
+        done = subprocess.run(
+            [
+                script,
+                *master,
+                ROOT / "harness" / "__main__.py",
+                *command,
+                "--out",
+                tmp_path / "sent",
+            ],
+            env={**environment_of(tmp_path), "PYTHONPATH": str(ROOT)},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert (tmp_path / "sent" / "verdict.json").read_bytes() == here
+
+
+def pack(folder: Path) -> Path:
+    """An archive like that of venv-pack: a Python that finds its packages beside itself (here: in this environment)."""
+    environment = folder / "environment"
+    venv.create(environment, symlinks=True)
+    [site] = environment.glob("lib/python*/site-packages")
+    (site / "packages.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+    archive = folder / "environment.tar.gz"
+    with tarfile.open(archive, "w:gz") as target:
+        target.add(environment, arcname=".")
+    return archive
 
 
 def test_two_workers_one_executor_killed_midway(tmp_path: Path) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from checkers.columnar.reader import ColumnarHistory
-from checkers.compose import RunVerdict, asked_of, kernels_of, run_verdict
+from checkers.compose import ALL_CHECKERS, RunVerdict, asked_of, kernels_of, run_verdict
 from checkers.engine import judge_columns
 from checkers.history import HistoryError
-from checkers.kernel import Context
+from checkers.kernel import Checker, Context
 from checkers.promises import LossPromises
 from spark_analysis import verdicts
 from spark_analysis.engines import InProcess
@@ -81,3 +82,13 @@ def test_inputs_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "run" / FACTS_FILE).unlink()
     with pytest.raises(HistoryError, match="nobody says what this run promised"):
         find_runs([tmp_path])
+
+
+@pytest.mark.parametrize(
+    "checker", [of for of in ALL_CHECKERS if of.kernel is None], ids=lambda of: of.name
+)
+def test_a_checker_that_reads_rows_says_which(checker: Checker) -> None:
+    """Or it would see none of a large history, and be green. What is not read is called `_columns`."""
+    first = next(iter(inspect.signature(checker.check).parameters))
+    assert first in {"_columns", "columns"}
+    assert (checker.rows is None) == (first == "_columns")

@@ -52,12 +52,50 @@ class SparkCluster:
 
 
 @contextmanager
-def spark_cluster(
-    folder: Path, *, workers: int = 2, memory_mb: int = 1024
-) -> Iterator[SparkCluster]:
-    """Start a master and workers with one core each; everything is ended at the end."""
+def connect_server(folder: Path) -> Iterator[str]:
+    """A Spark Connect server with two cores; yields its address."""
     folder.mkdir(parents=True, exist_ok=True)
-    environment = {
+    port = free_port()
+    script = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    server = ("--class", "org.apache.spark.sql.connect.service.SparkConnectServer")
+    options = {
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.driver.extraJavaOptions": JVM_OPTIONS,
+    }
+    told = [word for name, value in options.items() for word in ("--conf", f"{name}={value}")]
+    log = folder / "connect.log"
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            [
+                str(script),
+                *server,
+                "--master",
+                "local[2]",
+                "--driver-memory",
+                "600m",
+                *told,
+                "spark-internal",
+            ],
+            stdout=file,
+            stderr=file,
+            env=environment_of(folder),
+            cwd=folder,
+        )
+    try:
+        _wait_for(log, r"Spark Connect server started")
+        yield f"sc://127.0.0.1:{port}"
+    finally:
+        for child in descendants_of(process.pid):
+            with_suppressed_kill(child)
+        process.kill()
+        process.wait()
+
+
+def environment_of(folder: Path) -> dict[str, str]:
+    """For a JVM of Spark; a wrapper for Java may be made in `folder`."""
+    return {
         **os.environ,
         "JAVA_HOME": str(java_home(folder)),
         "SPARK_LOCAL_IP": "127.0.0.1",
@@ -66,6 +104,15 @@ def spark_cluster(
         "SPARK_DAEMON_JAVA_OPTS": JVM_OPTIONS,
         "PYSPARK_PYTHON": sys.executable,
     }
+
+
+@contextmanager
+def spark_cluster(
+    folder: Path, *, workers: int = 2, memory_mb: int = 1024
+) -> Iterator[SparkCluster]:
+    """Start a master and workers with one core each; everything is ended at the end."""
+    folder.mkdir(parents=True, exist_ok=True)
+    environment = environment_of(folder)
     port = free_port()
     started = []
     try:
