@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from checkers.column_builder import build_columns
 from checkers.kernel import Context
@@ -61,3 +63,29 @@ def test_near_misses(lines: tuple[str, ...]) -> None:
 
 def test_only_orderly_groups_promise_it() -> None:
     assert check(*OVERLAP).counts == {}
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 5)), max_size=14))
+def test_against_every_pair(steps: list[tuple[int, int]]) -> None:
+    """Each step begins what its process has not begun, and ends what it has."""
+    sent = [f"0 ok send k{number} queue={number % 2}" for number in range(6)]
+    lines: list[str] = []
+    calls: list[tuple[int, int, int, int]] = []  # queue, process, begin, end
+    begun: dict[tuple[int, int], int] = {}
+    for process, key in steps:
+        at = len(sent) + len(lines)
+        if (process, key) in begun:
+            calls.append((key % 2, process, begun.pop((process, key)), at))
+            lines.append(f"{process} ok consume k{key}")
+        else:
+            begun[process, key] = at
+            lines.append(f"{process} invoke consume k{key}")
+    calls += [(key % 2, process, at, at) for (process, key), at in begun.items()]
+
+    expected = sum(
+        any(q == queue and p != process and b < begin < e for q, p, b, e in calls)
+        for queue, process, begin, _ in calls
+    )
+    found = check(*sent, *lines, orderly=("g",)).counts.get("two_listeners", 0)
+    assert found == expected
