@@ -34,9 +34,10 @@ class ClientProcesses:
             first_line: Configuration = {"node": node}
         elif node in self._cluster.shape.consumers:
             role = "consumer"
-            first_line = configuration_of(
-                self._cluster.consumer_config(node, name_servers), node=node
-            )
+            consumer = self._cluster.consumer_config(node, name_servers)
+            first_line = configuration_of(consumer, node=node)
+            if consumer.broadcast:
+                first_line["offset_folder"] = f"{self._places[node].folder}/offsets"
         else:
             role = "producer"
             producer = self._cluster.producer_config(node, name_servers)
