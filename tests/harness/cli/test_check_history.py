@@ -13,7 +13,7 @@ import pytest
 
 from checkers.columnar.manifest import read_manifest, write_manifest
 from harness.run_history import read_run_history
-from tests.harness.cli.conftest import Said
+from tests.harness.cli.conftest import SHORT, Said
 
 Staticfire = Callable[..., Said]
 Change = Callable[[dict[str, Any]], object]
@@ -168,6 +168,20 @@ def test_columns_of_a_run_that_broke_off_give_the_verdict_of_the_lines(
     (run_folder / "history.jsonl").unlink()
 
     assert staticfire("check", run_folder) == before
+
+
+@pytest.mark.parametrize("workload", ["ordered", "transactional", "request-reply"])
+def test_columns_of_every_workload_give_the_verdict_of_the_lines(
+    workload: str, tmp_path: Path, staticfire: Staticfire
+) -> None:
+    options = ("--seed", 21, "--workload", workload, "--time", 3, "--faults", "kill")
+    staticfire("run", *options, *SHORT[:-2], "--runs", tmp_path)
+    [run] = tmp_path.iterdir()
+    before = staticfire("check", run)
+    (run / "history.jsonl").rename(run / "lines")
+
+    assert before.status in (0, 1, 2)
+    assert staticfire("check", run) == before
 
 
 def test_columns_are_read_only_in_place_of_the_lines_that_they_were_made_of(
