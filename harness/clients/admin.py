@@ -21,6 +21,7 @@ from system_under_test.remoting import RemotingClient, RemotingError
 TIMEOUT_S = 3.0
 READER = "staticfire-look-up"  # the group under which the harness itself reads
 LOOK_UPS_AT_ONCE = 16
+BUSY_TRIES, BUSY_PAUSE_S = 20, 0.1  # of a broker whose queue of requests is full
 
 
 class AdminError(Exception):
@@ -169,9 +170,18 @@ async def _reads(
     code: RequestCode,
     ext: dict[str, str],
 ) -> bool:
-    """Whether the answer holds the message with this key at this physical offset. Raises RemotingError."""
-    command = RemotingCommand.request(code, ext)
-    answer = await remoting.invoke(address, command, TIMEOUT_S, close_on_timeout=True)
+    """Whether the answer holds the message with this key at this physical offset.
+
+    Raises AdminError for a broker that stays too busy to look, RemotingError for none that answers.
+    """
+    for _ in range(BUSY_TRIES):
+        command = RemotingCommand.request(code, ext)
+        answer = await remoting.invoke(address, command, TIMEOUT_S, close_on_timeout=True)
+        if answer.code != ResponseCode.SYSTEM_BUSY:
+            break
+        await asyncio.sleep(BUSY_PAUSE_S)
+    else:
+        raise AdminError(f"{address} was too busy for {code.name}: {answer.remark}")
     if answer.code != ResponseCode.SUCCESS:
         return False
     return any(
