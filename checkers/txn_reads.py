@@ -1,18 +1,19 @@
 """What a transaction must not poll: aborted, half-finished and its own messages.
 
-**G1a**: a successful transaction polled a message whose transaction has failed for certain. **G1b**: it polled some of
-what another transaction had sent to a key and went on beyond the last of it, but not all of it: it saw an intermediate
-state. **precommitted_read**: a transaction polled what it had sent itself, before it was committed.
+**G1a**: a successful transaction polled a message whose transaction has failed for certain. **G1b**: it polled a
+part of what another transaction had sent to a key: a message of that one, but not another which lies between the first
+and the last that it polled. It saw an intermediate state. **precommitted_read**: a transaction polled what it had sent
+itself, before it was committed.
 
-Cannot see: an intermediate state at the end of a poll, because a poll may stop anywhere; and messages without an
-offset.
+Cannot see: an intermediate state at the ends of what was polled, because a poll may begin and stop anywhere; and
+messages without an offset.
 
 Source: Adya's phenomena, as in Jepsen's Kafka workload (which looks for no G1b).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from checkers.columns import Columns
 from checkers.kernel import Checker, Context
@@ -62,31 +63,29 @@ def _intermediate(log: TxnLog) -> Iterator[Found]:
     for number, txn in enumerate(log.txns):
         if txn.type != "ok":
             continue
-        polled: dict[str, set[Value]] = {}
-        furthest: dict[str, int] = {}
+        polled: dict[str, dict[Value, int]] = {}
         for key, offset, value in reads_of(txn):
-            polled.setdefault(key, set()).add(value)
-            furthest[key] = max(offset, furthest.get(key, offset))
+            polled.setdefault(key, {})[value] = offset
         for key, values in polled.items():
             writers = {log.writer_of.get((key, value)) for value in values} - {None, number}
             for writer in sorted(writer for writer in writers if writer is not None):
-                yield from _partly(log, txn, key, values, furthest[key], log.txns[writer])
+                yield from _partly(log, txn, key, values, log.txns[writer])
 
 
 def _partly(
-    log: TxnLog, txn: Txn, key: str, values: set[Value], furthest: int, other: Txn
+    log: TxnLog, txn: Txn, key: str, values: Mapping[Value, int], other: Txn
 ) -> Iterator[Found]:
-    """Say which messages of `other` are missing, if `txn` went on beyond all of them."""
-    offsets = {
-        sent.value: log.offset_of.get((key, sent.value))
+    """Say which messages of `other` are missing between the first and the last that `txn` polled."""
+    first, last = min(values.values()), max(values.values())
+    missed = [
+        sent.value
         for sent in sends_of(other)
-        if sent.key == key
-    }
-    known = [offset for offset in offsets.values() if offset is not None]
-    missed = [value for value in offsets if value not in values]
-    if missed and len(known) == len(offsets) and max(known) < furthest:
+        if sent.key == key and sent.value not in values
+        if first < log.offset_of.get((key, sent.value), -1) < last
+    ]
+    if missed:
         detail = (
-            f"polled to offset {furthest} and saw only a part of op {other.op_index}: "
+            f"polled offsets {first} to {last} and saw only a part of op {other.op_index}: "
             f"not {', '.join(map(str, missed))}"
         )
         yield "G1b", txn, key, detail

@@ -35,6 +35,7 @@ def check(ops: list[Op]) -> Verdict:
         (("0 ok x+1@0 x+2@1", "1 ok x+3@2", "2 ok x?1@0,3@2"), {"G1b"}),
         (("0 ok x+1@0 x+2@1", "1 ok x+3@2", "2 ok x?1@0,2@1,3@2"), set()),
         (("0 ok x+1@0 x+2@1", "1 ok x+3@2", "2 ok x?1@0"), set()),  # a poll may stop anywhere
+        (("0 ok x+1@0 x+2@1", "1 ok x+3@2", "2 ok x?2@1,3@2"), set()),  # and begin anywhere
         (("0 ok x+1@0 x?1@0",), {"precommitted_read"}),
         (("0 fail x+1 x?1@0",), {"precommitted_read"}),
         (("0 ok x+1@0 y?1@0",), set()),

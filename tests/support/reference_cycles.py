@@ -143,11 +143,8 @@ def reads(ops: Sequence[Op]) -> set[tuple[str, int, str]]:
                 if other.type == "fail":
                     found.add(("G1a", txn.end, key))
                 held = places(txns, key, order)
-                if (
-                    sent - values
-                    and sent <= held.keys()
-                    and max(held[v] for v in sent) < max(offsets)
-                ):
+                between = {v for v in held if min(offsets) < held[v] < max(offsets)}
+                if (sent - values) & between:
                     found.add(("G1b", txn.end, key))
     return found
 
