@@ -74,15 +74,15 @@ def any_queue_will_do(request: RemotingCommand) -> RemotingCommand:
 @system("RMQ-SND-09")
 def sends_do_not_wait_for_the_disk(patch: pytest.MonkeyPatch) -> None:
     # A slave answers after its own flush: it would save what the master loses.
-    _waits_for(patch, sync_flush=False, sync_replication=False)
+    weaker_acknowledgements(patch, sync_flush=False, sync_replication=False)
 
 
 @system("RMQ-SND-10")
 def sends_do_not_wait_for_the_slave(patch: pytest.MonkeyPatch) -> None:
-    _waits_for(patch, sync_replication=False)
+    weaker_acknowledgements(patch, sync_replication=False)
 
 
-def _waits_for(patch: pytest.MonkeyPatch, **weaker: bool) -> None:
+def weaker_acknowledgements(patch: pytest.MonkeyPatch, **weaker: bool) -> None:
     made = WaitingSends
 
     def weakly(**fields: Any) -> WaitingSends:

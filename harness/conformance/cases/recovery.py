@@ -1,0 +1,178 @@
+"""RMQ-RCV: what is there after a broker comes back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from harness.conformance.bench import Bench, number, send_fields
+from harness.conformance.case import case, require, require_equal
+from harness.conformance.cases.offsets import end_of
+from harness.conformance.wire import NoAnswer, Wire, request
+from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+
+SLOW = 20.0  # times as long as usual
+
+
+async def replicas(bench: Bench) -> list[str]:
+    """The addresses of all brokers that hold what cases send."""
+    name = (await bench.master()).name
+    return [one.address for one in await bench.brokers() if one.name == name]
+
+
+async def burst(
+    bench: Bench, topic: str, bodies: Sequence[bytes]
+) -> list[asyncio.Future[RemotingCommand]]:
+    """Send all at once; nobody waits for the answers."""
+    broker = await bench.broker()
+    return [
+        broker.send(request(RequestCode.SEND_MESSAGE, send_fields(topic, queue=0), body))
+        for body in bodies
+    ]
+
+
+def acknowledged(
+    futures: Sequence[asyncio.Future[RemotingCommand]], bodies: Sequence[bytes]
+) -> dict[int, bytes]:
+    """Bodies by offset of the sends that were answered with 0 by now."""
+    found: dict[int, bytes] = {}
+    for future, body in zip(futures, bodies, strict=True):
+        if future.done() and not future.exception():
+            answer = future.result()
+            if answer.code == ResponseCode.SUCCESS:
+                found[number(answer.ext_fields, "queueOffset")] = body
+    return found
+
+
+async def require_kept(bench: Bench, topic: str, kept: dict[int, bytes]) -> Wire:
+    """Require every acknowledged message in its place, and that the queue goes on behind them."""
+    master = (await bench.master()).address
+    # Where metadata is not durable the topic itself may be gone; the messages may not.
+    await bench.make_topic(await bench.until_listening(master), topic, queues=1)
+    broker = await bench.until_serving(master, topic)
+    bodies = await bench.read_all(master, topic, wanted=max(kept, default=-1) + 1)
+    for offset, body in sorted(kept.items()):
+        found = bodies[offset] if offset < len(bodies) else None
+        require_equal(f"the message at offset {offset}", found, body)
+    sent = await _send_until_stored(broker, topic)
+    end = number(sent.ext_fields, "queueOffset")
+    require(end >= len(bodies), f"the next message got offset {end}, and {len(bodies)} are there")
+    return broker
+
+
+async def _send_until_stored(broker: Wire, topic: str) -> RemotingCommand:
+    """A broker that has just started may refuse for a while."""
+    for _ in range(150):
+        answer = await broker.ask(
+            RequestCode.SEND_MESSAGE, send_fields(topic, queue=0), b"afterwards", answer_s=30
+        )
+        if "queueOffset" in answer.ext_fields:
+            return answer
+        await asyncio.sleep(0.2)
+    raise NoAnswer(f"{broker.address} stores nothing: {answer.code} {answer.remark}")
+
+
+@case("RMQ-RCV-01", limit_s=120)
+async def graceful_restart(bench: Bench) -> None:
+    topic, master = await bench.topic(), (await bench.master()).address
+    broker = await bench.broker()
+    for queue in range(4):
+        for index in range(queue):
+            await bench.store(broker, topic, b"%d" % index, queue=queue)
+    node, processes = bench.target.nodes[master], bench.controls().process
+    await processes.stop(node)
+    await processes.start(node)
+    again = await bench.until_serving(master, topic)
+    ends = [await end_of(again, topic, queue=queue) for queue in range(4)]
+    require_equal("the ends of the queues", ends, [0, 1, 2, 3])
+    found = await bench.read_all(master, topic, queue=3, wanted=3)
+    require_equal("what is in a queue", found, [b"0", b"1", b"2"])
+
+
+@case("RMQ-RCV-02", limit_s=120)
+async def a_kill(bench: Bench) -> None:
+    topic, master = await bench.topic(queues=1), (await bench.master()).address
+    bodies = [b"%d" % index for index in range(200)]
+    futures = await burst(bench, topic, bodies)
+    await asyncio.wait(futures[:20])
+    node, processes = bench.target.nodes[master], bench.controls().process
+    await processes.kill(node)
+    await asyncio.sleep(0.5)
+    kept = acknowledged(futures, bodies)
+    require(kept, "nothing was acknowledged before the kill")
+    await processes.start(node)
+    await require_kept(bench, topic, kept)
+
+
+async def _power_rounds(bench: Bench, *, rounds: int, sizes: Sequence[int], again: int = 0) -> Wire:
+    """Bursts with a power failure of all replicas in the middle of each; `again` times during recovery, too."""
+    topic = await bench.topic(queues=1)
+    addresses = await replicas(bench)
+    nodes, disk = [bench.target.nodes[address] for address in addresses], bench.controls().disk
+    for turn in range(rounds):
+        for node in nodes:
+            await disk.slow(node, SLOW)
+        bodies = [
+            b"%d-%d " % (turn, index) + bytes(sizes[index % len(sizes)]) for index in range(40)
+        ]
+        futures = await burst(bench, topic, bodies)
+        await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+        for _ in range(again):
+            await disk.power_cut(nodes)
+            for node in nodes:
+                await disk.power_on(node)
+            await asyncio.sleep(0.05)
+        await bench.cut_power(*addresses)
+        kept = acknowledged(futures, bodies)
+        broker = await require_kept(bench, topic, kept)
+    end = await end_of(broker, topic)
+    found = await bench.read_all(broker.address, topic, wanted=end)
+    require_equal("how many messages lie between the ends of the queue", len(found), end)
+    return broker
+
+
+@case("RMQ-RCV-03", limit_s=300)
+async def power(bench: Bench) -> None:
+    await _power_rounds(bench, rounds=3, sizes=(100,))
+
+
+@case("RMQ-RCV-05", limit_s=300)
+async def torn_records(bench: Bench) -> None:
+    await _power_rounds(bench, rounds=3, sizes=(10_000, 3))
+
+
+@case("RMQ-RCV-06", limit_s=300)
+async def holes(bench: Bench) -> None:
+    await _power_rounds(bench, rounds=4, sizes=(600, 5000, 40, 20_000))
+
+
+@case("RMQ-RCV-07", limit_s=300)
+async def power_during_recovery(bench: Bench) -> None:
+    await _power_rounds(bench, rounds=2, sizes=(2000, 50), again=2)
+
+
+@case("RMQ-RCV-08", limit_s=300)
+async def queues_and_log(bench: Bench) -> None:
+    broker = await _power_rounds(bench, rounds=2, sizes=(30,))
+    require(not await broker.is_closed(wait_s=0), "the broker ended")
+
+
+@case("RMQ-RCV-12", limit_s=120)
+async def failed_flush(bench: Bench) -> None:
+    topic, master = await bench.topic(queues=1), await bench.master()
+    broker, disk = await bench.broker(), bench.controls().disk
+    for address in await replicas(bench):
+        await disk.fail(bench.target.nodes[address], writes=0, fsyncs=1000)
+    try:
+        answer = await broker.ask(
+            RequestCode.SEND_MESSAGE, send_fields(topic, queue=0), b"lost", answer_s=20
+        )
+    except NoAnswer:
+        return
+    finally:
+        for address in await replicas(bench):
+            await disk.mend(bench.target.nodes[address])
+    require(
+        answer.code != ResponseCode.SUCCESS, f"{master.name} acknowledged what it could not flush"
+    )

@@ -1,0 +1,196 @@
+"""RMQ-HA: what passes between a master and its slaves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from harness.conformance.bench import Bench, BrokerAddress, TargetUnfit, send_fields
+from harness.conformance.case import case, require, require_equal
+from harness.conformance.cases.offsets import commit, committed
+from harness.conformance.raw_stream import HaStream, connect_ha
+from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.message import MAGIC_MESSAGE
+
+HEARTBEAT_S, SILENCE_S = 5.0, 20.0
+SYNC_S = 10.0
+FAKE_ID = 77
+WEAK = (ResponseCode.SLAVE_NOT_AVAILABLE, ResponseCode.FLUSH_SLAVE_TIMEOUT)
+LARGE = 3 << 20
+
+
+async def ha_address(bench: Bench, master: BrokerAddress) -> str:
+    """Where slaves connect to: name servers tell a slave that registers."""
+    name_server = await bench.name_server()
+    identity: dict[str, object] = {
+        "brokerName": master.name,
+        "brokerAddr": bench.fresh_address(),
+        "clusterName": master.cluster,
+        "brokerId": FAKE_ID,
+    }
+    wrapper = {"dataVersion": {"timestamp": 1, "counter": 1}, "topicConfigTable": {}}
+    body = json.dumps({"filterServerList": [], "topicConfigSerializeWrapper": wrapper}).encode()
+    fields = {
+        **identity,
+        "haServerAddr": identity["brokerAddr"],
+        "compressed": False,
+        "bodyCrc32": 0,
+    }
+    answer = await name_server.ask(RequestCode.REGISTER_BROKER, fields, body)
+    await name_server.ask(RequestCode.UNREGISTER_BROKER, identity)
+    found = answer.ext_fields.get("haServerAddr")
+    if not found:
+        raise TargetUnfit(
+            f"a slave of {master.name} is not told where to connect: {answer.ext_fields}"
+        )
+    return found
+
+
+async def follow(bench: Bench) -> HaStream:
+    """A slave that is none, connected to the master that cases use."""
+    return await connect_ha(await ha_address(bench, await bench.master()), bench.log)
+
+
+@case("RMQ-HA-01", is_alone=True)
+async def the_stream(bench: Bench) -> None:
+    topic, broker = await bench.topic(queues=1), await bench.broker()
+    await bench.store(broker, topic, b"replicated")
+    record = (await bench.pull(broker, topic)).messages[0]
+    stream = await follow(bench)
+    try:
+        stream.report(record.physical_offset)
+        frame = await stream.next_frame(wait_s=10)
+        while not frame.data:
+            frame = await stream.next_frame(wait_s=10)
+    finally:
+        stream.close()
+    require_equal("the position of the first piece", frame.position, record.physical_offset)
+    magic = int.from_bytes(frame.data[4:8], "big", signed=True)
+    require_equal("the magic of the record there", magic, MAGIC_MESSAGE)
+    require(b"replicated" in frame.data, "the message is not in the piece of the log")
+
+
+@case("RMQ-HA-03", limit_s=60, is_alone=True)
+async def heartbeats(bench: Bench) -> None:
+    topic, broker = await bench.topic(queues=1), await bench.broker()
+    await bench.store(broker, topic)
+    record = (await bench.pull(broker, topic)).messages[0]
+    stream = await follow(bench)
+    stream.report(record.physical_offset + record.size_bytes)
+    loop = asyncio.get_running_loop()
+    start_s, beats = loop.time(), 0
+    while loop.time() < start_s + 2 * HEARTBEAT_S:
+        # Masters look every 5 s whether they were silent since they looked last.
+        beats += not (await stream.next_frame(wait_s=2 * HEARTBEAT_S + 1)).data
+    require(beats >= 2, f"{beats} heartbeats in {2 * HEARTBEAT_S:g} s and a bit")
+    require(await stream.is_closed(wait_s=SILENCE_S), "a slave that says nothing is kept for ever")
+
+
+@case("RMQ-HA-04", limit_s=120)
+async def no_slave(bench: Bench) -> None:
+    topic, master = await bench.topic(queues=1), await bench.master()
+    slave, broker = await bench.slave_of(master), await bench.broker()
+    node, processes = bench.target.nodes[slave.address], bench.controls().process
+    await processes.stop(node)
+    await asyncio.sleep(2)
+    alone = await broker.ask(RequestCode.SEND_MESSAGE, send_fields(topic, queue=0), answer_s=30)
+    require(alone.code in WEAK, f"the code without a slave is {alone.code}; expected 11")
+    await processes.start(node)
+    for _ in range(150):
+        answer = await broker.ask(
+            RequestCode.SEND_MESSAGE, send_fields(topic, queue=0), answer_s=30
+        )
+        if answer.code == ResponseCode.SUCCESS:
+            return
+        await asyncio.sleep(0.2)
+    require(False, f"the code is still {answer.code} 30 s after the slave was started")
+
+
+@case("RMQ-HA-06", limit_s=120)
+async def reading_from_the_slave(bench: Bench) -> None:
+    topic, master = await bench.topic(queues=1), await bench.master()
+    broker, slave = await bench.broker(), await bench.slave_of(master)
+    for index in range(5):
+        await bench.store(broker, topic, b"%d" % index)
+    await asyncio.sleep(SYNC_S + 5)  # until the slave knows the topic
+    await bench.controls().process.kill(bench.target.nodes[master.address])
+    found = await bench.read_all(slave.address, topic, wanted=5)
+    require_equal("what the slave has", found, [b"%d" % index for index in range(5)])
+    ahead = await bench.pull(await bench.connect(slave.address), topic, offset=9)
+    require_equal("the next offset beyond the slave's end", ahead.next_offset, 9)
+    require(
+        ahead.code != ResponseCode.PULL_OFFSET_MOVED,
+        "a slave moved a consumer's offset back to its end",
+    )
+
+
+@case("RMQ-HA-07", limit_s=60)
+async def metadata(bench: Bench) -> None:
+    topic, group = await bench.topic(), bench.fresh_name("g")
+    broker, slave = await bench.broker(), await bench.slave_of(await bench.master())
+    await bench.store(broker, topic)
+    await commit(broker, topic, group, 1)
+    follower = await bench.connect(slave.address)
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + 2 * SYNC_S + 5
+    while loop.time() < until_s:
+        if await committed(follower, topic, group) == 1:
+            return
+        await asyncio.sleep(0.5)
+    require(False, f"the slave does not know the group's offset after {2 * SYNC_S + 5:g} s")
+
+
+@case("RMQ-HA-08", limit_s=90)
+async def reports_above_the_end(bench: Bench) -> None:
+    topic, master = await bench.topic(queues=1), await bench.master()
+    slave, broker = await bench.slave_of(master), await bench.broker()
+    await bench.controls().process.kill(bench.target.nodes[slave.address])
+    await asyncio.sleep(1)
+    liar = await follow(bench)
+    try:
+        liar.report(1 << 40)
+        await asyncio.sleep(1)
+        answer = await broker.ask(
+            RequestCode.SEND_MESSAGE, send_fields(topic, queue=0), answer_s=30
+        )
+    finally:
+        liar.close()
+    require(
+        answer.code != ResponseCode.SUCCESS,
+        "a message that no slave has was acknowledged after a report of more than the master has",
+    )
+
+
+@case("RMQ-HA-09", limit_s=120)
+async def going_on(bench: Bench) -> None:
+    topic, master = await bench.topic(queues=1), await bench.master()
+    slave, broker = await bench.slave_of(master), await bench.broker()
+    node, processes = bench.target.nodes[slave.address], bench.controls().process
+    bodies = [b"%d" % index for index in range(12)]
+    for body in bodies[:4]:
+        await bench.store(broker, topic, body)
+    await asyncio.sleep(SYNC_S + 5)  # until the slave knows the topic
+    await processes.kill(node)
+    for body in bodies[4:8]:
+        await broker.ask(RequestCode.SEND_MESSAGE, send_fields(topic, queue=0), body, answer_s=30)
+    await processes.start(node)
+    for body in bodies[8:]:
+        await broker.ask(RequestCode.SEND_MESSAGE, send_fields(topic, queue=0), body, answer_s=30)
+    found = await bench.read_all(slave.address, topic, wanted=len(bodies), within_s=40)
+    require_equal("what the slave has", found, bodies)
+
+
+@case("RMQ-HA-10", limit_s=180)
+async def an_empty_slave(bench: Bench) -> None:
+    topic, master = await bench.topic(queues=1), await bench.master()
+    slave, broker = await bench.slave_of(master), await bench.broker()
+    node, processes = bench.target.nodes[slave.address], bench.controls().process
+    sizes = [LARGE] * 7  # more than one file of the log
+    for index, size in enumerate(sizes):
+        await bench.store(broker, topic, bytes((index,)) * size)
+    await processes.kill(node)
+    await bench.controls().disk.wipe(node)
+    await processes.start(node)
+    found = await bench.read_all(slave.address, topic, wanted=len(sizes), within_s=90)
+    first = [body[:1] for body in found]
+    require_equal("what the slave has", first, [bytes((index,)) for index in range(len(sizes))])

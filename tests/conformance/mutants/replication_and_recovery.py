@@ -1,0 +1,114 @@
+"""Mutants of RMQ-HA and RMQ-RCV."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.conformance.raw_stream import HaStream
+from system_under_test.broker.replication.ha_connections import HaSenderConnection
+from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+from tests.conformance.mutants.mutant import answers, requests, system
+from tests.conformance.mutants.send import weaker_acknowledgements
+
+Answer = RemotingCommand
+
+
+@system("RMQ-HA-01")
+def positions_are_off_by_eight(patch: pytest.MonkeyPatch) -> None:
+    received = HaStream.data_received
+
+    def shifted(self: HaStream, data: bytes) -> None:
+        position = int.from_bytes(data[:8], "big") + 8
+        received(self, position.to_bytes(8, "big") + data[8:])
+
+    patch.setattr(HaStream, "data_received", shifted)
+
+
+@system("RMQ-HA-03")
+def masters_are_silent(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(HaSenderConnection, "tick", lambda self, *args: None)
+
+
+@answers("RMQ-HA-04", RequestCode.SEND_MESSAGE)
+def slaves_do_not_matter(_: RemotingCommand, answer: Answer) -> Answer:
+    answer.code = ResponseCode.SUCCESS
+    return answer
+
+
+@answers("RMQ-HA-06", RequestCode.PULL_MESSAGE)
+def slaves_correct_offsets(request: RemotingCommand, answer: Answer) -> Answer:
+    if request.ext_fields["queueOffset"] == "9":
+        answer.code, answer.ext_fields["nextBeginOffset"] = ResponseCode.PULL_OFFSET_MOVED, "5"
+    return answer
+
+
+@answers("RMQ-HA-07", RequestCode.QUERY_CONSUMER_OFFSET)
+def slaves_know_no_offsets(_: RemotingCommand, answer: Answer) -> Answer:
+    answer.code = ResponseCode.QUERY_NOT_FOUND
+    return answer
+
+
+@answers("RMQ-HA-08", RequestCode.SEND_MESSAGE)
+def reports_are_believed(_: RemotingCommand, answer: Answer) -> Answer:
+    answer.code = ResponseCode.SUCCESS
+    return answer
+
+
+@requests("RMQ-HA-09", RequestCode.SEND_MESSAGE)
+def what_was_missed_is_repeated(request: RemotingCommand) -> RemotingCommand:
+    if request.body == b"6":
+        request.body = b"5"
+    return request
+
+
+@answers("RMQ-HA-10", RequestCode.PULL_MESSAGE)
+def empty_slaves_begin_with_the_second_message(_: RemotingCommand, answer: Answer) -> Answer:
+    size = int.from_bytes(answer.body[:4], "big")
+    answer.body = answer.body[size:]
+    return answer
+
+
+@requests("RMQ-RCV-01", RequestCode.GET_MAX_OFFSET)
+def queues_change_places(request: RemotingCommand) -> RemotingCommand:
+    request.ext_fields["queueId"] = "3"
+    return request
+
+
+@answers("RMQ-RCV-02", RequestCode.PULL_MESSAGE)
+def the_tail_is_cut_at_a_start(request: RemotingCommand, answer: Answer) -> Answer:
+    if int(request.ext_fields["queueOffset"]) > 0:
+        answer.code, answer.body = ResponseCode.PULL_NOT_FOUND, b""
+    return answer
+
+
+@system("RMQ-RCV-03")
+def acknowledged_before_the_flush(patch: pytest.MonkeyPatch) -> None:
+    weaker_acknowledgements(patch, sync_flush=False, sync_replication=False)
+
+
+@system("RMQ-RCV-05")
+def acknowledged_large_before_the_flush(patch: pytest.MonkeyPatch) -> None:
+    weaker_acknowledgements(patch, sync_flush=False, sync_replication=False)
+
+
+@system("RMQ-RCV-06")
+def acknowledged_in_any_order(patch: pytest.MonkeyPatch) -> None:
+    weaker_acknowledgements(patch, sync_flush=False, sync_replication=False)
+
+
+@system("RMQ-RCV-07")
+def acknowledged_before_power_fails_again(patch: pytest.MonkeyPatch) -> None:
+    weaker_acknowledgements(patch, sync_flush=False, sync_replication=False)
+
+
+@answers("RMQ-RCV-08", RequestCode.GET_MAX_OFFSET)
+def queues_are_longer_than_the_log(_: RemotingCommand, answer: Answer) -> Answer:
+    answer.ext_fields["offset"] = str(int(answer.ext_fields["offset"]) + 1)
+    return answer
+
+
+@answers("RMQ-RCV-12", RequestCode.SEND_MESSAGE)
+def errors_of_flushes_are_swallowed(_: RemotingCommand, answer: Answer) -> Answer:
+    answer.code = ResponseCode.SUCCESS
+    return answer
