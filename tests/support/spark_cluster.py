@@ -73,14 +73,12 @@ def connect_server(folder: Path) -> Iterator[str]:
                 *server,
                 "--master",
                 "local[2]",
-                "--driver-memory",
-                "600m",
                 *told,
                 "spark-internal",
             ],
             stdout=file,
             stderr=file,
-            env=environment_of(folder),
+            env={**environment_of(folder), "SPARK_DAEMON_MEMORY": "768m"},
             cwd=folder,
         )
     try:
