@@ -118,7 +118,9 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "unindexed": PLAIN,
         # send_status.py
         "acked_not_durable": PLAIN,
-        "weak_though_safe": _excused("a fault was near", INFORMATIONAL),
+        "weak_though_safe": _excused(
+            "a fault was near, or the broker was coming up", INFORMATIONAL
+        ),
         # replicas.py
         "replica_diverged": HAZARD,
         "replica_ahead": HAZARD,

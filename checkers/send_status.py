@@ -16,7 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from checkers.columns import Columns, Outcome
+import numpy as np
+
+from checkers.columns import UNKNOWN, Columns, Outcome
 from checkers.facts import Keeping, Mode, Replication, RunFacts
 from checkers.kernel import Checker, Context, all_rows, finding_at
 from checkers.message_ids import key_of
@@ -173,15 +175,26 @@ def _safe(columns: Columns, context: Context, row: int) -> Finding:
         context.facts.faults, int(columns.sends.invoke_ns[row]), int(columns.sends.time_ns[row])
     )
     quiet = judge(context.facts.mode, "weak_though_safe")
+    excuse = "" if near is None else f"; fault {near.fault_id} ({near.kind})"
+    if near is None and _is_first_of_broker(columns, row):
+        excuse = "; the broker had acknowledged nothing as safe by then: its slaves were coming up"
     return finding_at(
         columns,
         columns.sends,
         row,
         anomaly="weak_though_safe",
-        judgement=quiet if near is None else Judgement.INFORMATIONAL,
-        detail="a weaker status than SEND_OK, although as many nodes held it as SEND_OK promises"
-        + ("" if near is None else f"; fault {near.fault_id} ({near.kind})"),
+        judgement=Judgement.INFORMATIONAL if excuse else quiet,
+        detail=f"a weaker status than SEND_OK, although as many nodes held it as SEND_OK promises{excuse}",
     )
+
+
+def _is_first_of_broker(columns: Columns, row: int) -> bool:
+    """Whether the broker of a send answered others with SEND_OK later, and none before this one began."""
+    sends, brokers = columns.sends, columns.names.broker_of_queue
+    acked = (sends.outcome == Outcome.OK) & (sends.queue != UNKNOWN)
+    mine = brokers[sends.queue[acked]] == brokers[sends.queue[row]]
+    ended = sends.op_index[acked][mine]
+    return len(ended) > 0 and not bool(np.any(ended < sends.invoke_index[row]))
 
 
 DURABLE_BEFORE_ACK = Checker(

@@ -53,3 +53,14 @@ def test_what_nobody_looked_at_is_unknown() -> None:
 @pytest.mark.parametrize("op", ["0 ok send a", "0 info send a", "0 fail send a"])
 def test_other_ends_are_not_asked_for(op: str) -> None:
     assert check(ack(durable="n0 n1"), op=op).valid is True
+
+
+def test_the_first_sends_of_a_broker_may_meet_slaves_that_are_coming_up() -> None:
+    def counted(*ops: str) -> set[str]:
+        known = facts(brokers=PAIR, replication="sync")
+        verdicts = check_run(history(*ops), [ack(durable="n0 n1")], known).verdicts
+        verdict = next(verdict for verdict in verdicts if verdict.checker == "weak_statuses")
+        return {finding.judgement for finding in verdict.findings}
+
+    assert counted(WEAK, "0 ok send b") == {"informational"}
+    assert counted("0 ok send b", WEAK) == {"violation"}
