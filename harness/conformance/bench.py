@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
@@ -24,6 +24,9 @@ ROUTE_S = (
     35.0  # within which a topic that was made is known to name servers: brokers register every 30 s
 )
 HOLD_S = 15.0  # of a pull that may wait
+
+
+ReadStore = Callable[[str], Awaitable[Mapping[str, bytes]]]  # node -> files by path
 
 
 class TargetUnfit(Exception):
@@ -51,6 +54,7 @@ class TargetFacts:
         default_factory=dict
     )  # address -> node, where nodes can be broken
     controls: Controls | None = None  # where nodes can be broken
+    read_store: ReadStore | None = None  # where the files of a node can be read
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000  # of the target's wall clock
 
 
@@ -190,6 +194,11 @@ class Bench:
                 return broker
             await asyncio.sleep(0.1)
         raise NoAnswer(f"{address} does not serve {topic} {within_s:g} s after its start")
+
+    async def read_store(self, address: str) -> Mapping[str, bytes]:
+        """The files of a node by path; only cases that need files may ask for it."""
+        assert self.target.read_store is not None, "the suite runs no such case where it cannot"
+        return await self.target.read_store(self.target.nodes[address])
 
     def controls(self) -> Controls:
         """What breaks nodes; only cases that need faults or power cuts may ask for it."""

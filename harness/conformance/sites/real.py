@@ -90,4 +90,5 @@ def _facts(environment: RealEnvironment, controls: Controls) -> TargetFacts:
         prefix="conform",
         nodes={environment.server_address(name): name for name in shape.servers},
         controls=controls,
+        read_store=environment.store_files,
     )

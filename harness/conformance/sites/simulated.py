@@ -78,6 +78,7 @@ def run_in_world(case: Case, campaign: Campaign) -> CaseResult:
         prefix="conform",
         nodes=servers,
         controls=controls,
+        read_store=environment.store_files,
         now_ms=tester.clock.wall_ms,
     )
     results: list[CaseResult] = []
