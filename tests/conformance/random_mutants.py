@@ -199,7 +199,12 @@ def functions() -> list[FunctionType]:
                     continue
                 members = vars(value).values() if inspect.isclass(value) else (value,)
                 found += [one for one in members if isinstance(one, FunctionType)]
-    return [one for one in found if not one.__closure__ and not one.__name__.startswith("__")]
+    return [
+        one
+        for one in found
+        if one.__module__.startswith("system_under_test.")
+        if not one.__closure__ and not one.__name__.startswith("__")
+    ]
 
 
 def _modules(package: ModuleType) -> Iterator[ModuleType]:
