@@ -6,6 +6,9 @@ from random import Random
 
 import pytest
 
+from harness.conformance.case import cases
+from system_under_test.protocol.codes import RequestCode
+from tests.conformance import random_mutants
 from tests.conformance.random_mutants import functions, state_mutant, try_mutant, used_codes
 
 
@@ -23,10 +26,14 @@ def test_mutant_is_planted_and_taken_back() -> None:
     assert [function.__code__ for function in functions()] == before
 
 
-def test_a_mutant_that_breaks_everything_is_detected() -> None:
-    trial = try_mutant(1)
+def test_a_mutant_that_breaks_everything_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = {"lost": random_mutants._ALTERATIONS["lost"]}
+    monkeypatch.setattr(random_mutants, "_ALTERATIONS", lost)
+    monkeypatch.setattr(random_mutants, "used_codes", lambda: [RequestCode.GET_BROKER_CLUSTER_INFO])
 
-    assert trial.detected_by == "RMQ-ADM-01"
+    trial = try_mutant(0)
+
+    assert trial.detected_by == next(iter(cases()))
     assert trial.changed
 
 
