@@ -23,7 +23,7 @@ from checkers.history import HistoryError
 RAW_FOLDER = "raw.parquet"
 RAW_FORMAT = "staticfire-raw-history"
 ALL_QUEUES = -2
-PART_ROWS = 1 << 22
+PART_ROWS = 1 << 21
 
 
 class RawWriter:
