@@ -50,7 +50,7 @@ def conform(defect: str, **options: Any) -> int:
     """Try the numbered clauses of the contract on a target and say which it keeps.
 
     \b
-    Examples:
+    Example:
       staticfire conform
       staticfire conform --name-server 10.0.0.1:9876 --profile broker-core --out report
       staticfire conform --environment processes --select 'RMQ-SND-*' --select level:must
