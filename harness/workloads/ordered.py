@@ -45,5 +45,4 @@ ORDERED = Workload(
     membership=member,
     avoids=("disk-lost",),  # only masters give locks, and no slave becomes one
     options={"batch_share": 0.0, "one_way_share": 0.0},
-    lacks={"cpp": "it takes no queue for a sharding key"},
 )

@@ -189,6 +189,18 @@ def test_ssh_with_delays_and_a_host_that_is_gone(state: Path) -> None:
     assert left_in(state) == []
 
 
+@CPP
+def test_processes_with_ordered_clients_of_the_cpp_library(state: Path) -> None:
+    """Each sharding key in its queue, and consumed in its order."""
+    campaign = replace(campaign_on("processes", KILLED_PRODUCER), client="cpp", workload="ordered")
+    result = run_for_real(campaign)
+    assert_valid(result)
+    counts = {verdict.checker: verdict.counts for verdict in result.verdict.verdicts}
+    assert counts["sharding_keys"]["sharding_keys"] > 1
+    assert counts["orderly"]["consumed_in_order"] > 0
+    assert left_in(state) == []
+
+
 @pytest.mark.needs_docker
 @pytest.mark.needs_root(*TOOLS)
 @CPP

@@ -111,6 +111,8 @@ class CppConsumer:
         self.listener = listener = CppListener(library, fields["group"], emit, control)
         self._callback = library.ffi.MSG_CALLBACK_FUNC(listener)  # the library keeps its address
         expression = fields.get("expression", "*").encode()
+        is_ordered = fields.get("ordered", False)
+        register = dll.RegisterMessageCallbackOrderly if is_ordered else dll.RegisterMessageCallback
         set_up = [
             dll.SetPushConsumerLogFileNumAndSize(self._handle, LOG_FILES, LOG_FILE_MIB),
             dll.SetPushConsumerNameServerAddress(
@@ -122,7 +124,7 @@ class CppConsumer:
             # One by one: where one message fails, the library sends its whole batch back.
             dll.SetPushConsumerMessageBatchMaxSize(self._handle, 1),
             dll.Subscribe(self._handle, fields["topic"].encode(), expression),
-            dll.RegisterMessageCallback(self._handle, self._callback),
+            register(self._handle, self._callback),
         ]
         if credentials := fields.get("credentials"):
             keys = (credentials[name].encode() for name in ("access_key", "secret_key"))

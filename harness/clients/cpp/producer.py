@@ -13,6 +13,7 @@ from harness.clients.cpp.library import LOG_FILE_MIB, LOG_FILES, Library, Librar
 from harness.clients.cpp.stopping import stop_in_time
 from harness.clients.payload import make_body
 from harness.clients.port import ONE_WAY, ClientSide, Outcome, Request
+from system_under_test.protocol.message import java_string_hash
 
 STATUSES = ("SEND_OK", "FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE")
 ATTEMPTS_MAX = 15  # librocketmq takes no more
@@ -73,6 +74,8 @@ class CppProducer:
             self._set_properties(message, request)
             if request.get("one_way"):
                 return self._send_one_way(message)
+            if "sharding_key" in request:
+                return self._send_in_order(message, request["sharding_key"])
             return self._send(message)
         finally:
             self._dll.DestroyMessage(message)
@@ -89,7 +92,27 @@ class CppProducer:
     def _send(self, message: int) -> Outcome:
         sent = self._library.begin_send()
         result = self._library.ffi._CSendResult()
-        if self._dll.SendMessageSync(self._handle, message, ctypes.pointer(result)):
+        status = self._dll.SendMessageSync(self._handle, message, ctypes.pointer(result))
+        return self._outcome(status, sent, result)
+
+    def _send_in_order(self, message: int, key: str) -> Outcome:
+        """To the queue that belongs to the key, one attempt (RocketMQ: SelectMessageQueueByHash)."""
+        number = abs(java_string_hash(key))
+        selector = self._library.ffi.QUEUE_SELECTOR_CALLBACK(
+            lambda queues, _message, _argument: number % queues
+        )
+        not_null = ctypes.create_string_buffer(
+            1
+        )  # the library refuses a selector without an argument
+        sent = self._library.begin_send()
+        result = self._library.ffi._CSendResult()
+        status = self._dll.SendMessageOrderly(
+            self._handle, message, selector, not_null, 0, ctypes.pointer(result)
+        )
+        return self._outcome(status, sent, result)
+
+    def _outcome(self, status: int, sent: Sent, result: Any) -> Outcome:
+        if status:
             return self._failed(sent)
         if (sent.message_id, sent.queue_offset) != (result.msgId, result.offset):
             raise LibraryError(
@@ -145,6 +168,6 @@ async def carry_out(producer: CppProducer, request: Request) -> Outcome:
         return Outcome("ok", {})
     if request["f"] in NOT_THERE:
         return Outcome("fail", {}, NOT_THERE[request["f"]])
-    if "queue" in request or "sharding_key" in request:
+    if "queue" in request:
         return Outcome("fail", {}, NO_CHOICE)
     return await asyncio.to_thread(producer.send, request)
