@@ -79,6 +79,9 @@ class RunFacts:
     floors: Floors = field(default_factory=Floors)
     disks_observed: bool = True  # somebody could look at the disks at each acknowledgement
     routes_observed: bool = False  # somebody asked the name servers, again and again
+    topics_everywhere: bool = (
+        True  # made on every broker beforehand; else its first message makes them
+    )
     files_observed: bool = True  # somebody could read the files of brokers after the run
     gone: str = ""  # a cluster that somebody runs went away: how that was seen
     torn: bool = False  # the history's last line was cut short

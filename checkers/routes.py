@@ -4,12 +4,14 @@
 the master). **ghost_route**: it names a broker that has been dead for longer than a silent one may stay (120 s without
 a heartbeat, looked at every 10 s); times in which a fault struck this name server do not count. **missing_route**: it
 does not name a broker that lives, for longer than brokers take to register again (every 30 s), while no fault was
-near. **slow_switch**: a client that started while some name server was broken and another one was not, and nothing
+near; where a broker makes a topic with its first message, from when a name server first named the broker.
+**slow_switch**: a client that started while some name server was broken and another one was not, and nothing
 else was, took too long to its first queue or acknowledgement.
 
 The harness asks every name server every few seconds, and writes down answers that changed, with the brokers that ran
 at that moment. Cannot see: what lasts less than that, a name server that does not answer (no answer is no lie), and
-clients that had learned their route before a name server broke, because they need none.
+clients that had learned their route before a name server broke, because they need none; a broker that made the topic
+itself and never told anybody.
 
 Source: RouteInfoManager of Apache RocketMQ 4.9 (scanNotActiveBroker); bugs of stale routes after a restart.
 """
@@ -48,26 +50,43 @@ def check_routes(_columns: Columns, context: Context) -> Verdict:
     for seen in context.observations:
         if seen["kind"] == "route":
             answers.setdefault(seen["node"], []).append(seen)
+    since_ns = _known_since(context, answers)
     findings = [
         finding
         for node, of_node in sorted(answers.items())
-        for finding in _judge_server(context, node, of_node)
+        for finding in _judge_server(context, node, of_node, since_ns)
     ]
     counts = {"answers": sum(map(len, answers.values())), "name_servers": len(answers)}
     return observed_verdict("routes", findings, counts, None if answers else NOT_OBSERVED)
 
 
-def _judge_server(context: Context, node: str, answers: Sequence[Seen]) -> Iterator[Finding]:
+def _known_since(context: Context, answers: Mapping[str, Sequence[Seen]]) -> dict[str, int]:
+    """From when each broker has the topic, as far as anybody knows."""
+    if context.facts.topics_everywhere:
+        return dict.fromkeys(context.facts.brokers, 0)
+    first: dict[str, int] = {}
+    for seen in (seen for of_node in answers.values() for seen in of_node):
+        for broker in seen["brokers"] or {}:
+            first[broker] = min(int(seen["time_ns"]), first.get(broker, FOREVER_NS))
+    return first
+
+
+def _judge_server(
+    context: Context, node: str, answers: Sequence[Seen], since_ns: Mapping[str, int]
+) -> Iterator[Finding]:
     answers = sorted(answers, key=lambda seen: int(seen["time_ns"]))
     yield from _wrong(context, node, answers)
     struck = _spans(fault for fault in context.facts.faults if node in fault.targets)
     restless = _spans(context.facts.faults)
     for broker, nodes in sorted(context.facts.brokers.items()):
+        before = Span(0, since_ns.get(broker, FOREVER_NS))
         for replica in nodes:
             ghost = _while(answers, lambda seen, of=(broker, replica): _is_ghost(seen, *of))
             absent = _while(answers, lambda seen, of=(broker, replica): _is_missing(seen, *of))
             yield from _too_long(context, node, "ghost_route", replica, without(ghost, struck))
-            yield from _too_long(context, node, "missing_route", replica, without(absent, restless))
+            yield from _too_long(
+                context, node, "missing_route", replica, without(absent, [*restless, before])
+            )
 
 
 def _wrong(context: Context, node: str, answers: Sequence[Seen]) -> Iterator[Finding]:

@@ -34,6 +34,7 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
     return RunFacts(
         disks_observed=campaign.environment == "simulation",
         routes_observed=campaign.environment == "simulation",
+        topics_everywhere=not campaign.auto_topic,
         files_observed=not campaign.is_foreign,
         transient_pool=dict(campaign.broker_properties).get(POOL_PROPERTY) == "true",
         flush=cast(Flush, campaign.flush),

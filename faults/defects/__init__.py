@@ -29,7 +29,9 @@ class Defect:
     title: str
     source: str  # RocketMQ issue or class
     tier: str
-    checkers: tuple[str, ...]  # those that can find it
+    checkers: tuple[
+        str, ...
+    ]  # those that can find it; the first one does whenever the run is invalid
     base: str  # the named campaign of its recipe; "" for none
     campaign: dict[str, Any]  # further options of a campaign in which it shows
 

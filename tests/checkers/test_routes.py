@@ -107,6 +107,22 @@ def test_faults_give_time(
     assert found(check("routes", *answers, faults=(struck,))) == anomalies
 
 
+@pytest.mark.parametrize(
+    ("answers", "anomalies"),
+    [
+        ((answer(0, {}), answer(500, {})), []),  # nobody has sent anything
+        ((answer(0, {}), answer(60), answer(500)), []),
+        ((answer(0), answer(1, {}), answer(500, {})), ["missing_route"] * 2),
+        ((answer(0, {}), answer(40, node="ns-2"), answer(80, {}), answer(84)), []),
+        ((answer(0, {}), answer(40, node="ns-2"), answer(86, {}), answer(90)), ["missing_route"] * 2),
+    ],
+)  # fmt: skip
+def test_a_topic_that_brokers_make_is_missing_only_where_it_was(
+    answers: tuple[Any, ...], anomalies: list[str]
+) -> None:
+    assert found(check("routes", *answers, topics_everywhere=False)) == anomalies
+
+
 def test_what_nobody_asked_is_unknown() -> None:
     assert check("routes").valid == "unknown"
     assert check("name_server_switch").valid == "unknown"

@@ -56,7 +56,8 @@ def test_a_defect_is_found_and_the_run_can_be_repeated(name: str, tmp_path: Path
     assert document["digest"] == row["digest"]
     verdicts = document["verdict"]["verdicts"]
     fired = {verdict["checker"] for verdict in verdicts if verdict["valid"] is False}
-    assert fired == set(DEFECTS[name].checkers)
+    assert DEFECTS[name].checkers[0] in fired
+    assert fired <= set(DEFECTS[name].checkers)
 
 
 @each_defect
