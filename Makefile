@@ -25,6 +25,7 @@ lint: $(READY)
 	$(BIN)/codespell
 
 bench: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
 	for bench in tests/benchmarks/bench_*.py; do echo "== $$bench"; PYTHONPATH=. $(BIN)/python $$bench || exit 1; done
 
 fuzz: $(READY)  ## hostile requests under a coverage-guided fuzzer, for about a minute
