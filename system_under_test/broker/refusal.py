@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from system_under_test.protocol.codes import ResponseCode
 
 
@@ -19,3 +22,15 @@ class SendRefused(Refused):
 
 class PullRefused(Refused):
     """Nothing was read."""
+
+
+@contextmanager
+def refusing_without_topic(topic: str) -> Iterator[None]:
+    """Raises SendRefused when what is inside cannot make the topic durable, say on a full disk."""
+    try:
+        yield
+    except OSError as error:
+        raise SendRefused(
+            ResponseCode.SERVICE_NOT_AVAILABLE,
+            f"topic[{topic}] cannot be made now: {error.strerror}",
+        ) from error

@@ -7,7 +7,7 @@ from random import Random
 
 from system_under_test.broker.administration.statistics import BrokerStatistics
 from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.refusal import SendRefused
+from system_under_test.broker.refusal import SendRefused, refusing_without_topic
 from system_under_test.broker.send_answer import SendAnswer, SendAnswers
 from system_under_test.broker.services.diversion import (
     DELAY_PROPERTY,
@@ -274,18 +274,13 @@ class SendProcessor:
 
     def _create(self, header: SendMessageHeader) -> TopicConfig | None:
         """The topic after its template, if that may be. Raises SendRefused if it cannot be made durable."""
-        try:
+        with refusing_without_topic(header.topic):
             return self._topics.create_on_send(
                 header.topic,
                 header.default_topic,
                 header.default_topic_queue_nums,
                 unit_mode=header.unit_mode,
             )
-        except OSError as error:
-            raise SendRefused(
-                ResponseCode.SERVICE_NOT_AVAILABLE,
-                f"topic[{header.topic}] cannot be made now: {error.strerror}",
-            ) from error
 
     def _check_time(self) -> None:
         start_ms = self._config.accept_sends_from_ms

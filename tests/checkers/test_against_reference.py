@@ -22,9 +22,7 @@ from checkers.verdict import Finding, Verdict
 from tests.support import reference_checkers as reference
 from tests.support.history_language import facts, fault
 
-STEADY = settings(
-    derandomize=True, deadline=None, max_examples=int(os.environ.get("HISTORIES", "60"))
-)
+STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "60")))
 GROUPS = {"g": ("t",), "h": ("t", "u")}
 CUT = fault("power_cut", "n0", at_s=0.01, healed_s=0.02)
 KEYS = st.sampled_from([f"k{number}" for number in range(8)])

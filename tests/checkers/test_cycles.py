@@ -168,7 +168,7 @@ def histories(draw: st.DrawFn) -> list[Op]:
     return txns(*lines, *draw(st.permutations(sorted(waiting.values()))))
 
 
-@settings(derandomize=True, deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(histories())
 def test_against_the_reference(ops: list[Op]) -> None:
     mine = found(check(ops))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from checkers.histogram import BUCKETS, EDGES_US, buckets_of, percentile_us
@@ -18,7 +18,6 @@ def test_buckets_begin_where_the_last_one_ends() -> None:
     assert buckets_of(np.array([-5])).tolist() == [0]
 
 
-@settings(derandomize=True, deadline=None)
 @given(DURATIONS, st.sampled_from([0, 1, 5000, 9900, 10_000]))
 def test_a_percentile_is_hardly_above_the_nearest_rank(durations: list[int], share: int) -> None:
     buckets, counts = np.unique(buckets_of(np.array(durations)), return_counts=True)

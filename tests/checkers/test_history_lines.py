@@ -13,7 +13,7 @@ from checkers.history import HistoryError, Op, decode_history, encode_op
 from checkers.history_lines import HistoryLines
 from tests.support.history_language import history
 
-STEADY = settings(derandomize=True, deadline=None, max_examples=300)
+STEADY = settings(max_examples=300)
 OPS = history(
     "1 ok open node=c1",
     "0 invoke send a",

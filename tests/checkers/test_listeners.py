@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from checkers.column_builder import build_columns
@@ -65,7 +65,6 @@ def test_only_orderly_groups_promise_it() -> None:
     assert check(*OVERLAP).counts == {}
 
 
-@settings(derandomize=True, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 5)), max_size=14))
 def test_against_every_pair(steps: list[tuple[int, int]]) -> None:
     """Each step begins what its process has not begun, and ends what it has."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from checkers.message_ids import OTHER, UNKNOWN, MessageIds, dense_numbers, key_of
 
-STEADY = settings(derandomize=True, deadline=None)
 NUMBERS = st.integers(0, 3) | st.integers(0, 2**42)
 LIKE_OURS = st.builds("p{}-{}".format, NUMBERS, NUMBERS)
 KEYS = LIKE_OURS | st.text(max_size=4) | st.from_regex(r"p?0?\d{0,8}-?0?\d{0,14}", fullmatch=True)
@@ -36,7 +35,6 @@ def test_the_id_of_a_key(key: str, message: int) -> None:
     assert MessageIds()[key] == message
 
 
-@STEADY
 @given(st.lists(KEYS))
 def test_a_key_follows_from_its_id_and_an_id_from_its_key(keys: list[str]) -> None:
     ids = MessageIds()
@@ -48,7 +46,6 @@ def test_a_key_follows_from_its_id_and_an_id_from_its_key(keys: list[str]) -> No
     assert [ids[key] for key in keys] == messages
 
 
-@STEADY
 @given(st.lists(st.sampled_from([UNKNOWN, 0, 5, (3 << 40) + 9, 2**61, OTHER, OTHER + 2]) | NUMBERS))
 def test_dense_numbers_are_one_to_one(messages: list[int]) -> None:
     ids = np.array(messages, np.int64)

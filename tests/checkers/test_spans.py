@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from checkers.spans import Span, joined, shared, without
@@ -14,7 +14,6 @@ def instants(spans: list[Span]) -> set[int]:
     return {at for span in spans for at in range(span.start_ns, span.end_ns)}
 
 
-@settings(derandomize=True, deadline=None)
 @given(SPANS, SPANS)
 def test_every_instant_is_where_it_belongs(one: list[Span], other: list[Span]) -> None:
     assert instants(joined(one)) == instants(one)

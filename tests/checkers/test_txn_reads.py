@@ -56,7 +56,7 @@ def test_the_finding_says_what_was_polled() -> None:
     assert finding.detail == "polled 1 at offset 0, sent by op 1, which failed"
 
 
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(histories())
 def test_against_the_reference(ops: list[Op]) -> None:
     found = {(f.anomaly, f.op_index, f.key) for f in check(ops).findings}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from checkers.promises import Judgement
@@ -87,7 +87,6 @@ FINDINGS = st.builds(
 TALLIES = st.lists(FINDINGS, max_size=40).map(lambda findings: Tally.of(findings, acked=1))
 
 
-@settings(derandomize=True, deadline=None)
 @given(TALLIES, TALLIES, TALLIES)
 def test_tallies_merge(a: Tally, b: Tally, c: Tally) -> None:
     assert a.merge(b).merge(c) == a.merge(b.merge(c))

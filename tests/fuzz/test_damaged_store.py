@@ -63,7 +63,7 @@ damages = st.tuples(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(damages, min_size=1, max_size=3))
 def test_a_damaged_store_is_refused_or_recovered(done: list[tuple[str, int, bytes, bool]]) -> None:
     world = killed_store()

@@ -28,7 +28,6 @@ def nodes() -> Iterator[FuzzedNodes]:
 
 @settings(
     max_examples=150,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(port=st.sampled_from(sorted(PORTS)), chunks=CONVERSATIONS)

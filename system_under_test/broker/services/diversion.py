@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from system_under_test.broker.refusal import SendRefused
+from system_under_test.broker.refusal import SendRefused, refusing_without_topic
 from system_under_test.broker.topics import HALF_TOPIC, Topics, make_topic
 from system_under_test.protocol.bodies import SubscriptionGroupConfig
 from system_under_test.protocol.codes import ResponseCode
@@ -85,11 +85,12 @@ class Diversion:
         """A message to a retry topic that has been tried often enough: at once, whatever delay it asks for.
 
         Raises:
-            OSError: its topic cannot be made durable.
+            SendRefused: its topic cannot be made durable.
         """
         topic = DEAD_LETTER_PREFIX + group
         if self._topics.get(topic) is None:
-            self._topics.put(make_topic(topic, 1))
+            with refusing_without_topic(topic):
+                self._topics.put(make_topic(topic, 1))
         message.topic = topic
         message.queue_id = 0
         message.properties[DELAY_PROPERTY] = "0"  # RocketMQ c09be5eea3

@@ -9,11 +9,11 @@ from random import Random
 
 from system_under_test.broker.administration.statistics import BrokerStatistics
 from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.refusal import SendRefused
+from system_under_test.broker.refusal import SendRefused, refusing_without_topic
 from system_under_test.broker.services.diversion import DEAD_LETTER_PREFIX, Diversion, retry_limit
 from system_under_test.broker.services.internal_copies import InternalCopies
 from system_under_test.broker.subscription_groups import SubscriptionGroups
-from system_under_test.broker.topics import PERM_WRITE, Topics
+from system_under_test.broker.topics import PERM_WRITE, Topics, retry_topic
 from system_under_test.protocol.bodies import SubscriptionGroupConfig, TopicConfig
 from system_under_test.protocol.codes import FAQ, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
@@ -125,9 +125,10 @@ class SendBackProcessor:
             return None
         if not self._is_ready():
             raise SendRefused(ResponseCode.SYSTEM_ERROR, "this broker does not accept messages now")
-        topic = self._topics.create_retry_topic(
-            header.group, group.retry_queue_nums, unit_mode=header.unit_mode
-        )
+        with refusing_without_topic(retry_topic(header.group)):
+            topic = self._topics.create_retry_topic(
+                header.group, group.retry_queue_nums, unit_mode=header.unit_mode
+            )
         if not topic.perm & PERM_WRITE:
             raise SendRefused(
                 ResponseCode.NO_PERMISSION,

@@ -25,7 +25,7 @@ from checkers.columnar.writer import write_part
 from checkers.history import HistoryError, Op
 from tests.support.history_language import history
 
-STEADY = settings(derandomize=True, deadline=None, max_examples=40)
+STEADY = settings(max_examples=40)
 OPS = history(
     "1 ok open node=c1",
     "0 invoke send a",

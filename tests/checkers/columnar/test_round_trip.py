@@ -20,7 +20,7 @@ from checkers.columns import COMMIT_FIELDS, TOUCH_FIELDS, Columns, Ints
 from checkers.history import Op
 from tests.support.history_language import history
 
-STEADY = settings(derandomize=True, deadline=None, max_examples=60)
+STEADY = settings(max_examples=60)
 KEYS = ("a", "b", "p0-1", "p3-70000", "p3-70001")
 SENDS = [
     f"0 {kind} send {{}}{place} {options}"

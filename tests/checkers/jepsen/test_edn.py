@@ -6,12 +6,10 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from checkers.jepsen.edn import EdnError, Keyword, UnfinishedEdn, parse_all, parse_edn, to_edn
-
-STEADY = settings(derandomize=True, deadline=None)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +78,6 @@ VALUES = st.recursive(
 )
 
 
-@STEADY
 @given(VALUES)
 def test_what_is_written_is_read(value: Any) -> None:
     if not any(len(str(number)) > 40 for number in _integers(value)):
@@ -95,7 +92,6 @@ def _integers(value: Any) -> list[int]:
     return [value] if isinstance(value, int) else []
 
 
-@STEADY
 @given(st.text(alphabet='[]{}()#_:;"\\ ,\na1-.N'))
 def test_any_text_is_a_value_or_an_error(text: str) -> None:
     with suppress(EdnError):

@@ -12,7 +12,7 @@ from checkers.history import HistoryError
 from harness.histories.sinks import sink_at
 from harness.histories.sources import source_at
 
-STEADY = settings(derandomize=True, deadline=None, max_examples=100)
+STEADY = settings(max_examples=100)
 EDN = b"""{:type :invoke, :f :subscribe, :value [0 1], :process 1, :time 1, :index 0}
 {:type :ok, :f :subscribe, :value [0 1], :process 1, :time 2, :index 1}
 {:type :invoke, :f :txn, :value [[:send 0 7] [:poll]], :process 1, :time 3, :index 2}

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
+
 from system_under_test.broker.topics import make_topic
-from system_under_test.protocol.bodies import ConsumerData, HeartbeatData, SubscriptionData
+from system_under_test.protocol.bodies import (
+    ConsumerData,
+    HeartbeatData,
+    SubscriptionData,
+    SubscriptionGroupConfig,
+)
 from system_under_test.protocol.codes import ResponseCode
 from tests.system_under_test.broker.admin_language import beat
 from tests.system_under_test.broker.bench import Bench, Peer
+from tests.system_under_test.broker.services.test_send_back import SEND_BACK
 
 HEARTBEAT = HeartbeatData(
     client_id="c1",
@@ -43,3 +51,25 @@ def test_a_new_group_consumes_all_the_same(bench: Bench) -> None:
     beat(bench, HEARTBEAT, Peer(), 409)
     assert bench.groups.get("newcomers") is not None
     assert bench.topics.get("%RETRY%newcomers") is not None
+
+
+@pytest.mark.parametrize(
+    ("delay_level", "topic"), [("0", "%RETRY%newcomers"), ("-1", "%DLQ%newcomers")]
+)
+def test_a_send_back_whose_topic_cannot_be_made_is_refused(
+    bench: Bench, delay_level: str, topic: str
+) -> None:
+    bench.groups.put(SubscriptionGroupConfig(group_name="newcomers"))
+    if delay_level == "-1":
+        bench.topics.create_retry_topic("newcomers", 1)
+    bench.send()
+    bench.disk.fill()
+    ext = {"offset": "0", "group": "newcomers", "delayLevel": delay_level}
+    answer = bench.ask_service(SEND_BACK, ext)
+    assert answer is not None
+    assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert answer.remark == f"topic[{topic}] cannot be made now: No space left on device"
+    bench.disk.heal()
+    answer = bench.ask_service(SEND_BACK, ext)
+    assert answer is not None
+    assert answer.code == ResponseCode.SUCCESS

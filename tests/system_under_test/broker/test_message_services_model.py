@@ -22,7 +22,7 @@ from tests.system_under_test.broker.services.test_transactions import (
 
 DELAYS_MS = {1: 1_000, 2: 5_000, 3: 10_000}
 CHECKS_MAX = 3
-SETTINGS = settings(max_examples=40, stateful_step_count=30, deadline=None)
+SETTINGS = settings(max_examples=40, stateful_step_count=30)
 
 
 class DelayedMessages(RuleBasedStateMachine):

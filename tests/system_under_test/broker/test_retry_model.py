@@ -173,7 +173,7 @@ class Retries(RuleBasedStateMachine):
             assert fate.deliveries == fate.failures + 1 - fate.dead
 
 
-Retries.TestCase.settings = settings(max_examples=40, stateful_step_count=50, deadline=None)
+Retries.TestCase.settings = settings(max_examples=40, stateful_step_count=50)
 TestRetries = Retries.TestCase
 
 

@@ -186,4 +186,4 @@ class Rebalancing(RuleBasedStateMachine):
 
 
 TestRebalancing = Rebalancing.TestCase
-TestRebalancing.settings = settings(max_examples=40, stateful_step_count=50, deadline=None)
+TestRebalancing.settings = settings(max_examples=40, stateful_step_count=50)

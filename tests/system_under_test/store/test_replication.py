@@ -301,7 +301,7 @@ def test_half_record_of_a_broken_transfer_is_cut() -> None:
 # Anything may happen
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     seed=st.integers(0, 2**32), flushed_only=st.booleans(), overlap=st.sampled_from([32, 256, 4096])
 )

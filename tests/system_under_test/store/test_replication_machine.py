@@ -281,7 +281,7 @@ class Replication(RuleBasedStateMachine):
             assert slave.log.data == self.master.data
 
 
-Replication.TestCase.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)
+Replication.TestCase.settings = settings(max_examples=200, stateful_step_count=50)
 TestReplication = Replication.TestCase
 
 

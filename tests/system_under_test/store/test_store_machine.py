@@ -176,5 +176,5 @@ class StoreMachine(RuleBasedStateMachine):
         return [put for put in self.puts if put.result.end_offset <= self.visible]
 
 
-StoreMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+StoreMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30)
 TestStoreMachine = StoreMachine.TestCase
