@@ -82,6 +82,11 @@ def _ends(columns: Columns, context: Context) -> tuple[Ints, Ints, Ints]:
             number = numbers.get(queue)
             if number is not None and drain.complete and drain.op_index > table[2, number]:
                 table[:, number] = (end.min_offset, end.max_offset, drain.op_index)
+    for look_up in context.timeline.look_ups:  # retention goes on after the drain
+        for queue_id, offset in look_up.first_offsets.items():
+            number = numbers.get((look_up.topic, look_up.broker, queue_id))
+            if number is not None:
+                table[0, number] = max(table[0, number], offset)
     return table[0], table[1], table[2]
 
 

@@ -80,6 +80,9 @@ class LookUp:
     broker: str
     is_indexed: bool  # by key, too
     found: Sequence[Found]
+    first_offsets: Mapping[
+        int, int
+    ]  # by queue: what lies before was deleted, perhaps since the drain
     error: str | None
 
 

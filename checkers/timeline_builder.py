@@ -201,6 +201,10 @@ class TimelineBuilder:
                     Found(text(key), integer(queue), integer(offset), *map(bool, found))
                     for key, queue, offset, *found in value["messages"]
                 ],
+                first_offsets={
+                    integer(queue): integer(offset)
+                    for queue, offset in value.get("first_offsets", ())
+                },
                 error=None if op.type == "ok" else op.error or "no answer",
             )
         )

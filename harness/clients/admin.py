@@ -120,7 +120,8 @@ async def _one_queue(remoting: RemotingClient, request: Request, queue: int) -> 
 async def look_up(remoting: RemotingClient, request: Request) -> dict[str, Any]:
     """Look for `messages` [[key, queue, queue offset, physical offset]] of one broker.
 
-    Answers `messages` [[key, queue, queue offset, found by key, found by id, in its queue]].
+    Answers `messages` [[key, queue, queue offset, found by key, found by id, in its queue]], and of queues that lack
+    some `first_offsets` [[queue, first offset]]: what lies before has been deleted, perhaps while we asked.
     """
     at_once = asyncio.Semaphore(LOOK_UPS_AT_ONCE)
 
@@ -128,7 +129,16 @@ async def look_up(remoting: RemotingClient, request: Request) -> dict[str, Any]:
         async with at_once:
             return [*message[:3], *await _find(remoting, request, *message)]
 
-    return {"messages": list(await asyncio.gather(*map(find, request["messages"])))}
+    messages = await asyncio.gather(*map(find, request["messages"]))
+    lacking = dict.fromkeys(queue for _, queue, *_, in_queue in messages if not in_queue)
+    firsts = [[queue, await _first_offset(remoting, request, queue)] for queue in lacking]
+    return {"messages": messages, "first_offsets": firsts}
+
+
+async def _first_offset(remoting: RemotingClient, request: Request, queue: int) -> int:
+    where = {"topic": request["topic"], "queueId": str(queue)}
+    answer = await ask(remoting, request["address"], RequestCode.GET_MIN_OFFSET, where)
+    return int(answer.ext_fields["offset"])
 
 
 async def _find(

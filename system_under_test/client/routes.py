@@ -97,10 +97,11 @@ def order_configuration(text: str) -> dict[str, int]:
 
 
 def unite(answers: Sequence[BrokerRoutes]) -> dict[str, BrokerRoute]:
-    """What several name servers know together. Where they differ, the first one that knows is right.
+    """What several name servers know together. Where they differ, the one with more queues is right, then the first.
 
-    Name servers do not talk to each other, so one may miss a broker that the other knows. Clients that always see the
-    union agree with each other, whichever name servers they reach first.
+    Name servers do not talk to each other, so one may miss a broker that the other knows, or queues that were added
+    while it could not be reached: messages there would have no reader. Clients that always see the union agree with
+    each other, whichever name servers they reach first.
     """
     united: dict[str, BrokerRoute] = {}
     for answer in answers:
@@ -108,8 +109,14 @@ def unite(answers: Sequence[BrokerRoutes]) -> dict[str, BrokerRoute]:
             known = united.get(name)
             if known is None:
                 united[name] = broker
-            elif broker.addresses.keys() - known.addresses.keys():
-                united[name] = replace(known, addresses={**broker.addresses, **known.addresses})
+                continue
+            addresses = known.addresses
+            if broker.addresses.keys() - addresses.keys():
+                addresses = {**broker.addresses, **addresses}
+            best = broker if broker.read_queues > known.read_queues else known
+            if best.addresses is not addresses:
+                best = replace(best, addresses=addresses)
+            united[name] = best
     return united
 
 

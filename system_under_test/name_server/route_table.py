@@ -102,7 +102,8 @@ class RouteTable:
         is_news = is_first or self.data_version(identity.address) != registration.data_version
         if is_news and identity.broker_id == MASTER_ID:
             self._set_queues(identity.broker_name, registration.topics)
-        elif is_news and MASTER_ID not in self._brokers[identity.broker_name].broker_addrs:
+        elif MASTER_ID not in self._brokers[identity.broker_name].broker_addrs:
+            # Also what it has said before: its master was there then, and counted.
             name = identity.broker_name
             self._set_queues(name, self._slave_topics(name, registration.topics, self._queues))
         self._live[identity.address] = LiveBroker(

@@ -28,13 +28,15 @@ def readable_topics(
 ) -> dict[str, TopicConfig]:
     """What no master has told, to be read only: whoever starts after the master's end knows nothing else.
 
-    RocketMQ 5.x does so (isPrimeSlave).
+    RocketMQ 5.x does so (isPrimeSlave). And queues that the master got while we could not be reached: its slave has
+    their messages, and nobody would read them.
     """
-    return {
-        topic: replace(config, perm=config.perm & ~PERMISSION_WRITE)
-        for topic, config in topics.items()
-        if broker_name not in known.get(topic, {})
-    }
+    found = {}
+    for topic, config in topics.items():
+        told = known.get(topic, {}).get(broker_name)
+        if told is None or told.read_queue_nums < config.read_queue_nums:
+            found[topic] = replace(config, perm=config.perm & ~PERMISSION_WRITE)
+    return found
 
 
 def no_topics(

@@ -28,11 +28,12 @@ def check(ops: list[Op], *observations: dict[str, Any], **changes: Any) -> Verdi
     return RECOVERY.check(columns, context)
 
 
-def looked_up(*lines: str, in_queue: bool) -> list[Op]:
+def looked_up(*lines: str, in_queue: bool, first_offset: int = 0) -> list[Op]:
     """A history, and at its end the question where b is."""
     ops = history(*lines)
     value = {
         "topic": "t", "broker": "b", "indexed": False, "messages": [["b", 0, 1, False, True, in_queue]],
+        "first_offsets": [[0, first_offset]],
     }  # fmt: skip
     last = ops[-1]
     return [
@@ -68,6 +69,8 @@ def test_queues_must_not_end_before_what_was_acknowledged(
 
 def test_what_is_there_or_deleted_has_not_vanished() -> None:
     assert check(looked_up(*READ, in_queue=True)).counts == {}
+    assert check(looked_up(*READ, in_queue=False, first_offset=1)).valid is False
+    assert check(looked_up(*READ, in_queue=False, first_offset=2)).counts == {}  # since the drain
     assert check(looked_up(*READ, "9 ok drain 0:5:5 min=3", in_queue=False)).counts == {}
 
 

@@ -115,11 +115,13 @@ def test_union_of_what_name_servers_know() -> None:
     assert unite([broker_routes(route_of("b")), other])["b"].addresses == {0: "b:0", 1: "b:1"}
 
 
-def test_where_name_servers_differ_the_first_is_right() -> None:
-    first = broker_routes(route_of("a", queues=4))
+def test_where_name_servers_differ_the_one_with_more_queues_is_right() -> None:
+    first = broker_routes(route_of("a", queues=4, slaves=True))
     second = broker_routes(route_of("a", queues=8))
-    united: dict[str, BrokerRoute] = unite([first, second])
-    assert united["a"].write_queues == 4
+    for answers in ([first, second], [second, first]):
+        united: dict[str, BrokerRoute] = unite(answers)
+        assert united["a"].read_queues == 8
+        assert united["a"].addresses == {0: "a:0", 1: "a:1"}
 
 
 def test_so_many_queues_that_their_list_would_fill_the_memory_are_refused() -> None:

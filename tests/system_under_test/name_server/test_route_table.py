@@ -124,6 +124,17 @@ def test_a_slave_does_not_change_what_its_master_has_told(registry: Registry) ->
     assert (registry.queues("T"), registry.queues("U")) == ({"a": (8, 6)}, {"a": (4, 4)})
 
 
+def test_queues_that_the_master_got_unheard_are_read_from_its_slave(registry: Registry) -> None:
+    registry.register("c/a/0@A", "T", queues=4)
+    registry.register(
+        "c/a/1@A1", "T", queues=8, version=2, key=2
+    )  # the master did so, and told others
+    assert registry.queues("T") == {"a": (4, 6)}
+    registry.unregister("c/a/0@A")
+    registry.register("c/a/1@A1", "T", queues=8, version=2, key=2)
+    assert registry.queues("T") == {"a": (8, 4)}
+
+
 def test_topics_that_a_registration_misses_stay(registry: Registry) -> None:
     registry.register("c/a/0@A", "T", version=1)
     registry.register("c/a/0@A", "U", version=2)

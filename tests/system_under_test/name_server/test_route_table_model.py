@@ -71,7 +71,7 @@ class Model:
         known = self.heard.get(who.address)
         is_news = place not in self.ids or known is None or known.version != version
         self.ids[place] = who.address
-        if is_news:
+        if is_news or who.broker_id:
             self._take_topics(who, topics)
         self.heard[who.address] = Heard(now_ns, version, key)
         master = self.ids.get((who.broker_name, 0))
@@ -83,7 +83,8 @@ class Model:
             if who.broker_id == 0:
                 self.queues[place] = (queues, 6)
             elif not self.faithful and (who.broker_name, 0) not in self.ids:
-                self.queues.setdefault(place, (queues, 4))
+                if self.queues.get(place, (0, 0))[0] < queues:
+                    self.queues[place] = (queues, 4)
 
     def unregister(self, who: BrokerIdentity) -> None:
         self.heard.pop(who.address, None)
