@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome
+from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, QueueKey
 from checkers.kernel import Context, Kernel, finding_at, nothing_missing, queue_of
 from checkers.promises import NS_PER_S, judge
 from checkers.verdict import Finding, Tally
@@ -83,10 +83,10 @@ def _ends(columns: Columns, context: Context) -> tuple[Ints, Ints, Ints]:
             if number is not None and drain.complete and drain.op_index > table[2, number]:
                 table[:, number] = (end.min_offset, end.max_offset, drain.op_index)
     for look_up in context.timeline.look_ups:  # retention goes on after the drain
-        for queue_id, offset in look_up.first_offsets.items():
-            number = numbers.get((look_up.topic, look_up.broker, queue_id))
+        for queue_id, first in look_up.first_offsets.items():
+            number = numbers.get(QueueKey(look_up.topic, look_up.broker, queue_id))
             if number is not None:
-                table[0, number] = max(table[0, number], offset)
+                table[0, number] = max(int(table[0, number]), first)
     return table[0], table[1], table[2]
 
 

@@ -54,7 +54,11 @@ TRANSACTIONAL = Workload(
     generator=Transactions,
     awaits=awaits,
     settle_s=120.0,
-    options={"batch_share": 0.0, "one_way_share": 0.0},
+    options={
+        "batch_share": 0.0,
+        "one_way_share": 0.0,
+        "acks_min": 50,
+    },  # half of them are committed at once
     broker_properties={"transactionTimeOut": "3000", "transactionCheckInterval": "5000"},
     lacks={"cpp": "it is not asked for transactions"},
 )

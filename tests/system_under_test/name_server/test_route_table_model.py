@@ -82,9 +82,10 @@ class Model:
             place = (topic, who.broker_name)
             if who.broker_id == 0:
                 self.queues[place] = (queues, 6)
-            elif not self.faithful and (who.broker_name, 0) not in self.ids:
-                if self.queues.get(place, (0, 0))[0] < queues:
-                    self.queues[place] = (queues, 4)
+            elif self.faithful or (who.broker_name, 0) in self.ids:
+                pass
+            elif self.queues.get(place, (0, 0))[0] < queues:
+                self.queues[place] = (queues, 4)
 
     def unregister(self, who: BrokerIdentity) -> None:
         self.heard.pop(who.address, None)
