@@ -189,6 +189,11 @@ def _answered(
     elif history.manifest.rows <= ROWS_IN_MEMORY:
         columns = history.columns_of(history.manifest.touches)
     else:
-        reason = f"it needs all {history.manifest.rows} touches in memory; at most {ROWS_IN_MEMORY} are taken there"
-        return Verdict(checker=checker.name, valid="unknown", reason=reason)
+        return too_many_rows(checker, history.manifest.rows)
     return checker.check(columns, context)
+
+
+def too_many_rows(checker: Checker, rows: int) -> Verdict:
+    """The answer of a checker that needs all rows of a history that has more than ROWS_IN_MEMORY."""
+    reason = f"it needs all {rows} touches in memory; at most {ROWS_IN_MEMORY} are taken there"
+    return Verdict(checker=checker.name, valid="unknown", reason=reason)

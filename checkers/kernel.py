@@ -104,17 +104,6 @@ class Innocent:
     pending: int  # messages that a group has not come to yet
 
 
-def no_rows(columns: Columns) -> Columns:
-    """The same names, and nothing else."""
-    nothing = np.zeros(0, np.int64)
-    return Columns(
-        names=columns.names,
-        sends=columns.sends.where(nothing),
-        deliveries=columns.deliveries.where(nothing),
-        commits=columns.commits.where(nothing),
-    )
-
-
 def all_rows(columns: Columns, _context: Context) -> Columns:
     """For checkers that read everything."""
     return columns

@@ -15,11 +15,34 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from checkers.columns import Columns
-from checkers.kernel import Checker, Context, all_rows
+from checkers.columns import Columns, Ints
+from checkers.kernel import Checker, Context
+from checkers.message_ids import OTHER, MessageIds
 from checkers.promises import judge
+from checkers.screening import is_among
 from checkers.timeline import Exchange
 from checkers.verdict import Finding, Tally, Verdict
+
+
+def answered_rows(columns: Columns, context: Context) -> Columns:
+    """The deliveries of the requests whose answers came."""
+    replies = {of.reply for of in context.timeline.answers}
+    given = is_among(columns.deliveries.message, _ids_of(columns, replies))
+    nothing = np.zeros(0, np.int64)
+    return Columns(
+        names=columns.names,
+        sends=columns.sends.where(nothing),
+        deliveries=columns.deliveries.where(given),
+        commits=columns.commits.where(nothing),
+    )
+
+
+def _ids_of(columns: Columns, keys: set[str]) -> Ints:
+    """The messages with these keys, sorted."""
+    follow = (MessageIds()[key] for key in keys)
+    found = {message for message in follow if not message & OTHER}
+    found |= {OTHER | place for place, key in enumerate(columns.names.other_keys) if key in keys}
+    return np.array(sorted(found), np.int64)
 
 
 def check_requests(columns: Columns, context: Context) -> Verdict:
@@ -33,7 +56,7 @@ def check_requests(columns: Columns, context: Context) -> Verdict:
 
 
 def _judge(columns: Columns, context: Context, answers: Sequence[Exchange]) -> Iterator[Finding]:
-    given = _given_at(columns)
+    given = _given_at(answered_rows(columns, context))
     answered: dict[str, Exchange] = {}
     for answer in answers:
         if answer.reply != answer.key:
@@ -74,6 +97,6 @@ REQUESTS = Checker(
     name="requests",
     anomalies=("wrong_answer", "answered_twice", "made_up_answer"),
     check=check_requests,
-    rows=all_rows,
+    rows=answered_rows,
     applies=lambda context: bool(context.timeline.answers),
 )

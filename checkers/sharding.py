@@ -28,12 +28,12 @@ from checkers.kernel import (
     Checker,
     Context,
     Kernel,
-    all_rows,
     finding_at,
     nothing_missing,
     rows_by_id,
 )
 from checkers.promises import NS_PER_S, Judgement, judge
+from checkers.screening import is_among
 from checkers.verdict import Finding, Tally, Verdict
 
 Floats = NDArray[np.float64]
@@ -102,10 +102,23 @@ def _sent_ns(columns: Columns, *rows: int) -> int:
     return int(min(deliveries.invoke_ns[list(rows)].min(), *sends.invoke_ns[sent].tolist()))
 
 
-def check_keys(columns: Columns, context: Context) -> Verdict:
-    """Compare the queues of all messages of each sharding key."""
+def keyed_rows(columns: Columns, _context: Context) -> Columns:
+    """Acknowledged messages with a sharding key, and what came from the queues that have such."""
     sends = columns.sends
     keyed = sends.where((sends.sharding_key != UNKNOWN) & (sends.outcome == Outcome.OK))
+    there = is_among(columns.deliveries.queue, np.unique(keyed.queue))
+    return Columns(
+        names=columns.names,
+        sends=keyed,
+        deliveries=columns.deliveries.where(there),
+        commits=columns.commits.where(np.zeros(0, np.int64)),
+    )
+
+
+def check_keys(columns: Columns, context: Context) -> Verdict:
+    """Compare the queues of all messages of each sharding key."""
+    columns = keyed_rows(columns, context)
+    keyed = columns.sends
     findings = [*_moved(columns, context, keyed), *_hot(columns, context, keyed)]
     tally = Tally.of(findings, sharding_keys=len(np.unique(keyed.sharding_key)))
     return Verdict(
@@ -198,6 +211,6 @@ SHARDING_KEYS = Checker(
     name="sharding_keys",
     anomalies=("key_moved", "hot_key"),
     check=check_keys,
-    rows=all_rows,
+    rows=keyed_rows,
     applies=lambda context: bool(context.facts.orderly),
 )

@@ -18,7 +18,7 @@ from itertools import groupby
 import numpy as np
 
 from checkers.columns import UNKNOWN, Columns, Ints, Outcome
-from checkers.kernel import Checker, Context, no_rows
+from checkers.kernel import Checker, Context
 from checkers.promises import judge
 from checkers.timeline import Subscribed
 from checkers.verdict import Finding, Tally, Verdict
@@ -37,12 +37,21 @@ def check_subscriptions(columns: Columns, context: Context) -> Verdict:
 
 
 def rows_where_wishes_differ(columns: Columns, context: Context) -> Columns:
-    """What became of messages is told only of groups whose members differ."""
+    """What became of messages is told only of groups whose members differ, and of their topics."""
+    told, names = context.timeline.subscriptions, columns.names
     wishes: dict[str, set[str]] = {}
-    for one in context.timeline.subscriptions:
+    for one in told:
         wishes.setdefault(one.group, set()).add(_wish(one))
-    differ = any(len(of_group) > 1 for of_group in wishes.values())
-    return columns if differ else no_rows(columns)
+    differ = {group for group, of_group in wishes.items() if len(of_group) > 1}
+    topics = {one.topic for one in told if one.group in differ}
+    sent = np.flatnonzero([topic in topics for topic in names.topics])
+    given = np.flatnonzero([group in differ for group in names.groups])
+    return Columns(
+        names=names,
+        sends=columns.sends.where(np.isin(columns.sends.topic, sent)),
+        deliveries=columns.deliveries.where(np.isin(columns.deliveries.group, given)),
+        commits=columns.commits.where(np.zeros(0, np.int64)),
+    )
 
 
 def _judge(

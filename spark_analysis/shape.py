@@ -38,6 +38,7 @@ class Shape:
     first_offset: int = 0  # of every queue
     outages: int = 1  # a broker is killed, and sends fail for a while
     plant: int = 2  # anomalies of each kind
+    semantics: int = 1  # 1: also those that are about more than sends, deliveries and commits
     rows_a_chunk: int = 1_000_000
 
     def __post_init__(self) -> None:
@@ -104,5 +105,6 @@ LIMITS = (
     ("first_offset", 0, 2**60),
     ("outages", 0, 1000),
     ("plant", 0, 1000),
+    ("semantics", 0, 1),
     ("rows_a_chunk", 1000, 50_000_000),
 )

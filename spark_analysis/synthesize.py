@@ -2,17 +2,22 @@
 
 A folder like that of a run: `history.parquet/` (per queue), or `raw.parquet/` (the same rows in the order of time), or
 both; `facts.json`, what a campaign would know; `truth.json`, what must be found.
+
+What is about sends, deliveries and commits is planted into chunks of any size (`plants.py`), what is about semantics is
+told in stories between them (`planted_stories.py`). Each kind is planted as often as the shape says, in every kind of
+history but for NOT_PLANTED, which says why.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
+import pyarrow as pa
 
 from checkers.columnar.manifest import Dictionaries
 from checkers.columnar.schema import FOLDER
@@ -21,16 +26,38 @@ from checkers.columns import QueueKey
 from checkers.facts import FaultFacts, Floors, RunFacts
 from checkers.history import NEMESIS, Op, OpType, encode_op
 from spark_analysis.inputs import FACTS_FILE
-from spark_analysis.plants import PLANTS, plant
+from spark_analysis.planted_stories import CHECK_AFTER_S, CHECK_MAX, LADDER_MS
+from spark_analysis.plants import PLANTS, Planted, plant
 from spark_analysis.raw import RAW_FOLDER, RawWriter
 from spark_analysis.shape import NS_PER_S, Shape
-from spark_analysis.synthetic_rows import Chunk, consumer_of, group_of, make_chunk, truth_of
+from spark_analysis.story import Told
+from spark_analysis.story_sets import StorySets
+from spark_analysis.synthetic_rows import consumer_of, group_of, make_chunk, truth_of
 from spark_analysis.synthetic_slots import OUTAGE_NS, Progress, Slots, make_slots
 
 TRUTH_FILE = "truth.json"
 RETENTION_S = 72 * 3600.0
 HELD_ROWS = 1 << 21
 MODES = ("per-queue", "raw", "both")
+_OBSERVED = "is told by what the harness observes besides the history, which has no size to try"
+_ALL_ROWS = "needs all touches in memory at once, and a bound that holds for all of the history"
+NOT_PLANTED: Mapping[str, str] = {
+    "acked_not_durable": _OBSERVED,
+    "weak_though_safe": _OBSERVED,
+    "replica_diverged": _OBSERVED,
+    "replica_ahead": _OBSERVED,
+    "queue_hole": _OBSERVED,
+    "queue_entry_wrong": _OBSERVED,
+    "queue_entry_missing": _OBSERVED,
+    "read_beyond_recovery": _OBSERVED,
+    "wrong_route": _OBSERVED,
+    "ghost_route": _OBSERVED,
+    "missing_route": _OBSERVED,
+    "slow_switch": _OBSERVED,
+    "send_gap": _ALL_ROWS,
+    "start_gap": _ALL_ROWS,
+    "delivery_gap": _ALL_ROWS,
+}
 
 
 def synthesize(
@@ -72,6 +99,8 @@ class _Synthesis:
         self._faults: list[FaultFacts] = []
         self._told: list[dict[str, object]] = []
         self._names = dictionaries(shape)
+        sets = shape.plant if shape.semantics else 0
+        self._stories = StorySets(names=self._names, sets=sets, event=self._add_event)
         self._counts = {"sends": 0, "deliveries": 0, "touches": 0, "ops": 0}
 
     def run(self) -> dict[str, Any]:
@@ -80,19 +109,21 @@ class _Synthesis:
             int
         )
         kinds = self._kinds()
+        sets = self._stories.sets
         for number in range(self._shape.chunks):
+            for of in range(sets):
+                if of * self._shape.chunks // sets == number:
+                    self._tell_stories(of)
             slots = make_slots(
                 self._shape, self._progress, number, outage=number in set(outages.tolist())
             )
             due = kinds[number :: self._shape.chunks]
-            self._told += [
-                truth_of(self._shape, found) for found in plant(slots, self._shape, due, number)
-            ]
+            self._told += [self._truth(found) for found in plant(slots, self._shape, due, number)]
             if len(slots.unstored_ns):
                 self._tell_outage(slots)
             chunk = make_chunk(self._shape, slots, self._progress)
-            self._told += [truth_of(self._shape, found) for found in chunk.told]
-            self._write(chunk)
+            self._told += [self._truth(found) for found in chunk.told]
+            self._write(chunk.touches, chunk.ops)
             if self._report is not None:
                 self._report(self._progress.sent)
         self._end()
@@ -102,19 +133,35 @@ class _Synthesis:
         """What to plant, spread evenly over the chunks."""
         return [kind for _ in range(self._shape.plant) for kind in PLANTS]
 
-    def _write(self, chunk: Chunk) -> None:
+    def _truth(self, planted: Planted) -> dict[str, object]:
+        return truth_of(self._shape, self._names.queues[planted.queue], planted)
+
+    def _tell_stories(self, number: int) -> None:
+        progress, stories = self._progress, self._stories
+        begin_ns = max(progress.next_ns, progress.calm_from_ns)
+        after_faults = bool(self._faults or stories.faults)
+        told = stories.tell(number, progress.next_index, begin_ns, after_faults=after_faults)
+        self._write(told.touches, told.ops)
+        progress.next_index, progress.next_ns = told.next_index, told.end_ns
+
+    def _write(self, touches: pa.Table, ops: pa.Table) -> None:
         if self._raw is not None:
-            self._raw.add(chunk.touches)
-            self._raw.add_ops(chunk.ops)
+            self._raw.add(touches)
+            self._raw.add_ops(ops)
         if self._queued is not None:
-            self._queued.add_table(chunk.touches)
-            self._queued.add_ops(chunk.ops)
-        kind = chunk.touches["kind"].to_numpy()
+            self._queued.add_table(touches)
+            self._queued.add_ops(ops)
+        kind = touches["kind"].to_numpy()
         sends, deliveries, _ = np.bincount(kind, minlength=3).tolist()
         self._counts["sends"] += sends
         self._counts["deliveries"] += deliveries
         self._counts["touches"] += len(kind)
-        self._counts["ops"] += len(chunk.ops)
+        self._counts["ops"] += len(ops)
+
+    def _add_event(self, line: bytes) -> None:
+        for writer in (self._raw, self._queued):
+            if writer is not None:
+                writer.add_event(line)
 
     def _event(
         self, f: str, process: int, type_: OpType, value: dict[str, Any], node: str | None = None
@@ -131,9 +178,7 @@ class _Synthesis:
             node=node,
         )
         progress.next_index += 1
-        for writer in (self._raw, self._queued):
-            if writer is not None:
-                writer.add_event(encode_op(op))
+        self._add_event(encode_op(op))
         return op.index
 
     def _begin(self) -> None:
@@ -195,42 +240,59 @@ class _Synthesis:
                 ends.append([broker, number, self._shape.first_offset, end, end + wrong])
                 if wrong:
                     anomaly = "commit_beyond_end" if wrong > 0 else "commit_behind"
-                    told = {"anomaly": anomaly, "explained": False, "queue_id": queue}
-                    self._told.append({**told, "queue_offset": end + wrong, "group": group})
+                    told = {"anomaly": anomaly, "explained": False, "group": group, "topic": topic}
+                    place = {"broker": broker, "queue": number, "queue_offset": end + wrong}
+                    self._told.append({**told, **place})
             value = {"group": group, "topic": topic, "queues": ends, "lag": 0}
             self._event("drain", min(by_owner), "ok", value)
 
     def _finish(self) -> dict[str, Any]:
         for writer in (self._raw, self._queued):
             if writer is not None:
-                writer.finish(self._names, self._progress.next_index)
+                writer.finish(self._stories.dictionaries(), self._progress.next_index)
         facts = self._facts()
         truth = {
             "shape": asdict(self._shape),
             "counts": self._counts,
-            "findings": self._told,
+            "findings": [*self._told, *map(_without_nothing, self._stories.told)],
         }
         (self._folder / FACTS_FILE).write_bytes(orjson.dumps(facts.to_json()))
         (self._folder / TRUTH_FILE).write_bytes(orjson.dumps(truth, option=orjson.OPT_INDENT_2))
         return truth
 
     def _facts(self) -> RunFacts:
+        stories = self._stories
         brokers = {f"broker-{n}": (f"broker-{n}",) for n in range(self._shape.brokers)}
         groups: dict[str, tuple[str, ...]] = {}
         for group, topic in sorted(self._ownership()):
             groups[group] = (*groups.get(group, ()), topic)
+        faults = sorted((*self._faults, *stories.faults), key=lambda fault: fault.fired_ns or 0)
+        semantics: dict[str, Any] = {
+            "delay_levels_ms": LADDER_MS,
+            "check_after_s": CHECK_AFTER_S,
+            "check_max": CHECK_MAX,
+            **stories.facts,
+            "brokers": {**brokers, **stories.facts.get("brokers", {})},
+        }
+        plain: dict[str, Any] = {"brokers": brokers}
         return RunFacts(
-            flush="sync",
+            # Only where brokers may lose a tail can it have a hole.
+            flush="async" if stories.sets else "sync",
             replication="none",
-            groups=groups,
-            topics=tuple(self._names.topics),
-            brokers=brokers,
-            faults=tuple(self._faults),
+            groups={**groups, **stories.groups},
+            topics=tuple(stories.dictionaries().topics),
+            faults=tuple(faults),
+            exits=tuple(stories.exits),
             reserved_s=RETENTION_S,
             floors=Floors(),
             disks_observed=False,
             files_observed=False,
+            **(semantics if stories.sets else plain),
         )
+
+
+def _without_nothing(told: Told) -> dict[str, object]:
+    return {name: value for name, value in asdict(told).items() if value is not None}
 
 
 def dictionaries(shape: Shape) -> Dictionaries:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from checkers.columnar.schema import OPS, TOUCHES, Kind
-from checkers.columns import UNKNOWN, Ints, Outcome
+from checkers.columns import UNKNOWN, Ints, Outcome, QueueKey
 from checkers.message_ids import key_of
 from spark_analysis.plants import Planted
 from spark_analysis.shape import NS_PER_S, Shape
@@ -373,13 +373,13 @@ def _texts(codes: NDArray[np.int8], words: Sequence[str]) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(words)).cast(pa.string())
 
 
-def truth_of(shape: Shape, planted: Planted) -> dict[str, object]:
+def truth_of(shape: Shape, place: QueueKey, planted: Planted) -> dict[str, object]:
     """What must be found, in the words of a finding."""
     queue = planted.queue
     told: dict[str, object] = {
         "anomaly": planted.anomaly,
         "explained": planted.explained,
-        "queue_id": queue,
+        **place._asdict(),
         "queue_offset": planted.queue_offset,
     }
     if planted.message != UNKNOWN:

@@ -6,7 +6,7 @@ the second reads only for the suspects of the first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from pathlib import Path
@@ -14,18 +14,20 @@ from typing import TypeVar
 
 import numpy as np
 
+from checkers.check_files import ROWS_IN_MEMORY, Rows, too_many_rows
 from checkers.columnar.manifest import Part
 from checkers.columnar.reader import ColumnarHistory
-from checkers.columns import Columns, Commits, Ints, Touches, joined
-from checkers.compose import CLIENT_CHECKERS, RunVerdict, asked_of, kernels_of, run_verdict
+from checkers.columns import Columns, Commits, Ints, Names, Touches, joined
+from checkers.compose import CLIENT_CHECKERS, RunVerdict, asked_of, conclude_run, kernels_of
 from checkers.engine import FirstLook, SecondLook, conclude, first_look, second_look
 from checkers.facts import RunFacts
 from checkers.history import NEMESIS
-from checkers.kernel import Checker, Context, Kernel
+from checkers.kernel import Checker, Context, Kernel, all_rows
 from checkers.promises import LossPromises
 from checkers.screening import is_among
 from checkers.timeline import Timeline
 from checkers.timeline_builder import TimelineBuilder
+from checkers.verdict import Verdict
 from spark_analysis.engines import Engine
 from spark_analysis.inputs import RunInput
 
@@ -45,6 +47,7 @@ class Question:
     facts: RunFacts
     timeline: Timeline
     checkers: tuple[str, ...]
+    fits: bool  # whether a checker may have all rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +68,7 @@ class Look:
 
     first: FirstLook
     own: SecondLook  # of the suspects of this partition
-    sends: Touches
-    deliveries: Touches
-    commits: Commits
+    rows: Mapping[str, Rows]  # by checker
 
 
 def judge_runs(
@@ -130,6 +131,7 @@ def question_of(run: RunInput, checkers: tuple[str, ...]) -> Question:
         facts=replace(run.facts, torn=run.facts.torn or not history.complete),
         timeline=builder.timeline(),
         checkers=checkers,
+        fits=_fits(run),
     )
 
 
@@ -163,18 +165,19 @@ def look_at(questions: Sequence[Question], partition: Partition) -> Look:
     context, kernels, others = _asked(question)
     columns = ColumnarHistory(question.history).columns_of(partition.parts)
     first = first_look(columns, context, kernels)
-    rows = [checker.rows(columns, context) for checker in others if checker.rows is not None]
-    # Of two checkers the one that reads everything reads for both.
-    kept = max(
-        rows, key=lambda of: len(of.sends) + len(of.deliveries) + len(of.commits), default=None
-    )
     return Look(
         first=first,
         own=second_look(columns, first.suspects, first.suspects, context, kernels),
-        sends=joined(Touches, [kept.sends] if kept else []),
-        deliveries=joined(Touches, [kept.deliveries] if kept else []),
-        commits=joined(Commits, [kept.commits] if kept else []),
+        rows={
+            checker.name: _rows(checker.rows(columns, context))
+            for checker in others
+            if checker.rows is not None and (checker.rows is not all_rows or question.fits)
+        },
     )
+
+
+def _rows(columns: Columns) -> Rows:
+    return columns.sends, columns.deliveries, columns.commits
 
 
 def look_again(
@@ -213,16 +216,34 @@ def _concluded(
     context, kernels, _ = _asked(question)
     names = run.manifest.dictionaries.names()
     by_kernel = conclude(first, seconds, names, context, kernels)
+    totals = {"sends": 0, "acked": 0, "weak": 0, "unknown": 0, "failed": 0, "deliveries": 0}
+    return conclude_run(
+        _checkers(question.checkers),
+        context,
+        by_kernel,
+        partial(_answered, run, names, looks),
+        {**totals, **first.totals},
+    )
+
+
+def _answered(
+    run: RunInput, names: Names, looks: Sequence[Look], checker: Checker, context: Context
+) -> Verdict:
+    """The answer of a checker that is no kernel."""
+    if checker.rows is all_rows and not _fits(run):
+        return too_many_rows(checker, run.manifest.rows)
+    parts = [look.rows[checker.name] for look in looks if checker.name in look.rows]
     columns = Columns(
         names=names,
-        sends=joined(Touches, [look.sends for look in looks]),
-        deliveries=joined(Touches, [look.deliveries for look in looks]),
-        commits=joined(Commits, [look.commits for look in looks]),
+        sends=joined(Touches, [part[0] for part in parts]),
+        deliveries=joined(Touches, [part[1] for part in parts]),
+        commits=joined(Commits, [part[2] for part in parts]),
     )
-    totals = {"sends": 0, "acked": 0, "weak": 0, "unknown": 0, "failed": 0, "deliveries": 0}
-    return run_verdict(
-        _checkers(question.checkers), columns, context, by_kernel, {**totals, **first.totals}
-    )
+    return checker.check(columns, context)
+
+
+def _fits(run: RunInput) -> bool:
+    return run.manifest.rows <= ROWS_IN_MEMORY
 
 
 def _asked(question: Question) -> tuple[Context, list[Kernel], list[Checker]]:

@@ -26,6 +26,7 @@ HELP = {
     "first_offset": "Of every queue, as after a long life.",
     "outages": "Kills of a broker, with sends that fail.",
     "plant": "Anomalies of each kind.",
+    "semantics": "1: also plant what is about tags, delays, retries, transactions, groups; 0: the core set only.",
     "rows_a_chunk": "What is made at a time: more needs more memory.",
 }
 

@@ -14,7 +14,9 @@ from tests.support.synthetic import small
 
 def test_faults_labels_and_regressions(tmp_path: Path) -> None:
     clean = [replace(run, label="v1") for run in small(tmp_path / "v1", plant=0)]
-    [bad] = [replace(run, label="v2") for run in small(tmp_path / "v2", plant=1, outages=0)]
+    [bad] = [
+        replace(run, label="v2") for run in small(tmp_path / "v2", plant=1, outages=0, semantics=0)
+    ]
     killed = FaultFacts(
         fault_id="f", kind="pause", targets=("broker-0",), fired_ns=1, bitten_ns=1, healed_ns=2
     )

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 import pytest
 
 from checkers.columnar.reader import ColumnarHistory
 from checkers.columns import Outcome
+from checkers.compose import ALL_CHECKERS
 from spark_analysis.engines import InProcess
-from spark_analysis.plants import PLANTS
 from spark_analysis.raw import RAW_FOLDER
 from spark_analysis.shape import Shape, ShapeError
+from spark_analysis.synthesize import NOT_PLANTED, TRUTH_FILE
 from spark_analysis.verdicts import judge_runs
 from tests.support.synthetic import disagreements, small, truth_of
 
@@ -24,6 +27,7 @@ SHAPES = [
     {"groups": 7, "fan_out": 3, "topics": 3, "brokers": 1, "queues": 5, "batch": 4},
     {"first_offset": 10**12, "outages": 3, "seed": 5},
     {"plant": 3, "ops": 40_000, "seed": 9},
+    {"semantics": 0, "outages": 0},
 ]
 
 
@@ -35,11 +39,41 @@ def test_what_was_planted_is_found_and_nothing_else(shape: dict[str, Any], tmp_p
     assert verdict.valid is False
 
 
-def test_every_kind_is_planted_when_there_is_room(tmp_path: Path) -> None:
-    small(tmp_path, ops=20_000, rows_a_chunk=50_000)
-    planted = {finding["anomaly"] for finding in truth_of(tmp_path)["findings"]}
-    named_otherwise = {"copy", "copy_explained", "int_poll_skip"}
-    assert set(PLANTS) - named_otherwise <= planted
+@pytest.mark.parametrize("plant", [1, 3])
+def test_every_kind_is_planted_when_there_is_room_or_it_is_said_why_not(
+    plant: int, tmp_path: Path
+) -> None:
+    """Each as often as asked, at least; of the hot key there can be one."""
+    small(tmp_path, ops=30_000, rows_a_chunk=50_000, plant=plant)
+    planted = Counter(finding["anomaly"] for finding in truth_of(tmp_path)["findings"])
+    known = {anomaly for checker in ALL_CHECKERS for anomaly in checker.anomalies}
+    assert set(planted) | set(NOT_PLANTED) == known
+    assert not set(planted) & set(NOT_PLANTED)
+    drained = {"hot_key", "commit_beyond_end", "commit_behind"}
+    assert [kind for kind in planted if planted[kind] < plant and kind not in drained] == []
+
+
+def test_a_plant_that_is_not_made_is_missed(tmp_path: Path) -> None:
+    """Or the comparison with the truth would prove nothing: told and not there, there and not told, judged wrongly."""
+    [run] = small(tmp_path)
+    [verdict] = judge_runs([run], InProcess())
+    truth = truth_of(tmp_path)
+    for change in (
+        lambda told: told[:-1],
+        lambda told: [*told, told[-1]],
+        lambda told: [*told[:-1], {**told[-1], "explained": not told[-1]["explained"]}],
+        lambda told: [*told[:-1], {**told[-1], "key": "p1-1"}],
+    ):
+        changed = {**truth, "findings": change(truth["findings"])}
+        (tmp_path / TRUTH_FILE).write_bytes(orjson.dumps(changed))
+        assert disagreements(tmp_path, verdict)
+
+
+def test_stories_of_later_sets_know_of_the_faults_before_them(tmp_path: Path) -> None:
+    """A sharding key that moves after a fault is excused; before any there is no excuse."""
+    small(tmp_path, plant=2, ops=20_000)
+    told = [of for of in truth_of(tmp_path)["findings"] if of["anomaly"] == "key_moved"]
+    assert [of["explained"] for of in told] == [False, True]
 
 
 def test_nothing_planted_is_valid(tmp_path: Path) -> None:
@@ -62,7 +96,8 @@ def test_one_seed_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_the_shape_is_as_asked(tmp_path: Path) -> None:
-    [run] = small(tmp_path, ops=20_000, groups=4, fan_out=4, skew=1.0, first_offset=10**12)
+    shape = {"groups": 4, "fan_out": 4, "skew": 1.0, "first_offset": 10**12, "semantics": 0}
+    [run] = small(tmp_path, ops=20_000, **shape)
     columns = ColumnarHistory(run.history).columns()
     assert abs(truth_of(tmp_path)["counts"]["ops"] - 20_000) < 1500  # commits and failed sends
     assert len(columns.deliveries) == pytest.approx(4 * len(columns.sends), rel=0.03)

@@ -10,12 +10,14 @@ from typing import Any
 import orjson
 
 from checkers.compose import RunVerdict
+from checkers.judgement import Judgement
 from checkers.verdict import WITNESSES_MAX, Finding
 from spark_analysis.inputs import RunInput, find_runs
 from spark_analysis.shape import Shape
-from spark_analysis.synthesize import TRUTH_FILE, dictionaries, synthesize
+from spark_analysis.synthesize import TRUTH_FILE, synthesize
 
-Known = tuple[str, str | None, str | None, tuple[str, str, int] | None, int | None]
+Place = tuple[str | None, str | None, int | None]
+Known = tuple[str, str | None, bool, str | None, Place, int | None]
 
 
 def small(folder: Path, *, layout: str = "per-queue", **shape: Any) -> list[RunInput]:
@@ -33,14 +35,15 @@ def truth_of(folder: Path) -> dict[str, Any]:
 def disagreements(folder: Path, verdict: RunVerdict) -> list[str]:
     """Planted and not found, found and not planted; empty when the verdict is right to the witness."""
     truth = truth_of(folder)
-    planted = [_told(Shape(**truth["shape"]), finding) for finding in truth["findings"]]
+    planted = list(map(_told, truth["findings"]))
     found = [_seen(finding) for finding in verdict.findings()]
     wanted = Counter(finding[0] for finding in planted)
     counted: Counter[str] = Counter()
     for of in verdict.verdicts:
         for name, count in of.counts.items():
-            if name.removesuffix("_allowed") in wanted:
-                counted[name.removesuffix("_allowed")] += count
+            anomaly = name.removesuffix("_allowed").removesuffix("_informational")
+            if anomaly in wanted:
+                counted[anomaly] += count
     wrong = [
         f"{anomaly}: planted {wanted[anomaly]}, counted {counted[anomaly]}"
         for anomaly in wanted | counted
@@ -54,19 +57,17 @@ def disagreements(folder: Path, verdict: RunVerdict) -> list[str]:
     return wrong
 
 
-def _told(shape: Shape, finding: dict[str, Any]) -> Known:
-    queue = dictionaries(shape).queues[finding["queue_id"]]
-    group = finding.get("group")
-    return (finding["anomaly"], finding.get("key"), group, tuple(queue), finding["queue_offset"])
+def _told(finding: dict[str, Any]) -> Known:
+    get = finding.get
+    place = (get("topic"), get("broker"), get("queue"))
+    named = (finding["anomaly"], get("key"), finding["explained"])
+    return (*named, get("group"), place, get("queue_offset"))
 
 
 def _seen(finding: Finding) -> Known:
-    place = (
-        None
-        if finding.topic is None or finding.broker is None or finding.queue is None
-        else (finding.topic, finding.broker, finding.queue)
-    )
-    return (finding.anomaly, finding.key, finding.group, place, finding.queue_offset)
+    place = (finding.topic, finding.broker, finding.queue)
+    explained = finding.judgement is not Judgement.VIOLATION
+    return (finding.anomaly, finding.key, explained, finding.group, place, finding.queue_offset)
 
 
 # A copy is told at its last delivery, an aborted read has only the place of its delivery, a misrouted one both.
@@ -74,8 +75,8 @@ _KEY_TELLS = frozenset({"duplicate", "duplicate_unexplained"})
 
 
 def _fits(told: Known, seen: Known) -> bool:
-    same = told[:2] == seen[:2] and (told[2] is None or told[2] == seen[2])
-    return same and (told[0] in _KEY_TELLS or told[3:] == seen[3:])
+    same = told[:3] == seen[:3] and (told[3] is None or told[3] == seen[3])
+    return same and (told[0] in _KEY_TELLS or told[4:] == seen[4:])
 
 
 def _is_among(seen: Known, planted: Iterable[Known]) -> bool:
