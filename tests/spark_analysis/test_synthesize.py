@@ -96,7 +96,13 @@ def test_one_seed_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_the_shape_is_as_asked(tmp_path: Path) -> None:
-    shape = {"groups": 4, "fan_out": 4, "skew": 1.0, "first_offset": 10**12, "semantics": 0}
+    shape: dict[str, Any] = {
+        "groups": 4,
+        "fan_out": 4,
+        "skew": 1.0,
+        "first_offset": 10**12,
+        "semantics": 0,
+    }
     [run] = small(tmp_path, ops=20_000, **shape)
     columns = ColumnarHistory(run.history).columns()
     assert abs(truth_of(tmp_path)["counts"]["ops"] - 20_000) < 1500  # commits and failed sends
