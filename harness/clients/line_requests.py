@@ -62,9 +62,8 @@ def checker(role: str, known: Mapping[str, Fields]) -> Check:
         check_fields(f, request, known[f], OPTIONAL.get(f))
         for message in request["messages"] if f == "send_batch" else ():
             check_value("a message of send_batch", message, (dict,))
-            check_fields("a message of send_batch", message, MESSAGE, MESSAGE_OPTIONAL)
-            if "delay_level" in message:
-                raise LineError("a message of send_batch has a 'delay_level'; batches have none")
+            optional = {**MESSAGE_OPTIONAL, "topic": TEXT}
+            check_fields("a message of send_batch", message, MESSAGE, optional)
             _check_message(message)
         if f == "send":
             _check_send(request)

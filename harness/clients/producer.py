@@ -64,7 +64,8 @@ async def invoke_send(producer: Producer, request: Request) -> Outcome:
 
 async def invoke_batch(producer: Producer, request: Request) -> Outcome:
     """One batch; it ends as a whole, and `messages` says where each message is."""
-    messages = [_message(request["topic"], message) for message in request["messages"]]
+    topic = request["topic"]
+    messages = [_message(one.get("topic", topic), one) for one in request["messages"]]
     try:
         results = await producer.send_batch(messages)
     except SendFailed as error:

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from faults.capabilities import Controls
@@ -17,6 +17,9 @@ from system_under_test.protocol import json_dialect
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.message import Message, RecordError, decode_records
+
+if TYPE_CHECKING:
+    from harness.conformance.clients.client import ClientMaker
 
 MASTER = 0
 READ, WRITE = 4, 2  # permissions
@@ -56,6 +59,8 @@ class TargetFacts:
     controls: Controls | None = None  # where nodes can be broken
     read_store: ReadStore | None = None  # where the files of a node can be read
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000  # of the target's wall clock
+    clients: ClientMaker | None = None  # the client library under test
+    listen_host: str = "127.0.0.1"  # where clients under test reach the suite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +87,7 @@ class Bench:
         self._wires: list[Wire] = []
         self._topics: list[tuple[str, str]] = []  # broker address and topic
         self._brokers: tuple[BrokerAddress, ...] = ()
+        self._endings: list[Callable[[], Awaitable[None]]] = []
 
     # --- names and connections ----------------------------------------------------------------------
 
@@ -140,8 +146,14 @@ class Bench:
         """A new connection to the master that cases use."""
         return await self.connect((await self.master()).address)
 
+    def at_the_end(self, end: Callable[[], Awaitable[None]]) -> None:
+        """Have it called when the case is over, before anything is removed. It must not raise."""
+        self._endings.append(end)
+
     async def close(self) -> None:
         """Remove what was made and end all connections. Never raises."""
+        for end in self._endings:
+            await end()
         for address, topic in self._topics:
             try:
                 async with asyncio.timeout(5):

@@ -21,6 +21,10 @@ class ClauseBroken(AssertionError):
     """The target does not keep the clause: what was asked, what was expected, what came."""
 
 
+class NotTriable(Exception):
+    """The clause cannot be tried with what is there, which is no failure: one sentence."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """How one clause is tried."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from harness.conformance.bench import BadAnswer, Bench, TargetFacts, TargetUnfit
-from harness.conformance.case import Case, ClauseBroken
+from harness.conformance.case import Case, ClauseBroken, NotTriable
+from harness.conformance.clients.client import ClientGone, ClientUnusable
 from harness.conformance.result import CaseResult, Outcome
 from harness.conformance.wire import CannotConnect, NoAnswer
 from harness.conformance.wire_log import WireLog
@@ -30,7 +31,13 @@ async def _outcome(case: Case, bench: Bench) -> tuple[Outcome, str]:
     try:
         async with limit:
             await case.trial(bench)
-    except (ClauseBroken, BadAnswer, NoAnswer, CannotConnect, TargetUnfit) as error:
+    except NotTriable as error:
+        return Outcome.NOT_RUN, str(error)
+    except ClientUnusable as error:
+        if bench.target.clients is not None:
+            bench.target.clients.broken = bench.target.clients.broken or str(error)
+        return Outcome.FAILED, str(error)
+    except (ClauseBroken, BadAnswer, NoAnswer, CannotConnect, TargetUnfit, ClientGone) as error:
         return Outcome.FAILED, str(error)
     except TimeoutError:
         if limit.expired():

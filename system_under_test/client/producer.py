@@ -9,7 +9,12 @@ from system_under_test.acl.signature import Credentials
 from system_under_test.client.async_send import AsyncSends, Done
 from system_under_test.client.client_instance import ClientInstance
 from system_under_test.client.errors import ClientError
-from system_under_test.client.message_properties import SHARDING_KEY, UNIQUE_KEY
+from system_under_test.client.message_properties import (
+    DELAY_LEVEL,
+    RETRY_PREFIX,
+    SHARDING_KEY,
+    UNIQUE_KEY,
+)
 from system_under_test.client.ordered_queues import OrderedQueues
 from system_under_test.client.request_reply import Reply, Requests, RequestTimeout
 from system_under_test.client.send_result import SendFailed, SendProgress, SendResult
@@ -148,8 +153,10 @@ class Producer:
         """Store messages of one topic in one queue, with one request (RocketMQ: send(Collection)).
 
         Raises:
-            SendFailed: see there for what may have been stored nevertheless.
+            SendFailed: see there for what may have been stored nevertheless; nothing if they cannot be a batch.
         """
+        if reason := why_no_batch(messages):
+            raise SendFailed(reason, definite=True, code=None, attempts=0)
         for message in messages:
             self._sender.identify(message)
         entries = [BatchEntry(m.body, m.properties, m.flag) for m in messages]
@@ -223,6 +230,20 @@ class Producer:
                 return self._requests.replied(request)
             case _:
                 return not_supported(request)
+
+
+def why_no_batch(messages: Sequence[Message]) -> str:
+    """Why these messages cannot be sent as one; empty if they can (RocketMQ: MessageBatch.generateFromList)."""
+    if not messages:
+        return "a batch needs a message"
+    topics = dict.fromkeys(message.topic for message in messages)
+    if len(topics) > 1:
+        return f"a batch has messages of one topic; these have {', '.join(topics)}"
+    if messages[0].topic.startswith(RETRY_PREFIX):
+        return f"a batch cannot go to a retry topic; this one is {messages[0].topic}"
+    if any(message.properties.get(DELAY_LEVEL, "0") != "0" for message in messages):
+        return "a batch cannot be delayed; a message in it has a delay level"
+    return ""
 
 
 def split_result(

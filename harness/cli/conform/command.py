@@ -23,10 +23,13 @@ from harness.defective import use_defect
 )
 @click.option("--defect", default="", help="Plant a known bug in our cluster first.")
 @click.option(
+    "--client",
+    metavar="ours|cpp|COMMAND",
+    help="Judge a client: COMMAND becomes one when producer or consumer is added to it.",
+)
+@click.option(
     "--profile",
-    default="all",
-    show_default=True,
-    help="Such as broker-core, broker-ha, nameserver, durable.",
+    help="Such as broker-core, broker-ha, nameserver, durable. Default: all, or client.",
 )
 @click.option(
     "--select",
@@ -55,6 +58,7 @@ def conform(defect: str, **options: Any) -> int:
       staticfire conform --name-server 10.0.0.1:9876 --profile broker-core --out report
       staticfire conform --environment processes --select 'RMQ-SND-*' --select level:must
       staticfire conform --list --select area:TXN
+      staticfire conform --client './my_client --json'
 
     Topics and groups get a prefix of this run and are removed; others are never touched.
 

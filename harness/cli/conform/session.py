@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from harness.campaign import MODES, CampaignError
+from harness.cli.conform.client_option import client_under_test
 from harness.cli.status import (
     EXIT_HARNESS_ERROR,
     EXIT_INVALID,
@@ -24,6 +25,7 @@ from harness.cli.status import (
 )
 from harness.conformance.case import cases
 from harness.conformance.clause import Clause
+from harness.conformance.clients.processes import ProcessClients
 from harness.conformance.expectations import (
     Expectation,
     ExpectationError,
@@ -39,7 +41,15 @@ from harness.conformance.suite import PROFILES, SuiteResult, choose, run_suite
 from harness.environments.fleet_options import FleetOptions
 from system_under_test.remoting.address import parse_address
 
-ENVIRONMENTS = ("simulation", "processes", "namespaces", "docker", "ssh", "address")
+ENVIRONMENTS = (
+    "simulation",
+    "loopback",
+    "processes",
+    "namespaces",
+    "docker",
+    "ssh",
+    "address",
+)
 _STYLES = {
     Outcome.PASSED: "green",
     Outcome.FAILED: "bold red",
@@ -57,7 +67,8 @@ class ConformOptions:
     environment: str | None
     mode: str
     defect: str
-    profile: str
+    client: str | None
+    profile: str | None
     patterns: tuple[str, ...]
     only_list: bool
     only_contract: bool
@@ -70,7 +81,8 @@ class ConformOptions:
 
 def conform(options: ConformOptions) -> int:
     """Run the suite and return the exit status. Raises BadInput, HarnessError."""
-    clauses = _clauses(options.profile, options.patterns)
+    profile = options.profile or ("all" if options.client is None else "client")
+    clauses = _clauses(profile, options.patterns)
     console = Console(highlight=False)
     if options.only_contract:
         print(contract_page(), end="")
@@ -89,7 +101,7 @@ def conform(options: ConformOptions) -> int:
         raise HarnessError(str(error)) from error
     _finish(console, result)
     if options.out is not None:
-        _write(result, options.out, options.profile)
+        _write(result, options.out, profile)
         console.print(f"report: {options.out}", soft_wrap=True)
     return _status(result)
 
@@ -133,16 +145,22 @@ def _site(options: ConformOptions) -> Site:
     fleet = options.fleet
     if options.mode not in MODES:
         raise BadInput(f"--mode is {options.mode!r}; allowed: {', '.join(MODES)}")
-    environment = options.environment or ("address" if fleet.name_servers else "simulation")
+    environment = options.environment or _default_environment(options)
     if environment not in ENVIRONMENTS:
         raise BadInput(f"--environment is {environment!r}; allowed: {', '.join(ENVIRONMENTS)}")
     if environment == "address":
-        return _address_site(fleet, options.no_admin)
+        return _address_site(fleet, options.no_admin, client_under_test(options.client))
     if fleet.name_servers:
         raise BadInput("--name-server is only for --environment address")
     if options.no_admin:
         raise BadInput("--no-admin is only for --environment address")
     campaign = {"mode": options.mode, "defect": options.defect}
+    if environment == "loopback":
+        return _loopback_site(options)
+    if options.client not in (None, "ours") or (options.client and environment != "simulation"):
+        raise BadInput(
+            f"--client {options.client} is judged on loopback or at an address; --environment is {environment}"
+        )
     if environment == "simulation":
         from harness.conformance.sites.simulated import SimulatedSite
 
@@ -152,7 +170,22 @@ def _site(options: ConformOptions) -> Site:
     return RealSite(environment, options=campaign, fleet_options=fleet)
 
 
-def _address_site(fleet: FleetOptions, no_admin: bool) -> Site:
+def _default_environment(options: ConformOptions) -> str:
+    if options.fleet.name_servers:
+        return "address"
+    return "simulation" if options.client in (None, "ours") else "loopback"
+
+
+def _loopback_site(options: ConformOptions) -> Site:
+    """Raises BadInput."""
+    from harness.conformance.sites.loopback import LoopbackSite
+
+    clients = client_under_test(options.client or "ours")
+    assert clients is not None, "there is a name"
+    return LoopbackSite(clients, faithful=options.mode == "faithful")
+
+
+def _address_site(fleet: FleetOptions, no_admin: bool, clients: ProcessClients | None) -> Site:
     """Raises BadInput, SiteFailed."""
     from harness.conformance.sites.address import AddressSite
 
@@ -164,7 +197,9 @@ def _address_site(fleet: FleetOptions, no_admin: bool) -> Site:
         except ValueError as error:
             raise BadInput(f"--name-server is {address!r}: {error}") from error
     prefix = os.environ.get("STATICFIRE_TOPIC_PREFIX", f"staticfire-{secrets.token_hex(4)}")
-    return AddressSite(fleet.name_servers, prefix=prefix, may_administrate=not no_admin)
+    return AddressSite(
+        fleet.name_servers, prefix=prefix, may_administrate=not no_admin, clients=clients
+    )
 
 
 def _run(

@@ -141,10 +141,23 @@ class CppConsumer:
         self._dll.ShutdownPushConsumer(self._handle)
 
 
+def why_not(fields: Configuration) -> str:
+    """What the library cannot be told of this configuration, in a sentence; empty if it can all."""
+    for name, usual in (("strategy", "AVG"), ("expression_type", "TAG"), ("broadcast", False)):
+        if fields.get(name, usual) != usual:
+            return f"librocketmq's C interface takes no {name} but {usual}; this is {fields[name]}"
+    if fields.get("more_topics"):
+        return "this client subscribes to one topic"
+    return ""
+
+
 async def serve_cpp_consumer(
     library: Library, fields: Configuration, port: ClientSide, control: ListenerControl
 ) -> None:
     """Consume until the process ends. Raises PortClosed when there are no more requests, LibraryError."""
+    if reason := why_not(fields):
+        port.emit("fail", "open", {}, reason)
+        return
     consumer = await asyncio.to_thread(CppConsumer, library, fields, port.emit, control)
     try:
         port.emit("ok", "open", {}, None)

@@ -15,7 +15,8 @@ from harness.conformance.bench import (
 )
 from harness.conformance.case import Case
 from harness.conformance.clause import Need
-from harness.conformance.sites.concurrent import run_beside
+from harness.conformance.clients.processes import ProcessClients
+from harness.conformance.sites.concurrent import run_beside, run_with_client
 from harness.conformance.sites.site import OnResult, SiteFailed
 from harness.conformance.wire import CannotConnect, NoAnswer, connect
 from harness.conformance.wire_log import WireLog
@@ -38,9 +39,17 @@ class AddressSite:
     is_virtual = False
 
     def __init__(
-        self, name_servers: Sequence[str], *, prefix: str, may_administrate: bool = True
+        self,
+        name_servers: Sequence[str],
+        *,
+        prefix: str,
+        may_administrate: bool = True,
+        clients: ProcessClients | None = None,
     ) -> None:
         self.name = f"address {';'.join(name_servers)}"
+        if clients is not None:
+            self.name = f"client {clients.name}, against {self.name}"
+        self._clients = clients
         self._target = TargetFacts(
             name_servers=tuple(name_servers), prefix=prefix, may_administrate=may_administrate
         )
@@ -51,10 +60,16 @@ class AddressSite:
             return "topics may not be made or changed here"
         if need is Need.MULTI and not is_multiple(self._brokers):
             return "the target has not two masters, one of them with a slave"
+        if need is Need.CLIENT and self._clients is not None:
+            return None
         return _LACKING.get(need)
 
     def run(self, cases: Sequence[Case], on_result: OnResult) -> None:
-        asyncio.run(run_beside(cases, self._target, on_result))
+        if self._clients is None:
+            asyncio.run(run_beside(cases, self._target, on_result))
+            return
+        with self._clients:
+            asyncio.run(run_with_client(cases, self._target, self._clients, on_result))
 
 
 def is_multiple(brokers: Sequence[BrokerAddress]) -> bool:

@@ -11,6 +11,7 @@ from harness.campaign_draw import draw_campaign
 from harness.conformance.bench import TargetFacts
 from harness.conformance.case import Case
 from harness.conformance.clause import Need
+from harness.conformance.clients.simulated import SimulatedClients
 from harness.conformance.result import CaseResult, Outcome
 from harness.conformance.sites.readiness import until_serving
 from harness.conformance.sites.site import OnResult
@@ -43,7 +44,7 @@ SHAPE: Mapping[str, Any] = {
 
 
 class SimulatedSite:
-    """Two name servers and two pairs of brokers, new for each case.
+    """Two name servers and two pairs of brokers, new for each case; the client under test is our own.
 
     Args:
         seed: what the world of a case depends on, besides the case.
@@ -57,8 +58,6 @@ class SimulatedSite:
         self.name = f"simulation ({self.campaign.mode})"
 
     def lacks(self, need: Need) -> str | None:
-        if need is Need.CLIENT:
-            return "no client library is under test; give --client"
         return None
 
     def run(self, cases: Sequence[Case], on_result: OnResult) -> None:
@@ -80,6 +79,8 @@ def run_in_world(case: Case, campaign: Campaign) -> CaseResult:
         controls=controls,
         read_store=environment.store_files,
         now_ms=tester.clock.wall_ms,
+        clients=SimulatedClients(world),
+        listen_host=TESTER_ADDRESS,
     )
     results: list[CaseResult] = []
 

@@ -363,6 +363,29 @@ def test_a_batch_is_one_request_and_each_message_has_its_place(remoting: Scripte
     scenario(main)
 
 
+@pytest.mark.parametrize(
+    ("topics", "properties", "said"),
+    [
+        (("t", "u"), {}, "messages of one topic; these have t, u"),
+        (("%RETRY%g", "%RETRY%g"), {}, "cannot go to a retry topic"),
+        (("t", "t"), {"DELAY": "3"}, "cannot be delayed"),
+        ((), {}, "needs a message"),
+    ],
+)
+def test_what_cannot_be_a_batch_is_not_sent(
+    remoting: ScriptedRemoting, topics: tuple[str, ...], properties: dict[str, str], said: str
+) -> None:
+    async def main() -> None:
+        sender = Sender(remoting, a=stored_batch(f"{OFFSET_ID},{OFFSET_ID}"))
+        messages = [Message(topic=topic, body=b"x", properties={**properties}) for topic in topics]
+        with pytest.raises(SendFailed, match=said) as failed:
+            await sender.producer.send_batch(messages)
+        assert (failed.value.definite, failed.value.attempts) == (True, 0)
+        assert not remoting.calls
+
+    scenario(main)
+
+
 def test_an_answer_for_another_number_of_messages_is_unclear(remoting: ScriptedRemoting) -> None:
     async def main() -> None:
         sender = Sender(remoting, a=stored_batch(OFFSET_ID))

@@ -1,0 +1,1 @@
+"""Clients under test: processes that speak the line protocol, and the stage on which cases watch them."""

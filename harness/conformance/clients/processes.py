@@ -1,0 +1,154 @@
+"""Clients under test as processes of this machine, over the line protocol (docs/client-protocol.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from harness.clients.port import Outcome, Request
+from harness.clients.process_port import ClientBroken, ProcessPort
+from harness.conformance.clients.client import ClientUnusable, Emit
+from harness.targets.interpreter import PYTHON_OPTIONS, code_folders
+
+STOP_S = 15.0
+SHOWN_MAX = 300  # characters of the last line that a client wrote on standard error
+MODULES = {"ours": "harness.clients", "cpp": "harness.clients.cpp_client"}
+
+
+class ProcessClients:
+    """A command that becomes a producer or a consumer when the role is added to it.
+
+    Use it as a context manager: the logs of the processes lie in a folder for the time being.
+    """
+
+    def __init__(self, name: str, command: Sequence[str]) -> None:
+        self.name = name
+        self.broken = ""
+        self._command = tuple(command)
+        self._folder = tempfile.TemporaryDirectory(prefix="staticfire-clients-")
+        self._count = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._folder.cleanup()
+
+    async def start(
+        self, role: str, configuration: Mapping[str, Any], emit: Emit
+    ) -> ClientInProcess:
+        """Raises ClientUnusable."""
+        self._count += 1
+        log = Path(self._folder.name) / f"{role}-{self._count}.log"
+        try:
+            with log.open("wb") as errors:
+                process = await asyncio.create_subprocess_exec(
+                    *self._command,
+                    role,
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=errors,
+                    start_new_session=True,
+                    env={**os.environ, **_variables()},
+                )
+        except OSError as error:
+            raise ClientUnusable(
+                f"the client {self._command[0]} cannot be started: {error.strerror}"
+            ) from None
+        return ClientInProcess(self, process, log, configuration, emit)
+
+
+class ClientInProcess:
+    """One client process. Implements RunningClient."""
+
+    def __init__(
+        self,
+        owner: ProcessClients,
+        process: asyncio.subprocess.Process,
+        log: Path,
+        configuration: Mapping[str, Any],
+        emit: Emit,
+    ) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self.ended = ""
+        self._owner = owner
+        self._process = process
+        self._stdin = process.stdin
+        self._log = log
+        self._port = ProcessPort(
+            str(configuration["node"]), emit, process.stdout, self._stdin.write, configuration
+        )
+        self._is_silent = False  # it says no more
+        self._reading = asyncio.get_running_loop().create_task(self._read())
+
+    async def _read(self) -> None:
+        """Until the process says no more."""
+        try:
+            await self._port.run()
+        except ClientBroken as error:
+            self.ended = self._owner.broken = str(error)
+            self.kill()
+            await self._process.wait()
+            return
+        self._is_silent = True
+        try:
+            async with asyncio.timeout(STOP_S):
+                status = await self._process.wait()
+        except TimeoutError:
+            self.kill()
+            self.ended = "the client closed its standard output"
+            await self._process.wait()
+            return
+        how = f"with status {status}" if status >= 0 else f"by {signal.Signals(-status).name}"
+        self.ended = f"the client ended {how}{self._last_words()}"
+
+    def _last_words(self) -> str:
+        """The last line on standard error, for a complaint."""
+        with suppress(OSError):
+            lines = self._log.read_text(encoding="utf-8", errors="replace").split("\n")
+            said = [line.strip() for line in lines if line.strip()]
+            return f" ({said[-1][:SHOWN_MAX]})" if said else ""
+        return ""
+
+    async def request(self, request: Request) -> Outcome:
+        outcome = await self._port.request(request)
+        if self._is_silent:
+            await self.gone()
+        return outcome
+
+    async def gone(self) -> None:
+        """Wait until the process has ended."""
+        await asyncio.wait([self._reading], timeout=STOP_S)
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def stop(self) -> None:
+        self._stdin.close()
+        await self.gone()
+        if not self._reading.done():
+            self.kill()
+            await self.gone()
+
+
+def _variables() -> dict[str, str]:
+    return {"PYTHONPATH": ":".join(code_folders()), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def our_command(python: str, client: str) -> tuple[str, ...]:
+    """The command of a client that comes with us: "ours" or "cpp"."""
+    return (python, *PYTHON_OPTIONS, MODULES[client])

@@ -1,0 +1,69 @@
+"""What a case with clients works with: it starts them, each behind a door of its own, and ends them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from harness.conformance.bench import Bench
+from harness.conformance.clients.client import POLL_S, Client
+from harness.conformance.clients.door import Door
+
+
+class Stage:
+    """The clients of one case; they end with its bench."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self.clients: list[Client] = []
+        bench.at_the_end(self._close)
+
+    async def producer(self, topic: str, **fields: Any) -> Client:
+        """A producer that has started. Raises NotTriable, ClientUnusable."""
+        return await self._start("producer", {"topic": topic, "group": "conformance", **fields})
+
+    async def consumer(self, topic: str, group: str, **fields: Any) -> Client:
+        """A member of a group that has started. Raises NotTriable, ClientUnusable."""
+        return await self._start("consumer", {"topic": topic, "group": group, **fields})
+
+    async def _start(self, role: str, fields: dict[str, Any]) -> Client:
+        target = self._bench.target
+        assert target.clients is not None, "the suite runs no such case where there is no client"
+        name = self._bench.fresh_name(role)
+        door = Door(name, target.listen_host, self._bench.log)
+        client = Client(name, f"{target.listen_host}@{name}", door)
+        self.clients.append(client)
+        brokers = [broker.address for broker in await self._bench.brokers()]
+        await door.open(target.name_servers, brokers)
+        configuration = {
+            "node": name,
+            "client_id": client.client_id,
+            "name_servers": list(door.name_servers),
+            **fields,
+        }
+        await client.open(await target.clients.start(role, configuration, client.emit))
+        return client
+
+    async def until(self, holds: Callable[[], bool], *, within_s: float) -> bool:
+        """Wait until it holds; whether it does at last. Raises ClientGone."""
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + within_s
+        while not holds():
+            if loop.time() > until_s:
+                return False
+            for client in self.clients:
+                await client.require_alive()
+            await asyncio.sleep(POLL_S)
+        return True
+
+    def consumed(self) -> set[str]:
+        """Keys of what any client of the case has consumed."""
+        return {key for client in self.clients for key in client.consumed_keys()}
+
+    async def _close(self) -> None:
+        for client in self.clients:
+            client.kill()
+            client.door.close()
+        for client in self.clients:
+            await client.gone()

@@ -1,0 +1,47 @@
+"""Our own cluster on this machine's loopback, in a thread of this process: the other side for clients of any make."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from harness.conformance.bench import TargetFacts
+from harness.conformance.case import Case
+from harness.conformance.clause import Need
+from harness.conformance.clients.processes import ProcessClients
+from harness.conformance.sites.concurrent import run_with_client
+from harness.conformance.sites.site import OnResult, SiteFailed
+from harness.local_cluster.cluster import LocalCluster
+from harness.local_cluster.errors import ClusterError
+
+MASTERS = 2
+NOTHING_BREAKS = "the cluster shares a process with the suite: nothing of it can be {}"
+_LACKING = {
+    Need.FAULT: NOTHING_BREAKS.format("stopped or killed"),
+    Need.POWER: NOTHING_BREAKS.format("cut off its power"),
+    Need.FILES: "only cases of clients run here",
+    Need.MULTI: "the cluster has no slave",
+}
+
+
+class LoopbackSite:
+    """One name server and two masters in this process, and a client under test in processes of its own."""
+
+    is_virtual = False
+
+    def __init__(self, clients: ProcessClients, *, faithful: bool = False) -> None:
+        self.name = f"client {clients.name}, against our cluster on loopback"
+        self._clients = clients
+        self._faithful = faithful
+
+    def lacks(self, need: Need) -> str | None:
+        return _LACKING.get(need)
+
+    def run(self, cases: Sequence[Case], on_result: OnResult) -> None:
+        cluster = LocalCluster(masters=MASTERS, faithful=self._faithful, tls="disabled")
+        try:
+            with cluster, self._clients:
+                target = TargetFacts(name_servers=cluster.name_servers, prefix="conform")
+                asyncio.run(run_with_client(cases, target, self._clients, on_result))
+        except ClusterError as error:
+            raise SiteFailed(str(error)) from error

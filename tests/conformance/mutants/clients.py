@@ -1,0 +1,148 @@
+"""Mutants of clients: our own, each broken in one way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from system_under_test.client import allocation, producer
+from system_under_test.client.lock_table import LockTable
+from system_under_test.client.ordered_queues import OrderedQueues, place_of_key
+from system_under_test.client.process_queue import ProcessQueue
+from system_under_test.client.queue_locking import QueueLocking
+from system_under_test.client.rebalancing import Rebalancing
+from system_under_test.client.routes import BrokerRoute, Route
+from system_under_test.client.send_back import SendBack
+from system_under_test.client.subscription import Subscription
+from system_under_test.protocol.bodies import MessageQueue
+from tests.conformance.mutants.mutant import system
+
+
+@system("RMQ-ORD-06")
+def keys_are_spread_in_the_order_of_the_route(patch: pytest.MonkeyPatch) -> None:
+    begin = Route.__init__
+
+    def in_order(
+        self: Route, topic: str, brokers: dict[str, BrokerRoute], *, is_template: bool = False
+    ) -> None:
+        begin(self, topic, brokers, is_template=is_template)
+        self.brokers = brokers
+
+    def queue_of(_: OrderedQueues, key: str, route: Route) -> MessageQueue:
+        queues = [
+            MessageQueue(route.topic, name, number)
+            for name, broker in route.brokers.items()
+            for number in range(broker.write_queues)
+        ]
+        return queues[place_of_key(key, len(queues))]
+
+    patch.setattr(Route, "__init__", in_order)
+    patch.setattr(OrderedQueues, "queue_of", queue_of)
+
+
+@system("RMQ-ORD-07")
+def nobody_asks_for_locks(patch: pytest.MonkeyPatch) -> None:
+    async def granted(_: QueueLocking, queues: Sequence[MessageQueue]) -> list[MessageQueue]:
+        return list(queues)
+
+    patch.setattr(QueueLocking, "lock", granted)
+    patch.setattr(QueueLocking, "is_held", lambda *_: True)
+
+
+@system("RMQ-ORD-07")
+def locks_that_were_not_renewed_are_kept(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LockTable, "take_expired", lambda *_: [])
+    patch.setattr(LockTable, "take_of", lambda *_: [])
+    patch.setattr(QueueLocking, "is_held", lambda self, queue: self.asked_at_s(queue) is not None)
+
+
+@system("RMQ-RTY-08")
+def failed_send_backs_count_as_done(patch: pytest.MonkeyPatch) -> None:
+    send_back = SendBack.__call__
+
+    async def succeed(self: SendBack, *given: Any) -> bool:
+        await send_back(self, *given)
+        return True
+
+    patch.setattr(SendBack, "__call__", succeed)
+
+
+@system("RMQ-RTY-08")
+def what_was_not_sent_back_is_not_tried_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ProcessQueue, "give_back", lambda *_, **__: None)
+
+
+@system("RMQ-LIM-05")
+def any_messages_are_a_batch(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(producer, "why_no_batch", lambda _: "")
+
+
+@system("RMQ-FLT-02")
+def tags_are_not_compared(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Subscription, "matching", lambda _, messages: list(messages))
+
+
+@system("RMQ-FLT-02")
+def what_is_dropped_holds_the_offset_up(patch: pytest.MonkeyPatch) -> None:
+    put = ProcessQueue.put
+
+    def put_up_to_the_last(self: ProcessQueue, messages: Sequence[Any], next_offset: int) -> None:
+        if messages:
+            put(self, messages, messages[-1].queue_offset + 1)
+
+    patch.setattr(ProcessQueue, "put", put_up_to_the_last)
+
+
+@system("RMQ-RBL-04")
+def the_last_queue_is_nobodys(patch: pytest.MonkeyPatch) -> None:
+    def without(
+        queues: Sequence[MessageQueue], client_ids: Sequence[str], client_id: str
+    ) -> list[MessageQueue]:
+        size = len(queues) // len(client_ids)
+        index = sorted(client_ids).index(client_id)
+        return sorted(queues)[index * size : (index + 1) * size]
+
+    patch.setitem(allocation.STRATEGIES, "AVG", without)
+
+
+@system("RMQ-RBL-04")
+def groups_never_change(patch: pytest.MonkeyPatch) -> None:
+    share = Rebalancing._share
+    known: dict[int, list[MessageQueue]] = {}
+
+    async def first(self: Rebalancing, route: Route) -> list[MessageQueue] | None:
+        if id(self) not in known:
+            found = await share(self, route)
+            if found is None or route.topic.startswith("%"):
+                return found
+            known[id(self)] = found
+        return known[id(self)]
+
+    patch.setattr(Rebalancing, "_share", first)
+
+
+@system("RMQ-RBL-05")
+def the_last_members_get_more(patch: pytest.MonkeyPatch) -> None:
+    def turned(
+        queues: Sequence[MessageQueue], client_ids: Sequence[str], client_id: str
+    ) -> list[MessageQueue]:
+        members = sorted(client_ids, reverse=True)
+        size, more = divmod(len(queues), len(members))
+        index = members.index(client_id)
+        start = index * size + min(index, more)
+        return sorted(queues)[start : start + size + (index < more)]
+
+    patch.setitem(allocation.STRATEGIES, "AVG", turned)
+
+
+@system("RMQ-RBL-07")
+def new_queues_are_not_seen(patch: pytest.MonkeyPatch) -> None:
+    share = Rebalancing._share
+    known: dict[str, Route] = {}
+
+    async def first(self: Rebalancing, route: Route) -> list[MessageQueue] | None:
+        return await share(self, known.setdefault(route.topic, route))
+
+    patch.setattr(Rebalancing, "_share", first)

@@ -1,0 +1,142 @@
+"""Clients under test as processes: ours keeps the cheap clauses, and one that is no client is one sentence."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.cli import status_of
+from harness.cli.conform.client_option import client_under_test
+from harness.cli.status import BadInput
+from harness.conformance.clause import Level, Need, contract
+from harness.conformance.clients import client as clients
+from harness.conformance.clients.processes import ProcessClients, our_command
+from harness.conformance.result import Outcome
+from harness.conformance.sites.loopback import LoopbackSite
+from harness.conformance.suite import SuiteResult, choose, run_suite
+
+pytestmark = pytest.mark.real
+CHEAP = ("RMQ-FLT-02", "RMQ-LIM-05", "RMQ-ORD-06")
+OPENS = """
+import sys, json, time
+sys.stdin.readline()
+print(json.dumps({"emit": "open", "type": "ok", "value": {}}), flush=True)
+"""
+
+
+def judged(*command: str, patterns: tuple[str, ...] = CHEAP) -> SuiteResult:
+    site = LoopbackSite(ProcessClients("it", command))
+    return run_suite(site, choose("client", patterns))
+
+
+def python(code: str) -> tuple[str, ...]:
+    return (sys.executable, "-c", code)
+
+
+def test_our_client_keeps_the_cheap_clauses() -> None:
+    result = judged(*our_command(sys.executable, "ours"))
+
+    assert [one.outcome for one in result.results] == [Outcome.PASSED] * len(CHEAP), [
+        one.reason for one in result.results
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("import sys; sys.exit('no such broker')", "ended with status 1 (no such broker)"),
+        ("import os; os.kill(os.getpid(), 11)", "ended by SIGSEGV"),
+        ("print('Hello!')", "'Hello!' is no JSON"),
+        ("import time; time.sleep(100)", "did not start within 1 s"),
+        ("import os, time; os.close(1); time.sleep(100)", "did not start within 1 s"),
+    ],
+)
+def test_what_is_no_client_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, code: str, said: str
+) -> None:
+    monkeypatch.setattr(clients, "ANSWER_S", 1.0)
+
+    result = judged(*python(code))
+
+    assert {one.outcome for one in result.results} == {Outcome.NOT_RUN}
+    assert said in result.results[0].reason
+    assert result.is_below_floor
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("time.sleep(100)", "did not answer"),
+        ("sys.stdin.readline()", "ended with status 0"),
+        ("sys.stdin.readline(); print('{}', flush=True)", "has neither 'id' nor 'emit'"),
+    ],
+)
+def test_a_client_that_fails_in_a_case_fails_it(
+    monkeypatch: pytest.MonkeyPatch, code: str, said: str
+) -> None:
+    monkeypatch.setattr(clients, "ANSWER_S", 1.0)
+
+    result = judged(*python(OPENS + code), patterns=("RMQ-LIM-05",))
+
+    assert result.results[0].outcome is Outcome.FAILED
+    assert said in result.results[0].reason
+
+
+def test_a_client_that_says_nonsense_is_asked_nothing_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("harness.conformance.sites.concurrent.AT_ONCE", 1)
+
+    code = OPENS + "sys.stdin.readline(); print('?')"
+    result = judged(*python(code), patterns=("RMQ-LIM-05", "RMQ-ORD-06"))
+
+    assert {one.outcome for one in result.results} == {Outcome.FAILED, Outcome.NOT_RUN}
+    assert result.counts()[Outcome.FAILED] == 1
+
+
+def test_what_a_client_says_that_it_cannot_is_not_run() -> None:
+    cannot = (
+        OPENS + "r = json.loads(sys.stdin.readline());"
+        'print(json.dumps({"id": r["id"], "type": "fail", "value": {}, "error": "no batches"}), flush=True);'
+        "sys.stdin.read()"
+    )
+
+    result = judged(*python(cannot), patterns=("RMQ-LIM-05",)).results[0]
+
+    assert (result.outcome, result.reason) == (
+        Outcome.NOT_RUN,
+        "the client cannot send a batch: no batches",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is empty"),
+        ("/no/such/program x", "there is no program /no/such/program"),
+        ("'half", "No closing quotation"),
+    ],
+)
+def test_a_client_that_there_is_not_is_a_bad_argument(text: str, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        client_under_test(text)
+
+
+def test_the_report_of_a_client_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = status_of(["conform", "--client", "false", "--out", str(tmp_path)])
+
+    assert status == 2
+    assert "8 not run" in capsys.readouterr().out
+    assert (tmp_path / "junit.xml").exists()
+
+
+def test_client_clauses_break_nothing() -> None:
+    needing = [clause for clause in contract().values() if Need.CLIENT in clause.needs]
+
+    assert len(needing) == 8
+    assert all(clause.level in (Level.MUST, Level.SHOULD) for clause in needing)
+    assert not any(clause.needs & {Need.FAULT, Need.POWER, Need.FILES} for clause in needing)
