@@ -58,7 +58,7 @@ def conform(defect: str, **options: Any) -> int:
       staticfire conform --name-server 10.0.0.1:9876 --profile broker-core --out report
       staticfire conform --environment processes --select 'RMQ-SND-*' --select level:must
       staticfire conform --list --select area:TXN
-      staticfire conform --client './my_client --json'
+      staticfire conform --client ./my_client
 
     Topics and groups get a prefix of this run and are removed; others are never touched.
 
