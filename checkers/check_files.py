@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 from checkers.columnar.reader import ColumnarHistory
 from checkers.columns import Columns, Commits, Ints, Touches, joined
 from checkers.compose import ALL_CHECKERS, RunVerdict, asked_of, conclude_run, kernels_of
-from checkers.engine import FirstLook, SecondLook, conclude, first_look, second_look
+from checkers.engine import FirstLook, SecondLook, conclude, first_look, gathered, second_look
 from checkers.facts import RunFacts
 from checkers.kernel import Checker, Context, all_rows
 from checkers.promises import LossPromises
@@ -72,21 +72,23 @@ def check_files(
     )
     partitions = list(partitions_of(history, partition_rows))
     with _Workers(judging, asked, jobs) as each:
-        looks: list[FirstLook] = []
         rows: dict[str, list[Rows]] = {}
-        done = 0
-        for queues, (look, asked_for) in zip(
-            partitions, each(_look_first, [(queues,) for queues in partitions]), strict=True
-        ):
-            looks.append(look)
-            for name, part in asked_for.items():
-                rows.setdefault(name, []).append(part)
-            done += sum(map(history.rows, queues))
-            progress(done, history.manifest.rows)
-        first = reduce(FirstLook.merge, looks, FirstLook())
+
+        def looks() -> Iterator[FirstLook]:
+            done = 0
+            for queues, (look, asked_for) in zip(
+                partitions, each(_look_first, [(queues,) for queues in partitions]), strict=True
+            ):
+                for name, part in asked_for.items():
+                    rows.setdefault(name, []).append(part)
+                done += sum(map(history.rows, queues))
+                progress(done, history.manifest.rows)
+                yield look
+
+        first, own = gathered(looks())
         again = [
-            (queues, first.suspects, look.suspects)
-            for queues, look in zip(partitions, looks, strict=True)
+            (queues, first.suspects, suspects)
+            for queues, suspects in zip(partitions, own, strict=True)
         ]
         second = list(each(_look_again, again)) if len(first.suspects) else []
     by_kernel = conclude(first, second, history.names, context, kernels_of(asked))

@@ -19,6 +19,7 @@ from checkers.columns import Columns
 from checkers.coverage_marks import MARKS, Mark
 from checkers.facts import RunFacts
 from checkers.kernel import Context, Kernel, nothing_missing
+from checkers.place_index import index_of, stream_id
 from checkers.verdict import Tally, Verdict
 
 
@@ -36,17 +37,18 @@ def tally_coverage(columns: Columns, context: Context) -> Tally:
 def _rebalanced_at_work(columns: Columns, context: Context) -> int:
     """How often a queue was taken from or given to somebody while a listener of the group worked on it."""
     names, delivered = columns.names, columns.deliveries
-    at_work = delivered.where(np.flatnonzero(delivered.op_index > delivered.invoke_index))
+    if not context.timeline.ownership:
+        return 0
+    groups = {group: number for number, group in enumerate(names.groups)}
+    queues = {queue: number for number, queue in enumerate(names.queues)}
     count = 0
     for (group, queue), changes in context.timeline.ownership.items():
-        if group not in names.groups or queue not in names.queues:
-            continue
-        mine = (at_work.group == names.groups.index(group)) & (
-            at_work.queue == names.queues.index(queue)
-        )
-        begin, end = at_work.invoke_index[mine], at_work.op_index[mine]
-        for change in changes:
-            count += bool(np.any((begin < change.op_index) & (change.op_index < end)))
+        if group in groups and queue in queues:
+            stream = stream_id(columns, queues[queue], groups[group])
+            rows = index_of(columns).streams.ended(stream)
+            begin, end = delivered.invoke_index[rows], delivered.op_index[rows]
+            for change in changes:
+                count += bool(np.any((begin < change.op_index) & (change.op_index < end)))
     return count
 
 

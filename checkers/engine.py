@@ -13,7 +13,7 @@ queues. Memory: one partition, and all rows of all suspects.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
@@ -127,6 +127,15 @@ def conclude(
     }
 
 
+def gathered(looks: Iterable[FirstLook]) -> tuple[FirstLook, list[Ints]]:
+    """All looks as one, and the suspects of each; of looks that are made one by one only the sum is held."""
+    total, own = FirstLook(), [NOBODY]
+    for look in looks:
+        own.append(look.suspects)
+        total = total.merge(replace(look, suspects=NOBODY))
+    return replace(total, suspects=np.unique(np.concatenate(own))), own[1:]
+
+
 def judge_partitions(
     partitions: Sequence[Callable[[], Columns]],
     names: Names,
@@ -134,12 +143,11 @@ def judge_partitions(
     kernels: Sequence[Kernel],
 ) -> tuple[dict[str, Verdict], FirstLook]:
     """Judge a history that is read partition by partition, in the order of queues; once more where suspects are."""
-    looks = [first_look(read(), context, kernels) for read in partitions]
-    first = reduce(FirstLook.merge, looks, FirstLook())
+    first, own = gathered(first_look(read(), context, kernels) for read in partitions)
     second: list[SecondLook] = []
     if len(first.suspects):
-        for read, look in zip(partitions, looks, strict=True):
-            second.append(second_look(read(), first.suspects, look.suspects, context, kernels))
+        for read, suspects in zip(partitions, own, strict=True):
+            second.append(second_look(read(), first.suspects, suspects, context, kernels))
     return conclude(first, second, names, context, kernels), first
 
 

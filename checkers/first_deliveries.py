@@ -34,7 +34,10 @@ def _first_deliveries(columns: Columns, group: str) -> Ints:
     known = delivered.group == columns.names.groups.index(group)
     known[index.strange_deliveries] = False
     first_ns = np.full(index.size + 1, NEVER_NS, np.int64)
-    np.minimum.at(first_ns, index.delivery_place[known], delivered.invoke_ns[known])
+    if len(index.streams.back):
+        np.minimum.at(first_ns, index.delivery_place[known], delivered.invoke_ns[known])
+    else:  # no group got anything twice
+        first_ns[index.delivery_place[known]] = delivered.invoke_ns[known]
     placed = index.placed.copy()
     placed[index.strange_sends] = False
     return first_ns[np.where(placed, index.send_place, index.size)]

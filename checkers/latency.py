@@ -3,7 +3,7 @@
 **send**: from the invocation of a send to its acknowledgement with SEND_OK, under the second in which it began. **lag**
 of a group: from the acknowledgement to the first time that the group's listener was called with the message (0 if that
 was before), under the second of the acknowledgement. Sends are also counted by how they ended. Each second carries the
-faults that were active in it.
+faults that were active in it. A history of more than 2048 s has longer slices (`measured.py`).
 
 Durations are counted in integer buckets (`histogram.py`), maxima are exact, and parts merge in any order: the same
 figures from one process and from many. Deliveries are joined by place, so a queue must be whole.
@@ -14,22 +14,23 @@ retried send. Source: the latency plots of Jepsen, the end-to-end lag of opencha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
 from checkers.columns import Columns, Ints, Outcome, Touches
 from checkers.facts import RunFacts
 from checkers.first_deliveries import NEVER_NS, first_deliveries
-from checkers.histogram import BUCKETS, NS_PER_US, buckets_of, percentile_us
+from checkers.histogram import NS_PER_US, buckets_of, percentile_us
 from checkers.kernel import Context, Kernel, nothing_missing
+from checkers.measured import Measured
 from checkers.promises import FOREVER_NS, NS_PER_S
 from checkers.verdict import Tally, Verdict
 
-SEND, ENDED = "send", "ended "
+SEND, ENDED = "send", "ended"
 PERCENTILES = {"p50": 5000, "p99": 9900}  # hundredths of a percent
-Buckets = dict[int, int]
 
 
 def tally_latency(columns: Columns, context: Context) -> Tally:
@@ -49,92 +50,70 @@ def tally_latency(columns: Columns, context: Context) -> Tally:
 def _measured(what: str, second: Ints, duration_ns: Ints) -> Tally:
     if not len(second):
         return Tally()
-    cells, counts = np.unique(second * BUCKETS + buckets_of(duration_ns), return_counts=True)
-    places = zip((cells // BUCKETS).tolist(), (cells % BUCKETS).tolist(), strict=True)
-    seconds, number = np.unique(second, return_inverse=True)
-    longest = np.zeros(len(seconds), np.int64)
-    np.maximum.at(longest, number, duration_ns)
-    return Tally(
-        cells={(what, *place): n for place, n in zip(places, counts.tolist(), strict=True)},
-        longest={
-            (what, at, 0): value
-            for at, value in zip(seconds.tolist(), longest.tolist(), strict=True)
-        },
-    )
+    return Tally(measured={what: Measured.of(second, buckets_of(duration_ns), duration_ns)})
 
 
 def _ended(sends: Touches) -> Tally:
-    size = len(Outcome)
-    keys, counts = np.unique(sends.invoke_ns // NS_PER_S * size + sends.outcome, return_counts=True)
-    return Tally(
-        cells={
-            (ENDED + Outcome(key % size).name.lower(), key // size, 0): count
-            for key, count in zip(keys.tolist(), counts.tolist(), strict=True)
-        }
-    )
+    if not len(sends):
+        return Tally()
+    return Tally(measured={ENDED: Measured.of(sends.invoke_ns // NS_PER_S, sends.outcome)})
 
 
 def finish_latency(tally: Tally, context: Context) -> Verdict:
-    """Percentiles of the whole run as counts, those of each second as series."""
-    of_run: dict[str, Buckets] = {}
-    of_second: dict[tuple[str, int], Buckets] = {}
-    ended = []
-    for (what, second, bucket), count in sorted(tally.cells.items()):
-        if what.startswith(ENDED):
-            outcome = what.removeprefix(ENDED)
-            ended.append({"outcome": outcome, "second": second, "sends": count})
-            continue
-        whole = of_run.setdefault(what, {})
-        whole[bucket] = whole.get(bucket, 0) + count
-        of_second.setdefault((what, second), {})[bucket] = count
-    longest = _longest(tally)
-    faults = _faults_by_second(context.facts, {second for _, second in of_second})
+    """Percentiles of the whole run as counts, those of each second (or longer slice) as series."""
+    of_run = {what: of for what, of in sorted(tally.measured.items()) if what != ENDED}
+    rows = [row for what, of in of_run.items() for row in _slices(what, of, context.facts)]
+    ended = tally.measured.get(ENDED)
     return Verdict(
         checker="latency",
         valid=True,
         counts={
             f"{what.replace(' ', '_')}_{name}_us": value
-            for what, buckets in of_run.items()
-            for name, value in _figures(buckets, longest[what]).items()
+            for what, of in of_run.items()
+            for name, value in _figures(of.low, of.counts.sum(axis=0), of.longest.max()).items()
         },
-        series={
-            "seconds": [
-                {
-                    "what": what,
-                    "second": second,
-                    "count": sum(buckets.values()),
-                    **_figures(buckets, tally.longest[what, second, 0]),
-                    "faults": faults[second],
-                }
-                for (what, second), buckets in of_second.items()
-            ],
-            "ended": ended,
-        },
+        series={"seconds": rows, "ended": [] if ended is None else _by_outcome(ended)},
     )
 
 
-def _longest(tally: Tally) -> dict[str, int]:
-    longest: dict[str, int] = {}
-    for (what, _, _), value in tally.longest.items():
-        longest[what] = max(value, longest.get(what, 0))
-    return longest
+def _slices(what: str, of: Measured, facts: RunFacts) -> Iterator[dict[str, Any]]:
+    active = _active(facts)
+    for at in np.flatnonzero(of.counts.any(axis=1)).tolist():
+        first, last = at * of.slice_s, (at + 1) * of.slice_s - 1
+        yield {
+            "what": what,
+            "second": first,
+            **({} if of.slice_s == 1 else {"seconds": of.slice_s}),
+            "count": int(of.counts[at].sum()),
+            **_figures(of.low, of.counts[at], of.longest[at]),
+            "faults": [name for name, since, until in active if since <= last and first <= until],
+        }
 
 
-def _figures(buckets: Mapping[int, int], longest_ns: int) -> dict[str, int]:
-    """Percentiles and maximum in microseconds."""
-    places = sorted(buckets)
-    counts = [buckets[place] for place in places]
-    longest = longest_ns // NS_PER_US
+def _by_outcome(ended: Measured) -> list[dict[str, Any]]:
+    names = {Outcome(ended.low + at).name.lower(): at for at in range(ended.counts.shape[1])}
+    return [
+        {"outcome": name, "second": second * ended.slice_s, "sends": int(ended.counts[second, at])}
+        for name, at in sorted(names.items())
+        for second in np.flatnonzero(ended.counts[:, at]).tolist()
+    ]
+
+
+def _figures(low: int, counts: Ints, longest_ns: np.int64) -> dict[str, int]:
+    """Percentiles and maximum in microseconds; bucket `low` is the first of `counts`."""
+    filled = np.flatnonzero(counts)
+    places, numbers = (filled + low).tolist(), counts[filled].tolist()
+    longest = int(longest_ns) // NS_PER_US
     found = {
-        name: min(percentile_us(places, counts, share), longest)
+        name: min(percentile_us(places, numbers, share), longest)
         for name, share in PERCENTILES.items()
     }
     return {**found, "max": longest}
 
 
-def _faults_by_second(facts: RunFacts, seconds: Iterable[int]) -> dict[int, list[str]]:
-    """The faults that bit and were active at some time in each of these seconds."""
-    active = [
+def _active(facts: RunFacts) -> list[tuple[str, int, int]]:
+    """The faults that bit: name, the first and the last second."""
+    return [
         (
             fault.fault_id,
             fault.fired_ns // NS_PER_S,
@@ -143,10 +122,6 @@ def _faults_by_second(facts: RunFacts, seconds: Iterable[int]) -> dict[int, list
         for fault in facts.faults
         if fault.bitten_ns is not None and fault.fired_ns is not None
     ]
-    return {
-        second: [name for name, first, last in active if first <= second <= last]
-        for second in seconds
-    }
 
 
 LATENCY = Kernel(

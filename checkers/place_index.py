@@ -172,6 +172,11 @@ def stream_ids(columns: Columns, rows: Touches | Commits) -> Ints:
     return _stream_ids(len(columns.names.groups), rows)
 
 
+def stream_id(columns: Columns, queue: int, group: int) -> int:
+    """The number that `stream_ids` gives to one stream."""
+    return (queue + 1) * (len(columns.names.groups) + 1) + group + 1
+
+
 def _stream_ids(groups: int, rows: Touches | Commits) -> Ints:
     return (rows.queue + 1) * (groups + 1) + rows.group + 1
 

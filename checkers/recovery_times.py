@@ -56,7 +56,7 @@ def _sent(
         after = int(np.searchsorted(acked_ns, healed_ns))
         struck = np.flatnonzero(_struck(columns, facts, fault)[brokers[after:]])
         if len(struck):
-            longest[SENT, number, 0] = -int(acked_ns[after + struck[0]] - healed_ns)
+            longest[SENT, number] = -int(acked_ns[after + struck[0]] - healed_ns)
     return Tally(longest=longest)
 
 
@@ -86,7 +86,7 @@ def _behind(group: str, acked_ns: Ints, given_ns: Ints, healed: list[Healed]) ->
         before = int(np.searchsorted(acked_ns, healed_ns, side="right"))
         if before:
             late_ns = int(given_ns[before - 1])
-            longest[BEHIND + group, number, 0] = max(late_ns - healed_ns, 0)
+            longest[BEHIND + group, number] = max(late_ns - healed_ns, 0)
     return Tally(longest=longest)
 
 
@@ -111,8 +111,8 @@ def finish_recovery(tally: Tally, context: Context) -> Verdict:
 
 
 def _row(tally: Tally, facts: RunFacts, number: int, fault: FaultFacts) -> dict[str, Any]:
-    sent = tally.longest.get((SENT, number, 0))
-    late = {group: tally.longest.get((BEHIND + group, number, 0), 0) for group in facts.groups}
+    sent = tally.longest.get((SENT, number))
+    late = {group: tally.longest.get((BEHIND + group, number), 0) for group in facts.groups}
     return {
         "fault_id": fault.fault_id,
         "kind": fault.kind,

@@ -7,15 +7,16 @@ empty one is the identity), because counts add up and "the first ten in a total 
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
+from checkers.measured import Measured
 from checkers.promises import NS_PER_S, Judgement
 
 Validity = bool | Literal["unknown"]
-Cell = tuple[str, int, int]
+K = TypeVar("K")
+V = TypeVar("V")
 WITNESSES_MAX = 10  # of each anomaly and judgement
 
 
@@ -111,14 +112,14 @@ def _first(findings: list[Finding]) -> list[Finding]:
 class Tally:
     """What a kernel found in one partition.
 
-    `cells` and `longest` are for kernels that measure: numbers under (name, second or fault, bucket), of which the
-    former add up and of the latter the larger one stays.
+    `measured` and `longest` are for kernels that measure: distributions over time by name, and numbers under (name, of
+    what) of which the larger one stays.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
-    cells: Mapping[Cell, int] = field(default_factory=dict)
-    longest: Mapping[Cell, int] = field(default_factory=dict)
+    measured: Mapping[str, Measured] = field(default_factory=dict)
+    longest: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, findings: Iterable[Finding], **counts: int) -> Self:
@@ -137,19 +138,17 @@ class Tally:
         return type(self)(
             counts=counts,
             findings=findings,
-            cells=_together(self.cells, other.cells, operator.add),
+            measured=_together(self.measured, other.measured, Measured.merge),
             longest=_together(self.longest, other.longest, max),
         )
 
 
-def _together(
-    one: Mapping[Cell, int], other: Mapping[Cell, int], put: Callable[[int, int], int]
-) -> Mapping[Cell, int]:
+def _together(one: Mapping[K, V], other: Mapping[K, V], put: Callable[[V, V], V]) -> Mapping[K, V]:
     if not one or not other:
         return one or other
     total = dict(one)
-    for cell, value in other.items():
-        total[cell] = put(total[cell], value) if cell in total else value
+    for key, value in other.items():
+        total[key] = put(total[key], value) if key in total else value
     return total
 
 

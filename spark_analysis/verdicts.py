@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,7 +19,7 @@ from checkers.columnar.manifest import Part
 from checkers.columnar.reader import ColumnarHistory
 from checkers.columns import Columns, Commits, Ints, Names, Touches, joined
 from checkers.compose import CLIENT_CHECKERS, RunVerdict, asked_of, conclude_run, kernels_of
-from checkers.engine import FirstLook, SecondLook, conclude, first_look, second_look
+from checkers.engine import FirstLook, SecondLook, conclude, first_look, gathered, second_look
 from checkers.facts import RunFacts
 from checkers.history import NEMESIS
 from checkers.kernel import Checker, Context, Kernel, all_rows
@@ -81,11 +81,7 @@ def judge_runs(
     rows = [partition.rows for partition in partitions]
     looks = engine.map("first look", partial(look_at, questions), partitions, rows)
     firsts = [
-        reduce(
-            FirstLook.merge,
-            [look.first for look in _of_run(looks, partitions, number)],
-            FirstLook(),
-        )
+        gathered(look.first for look in _of_run(looks, partitions, number))[0]
         for number in range(len(runs))
     ]
     again = [

@@ -99,6 +99,14 @@ def test_nothing_is_measured_of_nothing() -> None:
     assert check().counts == {}
 
 
+def test_a_long_history_has_longer_slices() -> None:
+    lines = ("0 ok send a t=1", "0 ok send b t=4999", "1 ok consume b t=4999.5")
+    verdict = check(*lines)
+
+    rows = [(row["what"], row["second"], row["seconds"]) for row in verdict.series["seconds"]]
+    assert rows == [("lag g", 4996, 4), ("send", 0, 4), ("send", 4996, 4)]
+
+
 def test_it_is_the_same_in_pieces() -> None:
     lines = (*SLOW, "0 ok send c queue=1 t=7", "1 ok consume c t=7.5", "0 info send e t=8")
     columns, context = context_of(*lines)
