@@ -11,29 +11,54 @@ that starts again below an offset that was committed and safely persisted is nev
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from checkers.columns import UNKNOWN, Columns, Ints, Outcome, QueueKey, Touches, Transaction
 from checkers.kernel import Context, Kernel, finding_at, nothing_missing
 from checkers.message_ids import dense_numbers
+from checkers.place_index import number_runs
 from checkers.promises import NS_PER_S, Damage, Judgement, judge
 from checkers.unrest import fault_active, fault_near
 from checkers.verdict import Finding, Tally
 
 # Consumers persist offsets every 5 s, brokers write them every 5 s, slaves copy them every 10 s.
 PERSISTED_AFTER_NS = 25 * NS_PER_S
+FINISHED = Outcome.OK.value
+
+
+class Given(NamedTuple):
+    """A delivery of what was delivered more than once."""
+
+    row: int
+    topic: int
+    queue: int
+    queue_offset: int
+    group: int
+    process: int
+    outcome: int
+    tries: int
+    invoke_index: int
+    invoke_ns: int
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.queue, self.queue_offset
 
 
 def tally_duplication(columns: Columns, context: Context) -> Tally:
     """Judge the deliveries of whole messages (partition key: message)."""
-    repeated = list(_repeated(columns, context, columns.deliveries))
-    source = first_sends(columns, np.array([of.message[0] for of in repeated], np.int64))
+    rows, starts = _repeated(columns, context, columns.deliveries)
+    repeats = columns.deliveries.where(rows)
+    source = first_sends(columns, repeats.message[starts[:-1]]).tolist()
+    lists = (getattr(repeats, name).tolist() for name in Given._fields[1:])
+    given = list(map(Given, rows.tolist(), *lists))
     findings = (
-        _judge_repeats(columns, context, touches, sent)
-        for touches, sent in zip(repeated, source.tolist(), strict=True)
+        _judge_repeats(columns, context, given[start:stop], sent)
+        for (start, stop), sent in zip(pairwise(starts.tolist()), source, strict=True)
     )
     return Tally.of(findings)
 
@@ -52,8 +77,11 @@ def _readers(columns: Columns, context: Context, deliveries: Touches) -> tuple[i
     return groups * (len(names) + 1), deliveries.group * (len(names) + 1) + member
 
 
-def _repeated(columns: Columns, context: Context, deliveries: Touches) -> Iterator[Touches]:
-    """Yield, in delivery order, what one reader got of one message, when that is more than one row."""
+def _repeated(columns: Columns, context: Context, deliveries: Touches) -> tuple[Ints, Ints]:
+    """Rows of what one reader got of one message, in delivery order, when that is more than one row.
+
+    The second array tells where among them each such pair starts, and the end.
+    """
     readers, reader = _readers(columns, context, deliveries)
     _, (message,) = dense_numbers(deliveries.message)
     cell = message * readers + reader
@@ -61,14 +89,8 @@ def _repeated(columns: Columns, context: Context, deliveries: Touches) -> Iterat
     times = np.bincount(cell + 1, minlength=1)
     times[0] = 0
     rows = np.flatnonzero(times[cell + 1] > 1)
-    if not len(rows):
-        return
     rows = rows[np.lexsort((rows, deliveries.invoke_index[rows], cell[rows]))]
-    cuts = np.flatnonzero(np.diff(cell[rows])) + 1
-    repeats = deliveries.where(rows)
-    bounds = [0, *cuts.tolist(), len(rows)]
-    for start, stop in pairwise(bounds):
-        yield repeats.where(slice(start, stop))
+    return rows, number_runs(cell[rows])[1]
 
 
 def first_sends(columns: Columns, messages: Ints) -> Ints:
@@ -80,7 +102,9 @@ def first_sends(columns: Columns, messages: Ints) -> Ints:
     return np.where(distinct[at] == messages, first[at], UNKNOWN)
 
 
-def _judge_repeats(columns: Columns, context: Context, repeats: Touches, sent: int) -> Finding:
+def _judge_repeats(
+    columns: Columns, context: Context, repeats: Sequence[Given], sent: int
+) -> Finding:
     reasons = [*_copies(columns, context, repeats, sent), *_redeliveries(columns, context, repeats)]
     unexplained = [reason for reason, explained in reasons if not explained]
     anomaly = "duplicate_unexplained" if unexplained else "duplicate"
@@ -88,27 +112,22 @@ def _judge_repeats(columns: Columns, context: Context, repeats: Touches, sent: i
     mode = context.facts.mode
     return finding_at(
         columns,
-        repeats,
-        len(repeats) - 1,
+        columns.deliveries,
+        repeats[-1].row,
         anomaly=anomaly,
         judgement=judge(mode, anomaly) if unexplained else Judgement.ALLOWED,
         detail=f"delivered {len(repeats)} times: {'; '.join(dict.fromkeys(told))}",
-        group=columns.names.groups[repeats.group[0]],
+        group=columns.names.groups[repeats[0].group],
         at_invocation=True,
     )
 
 
 def _copies(
-    columns: Columns, context: Context, repeats: Touches, sent: int
+    columns: Columns, context: Context, repeats: Sequence[Given], sent: int
 ) -> Iterator[tuple[str, bool]]:
     """Judge how often the message was stored, if that is more than once."""
-    internal = columns.names.internal_topic[repeats.topic].tolist()
-    queues, offsets = repeats.queue.tolist(), repeats.queue_offset.tolist()
-    places = {
-        (queue, offset)
-        for queue, offset, moved in zip(queues, offsets, internal, strict=True)
-        if not moved
-    }
+    internal = columns.names.internal_topic
+    places = {of.place for of in repeats if not internal[of.topic]}
     if len(places) < 2:
         return
     sends = columns.sends
@@ -116,18 +135,17 @@ def _copies(
         # It is a phantom, and reported there.
         yield (f"{len(places)} copies of a message that nobody sent", True)
     elif sends.due_ns[sent] != UNKNOWN or sends.transaction[sent] != Transaction.NONE:
-        yield _judge_moves(context, sends, sent, repeats, len(places))
+        yield _judge_moves(context, sends, sent, repeats[-1].invoke_ns, len(places))
     else:
         attempts, outcome = int(sends.tries[sent]), Outcome(int(sends.outcome[sent]))
         yield _judge_copies(len(places), attempts, outcome)
 
 
 def _judge_moves(
-    context: Context, sends: Touches, row: int, repeats: Touches, copies: int
+    context: Context, sends: Touches, row: int, last_ns: int, copies: int
 ) -> tuple[str, bool]:
     """What a broker kept back at first it may store more than once, when it dies before it writes down that it did."""
-    first, last = int(sends.invoke_ns[row]), int(repeats.invoke_ns[-1])
-    fault = fault_near(context.facts.faults, first, last)
+    fault = fault_near(context.facts.faults, int(sends.invoke_ns[row]), last_ns)
     attempts = int(sends.tries[row])
     if fault is not None:
         what = f"{copies} copies of what was kept back: fault {fault.fault_id} ({fault.kind})"
@@ -146,56 +164,50 @@ def _judge_copies(copies: int, attempts: int, outcome: Outcome) -> tuple[str, bo
 
 
 def _redeliveries(
-    columns: Columns, context: Context, repeats: Touches
+    columns: Columns, context: Context, repeats: Sequence[Given]
 ) -> Iterator[tuple[str, bool]]:
     """Compare each delivery of a place with the one before it."""
-    last: dict[tuple[int, int], int] = {}
-    for row, place in enumerate(
-        zip(repeats.queue.tolist(), repeats.queue_offset.tolist(), strict=True)
-    ):
-        if place in last:
-            queue = columns.names.queues[place[0]]
-            yield _judge_redelivery(columns, context, repeats, queue, last[place], row)
-        last[place] = row
+    last: dict[tuple[int, int], Given] = {}
+    for of in repeats:
+        if of.place in last:
+            yield _judge_redelivery(columns, context, last[of.place], of)
+        last[of.place] = of
 
 
 def _judge_redelivery(
-    columns: Columns, context: Context, repeats: Touches, queue: QueueKey, before: int, row: int
+    columns: Columns, context: Context, before: Given, again: Given
 ) -> tuple[str, bool]:
-    group = columns.names.groups[repeats.group[row]]
-    if repeats.outcome[before] != Outcome.OK:
+    if before.outcome != FINISHED:
         return "the listener did not finish", True
-    if repeats.tries[row] > repeats.tries[before]:
+    if again.tries > before.tries:
         return "retried by the consumer", True
-    committed = _safe_commit(columns, context, repeats, row)
+    committed = _safe_commit(columns, context, again)
     if committed is not None:
         return f"owner began below offset {committed}, persisted long before", False
-    if repeats.process[row] != repeats.process[before]:
+    if again.process != before.process:
         return "the queue changed its owner", True
-    first, last = int(repeats.invoke_index[before]), int(repeats.invoke_index[row])
-    if context.timeline.ownership_between(group, queue, first, last):
+    group, queue = columns.names.groups[again.group], columns.names.queues[again.queue]
+    if context.timeline.ownership_between(group, queue, before.invoke_index, again.invoke_index):
         return "the queue was assigned anew", True
-    fault = fault_near(
-        context.facts.faults, int(repeats.invoke_ns[before]), int(repeats.invoke_ns[row])
-    )
+    fault = fault_near(context.facts.faults, before.invoke_ns, again.invoke_ns)
     if fault is not None:
         return f"offset not persisted: fault {fault.fault_id} ({fault.kind})", True
     return "the same owner got it again, with no rebalance and no fault nearby", False
 
 
-def _safe_commit(columns: Columns, context: Context, repeats: Touches, row: int) -> int | None:
+def _safe_commit(columns: Columns, context: Context, given: Given) -> int | None:
     """Return a committed offset beyond the message that the owner must have known when it took the queue."""
     names, commits = columns.names, columns.commits
-    group, queue = names.groups[repeats.group[row]], names.queues[repeats.queue[row]]
-    process, at = int(repeats.process[row]), int(repeats.invoke_index[row])
-    gain = context.timeline.gained_before(group, queue, process, at)
+    queue = names.queues[given.queue]
+    gain = context.timeline.gained_before(
+        names.groups[given.group], queue, given.process, given.invoke_index
+    )
     if gain is None:
         return None
-    rows = _commits_of(columns, int(repeats.queue[row]), int(repeats.group[row]))
-    for commit in rows[commits.offset[rows] > repeats.queue_offset[row]].tolist():
-        time_ns = int(commits.time_ns[commit])
-        persisted = time_ns + PERSISTED_AFTER_NS < gain.time_ns
-        if persisted and _stays(context, queue, time_ns, gain.time_ns):
+    rows = _commits_of(columns, given.queue, given.group)
+    persisted = commits.time_ns[rows] + PERSISTED_AFTER_NS < gain.time_ns
+    for commit in rows[persisted & (commits.offset[rows] > given.queue_offset)].tolist():
+        if _stays(context, queue, int(commits.time_ns[commit]), gain.time_ns):
             return int(commits.offset[commit])
     return None
 
