@@ -25,7 +25,7 @@ import numpy as np
 
 from checkers.columns import UNKNOWN, Columns, Ints, Outcome, QueueKey
 from checkers.facts import FaultFacts
-from checkers.kernel import Checker, Context
+from checkers.kernel import Checker, Context, sends_only
 from checkers.promises import FOREVER_NS, NS_PER_S, judge
 from checkers.spans import Span, joined, shared, without
 from checkers.unrest import SETTLED_AFTER_NS
@@ -151,13 +151,7 @@ def _unowned(
 
 def first_acknowledged_rows(columns: Columns, _context: Context) -> Columns:
     """The first acknowledged send of each queue: all that is read here of messages."""
-    nothing = np.zeros(0, np.int64)
-    return Columns(
-        names=columns.names,
-        sends=columns.sends.where(_first_acks(columns)),
-        deliveries=columns.deliveries.where(nothing),
-        commits=columns.commits.where(nothing),
-    )
+    return sends_only(columns, _first_acks(columns))
 
 
 def _first_acks(columns: Columns) -> Ints:

@@ -104,6 +104,17 @@ class Innocent:
     pending: int  # messages that a group has not come to yet
 
 
+def sends_only(columns: Columns, rows: Ints) -> Columns:
+    """Some of the sends, and no deliveries or commits."""
+    nothing = np.zeros(0, np.int64)
+    return Columns(
+        names=columns.names,
+        sends=columns.sends.where(rows),
+        deliveries=columns.deliveries.where(nothing),
+        commits=columns.commits.where(nothing),
+    )
+
+
 def all_rows(columns: Columns, _context: Context) -> Columns:
     """For checkers that read everything."""
     return columns

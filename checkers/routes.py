@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from checkers.columns import Columns, Outcome
+from checkers.columns import Columns, Ints, Outcome
 from checkers.facts import FaultFacts, RunFacts
-from checkers.kernel import Checker, Context, all_rows
+from checkers.kernel import Checker, Context, sends_only
 from checkers.observed import NOT_OBSERVED, observed_verdict
 from checkers.promises import FOREVER_NS, NS_PER_S, judge
 from checkers.spans import Span, joined, without
@@ -179,17 +179,27 @@ def check_switches(columns: Columns, context: Context) -> Verdict:
 
 def _first_success(columns: Columns, context: Context) -> dict[int, int]:
     """When each process first had a queue, or an acknowledgement."""
-    sends = columns.sends
-    rows = np.flatnonzero(sends.outcome == Outcome.OK)
-    rows = rows[np.argsort(sends.time_ns[rows], kind="stable")]
-    processes, at = np.unique(sends.process[rows], return_index=True)
-    first = dict(zip(processes.tolist(), sends.time_ns[rows[at]].tolist(), strict=True))
+    acked = columns.sends.where(_first_acks(columns))
+    first = dict(zip(acked.process.tolist(), acked.time_ns.tolist(), strict=True))
     for changes in context.timeline.ownership.values():
         for change in changes:
             if change.change == "gained":
                 before = first.get(change.process, change.time_ns)
                 first[change.process] = min(before, change.time_ns)
     return first
+
+
+def _first_acks(columns: Columns) -> Ints:
+    """The row of the first acknowledgement of each process."""
+    sends = columns.sends
+    rows = np.flatnonzero(sends.outcome == Outcome.OK)
+    rows = rows[np.argsort(sends.time_ns[rows], kind="stable")]
+    return rows[np.unique(sends.process[rows], return_index=True)[1]]
+
+
+def first_acknowledged_rows(columns: Columns, _context: Context) -> Columns:
+    """The first acknowledgement of each process: all that is read here of messages."""
+    return sends_only(columns, _first_acks(columns))
 
 
 def _needs_switch(facts: RunFacts, servers: set[str], at_ns: int) -> bool:
@@ -223,7 +233,7 @@ NAME_SERVER_SWITCH = Checker(
     name="name_server_switch",
     anomalies=("slow_switch",),
     check=check_switches,
-    rows=all_rows,
+    rows=first_acknowledged_rows,
     applies=lambda context: context.facts.routes_observed,
     needs_observations=True,
 )

@@ -20,7 +20,7 @@ import numpy as np
 
 from checkers.columns import UNKNOWN, Columns, Outcome
 from checkers.facts import Keeping, Mode, Replication, RunFacts
-from checkers.kernel import Checker, Context, all_rows, finding_at
+from checkers.kernel import Checker, Context, finding_at, sends_only
 from checkers.message_ids import key_of
 from checkers.observed import NOT_OBSERVED, observed_verdict
 from checkers.promises import Judgement, judge
@@ -133,6 +133,21 @@ def _rows(columns: Columns, outcome: Outcome) -> dict[str, int]:
     }
 
 
+def acknowledged_rows(columns: Columns, _context: Context) -> Columns:
+    """What was acknowledged with SEND_OK: observations of each are in memory, too."""
+    return sends_only(columns, np.flatnonzero(columns.sends.outcome == Outcome.OK))
+
+
+def weak_rows(columns: Columns, _context: Context) -> Columns:
+    """Sends with a weaker status, and the first acknowledgement of each queue."""
+    sends = columns.sends
+    placed = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.queue != UNKNOWN))
+    placed = placed[np.argsort(sends.op_index[placed], kind="stable")]
+    firsts = placed[np.unique(sends.queue[placed], return_index=True)[1]]
+    weak = np.flatnonzero(sends.outcome == Outcome.WEAK)
+    return sends_only(columns, np.sort(np.concatenate((weak, firsts))))
+
+
 def _observed(
     columns: Columns, context: Context, rows: Mapping[str, int]
 ) -> Iterator[tuple[str, str, int, Mapping[str, Any]]]:
@@ -201,7 +216,7 @@ DURABLE_BEFORE_ACK = Checker(
     name="durable_before_ack",
     anomalies=("acked_not_durable",),
     check=check_durable_before_ack,
-    rows=all_rows,
+    rows=acknowledged_rows,
     applies=lambda context: context.facts.disks_observed,
     needs_observations=True,
 )
@@ -210,7 +225,7 @@ WEAK_STATUSES = Checker(
     name="weak_statuses",
     anomalies=("weak_though_safe",),
     check=check_weak_statuses,
-    rows=all_rows,
+    rows=weak_rows,
     applies=lambda context: context.facts.disks_observed,
     needs_observations=True,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -15,6 +16,7 @@ from checkers.compose import ALL_CHECKERS, check_columns
 from checkers.history import HistoryError
 from tests.checkers.columnar.test_round_trip import record
 from tests.checkers.test_engine import ALL_FACTS
+from tests.support.history_language import fault
 from tests.support.planted_histories import PLANTS, planted_history
 
 
@@ -29,6 +31,38 @@ def test_a_history_in_files_gets_the_verdict_of_one_in_memory(seed: int, tmp_pat
     for rows in (1, 60, 10**6):
         verdict = check_files(history, [], facts, partition_rows=rows)
         assert verdict.to_json() == whole.to_json(), (plants, rows)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_checkers_read_of_queues_is_enough(seed: int, tmp_path: Path) -> None:
+    """Those that are no kernels get few rows of each queue, and say what they say of all."""
+    history = record(planted_history(seed, ["weak", "weak", "recovered"]), tmp_path / "h")
+    columns, timeline = history.whole()
+    acked = [*columns.sends.message.tolist(), 0]
+    observations = [
+        {"kind": "route", "time_ns": 0, "node": "ns-1", "brokers": {}, "up": []},
+        *(
+            {
+                "kind": "ack_durability",
+                "time_ns": 0,
+                "key": str(columns.names.key(message)),
+                "durable_on": ["n0", "n1"],
+                "cached_on": [],
+                "unobserved": [],
+            }
+            for message in acked[: -1 - seed % 3]
+        ),
+    ]
+    frozen = fault("name_server_freeze", "ns-1", at_s=0.0, healed_s=0.01)
+    facts = replace(ALL_FACTS[0], routes_observed=True, faults=(frozen,) if seed % 2 else ())
+    whole = check_columns(columns, timeline, observations, facts)
+
+    verdict = check_files(history, observations, facts, partition_rows=1)
+
+    assert verdict.to_json() == whole.to_json()
+    counts = {of.checker: of.counts for of in verdict.verdicts}
+    assert counts["weak_statuses"]["weak_observed"] > 0
+    assert counts["durable_before_ack"]["acks"] > 0
 
 
 @pytest.mark.long
@@ -75,9 +109,9 @@ def test_a_checker_that_needs_more_than_fits_is_unknown(
 ) -> None:
     history: ColumnarHistory = record(planted_history(1, []), tmp_path / "h")
     monkeypatch.setattr(module, "ROWS_IN_MEMORY", 10)
-    asked = [checker for checker in ALL_CHECKERS if checker.name in ("loss", "durable_before_ack")]
+    asked = [checker for checker in ALL_CHECKERS if checker.name in ("loss", "availability_gaps")]
 
-    run = check_files(history, [], ALL_FACTS[0], asked)
+    run = check_files(history, [], replace(ALL_FACTS[0], gap_max_s=10.0), asked)
 
     assert [verdict.valid for verdict in run.verdicts] == [True, "unknown"]
     assert "at most 10 are taken there" in str(run.verdicts[1].reason)
