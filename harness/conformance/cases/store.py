@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from zlib import crc32
 
@@ -80,13 +80,30 @@ async def the_end_of_a_file(bench: Bench) -> None:
     require(
         len(starts) >= 2, f"21 MiB are in {len(starts)} file; expected more: is a file larger here?"
     )
-    second = starts[1]
-    require(second in positions, f"no record begins at the beginning of file {second}")
-    last = max(position for position in positions if position < second)
-    size = int.from_bytes(read_log(files, last, 4), "big")
-    blank, magic = struct.unpack(">iI", read_log(files, last + size, 8))
-    require_equal("the magic of the rest", magic, BLANK_MAGIC)
-    require_equal("the size of the rest", last + size + blank, second)
+    blanks, seen, at = 0, set(), positions[0]
+    while at <= positions[-1]:
+        seen.add(at)
+        size, magic = struct.unpack(">iI", read_log(files, at, 8))
+        require(size > 0, f"the size at position {at} is {size}")
+        if magic == BLANK_MAGIC:
+            _require_blank(files, at, size, starts)
+            blanks += 1
+        else:
+            require_equal(f"the magic at position {at}", magic, MESSAGE_MAGIC)
+        at += size
+    require(seen.issuperset(positions), f"no walk over the log meets {positions}: {sorted(seen)}")
+    require(blanks, f"21 MiB went over no end of a file; files begin at {starts}")
+
+
+def _require_blank(files: Files, at: int, size: int, starts: Sequence[int]) -> None:
+    """Require that the blank ends with its file, and that the next one begins with what found no room."""
+    following = min(start for start in starts if start > at)
+    require_equal("the end of the rest", at + size, following)
+    head = read_log(files, following, 36)
+    needed, magic = struct.unpack_from(">iI", head)
+    require_equal("the magic at the beginning of the next file", magic, MESSAGE_MAGIC)
+    require_equal("the position of its first record", int.from_bytes(head[28:36], "big"), following)
+    require(needed > size - 8, f"a rest of {size} bytes is blank; the next record has {needed}")
 
 
 @case("RMQ-STO-03")
