@@ -150,7 +150,9 @@ def rocketmq_site(request: pytest.FixtureRequest) -> Site:
     address = config.getoption("--rocketmq-name-server")
     if address is None:
         return SimulatedSite(options={"mode": config.getoption("--rocketmq-mode")})
+    site = AddressSite(str(address).split(","), prefix="staticfire-pytest")
     try:
-        return AddressSite(str(address).split(","), prefix="staticfire-pytest")
+        site.look()
     except SiteFailed as error:
         pytest.exit(f"--rocketmq-name-server: {error}", returncode=pytest.ExitCode.USAGE_ERROR)
+    return site

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from harness.conformance.case import Case, cases, selects
 from harness.conformance.clause import Clause, Level, contract
 from harness.conformance.result import CaseResult, Outcome
-from harness.conformance.sites.site import Site
+from harness.conformance.sites.site import Site, SiteFailed
 
 FLOOR = 10  # cases that must have run, or half of a smaller choice: fewer prove nothing
 BROKER_CORE = (
@@ -34,6 +34,7 @@ class SuiteResult:
     target: str
     results: tuple[CaseResult, ...]
     floor: int
+    stopped: str = ""  # why the target could not be tried to the end, in a sentence
 
     def counts(self) -> Counter[Outcome]:
         return Counter(result.outcome for result in self.results)
@@ -79,7 +80,10 @@ def run_suite(
     slow: bool = False,
     on_result: Callable[[CaseResult], None] = lambda _: None,
 ) -> SuiteResult:
-    """Try the cases of these clauses. What cannot be tried here is `not run`, with its reason. Raises SiteFailed."""
+    """Try the cases of these clauses. What cannot be tried here is `not run`, with its reason.
+
+    So is everything that was left when the target went away, or all of it where there was none.
+    """
     results: dict[str, CaseResult] = {}
 
     def take(result: CaseResult) -> None:
@@ -89,6 +93,27 @@ def run_suite(
         results[result.clause.id] = result
         on_result(result)
 
+    stopped = ""
+    try:
+        if runnable := _runnable(site, clauses, take, slow=slow):
+            site.run(runnable, take)
+    except SiteFailed as error:
+        stopped = str(error)
+    for clause in clauses:
+        if clause.id not in results:
+            take(CaseResult(clause=clause, outcome=Outcome.NOT_RUN, reason=stopped))
+    return SuiteResult(
+        target=site.name,
+        results=tuple(results[clause.id] for clause in clauses),
+        floor=min(FLOOR, (len(clauses) + 1) // 2),
+        stopped=stopped,
+    )
+
+
+def _runnable(
+    site: Site, clauses: Sequence[Clause], take: Callable[[CaseResult], None], *, slow: bool
+) -> list[Case]:
+    """The cases that can be tried here; the others are told to `take`. Raises SiteFailed."""
     runnable: list[Case] = []
     for clause in clauses:
         found = cases().get(clause.id)
@@ -97,13 +122,7 @@ def run_suite(
             take(CaseResult(clause=clause, outcome=Outcome.NOT_RUN, reason=reason))
         else:
             runnable.append(found)
-    if runnable:
-        site.run(runnable, take)
-    return SuiteResult(
-        target=site.name,
-        results=tuple(results[clause.id] for clause in clauses),
-        floor=min(FLOOR, (len(clauses) + 1) // 2),
-    )
+    return runnable
 
 
 def is_quirk(clause: Clause) -> bool:
@@ -112,7 +131,7 @@ def is_quirk(clause: Clause) -> bool:
 
 
 def why_not(case: Case, site: Site, *, slow: bool) -> str:
-    """Why a case cannot run at a site; empty if it can."""
+    """Why a case cannot run at a site; empty if it can. Raises SiteFailed."""
     for need in sorted(case.clause.needs):
         if reason := site.lacks(need):
             return f"needs {need}: {reason}"

@@ -12,7 +12,10 @@ from harness.conformance.suite import run_suite
 
 @pytest.mark.parametrize("clause_id", list(cases()))
 def test_clause(clause_id: str, rocketmq_site: Site) -> None:
-    result = run_suite(rocketmq_site, [cases()[clause_id].clause]).results[0]
+    suite = run_suite(rocketmq_site, [cases()[clause_id].clause])
+    result = suite.results[0]
+    if suite.stopped and result.outcome is Outcome.NOT_RUN:
+        pytest.fail(suite.stopped, pytrace=False)
     if result.outcome is Outcome.NOT_RUN:
         pytest.skip(result.reason)
     if result.outcome is Outcome.QUIRK:

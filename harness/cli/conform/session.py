@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shlex
 import sys
@@ -36,7 +37,7 @@ from harness.conformance.outputs.contract_page import contract_page
 from harness.conformance.outputs.files import write_outputs
 from harness.conformance.outputs.markdown import in_words
 from harness.conformance.result import CaseResult, Outcome
-from harness.conformance.sites.site import Site, SiteFailed
+from harness.conformance.sites.site import Site
 from harness.conformance.suite import PROFILES, SuiteResult, choose, run_suite
 from harness.environments.fleet_options import FleetOptions
 from system_under_test.remoting.address import parse_address
@@ -50,6 +51,7 @@ ENVIRONMENTS = (
     "ssh",
     "address",
 )
+_PREFIX = re.compile("[A-Za-z0-9_-]{1,40}")
 _STYLES = {
     Outcome.PASSED: "green",
     Outcome.FAILED: "bold red",
@@ -97,12 +99,12 @@ def conform(options: ConformOptions) -> int:
         result = _run(_site(options), clauses, options.slow, expectations, console)
     except CampaignError as error:
         raise BadInput(str(error)) from error
-    except SiteFailed as error:
-        raise HarnessError(str(error)) from error
     _finish(console, result)
     if options.out is not None:
         _write(result, options.out, profile)
         console.print(f"report: {options.out}", soft_wrap=True)
+    if result.stopped and not result.broken:
+        raise HarnessError(result.stopped)
     return _status(result)
 
 
@@ -141,7 +143,7 @@ def _check_out(out: Path) -> None:
 
 
 def _site(options: ConformOptions) -> Site:
-    """Raises BadInput, CampaignError, SiteFailed."""
+    """Raises BadInput, CampaignError."""
     fleet = options.fleet
     if options.mode not in MODES:
         raise BadInput(f"--mode is {options.mode!r}; allowed: {', '.join(MODES)}")
@@ -186,7 +188,7 @@ def _loopback_site(options: ConformOptions) -> Site:
 
 
 def _address_site(fleet: FleetOptions, no_admin: bool, clients: ProcessClients | None) -> Site:
-    """Raises BadInput, SiteFailed."""
+    """Raises BadInput."""
     from harness.conformance.sites.address import AddressSite
 
     if not fleet.name_servers:
@@ -197,6 +199,10 @@ def _address_site(fleet: FleetOptions, no_admin: bool, clients: ProcessClients |
         except ValueError as error:
             raise BadInput(f"--name-server is {address!r}: {error}") from error
     prefix = os.environ.get("STATICFIRE_TOPIC_PREFIX", f"staticfire-{secrets.token_hex(4)}")
+    if _PREFIX.fullmatch(prefix) is None:
+        raise BadInput(
+            f"STATICFIRE_TOPIC_PREFIX is {prefix!r:.80}; allowed: 1 to 40 letters, digits, - and _"
+        )
     return AddressSite(
         fleet.name_servers, prefix=prefix, may_administrate=not no_admin, clients=clients
     )
@@ -209,7 +215,7 @@ def _run(
     expectations: dict[str, Expectation],
     console: Console,
 ) -> SuiteResult:
-    """Run with a line a case that did not pass, and a count on a terminal. Raises SiteFailed."""
+    """Run with a line a case that did not pass, and a count on a terminal."""
     console.print(f"target: {site.name}; {len(clauses)} clauses", soft_wrap=True)
     today, done = date.today(), 0
     judged: list[CaseResult] = []
@@ -230,6 +236,7 @@ def _run(
         target=result.target,
         results=tuple(by_id[one.clause.id] for one in result.results),
         floor=result.floor,
+        stopped=result.stopped,
     )
 
 

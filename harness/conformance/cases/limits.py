@@ -166,8 +166,8 @@ async def a_peer_that_does_not_read(bench: Bench) -> None:
         await bench.store(broker, topic, bytes(200 << 10))
     greedy = await bench.broker()
     greedy.pause()
+    fields = pull_fields(topic, queue=0, offset=0, group=bench.fresh_name("g"))
     for _ in range(300):
-        fields = pull_fields(topic, queue=0, offset=0, group=bench.fresh_name("g"))
         greedy.send(request(RequestCode.PULL_MESSAGE, fields))
     await asyncio.sleep(1)
     loop = asyncio.get_running_loop()

@@ -21,6 +21,7 @@ def to_json(result: SuiteResult, *, profile: str, command: str) -> bytes:
         "command": command,
         "counts": {outcome.value: count for outcome, count in sorted(result.counts().items())},
         "floor": result.floor,
+        "stopped": result.stopped,
         "cases": [_case(one, command) for one in result.results],
     }
     return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

@@ -15,6 +15,7 @@ def markdown(result: SuiteResult, *, profile: str, command: str) -> str:
         f"# RocketMQ conformance: {result.target}",
         "",
         f"Profile `{profile}`: {in_words(result.counts())}.",
+        *(["", f"**{_text(result.stopped)}**"] if result.stopped else []),
         "",
         "| area | " + " | ".join(Outcome) + " |",
         "|---|" + "---|" * len(Outcome),

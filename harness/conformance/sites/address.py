@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 
-from harness.conformance.bench import (
-    MASTER,
-    BadAnswer,
-    BrokerAddress,
-    TargetFacts,
-    TargetUnfit,
-    known_brokers,
-)
+from harness.conformance.bench import MASTER, BrokerAddress, TargetFacts
 from harness.conformance.case import Case
 from harness.conformance.clause import Need
 from harness.conformance.clients.processes import ProcessClients
+from harness.conformance.sites.clean_up import CleanUp
 from harness.conformance.sites.concurrent import run_beside, run_with_client
-from harness.conformance.sites.site import OnResult, SiteFailed
-from harness.conformance.wire import CannotConnect, NoAnswer, connect
-from harness.conformance.wire_log import WireLog
+from harness.conformance.sites.presence import find_brokers, require_admitted
+from harness.conformance.sites.site import OnResult
 
 UNBREAKABLE = "the target is somebody's: its nodes are not ours to {}"
 _LACKING = {
@@ -31,10 +24,7 @@ _LACKING = {
 
 
 class AddressSite:
-    """A RocketMQ that runs at these name servers.
-
-    Raises SiteFailed when it is not there, or not a RocketMQ.
-    """
+    """A RocketMQ that runs at these name servers."""
 
     is_virtual = False
 
@@ -53,47 +43,43 @@ class AddressSite:
         self._target = TargetFacts(
             name_servers=tuple(name_servers), prefix=prefix, may_administrate=may_administrate
         )
-        self._brokers = asyncio.run(_ask(name_servers))
+        self._brokers: tuple[BrokerAddress, ...] = ()
+
+    def look(self) -> tuple[BrokerAddress, ...]:
+        """The brokers there, asked once. Raises SiteFailed: nothing there, no RocketMQ, or it denies permission."""
+        if not self._brokers:
+            self._brokers = asyncio.run(self._look())
+        return self._brokers
+
+    async def _look(self) -> tuple[BrokerAddress, ...]:
+        brokers = await find_brokers(self._target)
+        await require_admitted(self._target)
+        return brokers
 
     def lacks(self, need: Need) -> str | None:
         if need is Need.ADMIN and not self._target.may_administrate:
             return "topics may not be made or changed here"
-        if need is Need.MULTI and not is_multiple(self._brokers):
+        if need is Need.MULTI and not is_multiple(self.look()):
             return "the target has not two masters, one of them with a slave"
         if need is Need.CLIENT and self._clients is not None:
             return None
         return _LACKING.get(need)
 
     def run(self, cases: Sequence[Case], on_result: OnResult) -> None:
+        self.look()
         if self._clients is None:
-            asyncio.run(run_beside(cases, self._target, on_result))
+            asyncio.run(self._clean(run_beside(cases, self._target, on_result)))
             return
         with self._clients:
-            asyncio.run(run_with_client(cases, self._target, self._clients, on_result))
+            beside = run_with_client(cases, self._target, self._clients, on_result)
+            asyncio.run(self._clean(beside))
+
+    async def _clean(self, work: Coroutine[object, object, None]) -> None:
+        async with CleanUp(self._target):
+            await work
 
 
 def is_multiple(brokers: Sequence[BrokerAddress]) -> bool:
     masters = {broker.name for broker in brokers if broker.id == MASTER}
     slaves = {broker.name for broker in brokers if broker.id != MASTER}
     return len(masters) >= 2 and bool(masters & slaves)
-
-
-async def _ask(name_servers: Sequence[str]) -> tuple[BrokerAddress, ...]:
-    """The brokers of the cluster. Raises SiteFailed."""
-    log = WireLog(asyncio.get_running_loop().time)
-    for address in name_servers:
-        try:
-            wire = await connect(address, log)
-        except CannotConnect as error:
-            raise SiteFailed(str(error)) from None
-        try:
-            brokers = await known_brokers(wire)
-        except (NoAnswer, BadAnswer, TargetUnfit) as error:
-            raise SiteFailed(
-                f"{address} does not answer like a RocketMQ name server: {error}"
-            ) from None
-        finally:
-            wire.close()
-        if not any(broker.id == MASTER for broker in brokers):
-            raise SiteFailed(f"{address} knows no master broker")
-    return brokers

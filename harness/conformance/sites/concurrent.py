@@ -12,9 +12,10 @@ from harness.conformance.clause import Need
 from harness.conformance.clients.client import ClientMaker, ClientUnusable
 from harness.conformance.clients.stage import Stage
 from harness.conformance.result import CaseResult, Outcome
-from harness.conformance.sites.site import OnResult
+from harness.conformance.sites.presence import why_gone
+from harness.conformance.sites.site import OnResult, SiteFailed
 from harness.conformance.trying import try_case
-from harness.conformance.wire import CannotConnect, NoAnswer, connect
+from harness.conformance.wire import CannotConnect, NoAnswer
 from harness.conformance.wire_log import WireLog
 
 AT_ONCE = 16
@@ -31,7 +32,10 @@ async def run_beside(
     *,
     mend: Callable[[], Awaitable[None]] = _nothing,
 ) -> None:
-    """Try all cases; those that break nodes come last, one by one, and `mend` follows each of them."""
+    """Try all cases; those that break nodes come last, one by one, and `mend` follows each of them.
+
+    Raises SiteFailed once the target is gone, after the cases that run at that time have ended.
+    """
     runner = _Runner(target, on_result)
     room = asyncio.Semaphore(AT_ONCE)
 
@@ -41,26 +45,31 @@ async def run_beside(
 
     await asyncio.gather(*(try_in_turn(case) for case in cases if not case.is_alone))
     for case in cases:
-        if case.is_alone:
-            await runner.try_one(case)
-            await mend()
+        if case.is_alone and not runner.gone:
+            await runner.try_one(case, mend)
+    if runner.gone:
+        raise SiteFailed(runner.gone)
 
 
 class _Runner:
-    """Tries cases until the target is gone; from then on they are not run."""
+    """Tries cases until the target is gone."""
 
     def __init__(self, target: TargetFacts, on_result: OnResult) -> None:
+        self.gone = ""  # why nothing is tried any more
         self._target = target
         self._on_result = on_result
-        self._gone = ""  # why nothing is tried any more
+        self._looking = asyncio.Lock()
 
-    async def try_one(self, case: Case) -> None:
-        if reason := self._gone or self._no_client(case):
+    async def try_one(self, case: Case, mend: Callable[[], Awaitable[None]] = _nothing) -> None:
+        if self.gone:
+            return
+        if reason := self._no_client(case):
             self._on_result(CaseResult(clause=case.clause, outcome=Outcome.NOT_RUN, reason=reason))
             return
         result = await try_case(case, self._target)
         self._on_result(result)
-        if result.outcome is not Outcome.PASSED and not case.is_alone:
+        await mend()
+        if result.outcome is not Outcome.PASSED:
             await self._look(case)
 
     def _no_client(self, case: Case) -> str:
@@ -70,11 +79,9 @@ class _Runner:
 
     async def _look(self, case: Case) -> None:
         """After a case that did not pass: whether the target is still there."""
-        log = WireLog(asyncio.get_running_loop().time)
-        try:
-            (await connect(self._target.name_servers[0], log)).close()
-        except CannotConnect as error:
-            self._gone = f"the target is gone since {case.clause.id}: {error}"
+        async with self._looking:  # one look is enough for all that fail together
+            if not self.gone and (reason := await why_gone(self._target)):
+                self.gone = f"the target is gone since {case.clause.id}: {reason}"
 
 
 async def run_with_client(

@@ -19,11 +19,11 @@ class Site(Protocol):
     is_virtual: bool  # its clock is not the one on the wall: waiting costs nothing
 
     def lacks(self, need: Need) -> str | None:
-        """Why a need is not met here; None if it is."""
+        """Why a need is not met here; None if it is. Raises SiteFailed."""
         ...
 
     def run(self, cases: Sequence[Case], on_result: OnResult) -> None:
-        """Try the cases and tell each result. Raises SiteFailed."""
+        """Try the cases and tell each result. Raises SiteFailed: what was not told is not run."""
         ...
 
 

@@ -1,0 +1,113 @@
+"""What cases leave at somebody's target without asking for it: groups, and the topics that brokers make for them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.conformance.bench import BadAnswer, Bench, TargetFacts, TargetUnfit, json_object
+from harness.conformance.wire import CannotConnect, NoAnswer, Wire
+from harness.conformance.wire_log import WireLog
+from system_under_test.protocol.codes import RequestCode
+
+SWEEP_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """The names that one broker knows."""
+
+    topics: frozenset[str]
+    groups: frozenset[str]
+
+
+class CleanUp:
+    """Use it with `async with` around the cases: what they made is gone behind it, and nothing else."""
+
+    def __init__(self, target: TargetFacts) -> None:
+        self._target = target
+        self._ours = re.compile(
+            rf"(%RETRY%|%DLQ%)?{re.escape(target.prefix)}-(look|ready|[a-z]+-[0-9]+)-.+"
+        )
+        self._before: dict[str, Inventory] = {}
+
+    async def __aenter__(self) -> CleanUp:
+        self._before = await self._inventories()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Never raises: the target may be gone by now."""
+        if not self._target.may_administrate:
+            return
+        try:
+            async with asyncio.timeout(SWEEP_S):
+                await self._sweep()
+        except (CannotConnect, NoAnswer, BadAnswer, TargetUnfit, TimeoutError):
+            pass
+
+    async def _inventories(self) -> dict[str, Inventory]:
+        """Of every master, by address."""
+        bench = self._bench()
+        try:
+            return {
+                one.address: await _inventory(await bench.connect(one.address))
+                for one in await bench.masters()
+            }
+        except (CannotConnect, NoAnswer, BadAnswer, TargetUnfit):
+            return {}  # of brokers that do not tell what they know, nothing can be told to be new
+        finally:
+            await bench.close()
+
+    async def _sweep(self) -> None:
+        bench = self._bench()
+        try:
+            servers = [
+                await bench.name_server(number) for number in range(len(self._target.name_servers))
+            ]
+            for address, before in self._before.items():
+                broker = await bench.connect(address)
+                now = await _inventory(broker)
+                await _remove(
+                    broker,
+                    servers,
+                    topics=self._made(now.topics - before.topics),
+                    groups=self._made(now.groups - before.groups),
+                )
+        finally:
+            await bench.close()
+
+    def _made(self, names: frozenset[str]) -> list[str]:
+        return sorted(name for name in names if self._ours.fullmatch(name))
+
+    def _bench(self) -> Bench:
+        return Bench(self._target, WireLog(asyncio.get_running_loop().time), "clean-up")
+
+
+async def _inventory(broker: Wire) -> Inventory:
+    """Raises NoAnswer, BadAnswer."""
+    topics = json_object(await broker.ask(RequestCode.GET_ALL_TOPIC_CONFIG))
+    groups = json_object(await broker.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG))
+    try:
+        return Inventory(
+            topics=frozenset(topics["topicConfigTable"]),
+            groups=frozenset(groups["subscriptionGroupTable"]),
+        )
+    except (KeyError, TypeError) as error:
+        raise BadAnswer(
+            f"{broker.address} does not list its topics and groups: {error!r}"
+        ) from error
+
+
+async def _remove(
+    broker: Wire, servers: Sequence[Wire], *, topics: Sequence[str], groups: Sequence[str]
+) -> None:
+    """Groups first: a broker makes their retry topics anew while it knows them. Raises NoAnswer."""
+    for group in groups:
+        fields = {"groupName": group, "removeOffset": True}
+        await broker.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, fields)
+    for topic in topics:
+        await broker.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
+        for server in servers:
+            await server.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic})
