@@ -73,7 +73,8 @@ async def ssh_hosts(count: int) -> AsyncIterator[SshHosts]:
             yield SshHosts(_options(folder, addresses))
         finally:
             for server in servers:
-                server.kill()
+                with suppress(ProcessLookupError):  # a signal to the whole group has ended it
+                    server.kill()
                 await server.wait()
             for host in network.nodes.values():
                 await _end_sessions(machine, host.namespace)
