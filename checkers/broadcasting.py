@@ -25,6 +25,7 @@ from checkers.verdict import Finding, Tally
 def tally_broadcasting(columns: Columns, context: Context) -> Tally:
     """Judge whole messages (partition key: message)."""
     findings: list[Finding] = []
+    given = 0
     for group in context.facts.broadcasting:
         sends = columns.sends.where(columns.sends.outcome == Outcome.OK)
         due = context.wants(columns, sends, group) & context.resolved(columns, sends, group)
@@ -32,8 +33,9 @@ def tally_broadcasting(columns: Columns, context: Context) -> Tally:
         for member in _members(context, group):
             had = _given_to(columns, context, group, member)
             missed = np.flatnonzero(~is_among(wanted.message, had))
+            given += len(wanted) - len(missed)
             findings.extend(_missed(columns, context, group, member, wanted.where(missed)))
-    return Tally.of(findings)
+    return Tally.of(findings, given=given)
 
 
 def _members(context: Context, group: str) -> list[str]:

@@ -1,7 +1,9 @@
 """Coverage: how often a run reached each mechanism of `coverage_marks.py`. Never decides a verdict.
 
 What columns tell is counted by a kernel: sends of more than one attempt, deliveries that a listener had failed for
-before, and queues that changed hands while a listener was at work on them. The rest is in observations, other verdicts
+before, queues that changed hands while a listener was at work on them or between two deliveries in order, and messages
+that a filter kept back, some of which only their consumer can, as brokers compare hashes of tags.
+The rest is in observations, other verdicts
 and facts.
 
 A zero is no proof that a mechanism was not reached, only that nobody saw it: logs of somebody's brokers are not read.
@@ -15,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from checkers.columns import Columns
+from checkers.columns import UNKNOWN, Columns, Outcome
 from checkers.coverage_marks import MARKS, Mark
 from checkers.facts import RunFacts
 from checkers.kernel import Context, Kernel, nothing_missing
@@ -30,8 +32,47 @@ def tally_coverage(columns: Columns, context: Context) -> Tally:
             "retried_sends": int(np.count_nonzero(columns.sends.tries > 1)),
             "retried_deliveries": int(np.count_nonzero(columns.deliveries.tries > 0)),
             "rebalanced_at_work": _rebalanced_at_work(columns, context),
+            "handed_over": _handed_over(columns, context),
+            **_kept_back(columns, context),
         }
     )
+
+
+def _handed_over(columns: Columns, context: Context) -> int:
+    """How often two deliveries in order, one after the other in their queue, went to different processes."""
+    deliveries, groups = columns.deliveries, columns.names.groups
+    count = 0
+    for group in context.facts.orderly:
+        if group in groups:
+            of_group = deliveries.where(np.flatnonzero(deliveries.group == groups.index(group)))
+            order = np.lexsort((of_group.invoke_index, of_group.queue))
+            queue, process = of_group.queue[order], of_group.process[order]
+            count += int(
+                np.count_nonzero((queue[1:] == queue[:-1]) & (process[1:] != process[:-1]))
+            )
+    return count
+
+
+def _kept_back(columns: Columns, context: Context) -> dict[str, int]:
+    """Acknowledged messages that groups did not ask for, and those of them whose tag has the hash of a wanted one."""
+    sends, names = columns.sends, columns.names
+    sends = sends.where(np.flatnonzero((sends.outcome == Outcome.OK) & (sends.queue != UNKNOWN)))
+    filtered = colliding = 0
+    for group, wanted in context.facts.wanted_tags.items():
+        unasked = ~context.matches(columns, sends, group)
+        hashes = {java_hash(tag) for tag in wanted}
+        alike = [tag not in wanted and java_hash(tag) in hashes for tag in names.tags]
+        filtered += int(np.count_nonzero(unasked))
+        colliding += int(np.count_nonzero(np.array([*alike, False], np.bool_)[sends.tag]))
+    return {"filtered_out": filtered, "colliding_tags": colliding}
+
+
+def java_hash(text: str) -> int:
+    """Java's String.hashCode without a sign, of text in the basic plane."""
+    code = 0
+    for letter in text:
+        code = (code * 31 + ord(letter)) & 0xFFFFFFFF
+    return code
 
 
 def _rebalanced_at_work(columns: Columns, context: Context) -> int:
@@ -102,7 +143,7 @@ def _count(
 
 
 def missed(coverage: Mapping[str, int], campaign: str) -> list[str]:
-    """The marks that this campaign should have reached, and nobody saw."""
+    """The marks that this campaign or workload should have reached, and nobody saw."""
     return [
         mark.name for mark in MARKS if campaign in mark.campaigns and not coverage.get(mark.name)
     ]

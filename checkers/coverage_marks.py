@@ -2,8 +2,8 @@
 
 A mark says how it is seen: in the *log* of a node (an event), in the *history* (counted by the harness from ops), in
 the *verdict* (`checker.count`), in an *observation* (`kind.field`: how many had at least `at_least` there), or as a
-*fault* that bit. And it says which campaigns should reach it: when many seeds of such a campaign never do, the
-campaign or the system has lost something, and a hunt warns.
+*fault* that bit. And it says which campaigns and workloads should reach it: when many seeds of one never do, the
+campaign or the system has lost something, and a hunt warns. `default` is the workload `queue` of the default campaign.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Mark(NamedTuple):
 _DEFAULT = ("default",)
 MARKS: tuple[Mark, ...] = (
     # sends
-    Mark("batched", "history", "batched", ("batch",)),
-    Mark("one way", "history", "one way"),
+    Mark("batched", "history", "batched", ("batch", "default")),
+    Mark("one way", "history", "one way", _DEFAULT),
     Mark("retried a send", "verdict", "coverage.retried_sends", _DEFAULT),
     Mark("weak status", "verdict", "loss.weak", _DEFAULT),
     Mark("unclear send came out", "verdict", "loss.recovered", _DEFAULT),
@@ -55,9 +55,33 @@ MARKS: tuple[Mark, ...] = (
     # consumers
     Mark("redelivered", "verdict", "duplication.duplicate_allowed", _DEFAULT),
     Mark("retried by a listener", "verdict", "coverage.retried_deliveries", _DEFAULT),
-    Mark("owner changed while it worked", "verdict", "coverage.rebalanced_at_work", _DEFAULT),
+    Mark(
+        "owner changed while it worked",
+        "verdict",
+        "coverage.rebalanced_at_work",
+        ("default", "rebalance"),
+    ),
+    Mark("member left", "fault", "member_leaves", ("rebalance",)),
     Mark("pull failed", "log", "pull failed", _DEFAULT),
     Mark("offsets reset", "log", "offsets are reset"),
+    # the semantics of messages
+    Mark("delayed message delivered", "verdict", "delays.delayed_delivered", ("delayed",)),
+    Mark("consumed after a retry", "verdict", "retries.retried", ("retry",)),
+    Mark("dead letter", "verdict", "retries.dead_letters", ("retry",)),
+    Mark("send-back failed", "log", "message was not sent back", ("retry",)),
+    Mark("transaction rolled back", "verdict", "transactions.rolled_back", ("transactional",)),
+    Mark("check-back", "verdict", "transactions.checked_back", ("transactional",)),
+    Mark(
+        "checked back more than once", "verdict", "transactions.checked_again", ("transactional",)
+    ),
+    Mark("transaction given up", "log", "transaction was given up"),
+    Mark("consumed in order", "verdict", "orderly.consumed_in_order", ("ordered",)),
+    Mark("lock handed over", "verdict", "coverage.handed_over", ("ordered",)),
+    Mark("lock lost", "log", "queues are not ours any more", ("ordered",)),
+    Mark("filtered out", "verdict", "coverage.filtered_out", ("filtered",)),
+    Mark("filter collision", "verdict", "coverage.colliding_tags", ("filtered",)),
+    Mark("given to every member", "verdict", "broadcasting.given", ("broadcast",)),
+    Mark("answered a request", "verdict", "requests.answered", ("request-reply",)),
     # routes
     Mark("broker dropped from the route", "log", "brokers gone: connection closed", _DEFAULT),
     Mark("silent broker dropped from the route", "log", "broker gone: silent too long"),

@@ -49,7 +49,9 @@ def tally_transactions(columns: Columns, context: Context) -> Tally:
         findings,
         transactions=len(halves),
         committed=int(np.count_nonzero(halves.transaction == Transaction.COMMIT)),
+        rolled_back=int(np.count_nonzero(halves.transaction == Transaction.ROLLBACK)),
         checked_back=len(asked),
+        checked_again=sum(len(checks) > 1 for checks in asked.values()),
     )
 
 

@@ -40,6 +40,7 @@ from harness.cli.status import (
 )
 from harness.defective import use_defect
 from harness.environments.fleet_options import FleetOptions
+from harness.workloads.catalogue import WORKLOADS
 
 SEEDS_MAX = 1_000_000
 
@@ -49,6 +50,7 @@ class SeedResult:
     """What is kept of one seed's run."""
 
     seed: int
+    workload: str
     valid: bool | str
     digest: str
     acked: int
@@ -100,48 +102,69 @@ def hunt(
     \b
     Example:
       staticfire hunt --campaign default --seeds 0-99
+      staticfire hunt --workload ordered,retry --seeds 0-99
+      staticfire hunt --workload all --seeds 0-299
       staticfire hunt --defect ack-before-fsync --seeds 0-49 --until-found
 
-    With --defect and without --campaign, the defect's own recipe is used.
+    With --defect and without --campaign, the defect's own recipe is used. --workload may name several, or all: one
+    after the other.
 
     Exit status: 0 none invalid, 1 some invalid, 2 only unknown, 254 bad arguments, 255 harness error.
     """
     order = _seed_range(seeds)
     if not 1 <= jobs <= 256:
         raise BadInput(f"--jobs is {jobs}; allowed: 1 to 256")
-    try:
-        given = given_options(**options)
-        take_cluster(given, fleet)
-        is_real = given.get("environment", "simulation") != "simulation"
-        judging = Judging(client_only, fleet)
-        use_defect(str(given.get("defect", "")))  # before anything imports the system
-        ends = [_campaign(seed, given, judging) for seed in (order[0], order[-1])]
-        for campaign in ends:
-            check_nodes(campaign, fleet)
-    except (CampaignError, FaultError, DefectError) as error:
-        raise BadInput(str(error)) from error
+    judging = Judging(client_only, fleet)
+    hunts = [{**options, "workload": name} for name in _workloads(options["workload"])]
+    prepared = [_prepare(hunt_options, order, judging) for hunt_options in hunts]
     if out is not None:
         _check_writable(out)
     order = order[::-1] if reverse else order
     results: list[SeedResult] = []
-    try:
-        _run_all(results, order, given, 1 if is_real else jobs, until_found, judging)
-    except KeyboardInterrupt:
-        if results:
-            _print_summary(results, _as_given(options), str(options.get("campaign") or "default"))
-        raise HarnessError(
-            f"interrupted after {len(results)} of {len(order)} seeds"
-            + (f"; {out} is not written" if out is not None else "")
-        ) from None
-    _print_summary(results, _as_given(options), str(options.get("campaign") or "default"))
+    for hunt_options, given in zip(hunts, prepared, strict=True):
+        if len(hunts) > 1:
+            print(f"workload  {hunt_options['workload']}", flush=True)
+        is_real = given.get("environment", "simulation") != "simulation"
+        found: list[SeedResult] = []
+        try:
+            _run_all(found, order, given, 1 if is_real else jobs, until_found, judging)
+        except KeyboardInterrupt:
+            if found:
+                _print_summary(found, hunt_options)
+            raise HarnessError(
+                f"interrupted after {len(results) + len(found)} of {len(order) * len(hunts)} seeds"
+                + (f"; {out} is not written" if out is not None else "")
+            ) from None
+        _print_summary(found, hunt_options)
+        results += found
     if out is not None:
         _write_rows(out, results)
     return _status(results)
 
 
+def _workloads(text: str | None) -> list[str | None]:
+    """The names that --workload gives; None is that of the campaign."""
+    if text == "all":
+        return [*WORKLOADS]
+    return [None] if text is None else [*dict.fromkeys(text.split(","))]
+
+
+def _prepare(options: dict[str, Any], order: range, judging: Judging) -> dict[str, Any]:
+    """What the user has given, found to make campaigns of all these seeds. Raises BadInput."""
+    try:
+        given = given_options(**options)
+        take_cluster(given, judging.fleet)
+        use_defect(str(given.get("defect", "")))  # before anything imports the system
+        for seed in (order[0], order[-1]):
+            check_nodes(_campaign(seed, given, judging), judging.fleet)
+    except (CampaignError, FaultError, DefectError) as error:
+        raise BadInput(str(error)) from error
+    return given
+
+
 def _write_rows(out: Path, results: list[SeedResult]) -> None:
     """Raises HarnessError."""
-    rows = sorted(results, key=lambda result: result.seed)
+    rows = sorted(results, key=lambda result: (result.workload, result.seed))
     try:
         out.write_bytes(b"".join(orjson.dumps(result.row) + b"\n" for result in rows))
     except OSError as error:
@@ -235,6 +258,7 @@ def run_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult:
     except Exception as error:
         return SeedResult(
             seed=seed,
+            workload=str(given.get("workload", "queue")),
             valid="unknown",
             digest="",
             acked=0,
@@ -272,6 +296,7 @@ def judge_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult
     )
     return SeedResult(
         seed=seed,
+        workload=campaign.workload,
         valid=verdict.valid,
         digest=result.digest,
         acked=sum(op.f == "send" and op.type == "ok" for op in result.ops),
@@ -296,7 +321,7 @@ def _as_given(options: dict[str, Any]) -> str:
     return "".join(f" {word}" for word in words)
 
 
-def _print_summary(results: list[SeedResult], repeated: str, campaign: str) -> None:
+def _print_summary(results: list[SeedResult], options: dict[str, Any]) -> None:
     valid = Counter(str(result.valid) for result in results)
     kinds = Counter(kind for result in results for kind in result.bitten)
     print(
@@ -311,10 +336,16 @@ def _print_summary(results: list[SeedResult], repeated: str, campaign: str) -> N
         f"cpu       median {median(r.cpu_s for r in results):.2f} s a seed, all {sum(r.cpu_s for r in results):.0f} s"
     )
     print("bitten    " + ", ".join(f"{kind} {count}" for kind, count in kinds.most_common()))
-    _print_coverage(results, campaign)
+    _print_coverage(results, _reaching(results, options))
     invalid = sorted(result.seed for result in results if result.valid is False)
     if invalid:
-        print(f"first     staticfire run --seed {invalid[0]}{repeated}")
+        print(f"first     staticfire run --seed {invalid[0]}{_as_given(options)}")
+
+
+def _reaching(results: list[SeedResult], options: dict[str, Any]) -> str:
+    """Under which name the marks of coverage say what is to be reached."""
+    workload = results[0].workload
+    return str(options.get("campaign") or ("default" if workload == "queue" else workload))
 
 
 def _print_coverage(results: list[SeedResult], campaign: str) -> None:

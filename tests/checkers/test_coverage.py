@@ -11,6 +11,7 @@ from checkers.coverage import missed
 from checkers.coverage_marks import MARKS, Source
 from harness.campaign_file import campaign_names
 from harness.event_counts import DETAILS
+from harness.workloads.catalogue import WORKLOADS
 from tests.support.history_language import facts, history
 
 EVENTS = {
@@ -63,6 +64,27 @@ def test_an_owner_that_changes_while_a_listener_works(assign: str, count: int) -
     assert check(*lines).coverage["owner changed while it worked"] == count
 
 
+def test_what_filters_keep_back() -> None:
+    """`BB` has the hash of `Aa`: a broker lets it through, and the consumer drops it."""
+    ops = history("0 ok send a", "1 ok send b", "2 ok send c", "3 ok send d")
+    tags = {"a": "Aa", "b": "BB", "c": "red"}
+    for op in ops:
+        if op.value["key"] in tags:
+            op.value["tag"] = tags[op.value["key"]]
+    coverage = check_run(ops, (), facts(wanted_tags={"g": ("Aa",)})).coverage
+
+    assert (coverage["filtered out"], coverage["filter collision"]) == (3, 1)
+    assert check_run(ops, (), facts()).coverage["filtered out"] == 0
+
+
+def test_a_queue_that_is_consumed_in_order_by_one_process_after_the_other() -> None:
+    sends = ("0 ok send a", "0 ok send b", "0 ok send c")
+    lines = (*sends, "1 ok consume a", "2 ok consume b", "2 ok consume c")
+
+    assert check(*lines, orderly=("g",)).coverage["lock handed over"] == 1
+    assert check(*lines).coverage["lock handed over"] == 0
+
+
 def test_a_verdict_says_the_same_after_reading() -> None:
     verdict = check("0 ok send a attempts=2")
 
@@ -80,7 +102,7 @@ def test_the_table_names_what_there_is() -> None:
     counted = {checker.name for checker in ALL_CHECKERS}
     for mark in MARKS:
         assert mark.source in get_args(Source)
-        assert set(mark.campaigns) <= set(campaign_names())
+        assert set(mark.campaigns) <= {*campaign_names(), *WORKLOADS}
         if mark.source == "verdict":
             assert mark.seen.partition(".")[0] in counted
         event, _, detail = mark.seen.partition(": ")

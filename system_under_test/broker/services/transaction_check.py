@@ -6,6 +6,7 @@ queue, so that the walk can go on, and its producer is asked (code 39); what was
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import replace
 
 from system_under_test.broker.clients import Clients
@@ -39,6 +40,7 @@ IMMUNITY_PROPERTY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 ORIGINAL_OFFSET_PROPERTY = "TRAN_PREPARED_QUEUE_OFFSET"
 UNIQUE_KEY_PROPERTY = "UNIQ_KEY"
 WAIT_PROPERTY = "WAIT"
+NS_PER_MS = 1_000_000
 MS_PER_S = 1_000
 MS_PER_HOUR = 3_600_000
 CHANNEL_TRIES_MAX = 3  # RocketMQ, ProducerManager.GET_AVAILABLE_CHANNEL_RETRY_COUNT
@@ -67,6 +69,8 @@ class TransactionCheck:
         self._log = log
         self._policy = policy
         self._end = 0  # what is stored later is looked at in the next round
+        # Where the half queue ended in earlier rounds, and when that was (ms, by a clock that does not step).
+        self._rounds: deque[tuple[int, int]] = deque()
         self._turn = 0  # of the producers of a group
 
     def begin(self) -> None:
@@ -75,6 +79,22 @@ class TransactionCheck:
         low, self._end = self._halves.bounds()
         if self._halves.progress.position < low:
             self._halves.progress.jump(low)
+        self._rounds.append((self._end, self._running_ms()))
+
+    def _running_ms(self) -> int:
+        return self._clock.monotonic_ns() // NS_PER_MS
+
+    def _age_ms(self, half: Message, times: int) -> int:
+        """How long the half message at the position of the check has been open; below 0 if its time makes no sense."""
+        age_ms = self._clock.wall_ms() - self._policy.since_ms(half)
+        if age_ms >= 0 or not self._policy.waits_for_the_future or times > 0:
+            return age_ms
+        rounds = self._rounds
+        while (
+            rounds[0][0] <= self._halves.progress.position
+        ):  # the last one ends where this round does
+            rounds.popleft()
+        return self._running_ms() - rounds[0][1]
 
     def step(self) -> bool:
         """Deal with one half message; return whether there may be another."""
@@ -106,8 +126,8 @@ class TransactionCheck:
         return True
 
     def _examine(self, half: Message) -> bool:
-        age_ms = self._clock.wall_ms() - self._policy.since_ms(half)
         times = number(half.properties.get(CHECK_TIMES_PROPERTY)) or 0
+        age_ms = self._age_ms(half, times)
         reserved_ms = self._config.reserved_hours * MS_PER_HOUR  # the log may lose it soon
         if times >= self._config.transaction_check_max or age_ms > reserved_ms:
             return self._park(half)
@@ -116,27 +136,27 @@ class TransactionCheck:
         # (RocketMQ issue 544).
         immunity_s = number(half.properties.get(IMMUNITY_PROPERTY))
         if immunity_s is not None and age_ms < immunity_s * MS_PER_S:
-            return self._put_back_immune(half, counted)
+            return self._put_back_immune(half, counted, age_ms)
         if immunity_s is None and 0 <= age_ms < self._config.transaction_timeout_s * MS_PER_S:
             return False  # as are all behind it
         connection = self._choose_producer(half.properties.get(PRODUCER_GROUP_PROPERTY, ""))
-        back = self._copy(half, counted if connection is None else times + 1)
+        back = self._copy(half, counted if connection is None else times + 1, age_ms)
         result = self._put_back(back)
         if result.status is PutStatus.PUT_OK and connection is not None:
             connection.invoke_oneway(make_check(back, result))
         return result.status is PutStatus.PUT_OK
 
-    def _put_back_immune(self, half: Message, times: int) -> bool:
-        back = self._copy(half, times)
+    def _put_back_immune(self, half: Message, times: int, age_ms: int) -> bool:
+        back = self._copy(half, times, age_ms)
         back.properties.setdefault(ORIGINAL_OFFSET_PROPERTY, str(half.queue_offset))
         back.properties[WAIT_PROPERTY] = "false"
         return self._put_back(back).status is PutStatus.PUT_OK
 
-    def _copy(self, half: Message, times: int) -> Message:
+    def _copy(self, half: Message, times: int, age_ms: int) -> Message:
         properties = half.properties | {CHECK_TIMES_PROPERTY: str(times)}
         if not self._policy.keeps_flag:
             return replace(half, properties=properties, flag=0, reconsume_times=0)
-        properties.setdefault(FIRST_STORED_PROPERTY, str(half.store_timestamp_ms))
+        properties[FIRST_STORED_PROPERTY] = str(self._clock.wall_ms() - max(age_ms, 0))
         return replace(half, properties=properties)
 
     def _park(self, half: Message) -> bool:

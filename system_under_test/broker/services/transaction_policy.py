@@ -17,6 +17,8 @@ class TransactionPolicy:
     Attributes:
         ends_once: a half message that is over is not committed again; 4.9.8 delivers it twice.
         since_ms: from when on the age of a half message counts.
+        waits_for_the_future: a half message that seems to be from the future, as log times never go back when the clock
+            does, is asked about when it has been here for long enough, instead of at once.
         counts_every_visit: a visit of the check counts although no producer was asked (issue 8311); such a message is
             given up without anybody ever having been asked.
         skips_unreadable: a half message that cannot be read ends this round and every later one at the same place in
@@ -26,6 +28,7 @@ class TransactionPolicy:
 
     ends_once: bool
     since_ms: Callable[[Message], int]
+    waits_for_the_future: bool
     counts_every_visit: bool
     skips_unreadable: bool
     keeps_flag: bool
@@ -45,6 +48,7 @@ def born_ms(message: Message) -> int:
 CAREFUL = TransactionPolicy(
     ends_once=True,
     since_ms=first_stored_ms,
+    waits_for_the_future=True,
     counts_every_visit=False,
     skips_unreadable=True,
     keeps_flag=True,
@@ -52,6 +56,7 @@ CAREFUL = TransactionPolicy(
 AS_ROCKETMQ = TransactionPolicy(
     ends_once=False,
     since_ms=born_ms,
+    waits_for_the_future=False,
     counts_every_visit=True,
     skips_unreadable=False,
     keeps_flag=False,

@@ -17,9 +17,10 @@ from tests.harness.cli.conftest import SHORT, Said
 Staticfire = Callable[..., Said]
 
 
-def seed_result(seed: int, valid: bool | str) -> SeedResult:
+def seed_result(seed: int, valid: bool | str, workload: str = "queue") -> SeedResult:
     return SeedResult(
         seed=seed,
+        workload=workload,
         valid=valid,
         digest=f"digest-{seed}",
         acked=1000 + seed,
@@ -36,7 +37,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> dict[int, bool | str]:
     given: dict[int, bool | str] = {}
 
     def answer(seed: int, options: dict[str, Any], client_only: bool) -> SeedResult:
-        return seed_result(seed, given.get(seed, True))
+        return seed_result(seed, given.get(seed, True), options.get("workload", "queue"))
 
     # `harness.cli.hunt` as an attribute is the command; the module is what importlib knows.
     monkeypatch.setattr(importlib.import_module("harness.cli.hunt"), "run_seed", answer)
@@ -68,6 +69,25 @@ def test_each_seed_is_a_line_with_its_digest_in_order_of_seeds(
     assert [(row["seed"], row["digest"]) for row in rows] == [
         (seed, f"digest-{seed}") for seed in range(5, 9)
     ]
+
+
+def test_several_workloads_one_after_the_other(
+    answers: dict[int, Any], staticfire: Staticfire, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.jsonl"
+    chosen = ("--workload", "retry,batch", "--seeds", "0-1")
+    said = staticfire("hunt", *chosen, "--jobs", 1, "--out", out)
+    assert [line for line in said.out.splitlines() if line.startswith("workload")] == [
+        "workload  retry",
+        "workload  batch",
+    ]
+    assert "never reached, as retry should: retried" not in said.out
+    assert "never reached, as batch should: batched" in said.out
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [(row["workload"], row["seed"]) for row in rows] == [
+        ("batch", 0), ("batch", 1), ("retry", 0), ("retry", 1),
+    ]  # fmt: skip
+    assert staticfire("hunt", "--workload", "retry,none", "--jobs", 1).status == 254
 
 
 def test_until_found_stops_at_the_first_invalid_seed(

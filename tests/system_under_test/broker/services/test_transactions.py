@@ -243,6 +243,22 @@ def test_clock_of_a_producer_that_is_days_slow(mode: Mode, asked: int) -> None:
     assert len(bench.stored(PARKED)) == 1 - asked
 
 
+@pytest.mark.parametrize(("mode", "asked"), [(Mode.HARDENED, 0), (Mode.FAITHFUL, 1)])
+def test_clock_that_was_set_back(mode: Mode, asked: int) -> None:
+    """Log times never go back: what is stored after the step seems to be from the future."""
+    bench = TransactionBench(mode)
+    bench.clock.monotonic_ns = lambda: bench.clock.now_ms * 1_000_000  # type: ignore[method-assign]
+    hour_ms = 3_600_000
+    bench.clock.now_ms += hour_ms
+    bench.send()
+    bench.clock.now_ms -= hour_ms
+    half = bench.half(born_ms=bench.clock.now_ms + hour_ms)
+    assert half.store_timestamp_ms == bench.clock.now_ms + hour_ms
+    assert len(bench.check(1)) == asked
+    assert len(bench.check(4)) == asked  # again, or still too young
+    assert len(bench.check(60)) == 1
+
+
 def test_immunity(bench: TransactionBench) -> None:
     """Not asked before its time, not forgotten after it, and others behind it are asked meanwhile."""
     immune = bench.half(b"immune", CHECK_IMMUNITY_TIME_IN_SECONDS="150")
