@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from checkers.columnar.manifest import Manifest, Part, write_manifest
 from checkers.columnar.rows import by_queue
-from checkers.columnar.schema import EVENTS, MANIFEST, TOUCHES
+from checkers.columnar.schema import EVENTS, MANIFEST, ROW_GROUP, TOUCHES
 from checkers.columnar.writer import write_part
 from checkers.history import HistoryError
 from spark_analysis.engines import Engine
@@ -63,36 +63,47 @@ def lay_out(source: Path, target: Path, engine: Engine) -> Manifest:
 
 
 def cut_by_queue(piece: RawPiece) -> list[Part]:
-    """Write what a raw part holds of each queue. Raises HistoryError, OSError."""
-    table = read_raw_part(piece.source, piece.part)
-    queue = table["queue"].to_numpy()
-    narrow = (queue + 1).astype(np.uint16) if len(queue) and queue.max() < 65535 else queue
-    order = np.argsort(narrow, kind="stable")
-    table = pa.table([column.to_numpy()[order] for column in table.columns], schema=table.schema)
+    """Write what a raw part holds of each queue. Raises HistoryError, OSError.
+
+    A few rows at a time are put into the order of queues: memory that was used before is used again, and is near.
+    """
+    held: dict[int, list[pa.Table]] = {}
+    for table in read_raw_part(piece.source, piece.part):
+        queue = table["queue"].to_numpy()
+        narrow = (queue + 1).astype(np.uint16) if len(queue) and queue.max() < 65535 else queue
+        order = np.argsort(narrow, kind="stable")
+        for number, rows in by_queue(table.take(pa.array(order))):
+            held.setdefault(number, []).append(rows)
     parts = []
-    for number, rows in by_queue(table):
+    for number in sorted(held):
+        rows = pa.concat_tables(held.pop(number))
         for place, start in enumerate(range(0, len(rows), ROWS_A_PART)):
             path = f"touches/queue-{number}/part-{piece.number}-{place}.parquet"
             parts.append(write_part(piece.target, path, number, rows.slice(start, ROWS_A_PART)))
     return parts
 
 
-def read_raw_part(folder: Path, part: Part) -> pa.Table:
-    """The rows of one raw part. Raises HistoryError for a missing or damaged file, OSError."""
+def read_raw_part(folder: Path, part: Part) -> Iterator[pa.Table]:
+    """The rows of one raw part, ROW_GROUP at a time. Raises HistoryError for a missing or damaged file, OSError."""
     path = folder / part.path
+    rows = 0
     try:
-        table = pq.read_table(path, use_threads=False)
+        file = pq.ParquetFile(path)
+        names = file.schema_arrow.names
+        if lacking := {"kind", "op_index", "queue"} - set(names):
+            raise HistoryError(f"{path} lacks the column {min(lacking)}")
+        known = [name for name in TOUCHES.names if name in names]
+        schema = pa.schema([TOUCHES.field(name) for name in known])
+        for batch in file.iter_batches(ROW_GROUP, columns=known, use_threads=False):
+            rows += len(batch)
+            yield pa.Table.from_batches([batch]).select(known).cast(schema)
     except FileNotFoundError as error:
         raise HistoryError(f"{path} is missing; the manifest names it") from error
     except (pa.ArrowException, OSError) as error:
         text = str(error).partition("\n")[0]
         raise HistoryError(f"{path} cannot be read as Parquet: {text}") from error
-    if len(table) != part.rows:
-        raise HistoryError(f"{path} has {len(table)} rows; the manifest says {part.rows}")
-    if lacking := {"kind", "op_index", "queue"} - set(table.column_names):
-        raise HistoryError(f"{path} lacks the column {min(lacking)}")
-    known = [name for name in TOUCHES.names if name in table.column_names]
-    return table.select(known).cast(pa.schema([TOUCHES.field(name) for name in known]))
+    if rows != part.rows:
+        raise HistoryError(f"{path} has {rows} rows; the manifest says {part.rows}")
 
 
 def _ordered(written: Sequence[Sequence[Part]]) -> list[Part]:

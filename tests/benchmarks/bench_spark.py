@@ -20,7 +20,7 @@ from tests.support.process_tree import Cost, run_and_measure
 
 def main(ops: int, folder: Path) -> None:
     raw, queued = folder / "raw", folder / "queued"
-    shape = ("--ops", str(ops), "--skew", "0", "--plant", "5")
+    shape = ("--ops", str(ops), "--skew", "0", "--plant", "5", "--semantics", "0")
     for target, layout in ((queued, "per-queue"), (raw, "raw")):
         if not target.exists():
             command = [sys.executable, "-m", "harness", "synthesize", str(target), *shape]

@@ -121,3 +121,58 @@ def test_two_workers_one_executor_killed_midway(tmp_path: Path) -> None:
     verdict = RunVerdict.from_json(orjson.loads(here)["runs"][0]["verdict"])
     assert disagreements(history, verdict) == []
     assert truth_of(history)["counts"]["touches"] == run.manifest.rows
+
+
+@pytest.mark.needs_root("unshare", "mount")
+@pytest.mark.parametrize("engine", [(), ("--master", "local[2]")], ids=["in process", "spark"])
+def test_a_disk_that_is_full_during_the_layout(tmp_path: Path, engine: tuple[str, ...]) -> None:
+    """One sentence, and no verdict; what was laid out is no history."""
+    small(tmp_path / "history", layout="raw")
+    status, said = on_small_disk(tmp_path, "analyze", "DISK/history", "--out", "OUT", *engine)
+    assert status == 254, said
+    assert "No space left on device" in said
+    assert "Traceback" not in said
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.needs_root("unshare", "mount")
+def test_a_disk_for_spilled_data_that_is_full(tmp_path: Path) -> None:
+    """The right verdict, if nothing had to be spilled, or a sentence."""
+    small(tmp_path / "history")
+    right = analyze(tmp_path / "history", tmp_path / "here")
+    spill = ("--master", "local[2]", "--spill", "DISK/history/spill")
+    where = str(tmp_path / "history")
+    status, said = on_small_disk(tmp_path, "analyze", where, "--out", "OUT", *spill)
+    if status == 1:
+        assert (tmp_path / "out" / "verdict.json").read_bytes() == right
+    else:
+        assert status == 255, said
+        assert "is full" in said
+    assert "Traceback" not in said
+
+
+def on_small_disk(folder: Path, *arguments: str) -> tuple[int, str]:
+    """Run the command where DISK holds a copy of the history and 64 KB more; return status and what it said."""
+    size = sum(path.stat().st_size for path in (folder / "history").rglob("*") if path.is_file())
+    files = sum(1 for _ in (folder / "history").rglob("*"))
+    disk = folder / "disk"
+    disk.mkdir()
+    script = (
+        f"mount -t tmpfs -o size={size + 4096 * files + 65536} none {disk} && "
+        f"cp -r {folder / 'history'} {disk} && "
+        f'(head -c 100000000 /dev/zero > {disk}/filled; true) && exec "$@"'
+    )
+    if "--spill" not in arguments:
+        script = script.replace("head -c 100000000", "head -c 1")
+    words = [
+        word.replace("DISK", str(disk)).replace("OUT", str(folder / "out")) for word in arguments
+    ]
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script, "sh", sys.executable, "-m", "harness", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    return done.returncode, done.stderr

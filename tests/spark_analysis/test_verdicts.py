@@ -15,7 +15,8 @@ from checkers.history import HistoryError
 from checkers.kernel import Checker, Context
 from checkers.promises import LossPromises
 from spark_analysis import verdicts
-from spark_analysis.engines import InProcess
+from spark_analysis.analysis import analyse
+from spark_analysis.engines import InProcess, sentence_of
 from spark_analysis.inputs import FACTS_FILE, RunInput, find_runs
 from spark_analysis.verdicts import CHECKERS, judge_runs, partitions_of
 from tests.support.synthetic import small
@@ -68,6 +69,40 @@ def test_a_missing_or_damaged_part_is_one_sentence(tmp_path: Path) -> None:
     part.unlink()
     with pytest.raises(HistoryError, match="is missing; the manifest names it"):
         judge_runs([run], InProcess())
+
+
+KINDS = {
+    "manifest": "manifest.json",
+    "touches": "queue-5/*",
+    "unanswered": "queue--1/*",
+    "ops": "ops/*",
+    "events": "events.jsonl",
+}
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "empty", "exchanged"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_whatever_file_lacks_there_is_a_sentence_and_no_verdict(
+    kind: str, damage: str, tmp_path: Path
+) -> None:
+    """Of the history laid out per queue; `exchanged` is the same file of another history."""
+    small(tmp_path / "run")
+    small(tmp_path / "other", seed=2)
+    [file, *_] = sorted((tmp_path / "run").rglob(KINDS[kind]))
+    [another, *_] = sorted((tmp_path / "other").rglob(KINDS[kind]))
+    data = file.read_bytes()
+    if damage == "missing":
+        file.unlink()
+    else:
+        file.write_bytes(
+            {"cut": data[:-7], "empty": b"", "exchanged": another.read_bytes()}[damage]
+        )
+    said = "a verdict\n"
+    try:
+        analyse(find_runs([tmp_path / "run"]), InProcess())
+    except (HistoryError, OSError) as error:
+        said = sentence_of(error)
+    assert "\n" not in said
 
 
 def test_inputs_that_are_none(tmp_path: Path) -> None:

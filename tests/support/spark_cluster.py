@@ -31,17 +31,19 @@ class SparkCluster:
     workers: list[subprocess.Popen[bytes]]
 
     def kill_an_executor(self) -> int:
-        """Kill -9 one executor with its Python workers, as soon as there is one; return its process id."""
+        """Kill -9 one executor while its Python workers are at work, with them; return its process id."""
         deadline = time.monotonic() + UP_WITHIN_S
         while time.monotonic() < deadline:
             for worker in self.workers:
                 for child in children_of(worker.pid):
-                    if "CoarseGrainedExecutorBackend" in command_of(child):
-                        for process in (child, *descendants_of(child)):
-                            os.kill(process, signal.SIGKILL)
+                    below = descendants_of(child)
+                    at_work = any("pyspark.daemon" in command_of(process) for process in below)
+                    if at_work and "CoarseGrainedExecutorBackend" in command_of(child):
+                        for process in (child, *below):
+                            with_suppressed_kill(process)
                         return child
             time.sleep(0.05)
-        raise TimeoutError("no executor came up")
+        raise TimeoutError("no executor came up and went to work")
 
     def kill_a_worker(self) -> None:
         """Kill -9 a worker, its executors and their Python workers."""
