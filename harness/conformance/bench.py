@@ -30,6 +30,8 @@ HOLD_S = 15.0  # of a pull that may wait
 
 
 ReadStore = Callable[[str], Awaitable[Mapping[str, bytes]]]  # node -> files by path
+# Node that does not run, and files by path: what they hold from now on, None to remove one.
+ChangeStore = Callable[[str, Mapping[str, bytes | None]], Awaitable[None]]
 
 
 class TargetUnfit(Exception):
@@ -58,6 +60,7 @@ class TargetFacts:
     )  # address -> node, where nodes can be broken
     controls: Controls | None = None  # where nodes can be broken
     read_store: ReadStore | None = None  # where the files of a node can be read
+    change_store: ChangeStore | None = None  # where they can be changed, too
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000  # of the target's wall clock
     clients: ClientMaker | None = None  # the client library under test
     listen_host: str = "127.0.0.1"  # where clients under test reach the suite
@@ -211,6 +214,19 @@ class Bench:
         """The files of a node by path; only cases that need files may ask for it."""
         assert self.target.read_store is not None, "the suite runs no such case where it cannot"
         return await self.target.read_store(self.target.nodes[address])
+
+    async def change_store(self, address: str, files: Mapping[str, bytes | None]) -> None:
+        """Write or remove (None) files of a node that does not run. Raises TargetUnfit where that cannot be done."""
+        if self.target.change_store is None:
+            raise TargetUnfit("the files of its nodes can be read and not changed")
+        await self.target.change_store(self.target.nodes[address], files)
+
+    async def configure(self, broker: Wire, **options: object) -> None:
+        """Change options of a running broker. Raises TargetUnfit."""
+        body = "".join(f"{name}={value}\n" for name, value in options.items()).encode()
+        answer = await broker.ask(RequestCode.UPDATE_BROKER_CONFIG, body=body)
+        if answer.code != ResponseCode.SUCCESS:
+            raise TargetUnfit(f"options cannot be changed: {answer.code} {answer.remark}")
 
     def controls(self) -> Controls:
         """What breaks nodes; only cases that need faults or power cuts may ask for it."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from types import MappingProxyType
+from typing import Any
 
 from harness.conformance.bench import Bench
 from harness.conformance.clause import Clause, Level, Need, contract
@@ -36,13 +37,19 @@ class Case:
         bool  # takes minutes by the wall clock: only where somebody asks for it, or time is virtual
     )
     is_alone: bool  # breaks nodes or changes their options: nothing else may run beside it
+    cluster: Mapping[str, Any]  # what a simulated cluster has to be like: options of its campaign
 
 
 _CASES: dict[str, Case] = {}
 
 
 def case(
-    clause_id: str, *, limit_s: float = LIMIT_S, is_slow: bool = False, is_alone: bool = False
+    clause_id: str,
+    *,
+    limit_s: float = LIMIT_S,
+    is_slow: bool = False,
+    is_alone: bool = False,
+    cluster: Mapping[str, Any] = MappingProxyType({}),
 ) -> Callable[[Trial], Trial]:
     """Register a coroutine as the case of a clause. KeyError if there is no such clause."""
 
@@ -55,6 +62,7 @@ def case(
             limit_s=limit_s,
             is_slow=is_slow,
             is_alone=is_alone or bool(clause.needs & {Need.FAULT, Need.POWER}),
+            cluster=cluster,
         )
         return trial
 

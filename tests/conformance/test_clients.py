@@ -124,6 +124,26 @@ def test_a_client_that_there_is_not_is_a_bad_argument(text: str, said: str) -> N
         client_under_test(text)
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--client", "cat", "--environment", "simulation"), "is judged on loopback"),
+        (("--client", "ours", "--environment", "processes"), "is judged on loopback"),
+        (("--client", "ours", "--environment", "moon"), "'moon'; allowed: simulation, loopback"),
+    ],
+)
+def test_where_a_client_cannot_be_judged(
+    capsys: pytest.CaptureFixture[str], options: tuple[str, ...], said: str
+) -> None:
+    assert status_of(["conform", *options]) == 254
+    assert said in capsys.readouterr().err
+
+
+def test_our_clients_are_judged_in_the_simulation(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of(["conform", "--client", "ours"]) == 0
+    assert "8 passed" in capsys.readouterr().out
+
+
 def test_the_report_of_a_client_is_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

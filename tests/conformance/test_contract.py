@@ -69,3 +69,16 @@ def test_profiles_choose_by_area() -> None:
     assert {clause.area_id for clause in choose("nameserver", ())} == {"NS"}
     assert all(clause.level is Level.MAY for clause in choose("all", ("level:may",)))
     assert choose("broker-core", ("RMQ-NS-*",)) == ()
+
+
+def test_the_store_of_java_is_the_one_that_our_store_is_tested_with() -> None:
+    golden, ours = (
+        ROOT / "tests" / "data" / "golden-store",
+        ROOT / "harness" / "conformance" / "data",
+    )
+
+    for name, same in (
+        ("store-clean.tar.xz", "java-store.tar.xz"),
+        ("ledger.txt", "java-ledger.txt"),
+    ):
+        assert (golden / name).read_bytes() == (ours / same).read_bytes()

@@ -11,6 +11,7 @@ from harness.conformance.cases.offsets import end_of
 from harness.conformance.wire import NoAnswer, Wire, request
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.message import parse_offset_message_id
 
 SLOW = 20.0  # times as long as usual
 
@@ -135,6 +136,35 @@ async def _power_rounds(bench: Bench, *, rounds: int, sizes: Sequence[int], agai
 @case("RMQ-RCV-03", limit_s=300)
 async def power(bench: Bench) -> None:
     await _power_rounds(bench, rounds=3, sizes=(100,))
+
+
+@case(
+    "RMQ-RCV-04", limit_s=120, cluster={"flush": "async", "replication": "async", "slaves": (0, 0)}
+)
+async def power_without_flush(bench: Bench) -> None:
+    queues = 3
+    topic, master = await bench.topic(queues=queues), (await bench.master()).address
+    broker = await bench.broker()
+    stored: dict[int, bytes] = {}  # by position in the log
+    for index in range(300):
+        body = b"%d " % index * 20
+        answer = await bench.store(broker, topic, body, queue=index % queues)
+        stored[parse_offset_message_id(answer["msgId"])[2]] = body
+        await asyncio.sleep(0.004)
+    await bench.cut_power(master)
+    # The topic may be gone with its metadata; what it holds is in the log.
+    await bench.make_topic(await bench.until_listening(master), topic, queues=queues)
+    kept = {
+        body
+        for queue in range(queues)
+        for body in await bench.read_all(master, topic, queue=queue, wanted=1, within_s=5)
+    }
+    is_kept = [body in kept for _, body in sorted(stored.items())]
+    survivors = sum(is_kept)
+    require(
+        all(is_kept[:survivors]),
+        f"{survivors} of {len(is_kept)} messages are there, and one before the last of them is not",
+    )
 
 
 @case("RMQ-RCV-05", limit_s=300)

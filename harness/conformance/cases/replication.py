@@ -8,6 +8,7 @@ import json
 from harness.conformance.bench import Bench, BrokerAddress, TargetUnfit, send_fields
 from harness.conformance.case import case, require, require_equal
 from harness.conformance.cases.offsets import commit, committed
+from harness.conformance.cases.store import below_root, log_files
 from harness.conformance.raw_stream import HaStream, connect_ha
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.message import MAGIC_MESSAGE
@@ -17,6 +18,7 @@ SYNC_S = 10.0
 FAKE_ID = 77
 WEAK = (ResponseCode.SLAVE_NOT_AVAILABLE, ResponseCode.FLUSH_SLAVE_TIMEOUT)
 LARGE = 3 << 20
+BEHIND_MAX = 1 << 20
 
 
 async def ha_address(bench: Bench, master: BrokerAddress) -> str:
@@ -68,6 +70,56 @@ async def the_stream(bench: Bench) -> None:
     magic = int.from_bytes(frame.data[4:8], "big", signed=True)
     require_equal("the magic of the record there", magic, MAGIC_MESSAGE)
     require(b"replicated" in frame.data, "the message is not in the piece of the log")
+
+
+async def log_of(bench: Bench, broker: BrokerAddress) -> bytes:
+    """The commit log of a broker from its first file to its last byte that is not zero."""
+    files = log_files(below_root(await bench.read_store(broker.address)))
+    return b"".join(files[start] for start in sorted(files)).rstrip(b"\0")
+
+
+@case("RMQ-HA-02", limit_s=60)
+async def a_prefix(bench: Bench) -> None:
+    topic, master = await bench.topic(queues=1), await bench.master()
+    broker, slave = await bench.broker(), await bench.slave_of(master)
+    bodies = [b"replicated %d " % index * 100 for index in range(20)]
+    for body in bodies:
+        await bench.store(broker, topic, body)
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + SILENCE_S
+    while bodies[-1] not in (theirs := await log_of(bench, slave)):
+        require(loop.time() < until_s, f"the slave has not everything after {SILENCE_S:g} s")
+        await asyncio.sleep(0.5)
+    ours = await log_of(bench, master)  # read later, so it may be longer
+    same = next((at for at, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), None)
+    require(same is None, f"the logs of master and slave differ from byte {same} on")
+    require(len(theirs) <= len(ours), "the log of the slave is longer than its master's")
+
+
+@case("RMQ-HA-05", limit_s=120)
+async def a_slave_far_behind(bench: Bench) -> None:
+    topic, master = await bench.topic(queues=1), await bench.master()
+    slave, broker = await bench.slave_of(master), await bench.broker()
+    await bench.store(broker, topic, b"first")
+    first = (await bench.pull(broker, topic)).messages[0]
+    await bench.controls().process.kill(bench.target.nodes[slave.address])
+    await asyncio.sleep(1)
+    lazy = await follow(bench)  # it says where it is, and never anything more
+    codes: list[int] = []
+    await bench.configure(broker, haSlaveFallbehindMax=BEHIND_MAX)
+    try:
+        lazy.report(first.physical_offset + first.size_bytes)
+        await asyncio.sleep(1)
+        for size in (100, BEHIND_MAX, BEHIND_MAX):
+            fields = send_fields(topic, queue=0)
+            answer = await broker.ask(RequestCode.SEND_MESSAGE, fields, bytes(size), answer_s=30)
+            codes.append(answer.code)
+    finally:
+        lazy.close()
+        await bench.configure(broker, haSlaveFallbehindMax=256 << 20)
+    near, *_, far = codes
+    require_equal("the code with a slave that says nothing", near, ResponseCode.FLUSH_SLAVE_TIMEOUT)
+    require_equal("the code with a slave too far behind", far, ResponseCode.SLAVE_NOT_AVAILABLE)
 
 
 @case("RMQ-HA-03", limit_s=60, is_alone=True)

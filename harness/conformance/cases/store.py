@@ -24,11 +24,21 @@ Files = Mapping[str, bytes]
 
 async def files_of_master(bench: Bench) -> Files:
     """The store of the master that cases use, by path below its root."""
-    found = await bench.read_store((await bench.master()).address)
+    return below_root(await bench.read_store((await bench.master()).address))
+
+
+def root_of(found: Files) -> str:
+    """The folder that holds commitlog/, with its slash. Raises BadAnswer."""
     at = next((path.index("/commitlog/") for path in found if "/commitlog/" in path), None)
     if at is None:
         raise BadAnswer(f"there is no commitlog/ among {sorted(found)[:5]}")
-    return {path[at + 1 :]: data for path, data in found.items() if len(path) > at}
+    return next(path[: at + 1] for path in found if "/commitlog/" in path)
+
+
+def below_root(found: Files) -> Files:
+    """The files of a node by their path below the root of its store. Raises BadAnswer."""
+    root = root_of(found)
+    return {path.removeprefix(root): found[path] for path in found if path.startswith(root)}
 
 
 def log_files(files: Files) -> dict[int, bytes]:

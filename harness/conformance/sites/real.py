@@ -12,6 +12,7 @@ from harness.conformance.bench import TargetFacts
 from harness.conformance.case import Case
 from harness.conformance.clause import Need
 from harness.conformance.sites.concurrent import run_beside
+from harness.conformance.sites.files import change_files
 from harness.conformance.sites.readiness import until_serving
 from harness.conformance.sites.simulated import SHAPE
 from harness.conformance.sites.site import OnResult
@@ -21,6 +22,9 @@ from harness.environments.real import RealEnvironment
 from harness.environments.real_controls import real_controls
 from harness.recorder import Recorder
 from harness.targets.catalogue import make_target
+from system_under_test.real_env import RealStorage
+
+LOCAL = ("processes", "namespaces")  # environments whose nodes keep their files on this machine
 
 
 class RealSite:
@@ -49,7 +53,7 @@ class RealSite:
         if need is Need.POWER:
             return f"{self._campaign.environment}: cases with power cuts run in the simulation"
         if need is Need.CLIENT:
-            return "no client library is under test; give --client"
+            return "clients are judged on loopback, in the simulation or at an address: --client"
         return None
 
     def run(self, cases: Sequence[Case], on_result: OnResult) -> None:
@@ -91,4 +95,9 @@ def _facts(environment: RealEnvironment, controls: Controls) -> TargetFacts:
         nodes={environment.server_address(name): name for name in shape.servers},
         controls=controls,
         read_store=environment.store_files,
+        change_store=_change_local if environment.campaign.environment in LOCAL else None,
     )
+
+
+async def _change_local(_node: str, files: Mapping[str, bytes | None]) -> None:
+    await asyncio.to_thread(change_files, RealStorage(), files)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from harness.campaign import Campaign
@@ -13,6 +14,7 @@ from harness.conformance.case import Case
 from harness.conformance.clause import Need
 from harness.conformance.clients.simulated import SimulatedClients
 from harness.conformance.result import CaseResult, Outcome
+from harness.conformance.sites.files import change_files
 from harness.conformance.sites.readiness import until_serving
 from harness.conformance.sites.site import OnResult
 from harness.conformance.trying import try_case
@@ -67,6 +69,7 @@ class SimulatedSite:
 
 def run_in_world(case: Case, campaign: Campaign) -> CaseResult:
     """Make a world, try the case in it, end the world."""
+    campaign = replace(campaign, **case.cluster)
     world = World(campaign.seed, trace_level=0)
     environment = SimulationEnvironment(campaign, world, Recorder(lambda: world.now_ns))
     tester = world.add_host(TESTER, TESTER_ADDRESS)
@@ -83,6 +86,11 @@ def run_in_world(case: Case, campaign: Campaign) -> CaseResult:
         listen_host=TESTER_ADDRESS,
     )
     results: list[CaseResult] = []
+
+    async def change_store(node: str, files: Mapping[str, bytes | None]) -> None:
+        change_files(environment.nodes[node].host.disk, files)
+
+    target = replace(target, change_store=change_store)
 
     async def try_it(_env: Env) -> None:
         await until_serving(target, len(environment.shape.brokers))

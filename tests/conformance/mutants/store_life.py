@@ -1,0 +1,93 @@
+"""Mutants of retention, of what is made again, and of logs that should be equal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from harness.conformance.bench import Bench
+from system_under_test.broker.administration.retention import Cleaning
+from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.store.index_recovery import IndexRecovery
+from tests.conformance.mutants.mutant import answers, system
+from tests.conformance.mutants.store import alter_files
+
+Answer = RemotingCommand
+
+
+@system("RMQ-HA-02")
+def slaves_change_a_byte(patch: pytest.MonkeyPatch) -> None:
+    read = Bench.read_store
+
+    async def altered(self: Bench, address: str) -> Mapping[str, bytes]:
+        found = dict(await read(self, address))
+        master = (await self.master()).address
+        for path, data in found.items():
+            if address != master and "/commitlog/" in path:
+                found[path] = data[:100] + bytes([data[100] ^ 1]) + data[101:]
+        return found
+
+    patch.setattr(Bench, "read_store", altered)
+
+
+@answers("RMQ-HA-05", RequestCode.SEND_MESSAGE)
+def slaves_far_behind_are_waited_for(_: RemotingCommand, answer: Answer) -> Answer:
+    if answer.code == ResponseCode.SLAVE_NOT_AVAILABLE:
+        answer.code = ResponseCode.FLUSH_SLAVE_TIMEOUT
+    return answer
+
+
+@answers("RMQ-RCV-04", RequestCode.PULL_MESSAGE)
+def one_queue_is_lost_as_a_whole(request: RemotingCommand, answer: Answer) -> Answer:
+    if request.ext_fields["queueId"] == "0" and answer.body:
+        answer.code, answer.body = ResponseCode.PULL_NOT_FOUND, b""
+    return answer
+
+
+@system("RMQ-RCV-09")
+def the_index_is_not_made_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(IndexRecovery, "add", lambda *_: None)
+
+
+@answers("RMQ-RCV-10", RequestCode.PULL_MESSAGE)
+def records_of_java_are_passed_over(_: RemotingCommand, answer: Answer) -> Answer:
+    size = int.from_bytes(answer.body[:4], "big")
+    answer.body = answer.body[size:]
+    return answer
+
+
+@system("RMQ-RCV-11")
+def files_have_to_be_whole(patch: pytest.MonkeyPatch) -> None:
+    from system_under_test.store.mapped_file import MappedFileQueue
+
+    load = MappedFileQueue.load
+
+    def strict(self: MappedFileQueue, **_: Any) -> None:
+        load(self, clean=True, whole=True)
+
+    patch.setattr(MappedFileQueue, "load", strict)
+
+
+@system("RMQ-STO-05")
+def nothing_stands_before_a_queue(patch: pytest.MonkeyPatch) -> None:
+    blank = (0).to_bytes(8, "big") + (2**31 - 1).to_bytes(4, "big") + bytes(8)
+    alter_files(patch, lambda path, data: (path, data.replace(blank, bytes(20))))
+
+
+@system("RMQ-STO-09")
+def nothing_is_removed(patch: pytest.MonkeyPatch) -> None:
+    async def rest(_: Cleaning) -> None:
+        return None
+
+    patch.setattr(Cleaning, "run", rest)
+    patch.setattr("harness.conformance.cases.store_life.DELETE_S", 20.0)
+
+
+@answers("RMQ-STO-09", RequestCode.GET_MIN_OFFSET)
+def the_least_offset_leads_nowhere(_: RemotingCommand, answer: Answer) -> Answer:
+    if int(answer.ext_fields["offset"]):
+        answer.ext_fields["offset"] = "2"
+    return answer
