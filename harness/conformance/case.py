@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
 from types import MappingProxyType
@@ -37,7 +37,8 @@ class Case:
         bool  # takes minutes by the wall clock: only where somebody asks for it, or time is virtual
     )
     is_alone: bool  # breaks nodes or changes their options: nothing else may run beside it
-    cluster: Mapping[str, Any]  # what a simulated cluster has to be like: options of its campaign
+    # What a simulated cluster has to be like: options of its campaign.
+    cluster: Mapping[str, Any] = field(default_factory=dict)
 
 
 _CASES: dict[str, Case] = {}
