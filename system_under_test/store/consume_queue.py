@@ -25,7 +25,7 @@ ENTRY_SIZE = ENTRY.size
 FILLER_SIZE = 0x7FFFFFFF
 _FILLER = ENTRY.pack(0, FILLER_SIZE, 0)
 
-_CODES_AT_ONCE = 1000  # divides what a file of RocketMQ's size holds
+_CODES_AT_ONCE = 1000
 
 
 class Entry(NamedTuple):
@@ -218,8 +218,12 @@ class ConsumeQueue:
         if self.extension is None:
             return
         high, last = self.max_offset, None
+        entries_a_file = self.files.file_size // ENTRY_SIZE
         while last is None and high > self.min_offset:
-            low = max(self.min_offset, (high - 1) // _CODES_AT_ONCE * _CODES_AT_ONCE)
+            file_start = (
+                (high - 1) // entries_a_file * entries_a_file
+            )  # nothing is read across files
+            low = max(self.min_offset, file_start, high - _CODES_AT_ONCE)
             addresses = [code for code in self._codes(low, high - low) if is_address(code)]
             last = addresses[-1] if addresses else None
             high = low

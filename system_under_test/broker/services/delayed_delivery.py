@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from system_under_test.broker.administration.statistics import BrokerStatistics
-from system_under_test.broker.services.clock_steps import NS_PER_MS, ClockSteps
+from system_under_test.broker.services.clock_steps import NS_PER_MS, TOLERANCE_MS, ClockSteps
 from system_under_test.broker.services.diversion import real_destination
 from system_under_test.broker.services.internal_copies import InternalCopies
 from system_under_test.broker.services.safe_progress import SafeProgress
@@ -55,7 +55,7 @@ class _Shift:
 class _Level:
     """The queue of one delay level."""
 
-    __slots__ = ("delay_ms", "head", "progress", "queue_id", "shifts")
+    __slots__ = ("delay_ms", "head", "progress", "queue_id", "seen_end", "shifts")
 
     def __init__(self, queue_id: int, delay_ms: int) -> None:
         self.queue_id = queue_id
@@ -63,6 +63,7 @@ class _Level:
         self.progress = SafeProgress(0)
         self.head: tuple[int, int] | None = None  # offset and monotonic ms when it is due
         self.shifts: list[_Shift] = []
+        self.seen_end = 0  # up to there the times of messages have been looked at
 
     def note_step(self, step_ms: int, end_offset: int, now_ms: int) -> None:
         """The wall clock has stepped; messages below `end_offset` are there at `now_ms` of the monotonic clock."""
@@ -157,6 +158,8 @@ class DelayedDelivery:
         low, visible_end = self._store.queue_bounds(SCHEDULE_TOPIC, level.queue_id)
         if progress.position < low:
             progress.jump(low)
+        if visible_end != level.seen_end:
+            self._look_at_arrivals(level, visible_end)
         if progress.position >= visible_end:
             stored_end = self._store.queue_view.next_offset(SCHEDULE_TOPIC, level.queue_id)
             return RETRY_MS if stored_end > visible_end else None
@@ -170,6 +173,13 @@ class DelayedDelivery:
             if not self._deliver(level, entry):
                 return RETRY_MS
         return 0
+
+    def _look_at_arrivals(self, level: _Level, end: int) -> None:
+        """Times in a log never go back when the clock does: what comes then is due by now and its delay."""
+        level.seen_end = end
+        for last in self._store.queue_view.entries(SCHEDULE_TOPIC, level.queue_id, end - 1, 1):
+            if last.tags_code - self._clock.wall_ms() > level.delay_ms + TOLERANCE_MS:
+                self._note_step(level, 0)
 
     def _remaining_ms(self, level: _Level, entry: Entry) -> int:
         """How long the head has to wait. Decided when it becomes the head: later steps of the clock do not matter."""

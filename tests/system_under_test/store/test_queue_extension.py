@@ -117,6 +117,16 @@ def test_a_proper_end_keeps_the_units_and_goes_on_behind_them() -> None:
     assert None not in units(world, 9)
 
 
+def test_units_of_several_queue_files_are_not_written_over() -> None:
+    world = extended()
+    fill(world, 14)  # a queue file holds five entries
+    world.store.close()
+    begin(world)
+    for number in range(14, 18):
+        world.put_visible(make_message(b"%d" % number, tags="uneven" if number % 2 else "even"))
+    check_readable(world, 18)
+
+
 @pytest.mark.parametrize("end", [StoreOnDisk.kill, StoreOnDisk.cut_power])
 @pytest.mark.parametrize("flushes", [False, True])
 def test_after_an_unclean_end_the_records_say_what_units_may_not(

@@ -132,6 +132,26 @@ def test_progress_counts_only_what_is_safe() -> None:
     assert again.look() is None
 
 
+def test_after_the_clock_was_set_back_nobody_waits_for_those_before() -> None:
+    """Times in the log stay those of the wrong clock."""
+    bench = DelayBench()
+    bench.step(3_600_000)
+    bench.send()
+    bench.step(-3_600_000)
+    bench.delay(b"first", DELAY="2")
+    bench.look()
+    bench.clock.move(3)
+    bench.delay(b"second", DELAY="2")
+    bench.look()
+    delivered = []
+    for _ in range(7):
+        bench.clock.move(1)
+        bench.look()
+        delivered.append(bench.delivered()[1:])
+    first, both = [b"first"], [b"first", b"second"]
+    assert delivered == [[], first, first, first, both, both, both]
+
+
 @pytest.mark.parametrize("wrong", [7, 10**12])
 def test_offset_beyond_the_queue_is_pulled_back(wrong: int) -> None:
     """RocketMQ issue 1869: that level was dead for good."""
