@@ -68,12 +68,23 @@ def _overtaken(columns: Columns, context: Context, rows: Ints) -> Iterator[Findi
     rows = rows[order]
     rows = rows[np.diff(deliveries.queue_offset[rows], prepend=-1) != 0]
     ended = deliveries.op_index[rows]
-    latest = np.maximum.accumulate(ended)
-    before = np.concatenate(([-1], latest[:-1]))
-    late = (deliveries.invoke_index[rows] < before) & (before != ended)
-    for at in np.flatnonzero(late).tolist():
+    before = _latest_of_others(ended)
+    for at in np.flatnonzero(deliveries.invoke_index[rows] < before).tolist():
         held_up = int(rows[np.flatnonzero(ended[:at] == before[at])[-1]])
         yield _overtaking(columns, context, int(rows[at]), held_up)
+
+
+def _latest_of_others(ended: Ints) -> Ints:
+    """Before each place: the last end of a call that is not the place's own (-1: none), shape of `ended`.
+
+    That is the highest end so far or, if the own call has that, the highest one below it.
+    """
+    highest = np.concatenate(([-1], np.maximum.accumulate(ended)))
+    before = highest[:-1]
+    # What each place adds to the lower ones: itself, or the highest that it takes the place of.
+    lower = np.where(ended < before, ended, np.where(ended > before, before, -1))
+    second = np.maximum.accumulate(np.concatenate(([-1], lower)))[:-1]
+    return np.where(before != ended, before, second)
 
 
 def _overtaking(columns: Columns, context: Context, row: int, held_up: int) -> Finding:
@@ -99,7 +110,8 @@ def _sent_ns(columns: Columns, *rows: int) -> int:
     """When the first of some delivered messages was sent, or else delivered."""
     deliveries, sends = columns.deliveries, columns.sends
     sent = np.isin(sends.message, deliveries.message[list(rows)])
-    return int(min(deliveries.invoke_ns[list(rows)].min(), *sends.invoke_ns[sent].tolist()))
+    times: list[int] = deliveries.invoke_ns[list(rows)].tolist() + sends.invoke_ns[sent].tolist()
+    return min(times)
 
 
 def keyed_rows(columns: Columns, _context: Context) -> Columns:

@@ -1,0 +1,134 @@
+"""The kernels of the semantics against plain references, on random histories in which every anomaly occurs.
+
+`HISTORIES=2000 pytest tests/checkers/test_against_semantic_reference.py` tries more of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from checkers.compose import check_run
+from checkers.histogram import BUCKETS, EDGES_US
+from checkers.history import Op
+from checkers.verdict import Verdict
+from tests.support import reference_semantics as reference
+from tests.support.history_language import facts
+from tests.support.reference_checkers import inconsistent_offsets
+from tests.support.semantic_histories import (
+    CHECK_AFTER_S,
+    CHECK_MAX,
+    FACTS,
+    GROUPS,
+    LEVELS_MS,
+    semantic_history,
+)
+
+STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "60")))
+SEEDS = st.integers(0, 2**32)  # a history is made by one: shrinking it would take minutes
+REFERENCES: dict[str, Callable[[Sequence[Op]], reference.Found]] = {
+    "filters": lambda ops: reference.unwanted(ops, FACTS["wanted_tags"]),
+    "delays": reference.delays,
+    "listeners": lambda ops: reference.two_listeners(ops, FACTS["orderly"]),
+    "orderly": lambda ops: reference.overtaken(ops, FACTS["orderly"]),
+    "sharding_keys": reference.moved_keys,
+    "retries": lambda ops: reference.retries(ops, FACTS["retries_max"], LEVELS_MS),
+    "transactions": lambda ops: reference.transactions(
+        ops, GROUPS, FACTS["wanted_tags"], CHECK_AFTER_S, CHECK_MAX
+    ),
+    "broadcasting": lambda ops: reference.missed_by_members(ops, GROUPS, FACTS["broadcasting"]),
+    "recovery": reference.vanished,
+    "offsets": reference.rewound,
+}
+NOT_REFERRED_TO = {"commit_ahead", "read_beyond_recovery", "hot_key"}
+
+
+def verdict_of(ops: list[Op], name: str) -> Verdict:
+    verdicts = check_run(ops, [], facts(**FACTS)).verdicts
+    return next(verdict for verdict in verdicts if verdict.checker == name)
+
+
+def anomalies_of(verdict: Verdict) -> Counter[str]:
+    """How often each anomaly was found, whatever it was judged to be."""
+    names = sorted({finding.anomaly for finding in verdict.findings} - NOT_REFERRED_TO)
+    return Counter(
+        {
+            name: sum(
+                n
+                for count, n in verdict.counts.items()
+                if count in (name, f"{name}_allowed", f"{name}_informational")
+            )
+            for name in names
+        }
+    )
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+@STEADY
+@given(seed=SEEDS)
+def test_a_kernel_finds_what_the_reference_finds(name: str, seed: int) -> None:
+    ops = semantic_history(Random(seed))
+    verdict = verdict_of(ops, name)
+    expected = REFERENCES[name](ops)
+
+    by_anomaly: Counter[str] = Counter()
+    for (anomaly, *_), times in expected.items():
+        by_anomaly[anomaly] += times
+    assert anomalies_of(verdict) == by_anomaly
+    keys = {(anomaly, key) for anomaly, key, *_ in expected if isinstance(key, str)}
+    for finding in verdict.findings:
+        if finding.key is not None and finding.anomaly not in NOT_REFERRED_TO:
+            assert (finding.anomaly, finding.key) in keys
+
+
+def test_overtaking_among_messages_that_nobody_sent_is_found() -> None:
+    assert verdict_of(semantic_history(Random(3055342)), "orderly").counts["overtaken"] == 3
+
+
+def test_every_anomaly_occurs_in_random_histories() -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(100):
+        ops = semantic_history(Random(seed))
+        for find in REFERENCES.values():
+            seen.update(anomaly for anomaly, *_ in find(ops))
+
+    assert set(seen) == {
+        *("unwanted_delivery", "early_delivery", "late_delivery", "two_listeners", "overtaken"),
+        *("key_moved", "retried_too_often", "retry_unprovoked", "consumed_too_long", "retry_early"),
+        *("dead_too_early", "rolled_back_visible", "unresolved_transaction", "check_too_early"),
+        *("checked_too_often", "member_missed", "vanished", "commit_rewound"),
+    }
+
+
+@STEADY
+@given(seed=SEEDS)
+def test_latency(seed: int) -> None:
+    ops = semantic_history(Random(seed))
+    if inconsistent_offsets(ops):
+        sends = [op for op in ops if op.f == "send"]
+        ops = [replace(op, index=index) for index, op in enumerate(sends)]
+    verdict = verdict_of(ops, "latency")
+    expected = reference.latencies(ops, list(GROUPS))
+
+    slices = {row["what"]: row.get("seconds", 1) for row in verdict.series["seconds"]}
+    sliced: dict[tuple[str, int], list[int]] = {}
+    for (what, second), durations in expected.items():
+        place = what, second // slices[what] * slices[what]
+        sliced[place] = sorted([*sliced.get(place, []), *durations])
+    assert {(row["what"], row["second"]) for row in verdict.series["seconds"]} == set(sliced)
+    for row in verdict.series["seconds"]:
+        durations = sliced[row["what"], row["second"]]
+        assert (row["count"], row["max"]) == (len(durations), durations[-1] // 1000)
+        for name, share in (("p50", 50), ("p99", 99)):
+            true_us = durations[max(-(-len(durations) * share // 100), 1) - 1] // 1000
+            end_us = next(
+                int(EDGES_US[n + 1]) - 1 for n in range(BUCKETS) if EDGES_US[n + 1] > true_us
+            )
+            assert row[name] == min(end_us, row["max"])

@@ -1,0 +1,289 @@
+"""What delays, filters, retries, transactions, order by key and broadcasting promise, in plain Python over ops.
+
+As in `reference_checkers.py`: slow, obvious, without any fault that excuses, and no code shared with the kernels. Each
+function returns how often it found what: (anomaly, key or place, ...) -> times.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from checkers.history import Op
+from tests.support.reference_checkers import Delivery, Queue, Send, deliveries_of, sends_of
+
+Found = Counter[tuple[Any, ...]]
+NS_PER_MS, NS_PER_S = 1_000_000, 1_000_000_000
+ROUGHLY_NS = 2 * NS_PER_MS  # clocks of brokers count whole milliseconds
+GIVEN_UP_NS = 900 * NS_PER_S
+Groups = Mapping[str, tuple[str, ...]]
+
+
+def value_of(ops: Sequence[Op], send: Send) -> Mapping[str, Any]:
+    return ops[send.ended].value
+
+
+def began_ns(ops: Sequence[Op], what: Send | Delivery) -> int:
+    return ops[what.began].time_ns
+
+
+def ended_ns(ops: Sequence[Op], what: Send | Delivery) -> int:
+    return ops[what.ended].time_ns
+
+
+def unwanted(ops: Sequence[Op], wanted: Mapping[str, tuple[str, ...]]) -> Found:
+    """Deliveries of messages whose tag the group did not ask for."""
+    tags = {send.key: value_of(ops, send).get("tag") for send in sends_of(ops)}
+    return Counter(
+        ("unwanted_delivery", given.key, given.group)
+        for given in deliveries_of(ops)
+        if given.group in wanted and given.key in tags
+        if tags[given.key] not in wanted[given.group]
+    )
+
+
+def delays(ops: Sequence[Op]) -> Found:
+    """Deliveries before their time, and first ones long after it."""
+    found: Found = Counter()
+    had: set[tuple[Any, ...]] = set()
+    delayed = {send.key: send for send in sends_of(ops) if "delay_ms" in value_of(ops, send)}
+    for given in deliveries_of(ops):
+        send = delayed.get(given.key or "")
+        if send is None:
+            continue
+        due_ns = began_ns(ops, send) + value_of(ops, send)["delay_ms"] * NS_PER_MS
+        if due_ns - began_ns(ops, given) > ROUGHLY_NS:
+            found["early_delivery", given.key, given.group] += 1
+        first = (given.key, given.group) not in had
+        had.add((given.key, given.group))
+        known_ns = max(due_ns, ended_ns(ops, send))
+        late = began_ns(ops, given) - known_ns > 15 * NS_PER_S
+        if first and late and send.outcome in ("ok", "weak"):
+            found["late_delivery", given.key, given.group] += 1
+    return found
+
+
+def two_listeners(ops: Sequence[Op], orderly: Sequence[str]) -> Found:
+    """Deliveries that began while another process was at work on the queue."""
+    deliveries = [given for given in deliveries_of(ops) if given.group in orderly]
+    return Counter(
+        ("two_listeners", later.key, later.group)
+        for later in deliveries
+        if any(
+            (earlier.group, earlier.queue) == (later.group, later.queue)
+            and earlier.process != later.process
+            and earlier.began < later.began < earlier.ended
+            for earlier in deliveries
+        )
+    )
+
+
+def overtaken(ops: Sequence[Op], orderly: Sequence[str]) -> Found:
+    """Places consumed before something that lies below them was, by a call that had begun before that."""
+    first: dict[tuple[str, Queue, int], Delivery] = {}
+    for given in sorted(deliveries_of(ops), key=lambda given: given.ended):
+        if given.group in orderly and given.consumed and not given.queue[0].startswith("%"):
+            first.setdefault((given.group, given.queue, given.offset), given)
+    return Counter(
+        ("overtaken", later.key, later.group)
+        for later in first.values()
+        if any(
+            (earlier.group, earlier.queue) == (later.group, later.queue)
+            and earlier.offset < later.offset
+            and later.began < earlier.ended
+            and earlier.ended != later.ended
+            for earlier in first.values()
+        )
+    )
+
+
+def moved_keys(ops: Sequence[Op]) -> Found:
+    """Acknowledged messages whose sharding key was in another queue just before."""
+    found: Found = Counter()
+    last: dict[str, Queue | None] = {}
+    for send in sorted(sends_of(ops), key=lambda send: send.ended):
+        key = value_of(ops, send).get("sharding_key")
+        if key is None or send.outcome != "ok":
+            continue
+        if last.setdefault(key, send.queue) != send.queue:
+            found["key_moved", send.key] += 1
+        last[key] = send.queue
+    return found
+
+
+def retries(ops: Sequence[Op], retries_max: Mapping[str, int], levels_ms: Sequence[int]) -> Found:
+    found: Found = Counter()
+    got: dict[tuple[str, str], list[Delivery]] = {}
+    for given in deliveries_of(ops):
+        if given.group in retries_max and given.key is not None:
+            got.setdefault((given.group, given.key), []).append(given)
+    for (group, key), many in got.items():
+        lived = [given for given in many if not given.queue[0].startswith("%DLQ%")]
+        for given in many:
+            if given.queue[0].startswith("%RETRY%"):
+                for anomaly in _wrong_retry(ops, lived, given, retries_max[group], levels_ms):
+                    found[anomaly, key, group] += 1
+            if given not in lived and not any(
+                before.tries >= retries_max[group] and not before.consumed for before in lived
+            ):
+                found["dead_too_early", key, group] += 1
+    return found
+
+
+def _wrong_retry(
+    ops: Sequence[Op],
+    lived: Sequence[Delivery],
+    retry: Delivery,
+    retries_max: int,
+    levels_ms: Sequence[int],
+) -> list[str]:
+    earlier = [given for given in lived if given.began < retry.began]
+    place = retry.queue, retry.offset
+    if any((e.queue, e.offset) == place and e.tries < retry.tries for e in earlier):
+        return []  # the client tried again by itself
+    wrong = ["retried_too_often"] if retry.tries > retries_max else []
+    reasons = [
+        given
+        for given in earlier
+        if given.tries == retry.tries - 1 and (not given.consumed or _overlong(ops, given))
+    ]
+    if not reasons:
+        return [*wrong, "retry_unprovoked"]
+    in_time = [given for given in reasons if not _overlong(ops, given)]
+    if not in_time:
+        return [*wrong, "consumed_too_long"]
+    wait_ns = levels_ms[min(2 + retry.tries, len(levels_ms)) - 1] * NS_PER_MS
+    due_ns = min(ended_ns(ops, given) for given in in_time) + wait_ns
+    return [*wrong, "retry_early"] if due_ns - began_ns(ops, retry) > ROUGHLY_NS else wrong
+
+
+def _overlong(ops: Sequence[Op], given: Delivery) -> bool:
+    return ended_ns(ops, given) - began_ns(ops, given) >= GIVEN_UP_NS
+
+
+def transactions(
+    ops: Sequence[Op], groups: Groups, wanted: Groups, after_s: float, check_max: int
+) -> Found:
+    found: Found = Counter()
+    seen = {given.key for given in deliveries_of(ops)}
+    for send in sends_of(ops):
+        end = value_of(ops, send).get("transaction")
+        if end is None:
+            continue
+        if end != "commit" and send.key in seen:
+            found["rolled_back_visible", send.key] += 1
+        stored = send.outcome == "unknown" and send.queue is not None
+        tag = value_of(ops, send).get("tag")
+        passed = any(
+            send.topic in topics
+            and _passed(ops, group, send)
+            and (group not in wanted or tag in wanted[group])
+            for group, topics in groups.items()
+        )
+        if end == "commit" and stored and passed and send.key not in seen:
+            found["unresolved_transaction", send.key] += 1
+        asked = [op for op in ops if op.f == "check_back" and op.value["key"] == send.key]
+        if asked:
+            early_ns = began_ns(ops, send) + round(after_s * NS_PER_S) - asked[0].time_ns
+            if early_ns > ROUGHLY_NS:
+                found["check_too_early", send.key] += 1
+            if len(asked) > check_max:
+                found["checked_too_often", send.key] += 1
+    return found
+
+
+def _passed(ops: Sequence[Op], group: str, send: Send) -> bool:
+    """Whether a group has read past a send; what is kept back has no offset yet and lies before everything."""
+    drains = [
+        op
+        for op in ops
+        if op.f == "drain" and op.type in ("ok", "info")
+        if (op.value["group"], op.value["topic"]) == (group, send.topic)
+    ]
+    if not drains or drains[-1].index < send.ended or send.queue is None:
+        return False
+    for broker, number, low, end, committed in drains[-1].value["queues"]:
+        if (broker, number) == send.queue[1:]:
+            passed = send.offset < committed or send.offset >= end
+            return bool(passed and (send.offset >= low or send.offset == -1))
+    return drains[-1].type == "ok"
+
+
+def missed_by_members(ops: Sequence[Op], groups: Groups, broadcasting: Sequence[str]) -> Found:
+    nodes = {op.process: op.node for op in ops if op.node is not None}
+    deliveries = deliveries_of(ops)
+    found: Found = Counter()
+    for group in broadcasting:
+        opened = [op for op in ops if op.f == "open" and op.value.get("group") == group]
+        for member in {op.node for op in opened}:
+            had = {
+                given.key
+                for given in deliveries
+                if given.group == group and nodes.get(given.process) == member
+            }
+            for send in sends_of(ops):
+                wanted = send.outcome == "ok" and send.topic in groups[group]
+                if wanted and send.key not in had and _passed(ops, group, send):
+                    found["member_missed", send.key, member] += 1
+    return found
+
+
+def vanished(ops: Sequence[Op]) -> Found:
+    """Acknowledged messages beyond the end that a later, complete drain saw."""
+    last: dict[tuple[str, str], Op] = {}
+    for op in ops:
+        if op.f == "drain" and op.type in ("ok", "info"):
+            last[op.value["group"], op.value["topic"]] = op
+    found: Found = Counter()
+    for send in sends_of(ops):
+        ends = [
+            (drain.index, low, end)
+            for drain in last.values()
+            if drain.type == "ok"
+            for broker, number, low, end, _committed in drain.value["queues"]
+            if (drain.value["topic"], broker, number) == send.queue
+        ]
+        if send.outcome == "ok" and ends:
+            drained_at, low, end = max(ends)
+            if send.ended < drained_at and send.offset >= max(low, end):
+                found["vanished", send.key] += 1
+    return found
+
+
+def rewound(ops: Sequence[Op]) -> Found:
+    """Commits of a process below the one that it made before for the same queue."""
+    last: dict[tuple[Any, ...], int] = {}
+    found: Found = Counter()
+    for op in ops:
+        if op.f != "commit" or op.type != "ok":
+            continue
+        for broker, number, offset in op.value["offsets"]:
+            whose = op.value["group"], (op.value["topic"], broker, number), op.process
+            if offset < last.setdefault(whose, offset):
+                found["commit_rewound", *whose[:2], op.index] += 1
+            last[whose] = offset
+    return found
+
+
+def latencies(ops: Sequence[Op], groups: Sequence[str]) -> dict[tuple[str, int], list[int]]:
+    """(what, second) -> durations in nanoseconds, sorted. For histories in which no place holds two messages."""
+    found: dict[tuple[str, int], list[int]] = {}
+    deliveries = deliveries_of(ops)
+    for send in sends_of(ops):
+        if send.outcome != "ok":
+            continue
+        second = began_ns(ops, send) // NS_PER_S
+        found.setdefault(("send", second), []).append(ended_ns(ops, send) - began_ns(ops, send))
+        for group in groups:
+            given = [
+                began_ns(ops, given)
+                for given in deliveries
+                if (given.group, given.key) == (group, send.key)
+                and (given.queue, given.offset) == (send.queue, send.offset)
+            ]
+            if given and send.offset >= 0:
+                acked_ns = ended_ns(ops, send)
+                place = f"lag {group}", acked_ns // NS_PER_S
+                found.setdefault(place, []).append(max(min(given) - acked_ns, 0))
+    return {place: sorted(durations) for place, durations in found.items()}
