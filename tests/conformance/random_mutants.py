@@ -2,9 +2,10 @@
 
     python -m tests.conformance.random_mutants --seeds 0-199
 
-Even seeds change what goes over the wire; odd ones change one operator, constant or result in one function of the
-system under test. A mutant of the first sort that met nothing to change is none. Some of the second sort change nothing
-that anybody can see; they count as not detected.
+Even seeds change what goes over the wire; odd ones change one operator, constant or condition in one function of the
+system under test. A mutant that met nothing to change is none: an answer that never came, a place that no case reached,
+a comparison that came out as before every time. Some of the others change nothing that anybody can see, such as when a
+cache is emptied; they count as not detected.
 """
 
 from __future__ import annotations
@@ -15,13 +16,16 @@ import importlib
 import inspect
 import json
 import multiprocessing
+import operator
 import pkgutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from random import Random
 from types import CodeType, FunctionType, ModuleType
+from typing import Any
 
 import pytest
 
@@ -64,10 +68,10 @@ class Trial:
 def try_mutant(seed: int) -> Trial:
     """Plant the mutant of a seed and try cases until one does not pass."""
     random = Random(f"conformance/{seed}")
-    changes = [] if seed % 2 == 0 else [True]
+    changes: list[bool] = []
     detected_by = reason = ""
     with pytest.MonkeyPatch.context() as patch:
-        name = state_mutant(random, patch) if changes else wire_mutant(random, patch, changes)
+        name = (state_mutant if seed % 2 else wire_mutant)(random, patch, changes)
         for case in cases().values():
             reason = _broken(case) or ""
             if reason:
@@ -178,14 +182,15 @@ _ALTERATIONS: dict[str, Callable[[RemotingCommand, Random], RemotingCommand | No
 # --- in the state ------------------------------------------------------------------------------------
 
 
-def state_mutant(random: Random, patch: pytest.MonkeyPatch) -> str:
-    """One changed operator, constant or result in one function."""
+def state_mutant(random: Random, patch: pytest.MonkeyPatch, changes: list[bool]) -> str:
+    """One changed operator, constant or condition in one function; `changes` grows when it makes a difference there."""
     while True:
         function = random.choice(functions())
         mutated = _mutated(function, random)
         if mutated is not None:
             code, what = mutated
             patch.setattr(function, "__code__", code)
+            patch.setitem(function.__globals__, HOOK, partial(_compute, changes))
             return f"{function.__module__.removeprefix('system_under_test.')}.{function.__qualname__}: {what}"
 
 
@@ -219,12 +224,11 @@ def _mutated(function: FunctionType, random: Random) -> tuple[CodeType, str] | N
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     except (OSError, SyntaxError):
         return None
-    places = [node for node in ast.walk(tree) if _changes(node)]
+    places = [node for node in ast.walk(tree) if _is_place(node)]
     if not places:
         return None
-    node = random.choice(places)
-    what = random.choice(_changes(node))(node)
-    module = ast.fix_missing_locations(tree)
+    planting = _Planting(random.choice(places))
+    module = ast.fix_missing_locations(planting.visit(tree))
     try:
         compiled = compile(module, inspect.getfile(function), "exec", dont_inherit=True)
     except (SyntaxError, ValueError):
@@ -232,7 +236,7 @@ def _mutated(function: FunctionType, random: Random) -> tuple[CodeType, str] | N
     code = _code_of(compiled, function.__name__)
     if code is None or code.co_freevars != function.__code__.co_freevars:
         return None
-    return code, f"line {getattr(node, 'lineno', 0)}: {what}"
+    return code, f"line {getattr(planting.place, 'lineno', 0)}: {planting.told}"
 
 
 def _code_of(compiled: CodeType, name: str) -> CodeType | None:
@@ -240,65 +244,99 @@ def _code_of(compiled: CodeType, name: str) -> CodeType | None:
     return next((one for one in codes if one.co_name == name), None)
 
 
-_OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is,
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
+HOOK = "_the_mutated_place"
+_OPPOSITE: dict[str, str] = {
+    "Lt": "LtE",
+    "LtE": "Lt",
+    "Gt": "GtE",
+    "GtE": "Gt",
+    "Eq": "NotEq",
+    "NotEq": "Eq",
+    "Is": "IsNot",
+    "IsNot": "Is",
+    "In": "NotIn",
+    "NotIn": "In",
+    "Add": "Sub",
+    "Sub": "Add",
+}
+_OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "Lt": operator.lt,
+    "LtE": operator.le,
+    "Gt": operator.gt,
+    "GtE": operator.ge,
+    "Eq": operator.eq,
+    "NotEq": operator.ne,
+    "Is": operator.is_,
+    "IsNot": operator.is_not,
+    "In": lambda left, right: left in right,
+    "NotIn": lambda left, right: left not in right,
+    "Add": operator.add,
+    "Sub": operator.sub,
 }
 
 
-def _changes(node: ast.AST) -> list[Callable[[ast.AST], str]]:
-    """The ways to change a node."""
-    if isinstance(node, ast.Compare) and type(node.ops[0]) in _OPPOSITE:
-        return [_compare]
-    if isinstance(node, ast.Constant) and type(node.value) is int:
-        return [_constant]
-    if isinstance(node, ast.BoolOp):
-        return [_boolean]
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
-        return [_arithmetic]
-    if isinstance(node, ast.If):
-        return [_condition]
-    return []
+def _compute(changes: list[bool], kind: str, *values: Any) -> Any:
+    """Stands in the mutated place: gives what comes out there now, and notes when that is not what came out before."""
+    if kind not in _OPERATIONS:
+        changes[:] = [True]
+        return values[0] + 1 if kind == "constant" else not values[0]
+    before = _OPERATIONS[kind](*values)
+    try:
+        after = _OPERATIONS[_OPPOSITE[kind]](*values)
+    except TypeError:
+        changes[:] = [True]
+        raise
+    if before != after:
+        changes[:] = [True]
+    return after
 
 
-def _compare(node: ast.AST) -> str:
-    assert isinstance(node, ast.Compare)
-    before = type(node.ops[0])
-    node.ops[0] = _OPPOSITE[before]()
-    return f"{before.__name__} to {_OPPOSITE[before].__name__}"
+def _is_place(node: ast.AST) -> bool:
+    if isinstance(node, ast.Compare):
+        return len(node.ops) == 1 and type(node.ops[0]).__name__ in _OPPOSITE
+    if isinstance(node, ast.BinOp):
+        return type(node.op).__name__ in _OPPOSITE
+    if isinstance(node, ast.Constant):
+        return type(node.value) is int
+    return isinstance(node, ast.BoolOp | ast.If)
 
 
-def _constant(node: ast.AST) -> str:
-    assert isinstance(node, ast.Constant)
-    assert isinstance(node.value, int)
-    node.value += 1
-    return f"{node.value - 1} to {node.value}"
+class _Planting(ast.NodeTransformer):
+    """Puts a call of `_compute` into one place."""
+
+    def __init__(self, place: ast.AST) -> None:
+        self.place = place
+        self.told = ""
+
+    def visit(self, node: ast.AST) -> Any:
+        return self._replaced(node) if node is self.place else self.generic_visit(node)
+
+    def _replaced(self, node: ast.AST) -> ast.AST:
+        match node:
+            case ast.Compare():
+                kind = type(node.ops[0]).__name__
+                self.told = f"{kind} to {_OPPOSITE[kind]}"
+                return _call(kind, node.left, node.comparators[0])
+            case ast.BinOp():
+                self.told = "plus or minus exchanged"
+                return _call(type(node.op).__name__, node.left, node.right)
+            case ast.Constant(value=int(value)):
+                self.told = f"{value} to {value + 1}"
+                return _call("constant", node)
+            case ast.If():
+                self.told = "a condition negated"
+                node.test = _call("condition", node.test)
+            case ast.BoolOp():
+                self.told = "and or or exchanged"
+                node.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+                reached = _call("condition", ast.Constant(value=False))
+                return ast.BoolOp(op=ast.And(), values=[reached, node])
+        return node
 
 
-def _boolean(node: ast.AST) -> str:
-    assert isinstance(node, ast.BoolOp)
-    node.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
-    return "and or or exchanged"
-
-
-def _arithmetic(node: ast.AST) -> str:
-    assert isinstance(node, ast.BinOp)
-    node.op = ast.Sub() if isinstance(node.op, ast.Add) else ast.Add()
-    return "plus or minus exchanged"
-
-
-def _condition(node: ast.AST) -> str:
-    assert isinstance(node, ast.If)
-    node.test = ast.UnaryOp(op=ast.Not(), operand=node.test)
-    return "a condition negated"
+def _call(kind: str, *values: ast.expr) -> ast.Call:
+    name = ast.Name(id=HOOK, ctx=ast.Load())
+    return ast.Call(func=name, args=[ast.Constant(value=kind), *values], keywords=[])
 
 
 # --- the command -------------------------------------------------------------------------------------

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable
+from functools import partial
 from random import Random
 
 import pytest
@@ -16,7 +21,7 @@ def test_mutant_is_planted_and_taken_back() -> None:
     before = [function.__code__ for function in functions()]
 
     with pytest.MonkeyPatch.context() as patch:
-        state_mutant(Random(1), patch)
+        state_mutant(Random(1), patch, [])
         changed = sum(
             function.__code__ is not code
             for function, code in zip(functions(), before, strict=True)
@@ -39,3 +44,50 @@ def test_a_mutant_that_breaks_everything_is_detected(monkeypatch: pytest.MonkeyP
 
 def test_wire_mutants_are_of_requests_that_cases_send() -> None:
     assert len(used_codes()) > 40
+
+
+def planted(
+    source: Callable[[int, int], object], place: type[ast.AST]
+) -> tuple[Callable[[int, int], object], list[bool]]:
+    """The function with a mutant in the first place of this kind, and what it notes."""
+    changes: list[bool] = []
+    tree = ast.parse(textwrap.dedent(inspect.getsource(source)))
+    planting = random_mutants._Planting(
+        next(node for node in ast.walk(tree) if isinstance(node, place))
+    )
+    names = {random_mutants.HOOK: partial(random_mutants._compute, changes)}
+    exec(compile(ast.fix_missing_locations(planting.visit(tree)), "mutant", "exec"), names)
+    function = names[source.__name__]
+    assert callable(function)
+    return function, changes
+
+
+def below(one: int, other: int) -> bool:
+    return one < other
+
+
+def total(one: int, other: int) -> int:
+    return one + other
+
+
+def either(one: int, other: int) -> object:
+    return one or other
+
+
+def test_a_mutant_counts_only_when_it_makes_a_difference() -> None:
+    mutated, changes = planted(below, ast.Compare)
+    assert (mutated(1, 2), mutated(3, 2), changes) == (True, False, [])
+    assert (mutated(2, 2), changes) == (True, [True])
+
+    mutated, changes = planted(total, ast.BinOp)
+    assert (mutated(5, 0), changes) == (5, [])
+    assert (mutated(5, 1), changes) == (4, [True])
+
+    mutated, changes = planted(either, ast.BoolOp)
+    assert (mutated(3, 4), changes) == (4, [True])
+
+
+def test_mutants_are_of_the_system_alone() -> None:
+    assert {function.__module__.partition(".")[0] for function in functions()} == {
+        "system_under_test"
+    }
