@@ -495,10 +495,15 @@ def json_object(answer: RemotingCommand) -> dict[str, Any]:
     """The body of an answer. Raises BadAnswer."""
     if answer.code != ResponseCode.SUCCESS:
         raise BadAnswer(f"the answer is {answer.code} {answer.remark!r:.200}; expected 0")
+    return json_in(answer.body)
+
+
+def json_in(data: bytes) -> dict[str, Any]:
+    """A JSON object. Raises BadAnswer."""
     try:
-        found = json_dialect.loads(answer.body)
+        found = json_dialect.loads(data)
     except ValueError as error:
-        raise BadAnswer(f"a body of {len(answer.body)} bytes is not JSON: {error}") from error
+        raise BadAnswer(f"a body of {len(data)} bytes is not JSON: {error}") from error
     if not isinstance(found, dict):
         raise BadAnswer(f"the body is a JSON {type(found).__name__}; expected an object")
     return found

@@ -8,8 +8,10 @@ from harness.conformance.bench import BadAnswer, Bench, TargetFacts, TargetUnfit
 from harness.conformance.case import Case, ClauseBroken, NotTriable
 from harness.conformance.clients.client import ClientGone, ClientUnusable
 from harness.conformance.result import CaseResult, Outcome
-from harness.conformance.wire import CannotConnect, NoAnswer
+from harness.conformance.wire import CannotConnect, NoAnswer, Refused
 from harness.conformance.wire_log import WireLog
+
+BROKEN = (ClauseBroken, BadAnswer, Refused, NoAnswer, CannotConnect, TargetUnfit, ClientGone)
 
 
 async def try_case(case: Case, target: TargetFacts) -> CaseResult:
@@ -37,7 +39,7 @@ async def _outcome(case: Case, bench: Bench) -> tuple[Outcome, str]:
         if bench.target.clients is not None:
             bench.target.clients.broken = bench.target.clients.broken or str(error)
         return Outcome.FAILED, str(error)
-    except (ClauseBroken, BadAnswer, NoAnswer, CannotConnect, TargetUnfit, ClientGone) as error:
+    except BROKEN as error:
         return Outcome.FAILED, str(error)
     except TimeoutError:
         if limit.expired():

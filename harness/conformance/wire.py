@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from itertools import count
 
 from harness.conformance.wire_log import WireLog
+from system_under_test.protocol.codes import ResponseCode
 from system_under_test.protocol.command import JSON, RemotingCommand, decode_command
 from system_under_test.protocol.frames import FrameDecoder, RemoteProtocolError
 from system_under_test.remoting.address import parse_address
@@ -22,6 +23,10 @@ FRAME_SIZE_MAX = 256 << 20  # of what a target may answer
 
 class NoAnswer(Exception):
     """The target did not answer a request in time, or ended the connection instead."""
+
+
+class Refused(Exception):
+    """The target answered with another code than 0 where nothing stands against the request."""
 
 
 class CannotConnect(Exception):
@@ -66,6 +71,22 @@ class Wire(asyncio.Protocol):
         """Send a request and return its answer. Values of `ext` become text. Raises NoAnswer."""
         command = request(code, ext, body, serialize_type=serialize_type, version=version)
         return await self.ask_command(command, answer_s=answer_s)
+
+    async def obtain(
+        self,
+        code: int,
+        ext: Mapping[str, object] | None = None,
+        body: bytes = b"",
+        *,
+        serialize_type: int = JSON,
+    ) -> RemotingCommand:
+        """The answer to a request that must succeed. Raises NoAnswer, Refused."""
+        answer = await self.ask(code, ext, body, serialize_type=serialize_type)
+        if answer.code != ResponseCode.SUCCESS:
+            raise Refused(
+                f"{self.address} answered request {code} with {answer.code} {answer.remark!r:.200}; expected 0"
+            )
+        return answer
 
     async def ask_command(
         self, command: RemotingCommand, *, answer_s: float = ANSWER_S

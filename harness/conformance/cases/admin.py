@@ -7,7 +7,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from harness.conformance.bench import Bench, json_object, read_messages, topic_fields
+from harness.conformance.bench import BadAnswer, (
+    Bench,
+    json_in,
+    json_object,
+    number,
+    read_messages,
+    topic_fields,
+)
 from harness.conformance.case import case, require, require_equal
 from harness.conformance.consumers import register_consumer
 from harness.conformance.wire import Wire, request
@@ -22,14 +29,14 @@ async def topics(bench: Bench) -> None:
     topic, broker = await bench.topic(queues=3), await bench.broker()
     route = await bench.await_route(topic, within_s=3)
     require(route is not None, "a new topic has no route after 3 s")
-    await broker.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_fields(topic, queues=6))
+    await broker.obtain(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_fields(topic, queues=6))
     queues = await _awaited_queues(bench, topic, 6)
     require_equal("the queues after a change", queues, 6)
     await bench.store(broker, topic, queue=5)
-    await broker.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
-    for number in range(len(bench.target.name_servers)):
-        name_server = await bench.name_server(number)
-        await name_server.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic})
+    await broker.obtain(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
+    for index in range(len(bench.target.name_servers)):
+        name_server = await bench.name_server(index)
+        await name_server.obtain(RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic})
     require(await bench.route(topic) is None, "a deleted topic has a route")
     served = await bench.pull_if_served(broker, topic, queue=0, offset=0)
     require(served is None, "a deleted topic can be pulled")
@@ -55,7 +62,7 @@ async def groups(bench: Bench) -> None:
     found = (await _groups(broker)).get(group, {})
     options = {name: found.get(name) for name in config}
     require_equal("the group", options, config)
-    await broker.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": group})
+    await broker.obtain(RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": group})
     require(group not in await _groups(broker), "a deleted group is still there")
 
 
@@ -77,7 +84,7 @@ async def options(bench: Bench) -> None:
         require_equal("the code for a change", changed.code, 0)
         require_equal(name, await _option(broker, name), "777")
     finally:
-        await broker.ask(RequestCode.UPDATE_BROKER_CONFIG, body=f"{name}={before}\n".encode())
+        await broker.obtain(RequestCode.UPDATE_BROKER_CONFIG, body=f"{name}={before}\n".encode())
     facts = json_object(await broker.ask(RequestCode.GET_BROKER_RUNTIME_INFO)).get("table", {})
     for fact in ("brokerVersionDesc", "commitLogMaxOffset", "putTps", "bootTimestamp"):
         require(fact in facts, f"the facts do not have {fact}")
@@ -86,6 +93,9 @@ async def options(bench: Bench) -> None:
 async def _option(broker: Wire, name: str) -> str | None:
     answer = await broker.ask(RequestCode.GET_BROKER_CONFIG)
     require_equal("the code for the options", answer.code, 0)
+    version = json_in(answer.ext_fields.get("version", "").encode())
+    parts = {"timestamp", "counter"}
+    require(parts <= version.keys(), f"the version of the options has {sorted(version)}")
     lines = dict(line.partition("=")[::2] for line in answer.body.decode().splitlines())
     return lines.get(name)
 
@@ -97,22 +107,25 @@ async def statistics(bench: Bench) -> None:
     for _ in range(5):
         await bench.store(broker, topic, queue=1)
     place = {"consumerGroup": group, "topic": topic, "queueId": 1, "commitOffset": 2}
-    await broker.ask(RequestCode.UPDATE_CONSUMER_OFFSET, place)
+    await broker.obtain(RequestCode.UPDATE_CONSUMER_OFFSET, place)
     stats = json_object(await broker.ask(RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}))
-    ends = {queue: entry["maxOffset"] for queue, entry in _by_queue(stats).items()}
+    ends = {queue: entry["maxOffset"] for queue, entry in by_queue(stats).items()}
     require_equal("the ends of the queues", ends, {0: 0, 1: 5})
     fields = {"consumerGroup": group, "topic": topic}
     consumed = json_object(await broker.ask(RequestCode.GET_CONSUME_STATS, fields))
-    entry = _by_queue(consumed).get(1, {})
+    entry = by_queue(consumed).get(1, {})
     lag = (entry.get("brokerOffset"), entry.get("consumerOffset"))
     require_equal("end and offset", lag, (5, 2))
 
 
-def _by_queue(answer: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
-    """Entries of an offsetTable, whose keys are message queues."""
+def by_queue(answer: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
+    """Entries of an offsetTable, whose keys are message queues. Raises BadAnswer."""
+    table = answer.get("offsetTable", {})
+    if not isinstance(table, dict):
+        raise BadAnswer(f"offsetTable is a JSON {type(table).__name__}; expected an object")
     return {
         int(json.loads(key)["queueId"] if isinstance(key, str) else dict(key)["queueId"]): entry
-        for key, entry in answer.get("offsetTable", {}).items()
+        for key, entry in table.items()
     }
 
 
@@ -128,6 +141,7 @@ async def queries(bench: Bench) -> None:
         require_equal(f"what key {key} finds", await _found(broker, topic, key), [b"wanted"])
     by_unique = await _found(broker, topic, unique, is_unique=True)
     require_equal("what the unique key finds", by_unique, [b"wanted"])
+    await _end_of_index(broker, topic, keys[0])
     nothing = await broker.ask(RequestCode.QUERY_MESSAGE, {**QUERY, "topic": topic, "key": "none"})
     require_equal("the code for an unknown key", nothing.code, ResponseCode.QUERY_NOT_FOUND)
     _, _, offset = parse_offset_message_id(stored["msgId"])
@@ -135,6 +149,17 @@ async def queries(bench: Bench) -> None:
     require_equal("what the id finds", [m.body for m in read_messages(viewed.body)], [b"wanted"])
     missing = await broker.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": offset + (1 << 40)})
     require(missing.code != 0, "an id beyond the end of the log was answered with 0")
+
+
+async def _end_of_index(broker: Wire, topic: str, key: str) -> None:
+    """Require that an answer says which message was indexed last: where it lies and when it was stored."""
+    answer = await broker.obtain(RequestCode.QUERY_MESSAGE, {**QUERY, "topic": topic, "key": key})
+    offset = number(answer.ext_fields, "indexLastUpdatePhyoffset")
+    viewed = await broker.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": offset})
+    require_equal("the code for the message that was indexed last", viewed.code, 0)
+    last = read_messages(viewed.body)[0]
+    time_ms = number(answer.ext_fields, "indexLastUpdateTimestamp")
+    require_equal("the time of the last index entry", time_ms, last.store_timestamp_ms)
 
 
 async def _found(broker: Wire, topic: str, key: str, *, is_unique: bool = False) -> list[bytes]:

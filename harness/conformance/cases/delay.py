@@ -70,9 +70,9 @@ async def hardly_late(bench: Bench) -> None:
 async def out_of_range(bench: Bench) -> None:
     topic, broker = await bench.topic(), await bench.broker()
     highest = {"topic": SCHEDULE_TOPIC, "queueId": HIGHEST - 1}
-    before = await broker.ask(RequestCode.GET_MAX_OFFSET, highest)
+    before = await broker.obtain(RequestCode.GET_MAX_OFFSET, highest)
     await send_delayed(bench, broker, topic, 99)
-    after = await broker.ask(RequestCode.GET_MAX_OFFSET, highest)
+    after = await broker.obtain(RequestCode.GET_MAX_OFFSET, highest)
     ends = [int(answer.ext_fields["offset"]) for answer in (before, after)]
     require(ends[1] > ends[0], f"level 99 is not among those of level {HIGHEST}: {ends}")
     await send_delayed(bench, broker, topic, 0)
@@ -128,7 +128,7 @@ async def together(bench: Bench) -> None:
 @case("RMQ-DLY-08")
 async def schedule_topic(bench: Bench) -> None:
     topic, broker = await bench.topic(), await bench.broker()
-    end = await broker.ask(RequestCode.GET_MAX_OFFSET, {"topic": SCHEDULE_TOPIC, "queueId": 4})
+    end = await broker.obtain(RequestCode.GET_MAX_OFFSET, {"topic": SCHEDULE_TOPIC, "queueId": 4})
     await send_delayed(bench, broker, topic, 5, b"waits a minute")
     offset = int(end.ext_fields["offset"])
     pulled = await bench.pull(broker, SCHEDULE_TOPIC, queue=4, offset=offset)

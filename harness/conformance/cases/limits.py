@@ -21,6 +21,8 @@ SYSTEM_TOPICS = (
     "SELF_TEST_TOPIC",
     "OFFSET_MOVED_EVENT",
 )
+RECOVERY_S = 30.0  # for what waits at a disk that is well again to be written
+STUCK = 5000.0  # times as long as usual: a flush takes seconds
 LONG_MAX = (1 << 63) - 1
 INT_MAX = (1 << 31) - 1
 
@@ -33,7 +35,7 @@ async def body_size(bench: Bench) -> None:
     )
     above = await bench.send(broker, topic, bytes(BODY_MAX + 1))
     require_equal("the code above it", above.code, ResponseCode.MESSAGE_ILLEGAL)
-    end = await broker.ask(RequestCode.GET_MAX_OFFSET, {"topic": topic, "queueId": 0})
+    end = await broker.obtain(RequestCode.GET_MAX_OFFSET, {"topic": topic, "queueId": 0})
     require_equal("the end of the queue", end.ext_fields.get("offset"), "1")
 
 
@@ -79,25 +81,63 @@ async def empty_bodies(bench: Bench) -> None:
     require_equal("what is there", found, [b""] if answer.code == ResponseCode.SUCCESS else [])
 
 
-@case("RMQ-LIM-07", limit_s=120)
+@case("RMQ-LIM-07", limit_s=180)
 async def too_much(bench: Bench) -> None:
-    topic, master = await bench.topic(queues=1), await bench.master()
+    topic, master = await bench.topic(queues=2), await bench.master()
     slave = await bench.slave_of(master)
-    node = bench.target.nodes[slave.address]
-    wires = [await bench.broker() for _ in range(8)]
-    await bench.controls().process.pause(node)
-    futures = [
-        (
-            wire,
-            wire.send(request(RequestCode.SEND_MESSAGE, send_fields(topic, queue=0), b"x" * 1000)),
+    processes, node = bench.controls().process, bench.target.nodes[slave.address]
+    await processes.pause(node)
+    codes = await _codes_of_many(bench, topic, queue=0)
+    await processes.resume(node)
+    await _require_refused_not_stored(bench, master.address, topic, codes, queue=0)
+    if bench.controls().has("disk.slow"):
+        await _stuck_disk(bench, topic, master.address)
+
+
+async def _stuck_disk(bench: Bench, topic: str, address: str) -> None:
+    """A broker that cannot write at all must say that it is busy, and serve again once it can."""
+    disk, node = bench.controls().disk, bench.target.nodes[address]
+    await bench.store(await bench.broker(), topic, queue=1)
+    await disk.slow(node, STUCK)
+    try:
+        codes = await _codes_of_many(bench, topic, queue=1, pause_s=0.01)
+    finally:
+        await disk.mend(node)
+    require(
+        ResponseCode.SYSTEM_BUSY in codes,
+        f"none of {len(codes)} sends to a broker whose disk is stuck was answered with SYSTEM_BUSY, "
+        f"but with {sorted(set(codes))}",
+    )
+    await _require_refused_not_stored(bench, address, topic, codes, queue=1, others=1)
+    broker, loop = await bench.until_serving(address, topic), asyncio.get_running_loop()
+    until_s = loop.time() + RECOVERY_S
+    while (again := await bench.send(broker, topic, b"afterwards", queue=1)).code:
+        require(
+            loop.time() < until_s,
+            f"a send is answered with {again.code} {RECOVERY_S:g} s after the disk is well again",
         )
-        for wire in wires
-        for _ in range(40)
-    ]
-    codes = [(await wire.answer(future, 10, answer_s=60)).code for wire, future in futures]
-    await bench.controls().process.resume(node)
-    stored = sum(code not in (ResponseCode.SYSTEM_BUSY,) for code in codes)
-    found = await bench.read_all(master.address, topic, wanted=stored)
+        await asyncio.sleep(0.5)
+
+
+async def _codes_of_many(
+    bench: Bench, topic: str, *, queue: int, pause_s: float = 0.0
+) -> list[int]:
+    """Of more sends at once than a broker has room for while it cannot finish one."""
+    wires = [await bench.broker() for _ in range(8)]
+    ext, futures = send_fields(topic, queue=queue), []
+    for _ in range(40):
+        for wire in wires:
+            sent = wire.send(request(RequestCode.SEND_MESSAGE, ext, b"x" * 1000))
+            futures.append((wire, sent))
+        await asyncio.sleep(pause_s)
+    return [(await wire.answer(future, 10, answer_s=60)).code for wire, future in futures]
+
+
+async def _require_refused_not_stored(
+    bench: Bench, address: str, topic: str, codes: list[int], *, queue: int, others: int = 0
+) -> None:
+    stored = sum(code != ResponseCode.SYSTEM_BUSY for code in codes) + others
+    found = await bench.read_all(address, topic, queue=queue, wanted=stored)
     require_equal("what is stored", len(found), stored)
 
 

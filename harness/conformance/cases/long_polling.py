@@ -85,13 +85,13 @@ async def several(bench: Bench) -> None:
 async def short_polling(bench: Bench) -> None:
     topic, broker = await bench.topic(), await bench.broker()
     try:
-        await broker.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"longPollingEnable=false\n")
+        await broker.obtain(RequestCode.UPDATE_BROKER_CONFIG, body=b"longPollingEnable=false\n")
         await asyncio.sleep(SCAN_S)  # the scan that runs already may take its 5 s
         future = wait_for_messages(bench, broker, topic)
         require(await is_answered(future, within_s=3.0), "not answered after 3 s of short polling")
         require_equal("the code", future.result().code, ResponseCode.PULL_NOT_FOUND)
     finally:
-        await broker.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"longPollingEnable=true\n")
+        await broker.obtain(RequestCode.UPDATE_BROKER_CONFIG, body=b"longPollingEnable=true\n")
 
 
 @case("RMQ-LPL-06", limit_s=60)

@@ -186,7 +186,7 @@ async def unregister(bench: Bench) -> None:
     answer = await old.wire.ask(RequestCode.UNREGISTER_BROKER, old.identity())
     require_equal("the code for unregistering the old master", answer.code, 0)
     require_equal("the addresses", addresses(await bench.route(topic)), {0: new.address})
-    await new.wire.ask(RequestCode.UNREGISTER_BROKER, new.identity())
+    await new.wire.obtain(RequestCode.UNREGISTER_BROKER, new.identity())
     require(await bench.route(topic) is None, "the route is there although its broker unregistered")
 
 
@@ -233,10 +233,10 @@ async def write_permission(bench: Bench) -> None:
     topics = [bench.fresh_name() for _ in range(3)]
     broker = await registered(bench, {topic: {} for topic in topics})
     fields = {"brokerName": broker.name}
-    wiped = await broker.wire.ask(RequestCode.WIPE_WRITE_PERM_OF_BROKER, fields)
+    wiped = await broker.wire.obtain(RequestCode.WIPE_WRITE_PERM_OF_BROKER, fields)
     require_equal("the number of topics wiped", wiped.ext_fields.get("wipeTopicCount"), "3")
     require_equal("the permission after wiping", await _permission(bench, topics[0]), 4)
-    added = await broker.wire.ask(RequestCode.ADD_WRITE_PERM_OF_BROKER, fields)
+    added = await broker.wire.obtain(RequestCode.ADD_WRITE_PERM_OF_BROKER, fields)
     require_equal("the number of topics added", added.ext_fields.get("addTopicCount"), "3")
     require_equal("the permission after adding", await _permission(bench, topics[0]), 6)
 
@@ -252,12 +252,12 @@ async def kv_config(bench: Bench) -> None:
     place = {"namespace": bench.fresh_name("space"), "key": "k"}
     missing = await name_server.ask(RequestCode.GET_KV_CONFIG, place)
     require_equal("the code for a missing key", missing.code, ResponseCode.QUERY_NOT_FOUND)
-    await name_server.ask(RequestCode.PUT_KV_CONFIG, {**place, "value": "a value"})
-    found = await name_server.ask(RequestCode.GET_KV_CONFIG, place)
+    await name_server.obtain(RequestCode.PUT_KV_CONFIG, {**place, "value": "a value"})
+    found = await name_server.obtain(RequestCode.GET_KV_CONFIG, place)
     require_equal("the value", found.ext_fields.get("value"), "a value")
-    listed = await name_server.ask(RequestCode.GET_KVLIST_BY_NAMESPACE, place)
+    listed = await name_server.obtain(RequestCode.GET_KVLIST_BY_NAMESPACE, place)
     require_equal("the list", json_object(listed).get("table"), {"k": "a value"})
-    await name_server.ask(RequestCode.DELETE_KV_CONFIG, place)
+    await name_server.obtain(RequestCode.DELETE_KV_CONFIG, place)
     gone = await name_server.ask(RequestCode.GET_KV_CONFIG, place)
     require_equal("the code for a deleted key", gone.code, ResponseCode.QUERY_NOT_FOUND)
 

@@ -152,5 +152,5 @@ async def records(bench: Bench) -> None:
     viewed = await broker.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": message.physical_offset})
     require_equal("the code by id", viewed.code, 0)
     require_equal("the bytes by id", viewed.body, pulled.answer.body)
-    end = await broker.ask(RequestCode.GET_MAX_OFFSET, {"topic": topic, "queueId": 0})
+    end = await broker.obtain(RequestCode.GET_MAX_OFFSET, {"topic": topic, "queueId": 0})
     require_equal("the end of the queue", number(end.ext_fields, "offset"), 2)

@@ -81,11 +81,11 @@ async def json_header(bench: Bench) -> None:
 async def binary_header(bench: Bench) -> None:
     topic, broker = await bench.topic(), await bench.broker()
     fields = {"topic": topic, "queueId": 0}
-    binary = await broker.ask(RequestCode.GET_MAX_OFFSET, fields, serialize_type=ROCKETMQ)
+    binary = await broker.obtain(RequestCode.GET_MAX_OFFSET, fields, serialize_type=ROCKETMQ)
     require_equal("the answer's code", binary.code, 0)
     require_equal("the answer's serialize type", binary.serialize_type, ROCKETMQ)
     require_equal("the offset of an empty queue", binary.ext_fields.get("offset"), "0")
-    again = await broker.ask(RequestCode.GET_MAX_OFFSET, fields)
+    again = await broker.obtain(RequestCode.GET_MAX_OFFSET, fields)
     require_equal("the serialize type of the answer to a JSON request", again.serialize_type, 0)
 
 
@@ -106,7 +106,7 @@ async def opaque(bench: Bench) -> None:
         )
     )
     for queue in range(3):
-        answer = await broker.ask(RequestCode.GET_MAX_OFFSET, {"topic": topic, "queueId": queue})
+        answer = await broker.obtain(RequestCode.GET_MAX_OFFSET, {"topic": topic, "queueId": queue})
         require(
             answer.flag & 1, f"the flag of an answer is {answer.flag}; expected bit 0 to be set"
         )

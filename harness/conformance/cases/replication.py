@@ -39,7 +39,7 @@ async def ha_address(bench: Bench, master: BrokerAddress) -> str:
         "bodyCrc32": 0,
     }
     answer = await name_server.ask(RequestCode.REGISTER_BROKER, fields, body)
-    await name_server.ask(RequestCode.UNREGISTER_BROKER, identity)
+    await name_server.obtain(RequestCode.UNREGISTER_BROKER, identity)
     found = answer.ext_fields.get("haServerAddr")
     if not found:
         raise TargetUnfit(

@@ -162,7 +162,7 @@ async def nothing_there(bench: Bench) -> None:
         answer = await consumer.send_back(offset, level=-1)
         require(answer.code != 0, f"sending back offset {offset} was answered with 0")
     place = {"topic": consumer.dead_letters, "queueId": 0}
-    end = await consumer.wire.ask(RequestCode.GET_MAX_OFFSET, place)
+    end = await consumer.wire.obtain(RequestCode.GET_MAX_OFFSET, place)
     stored = number(end.ext_fields, "offset") if end.code == ResponseCode.SUCCESS else 0
     require_equal("the dead letters", stored, 0)
 

@@ -123,7 +123,7 @@ async def batches(bench: Bench) -> None:
     require_equal(
         "the code for a batch above the limit", refused.code, ResponseCode.MESSAGE_ILLEGAL
     )
-    end = await broker.ask(RequestCode.GET_MAX_OFFSET, {"topic": topic, "queueId": 0})
+    end = await broker.obtain(RequestCode.GET_MAX_OFFSET, {"topic": topic, "queueId": 0})
     require_equal("the end of the queue after it", end.ext_fields.get("offset"), "4")
 
 
@@ -162,7 +162,7 @@ async def no_write_permission(bench: Bench) -> None:
         require_equal("the code for the option", answer.code, 0)
         require_equal("the permission of the topic", await _awaited_permission(bench, topic, 4), 4)
     finally:
-        await broker.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"brokerPermission=6\n")
+        await broker.obtain(RequestCode.UPDATE_BROKER_CONFIG, body=b"brokerPermission=6\n")
     require_equal("the permission afterwards", await _awaited_permission(bench, topic, 6), 6)
     require_equal("the code for a send", (await bench.send(broker, topic)).code, 0)
 
@@ -184,7 +184,7 @@ async def queue_out_of_range(bench: Bench) -> None:
     refused = await bench.send(broker, topic, queue=2)
     require_equal("the code for a queue that is not there", refused.code, ResponseCode.SYSTEM_ERROR)
     for queue in range(2):
-        end = await broker.ask(RequestCode.GET_MAX_OFFSET, {"topic": topic, "queueId": queue})
+        end = await broker.obtain(RequestCode.GET_MAX_OFFSET, {"topic": topic, "queueId": queue})
         require_equal(f"the end of queue {queue}", end.ext_fields.get("offset"), "0")
     any_queue = await bench.store(broker, topic, queue=-1)
     require(number(any_queue, "queueId") in (0, 1), f"queue id -1 went to {any_queue['queueId']}")

@@ -185,7 +185,7 @@ async def immunity(bench: Bench) -> None:
 async def giving_up(bench: Bench) -> None:
     broker = await bench.broker()
     try:
-        await broker.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"transactionCheckMax=2\n")
+        await broker.obtain(RequestCode.UPDATE_BROKER_CONFIG, body=b"transactionCheckMax=2\n")
         half = await prepare(bench, b"given up")
         loop = asyncio.get_running_loop()
         until_s, questions = loop.time() + 7 * CHECK_PERIOD_S, 0
@@ -199,7 +199,7 @@ async def giving_up(bench: Bench) -> None:
         require(b"given up" in found, f"{GIVE_UP_TOPIC} holds {found!r:.200}")
     finally:
         broker = await bench.broker()
-        await broker.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"transactionCheckMax=15\n")
+        await broker.obtain(RequestCode.UPDATE_BROKER_CONFIG, body=b"transactionCheckMax=15\n")
 
 
 @case("RMQ-TXN-07")

@@ -111,6 +111,26 @@ def half_of_the_refusals_are_none(request: RemotingCommand, answer: Answer) -> A
     return answer
 
 
+@answers("RMQ-LIM-07", RequestCode.SEND_MESSAGE)
+def busy_is_called_an_error(request: RemotingCommand, answer: Answer) -> Answer:
+    if answer.code == ResponseCode.SYSTEM_BUSY:
+        answer.code = ResponseCode.SYSTEM_ERROR
+    return answer
+
+
+@answers("RMQ-ADM-05", RequestCode.QUERY_MESSAGE)
+def the_index_ends_elsewhere(request: RemotingCommand, answer: Answer) -> Answer:
+    end = answer.ext_fields.get("indexLastUpdatePhyoffset", "0")
+    answer.ext_fields["indexLastUpdatePhyoffset"] = str(int(end) + 1)
+    return answer
+
+
+@answers("RMQ-ADM-03", RequestCode.GET_BROKER_CONFIG)
+def options_have_no_version(request: RemotingCommand, answer: Answer) -> Answer:
+    answer.ext_fields.pop("version", None)
+    return answer
+
+
 @system("RMQ-LIM-08")
 def nonsense_ends_everything(patch: pytest.MonkeyPatch) -> None:
     abort, handle = Connection.abort, SendProcessor.handle

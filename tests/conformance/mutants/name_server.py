@@ -102,3 +102,11 @@ def brokers_register_once_in_ten_minutes(patch: pytest.MonkeyPatch) -> None:
         made(self, **{**fields, "register_period_s": 600.0})
 
     patch.setattr(BrokerConfig, "__init__", rarely)
+
+
+@answers("RMQ-NS-09", RequestCode.ADD_WRITE_PERM_OF_BROKER)
+def what_was_done_is_called_an_error(
+    request: RemotingCommand, answer: RemotingCommand
+) -> RemotingCommand:
+    answer.code = ResponseCode.SYSTEM_ERROR
+    return answer

@@ -11,7 +11,7 @@ import pytest
 from system_under_test.broker import queue_locks
 from system_under_test.broker.offsets import ConsumerOffsets, OffsetsFile
 from system_under_test.broker.queue_locks import QueueLocks
-from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.codes import LanguageCode, RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from tests.conformance.mutants.mutant import answers, requests, system
 
@@ -117,4 +117,16 @@ def owners_are_connections(request: RemotingCommand) -> RemotingCommand:
     body = json.loads(request.body)
     body["clientId"] += str(next(_NUMBERS))
     request.body = json.dumps(body).encode()
+    return request
+
+
+@requests("RMQ-OFF-07", RequestCode.CLONE_GROUP_OFFSET)
+def all_topics_are_cloned(request: RemotingCommand) -> RemotingCommand:
+    del request.ext_fields["topic"]
+    return request
+
+
+@requests("RMQ-OFF-06", RequestCode.INVOKE_BROKER_TO_RESET_OFFSET)
+def consumers_are_told_as_c_clients_are(request: RemotingCommand) -> RemotingCommand:
+    request.language = LanguageCode.CPP
     return request
