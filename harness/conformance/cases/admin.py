@@ -7,7 +7,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from harness.conformance.bench import BadAnswer, (
+from harness.conformance.bench import (
+    BadAnswer,
     Bench,
     json_in,
     json_object,
