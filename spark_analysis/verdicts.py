@@ -32,7 +32,7 @@ from spark_analysis.engines import Engine
 from spark_analysis.inputs import RunInput
 
 T = TypeVar("T")
-ROWS_A_PARTITION = 1 << 20  # small queues are judged together
+ROWS_A_PARTITION = 1 << 18  # small queues are judged together
 BYTES_A_ROW = 420  # of a partition while it is judged, measured
 BASE_BYTES = 180 << 20  # of a Python process with NumPy and Arrow
 REPLACED = "latency"  # is measured from the ops, slice by slice
