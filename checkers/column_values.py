@@ -47,6 +47,7 @@ def check_types(
 
 def check_widths(touches: Sequence[Sequence[Any]], at: Ints) -> None:
     """Raise HistoryError for the first delivered message that does not have its five fields."""
+    check_types(touches, {list, tuple}, "message", at)
     if set(map(len, touches)) <= {TOUCH_WIDTH}:
         return
     row = next(row for row, touch in enumerate(touches) if len(touch) != TOUCH_WIDTH)
