@@ -21,7 +21,7 @@ pytestmark = [
 ]
 
 
-def test_the_cpp_library_loses_what_it_cannot_send_back_and_keeps_the_rest() -> None:
+def test_the_cpp_library_goes_on_behind_what_it_cannot_send_back_and_keeps_the_rest() -> None:
     site = LoopbackSite(ProcessClients("cpp", our_command(sys.executable, "cpp")))
 
     result = run_suite(site, choose("client", ()))
