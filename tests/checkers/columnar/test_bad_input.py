@@ -22,8 +22,10 @@ from checkers.columnar.op_reader import read_ops
 from checkers.columnar.reader import ColumnarHistory
 from checkers.columnar.recording import ColumnarRecorder
 from checkers.columnar.writer import write_part
+from checkers.compose import check_columns
 from checkers.history import HistoryError, Op
-from tests.support.history_language import history
+from tests.support.history_language import facts, history
+from tests.support.semantic_histories import FACTS
 
 STEADY = settings(max_examples=40)
 OPS = history(
@@ -63,7 +65,8 @@ def files_of(folder: Path) -> list[Path]:
 
 def read_all(folder: Path, *, verify: bool = True) -> list[Op]:
     read = ColumnarHistory(folder, verify=verify)
-    read.whole()
+    run = check_columns(*read.whole(), [], facts(**FACTS))
+    assert [of.reason for of in run.verdicts if "the checker failed" in (of.reason or "")] == []
     return list(read_ops(read))
 
 
