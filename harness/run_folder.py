@@ -21,6 +21,8 @@ from harness.campaign import Campaign, CampaignError
 from harness.campaign_draw import draw_campaign
 from harness.campaign_file import read_options
 from harness.column_keeping import ColumnKeeper, write_columns
+from harness.diagnoses.catalogue import diagnose
+from harness.report.verdict_lines import explanations
 from harness.run_result import NodeRecord, RunResult
 
 CAMPAIGN_FILE = "campaign.toml"
@@ -140,6 +142,7 @@ class RunFolder:
             "run_s": result.run_s,
             "facts": result.facts.to_json(),
             "verdict": result.verdict.to_json(),
+            "diagnoses": [*explanations(result.verdict), *diagnose(result)],
         }
         half_written = self.path / f"{VERDICT_FILE}.tmp"
         half_written.write_bytes(

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from harness.diagnoses.atomic_writes import atomic_writes
 from harness.diagnoses.backlog import backlog
 from harness.diagnoses.busy_refusals import busy_refusals
+from harness.diagnoses.fake_death import fake_death
 from harness.diagnoses.moved_keys import moved_keys
 from harness.diagnoses.one_broker import one_broker
+from harness.diagnoses.reservations import reservations
 from harness.diagnoses.slave_takeover import slave_takeover
 from harness.run_result import RunResult
 
 Diagnosis = Callable[[RunResult], list[str]]
 
-DIAGNOSES: tuple[Diagnosis, ...] = (one_broker, moved_keys, slave_takeover, busy_refusals, backlog)
+DIAGNOSES: tuple[Diagnosis, ...] = (
+    one_broker,
+    moved_keys,
+    slave_takeover,
+    busy_refusals,
+    backlog,
+    atomic_writes,
+    reservations,
+    fake_death,
+)
 
 
 def diagnose(result: RunResult) -> list[str]:

@@ -37,17 +37,22 @@ def verdict_lines(verdict: RunVerdict) -> list[str]:
     return lines
 
 
-def diagnosis_lines(verdict: RunVerdict) -> list[str]:
+def explanations(verdict: RunVerdict) -> list[str]:
     """What is going on, in words: the first finding of each kind that explains."""
     first: dict[str, Finding] = {}
     for finding in verdict.findings():
         if finding.anomaly in DIAGNOSES:
             first.setdefault(finding.anomaly, finding)
+    return [finding.detail for finding in first.values()]
+
+
+def diagnosis_lines(verdict: RunVerdict) -> list[str]:
+    """The explanations for a terminal."""
     return [
         line
-        for finding in first.values()
+        for text in explanations(verdict)
         for line in wrap(
-            f"diagnosis: {finding.detail}",
+            f"diagnosis: {text}",
             WIDTH,
             initial_indent="  ",
             subsequent_indent="    ",

@@ -10,6 +10,7 @@ from harness.workloads.ordered import ORDERED
 from harness.workloads.queue import QUEUE
 from harness.workloads.rebalance import REBALANCE
 from harness.workloads.request_reply import REQUEST_REPLY
+from harness.workloads.reservations import RESERVATIONS
 from harness.workloads.retry import RETRY
 from harness.workloads.transactional import TRANSACTIONAL
 from harness.workloads.workload import Workload
@@ -27,5 +28,6 @@ WORKLOADS: dict[str, Workload] = {
         BATCH,
         REBALANCE,
         REQUEST_REPLY,
+        RESERVATIONS,
     )
 }

@@ -22,6 +22,12 @@ pytestmark = pytest.mark.long
             ("its slave took over the reads", "were missing there", "Late, not lost"),
         ),
         ("backlog", ("out of 2 queues", "out of 16 queues", "times as fast")),
+        ("name-server-fake-death", ("ns-1 and broker-a-0 played dead", "found their way")),
+        ("tcc-rollback", ("reservations were made", "were taken back", "None stayed reserved")),
+        (
+            "database-and-message",
+            ("The database decided", "they asked", "none of a write that was rolled back"),
+        ),
         ("send-queue-overflow", ("too busy for", "did not fit into the queue", "SYSTEM_BUSY")),
     ],
 )

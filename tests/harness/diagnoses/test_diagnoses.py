@@ -9,11 +9,14 @@ import pytest
 
 from checkers.history import Op, OpType
 from faults.fault import PlannedFault
+from harness.diagnoses.atomic_writes import atomic_writes
 from harness.diagnoses.backlog import backlog
 from harness.diagnoses.busy_refusals import busy_refusals
 from harness.diagnoses.catalogue import diagnose
+from harness.diagnoses.fake_death import fake_death
 from harness.diagnoses.moved_keys import moved_keys
 from harness.diagnoses.one_broker import one_broker
+from harness.diagnoses.reservations import reservations
 from harness.diagnoses.slave_takeover import slave_takeover
 from harness.run_result import RunResult
 
@@ -53,12 +56,17 @@ class Script:
 
 
 def run_of(
-    script: Script, *faults: Any, replication: str = "async", auto_topic: bool = False
+    script: Script,
+    *faults: Any,
+    replication: str = "async",
+    auto_topic: bool = False,
+    workload: str = "queue",
 ) -> RunResult:
     campaign = SimpleNamespace(
         replication=replication,
         auto_topic=auto_topic,
         queues=2,
+        workload=workload,
         broker_properties=(("sendThreadPoolQueueCapacity", "8"),),
     )
     facts = SimpleNamespace(brokers={"a": ("a-0", "a-1"), "b": ("b-0",)}, living=("a", "b"))
@@ -184,3 +192,58 @@ def test_refusals_of_a_busy_broker() -> None:
         "(sendThreadPoolQueueCapacity 8), 1 had waited in it for too long (waitTimeMillsInSendQueue 200)."
     )
     assert "took 500 ms" in text
+
+
+def test_reservations_are_confirmed_or_taken_back() -> None:
+    script = Script()
+    script.sent(1.0, "tried", delay_ms=10_000)
+    script.sent(1.5, "given-up", delay_ms=10_000)
+    script.sent(2.0, "yes", properties={"confirms": "tried"})
+    script.consumed(11.0, "tried", "given-up")
+    assert reservations(run_of(script)) == []
+    [text] = reservations(run_of(script, workload="reservations"))
+    assert "2 reservations were made" in text
+    assert "1 had been confirmed when it came" in text
+    assert "1 had not" in text
+    assert "given-up of t=1.500s first, 9.5 s later" in text
+    assert "None stayed reserved" in text
+
+
+def test_a_reservation_that_nobody_takes_back_is_named() -> None:
+    script = Script()
+    script.sent(1.0, "tried", delay_ms=10_000)
+    [text] = reservations(run_of(script, workload="reservations"))
+    assert "1 stayed reserved: their delayed messages never came (tried)" in text
+
+
+@pytest.mark.parametrize(
+    ("seen", "end"),
+    [
+        ("kept", "none of a write that was rolled back"),
+        ("dropped", "1 of them of writes that were"),
+    ],
+)
+def test_brokers_ask_the_database(seen: str, end: str) -> None:
+    script = Script()
+    script.sent(1.0, "kept", transaction="commit")
+    assert atomic_writes(run_of(script)) == []
+    script.op(2.0, "info", "send", {"key": "dropped", "transaction": "rollback"})
+    script.op(2.0, "fail", "send", {"key": "never", "transaction": "commit"}, error="no broker")
+    script.op(9.0, "ok", "check_back", {"topic": "t", "key": "dropped", "times": 1})
+    script.consumed(10.0, seen)
+    [text] = atomic_writes(run_of(script))
+    assert "decided about 2 writes and their messages: 1 were committed, 1 rolled back" in text
+    assert "they asked 1 times, and were told 0 commits and 1 rollbacks" in text
+    assert end in text
+
+
+def test_a_host_that_plays_dead() -> None:
+    script = Script()
+    script.op(4.0, "ok", "open", {}, node="consumer-1")
+    script.sent(5.0, "a")
+    script.sent(7.5, "b")
+    faults = (fault("name-server-freeze", "ns-1", 3.0, 9.0), fault("pause", "b-0", 3.1, 9.0))
+    assert fake_death(run_of(script, faults[0])) == []
+    [text] = fake_death(run_of(script, *faults))
+    assert "ns-1 and b-0 played dead from t=3.000s to 9.000s" in text
+    assert "2 messages were acknowledged meanwhile, at most 2.5 s apart, and 1 clients" in text

@@ -1,0 +1,45 @@
+"""A database write and its message, kept together by transactions although nobody told the broker how some ended.
+
+Source: transactional messages of RocketMQ. The half message comes first, the local write decides, and a broker that is
+not told asks any producer of the group, which looks into the database.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from harness.run_result import RunResult
+
+
+def atomic_writes(result: RunResult) -> list[str]:
+    """One paragraph if brokers had to ask how transactions ended."""
+    decided: dict[str, str] = {}
+    asked: dict[str, None] = {}
+    questions = 0
+    seen: dict[str, None] = {}
+    for op in result.ops:
+        if op.f == "send" and op.type != "invoke" and "transaction" in op.value:
+            if op.type == "fail" and op.error != "rolled back":
+                continue  # there never was half a message, and nothing was written
+            decided[op.value["key"]] = op.value["transaction"]
+        elif op.f == "check_back" and op.type == "ok":
+            questions += 1
+            asked[op.value["key"]] = None
+        elif op.f == "consume":
+            seen |= dict.fromkeys(message[0] for message in op.value["messages"])
+    if not asked:
+        return []
+    ends = Counter(decided.values())
+    later = Counter(decided.get(key, "unknown") for key in asked)
+    torn = sum(how != "commit" and key in seen for key, how in decided.items())
+    return [
+        f"The database decided about {len(decided)} writes and their messages: {ends['commit']} were committed, "
+        f"{ends['rollback']} rolled back. Of {len(asked)} transactions the brokers had not been told the end, as their "
+        f"producer left it open, died or was cut off: they asked {questions} times, and were told {later['commit']} "
+        f"commits and {later['rollback']} rollbacks. Consumers saw {sum(key in seen for key in decided)} messages, "
+        + (
+            f"{torn} of them of writes that were rolled back."
+            if torn
+            else "none of a write that was rolled back."
+        )
+    ]

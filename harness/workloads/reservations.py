@@ -1,0 +1,49 @@
+"""Reservations that end without a coordinator: try, then confirm; a delayed message takes back what nobody confirmed.
+
+Source: the TCC pattern (try, confirm, cancel) over a message queue. With each reservation goes a delayed message to
+those who keep what is reserved; when it comes, they look whether the reservation was confirmed, and cancel it if not.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from harness.campaign import Campaign
+from harness.generators.keyed_sends import KeyedSends
+from harness.workloads.delay_levels import delay_levels_ms
+from harness.workloads.delayed import awaits
+from harness.workloads.workload import Workload
+
+DELAY_LEVEL = 3  # 10 s in RocketMQ's table: longer than a confirmation takes
+GIVEN_UP_SHARE = 0.15  # of the reservations is never confirmed
+CONFIRMS = "confirms"  # a property: the key of the reservation
+
+
+class Reservations(KeyedSends):
+    """Each process reserves with a delayed message, and confirms with its next one, unless it gives up or dies."""
+
+    def __init__(self, random: Random, campaign: Campaign) -> None:
+        super().__init__(random, campaign, self._go_on)
+        self._delay_ms = delay_levels_ms(campaign)[DELAY_LEVEL - 1]
+        self._open: dict[int, str] = {}  # by process
+
+    def _go_on(self, process: int, message: dict[str, Any]) -> None:
+        reserved = self._open.pop(process, None)
+        if reserved is not None:
+            message["properties"] = {CONFIRMS: reserved}
+            return
+        message |= {"delay_level": DELAY_LEVEL, "delay_ms": self._delay_ms}
+        if self._random.random() >= GIVEN_UP_SHARE:
+            self._open[process] = message["key"]
+
+
+RESERVATIONS = Workload(
+    name="reservations",
+    summary="a delayed message takes back what was reserved and never confirmed (try, confirm, cancel)",
+    generator=Reservations,
+    awaits=awaits,
+    settle_s=60.0,
+    avoids=("disk-lost",),  # what waits at a master that never returns waits for ever
+    options={"batch_share": 0.0, "one_way_share": 0.0},
+)
