@@ -1,6 +1,7 @@
 """Spark beyond one process: a standalone master with two workers, one killed midway; Spark Connect; spark-submit.
 
-Slow to start, so `make test` leaves it out; `.ci/run` asks for it: `pytest -m spark_cluster`.
+Slow to start, so `make test` leaves it out; `.ci/run` asks for it: `pytest -m spark_cluster`. SPARK_CLUSTER_OPS is the
+size of the history, a million by default.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def pack(folder: Path) -> Path:
 def test_two_workers_one_executor_killed_midway(tmp_path: Path) -> None:
     from tests.support.spark_cluster import spark_cluster
 
-    ops = int(os.environ.get("SPARK_CLUSTER_OPS", "200000"))
+    ops = int(os.environ.get("SPARK_CLUSTER_OPS", "1000000"))
     history = tmp_path / "history"
     [run] = small(history, ops=ops, queues=24, rows_a_chunk=400_000, plant=2)
     here = analyze(history, tmp_path / "here")
