@@ -11,6 +11,7 @@ from zlib import crc32
 
 from faults.capabilities import Controls
 from harness.conformance import wire
+from harness.conformance.stored_ends import StoredEnds
 from harness.conformance.wire import CannotConnect, NoAnswer, Wire
 from harness.conformance.wire_log import WireLog
 from system_under_test.protocol import json_dialect
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 MASTER = 0
 READ, WRITE = 4, 2  # permissions
+READABLE_S = 5.0  # between the answer to a send and a pull that finds the message
 ROUTE_S = (
     35.0  # within which a topic that was made is known to name servers: brokers register every 30 s
 )
@@ -90,6 +92,7 @@ class Bench:
         self._wires: list[Wire] = []
         self._topics: list[tuple[str, str]] = []  # broker address and topic
         self._brokers: tuple[BrokerAddress, ...] = ()
+        self._stored = StoredEnds()
         self._endings: list[Callable[[], Awaitable[None]]] = []
 
     # --- names and connections ----------------------------------------------------------------------
@@ -294,7 +297,9 @@ class Bench:
     ) -> RemotingCommand:
         """The answer to one message, sent with request 10."""
         ext = send_fields(topic, queue=queue, properties=properties, **fields)
-        return await broker.ask(RequestCode.SEND_MESSAGE, ext, body)
+        answer = await broker.ask(RequestCode.SEND_MESSAGE, ext, body)
+        self._stored.note(broker.address, topic, properties or {}, answer)
+        return answer
 
     async def store(
         self, broker: Wire, topic: str, body: bytes = b"body", **fields: Any
@@ -316,11 +321,22 @@ class Bench:
         answer_s: float = wire.ANSWER_S,
         **fields: object,
     ) -> Pulled:
-        """The answer to a pull, read."""
+        """The answer to a pull, read; one that may not wait is asked again until the queue has what was stored."""
         ext = pull_fields(
             topic, queue=queue, offset=offset, group=group or f"{self._names}-g", **fields
         )
-        return read_pull(await broker.ask(RequestCode.PULL_MESSAGE, ext, answer_s=answer_s))
+        end = (
+            0
+            if "suspendTimeoutMillis" in fields
+            else self._stored.end(broker.address, topic, queue)
+        )
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + READABLE_S
+        while True:
+            pulled = read_pull(await broker.ask(RequestCode.PULL_MESSAGE, ext, answer_s=answer_s))
+            if pulled.max_offset >= end or loop.time() > until_s:
+                return pulled
+            await asyncio.sleep(0.02)
 
     async def read_all(
         self, address: str, topic: str, *, queue: int = 0, wanted: int = 0, within_s: float = 20.0
