@@ -2,9 +2,10 @@
 
 **queue_unowned**: no living member owned a queue of the group for longer than a rebalance takes, while no fault was
 near. A queue must have its first owner that much after its first acknowledged message, and the time in which clients
-learn of a new queue. **owned_twice**: two living members owned one queue for longer than a rebalance takes, while no
-fault was near; each member computes its share alone, so they overlap for a while. In a broadcasting group every member
-owns every queue.
+learn of a new queue; one in which nothing was ever acknowledged may vanish with the disk of the master, which may have
+been the only one to know of it. **owned_twice**: two living members owned one queue for longer than a rebalance takes,
+while no fault was near; each member computes its share alone, so they overlap for a while. In a broadcasting group
+every member owns every queue.
 
 What a member owns is what it says (`assign`), until it says something else, its node is started again, or a fault ends
 it.
@@ -131,8 +132,9 @@ def _unowned(
     owned: Mapping[QueueOfGroup, list[_Owned]],
     restless: list[Span],
 ) -> Iterator[Finding]:
-    known = {pair[1]: FOREVER_NS for pair in owned} | _first_acknowledged(columns)
-    end_ns = _end_ns(context)
+    acknowledged = _first_acknowledged(columns)
+    known = {pair[1]: FOREVER_NS for pair in owned} | acknowledged
+    last_ns = _end_ns(context)
     for group, topics in sorted(context.facts.groups.items()):
         if not any(name == group for name, _ in owned):
             continue  # its members do not say what they own
@@ -140,6 +142,7 @@ def _unowned(
             spans = [one.span for one in owned.get((group, queue), ())]
             first = known[queue] + KNOWN_WITHIN_NS
             first = min([first, *(span.start_ns for span in spans)])
+            end_ns = last_ns if queue in acknowledged else min(last_ns, _lost_ns(context, queue))
             alone = without([Span(first, end_ns)], [*spans, *restless])
             longest = max(alone, key=lambda span: span.length_ns, default=Span(0, 0))
             # A member that died may have left locks behind, which brokers keep until they expire.
@@ -147,6 +150,19 @@ def _unowned(
             if longest.length_ns > REBALANCED_WITHIN_NS + locked_ns:
                 detail = f"no member owned the queue for {seconds(longest.length_ns)}"
                 yield _finding(context, "queue_unowned", (group, queue), longest, -1, detail)
+
+
+def _lost_ns(context: Context, queue: QueueKey) -> int:
+    """When the master of a queue lost its disk."""
+    master = context.facts.brokers.get(queue.broker, ())[:1]
+    lost = (
+        fault.fired_ns
+        for fault in context.facts.faults
+        if fault.kind == "disk_lost"
+        and fault.fired_ns is not None
+        and set(master) & set(fault.targets)
+    )
+    return min(lost, default=FOREVER_NS)
 
 
 def first_acknowledged_rows(columns: Columns, _context: Context) -> Columns:

@@ -100,3 +100,12 @@ def test_members_of_a_broadcasting_group_own_everything() -> None:
 
     assert found(check(*lines)) == ["owned_twice", "owned_twice"]
     assert found(check(*lines, broadcasting=("g",))) == []
+
+
+def test_a_queue_without_messages_may_vanish_with_the_disk_of_its_master() -> None:
+    lines = ("0 ok send a", "1 ok assign 0 1 t=1", "1 ok assign 0 t=50", "9 ok drain t=200")
+    lost = (fault("disk_lost", "n0", at_s=45, healed_s=46),)
+
+    assert found(check(*lines)) == ["queue_unowned"]
+    assert found(check(*lines, faults=lost)) == []
+    assert found(check("0 ok send b queue=1", *lines, faults=lost)) == ["queue_unowned"]
