@@ -7,6 +7,7 @@ is tried again here. Either way the others go on.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from functools import partial
 
 from system_under_test.client.consumption import ConsumerParts
@@ -30,6 +31,8 @@ class ConcurrentConsumption:
         self._env = parts.client.env
         self._loop = asyncio.get_running_loop()
         self._tasks: dict[int, asyncio.Task[None]] = {}  # by a number of their own
+        # What nobody took back, each with a call of its own: fresh messages may have passed it.
+        self._retries: deque[list[Message]] = deque()
         self._expiring: asyncio.Task[None] | None = None
         self._last_task = 0
         self._is_closed = False
@@ -37,9 +40,8 @@ class ConcurrentConsumption:
 
     def wake(self, messages: ProcessQueue) -> None:
         calls_max = self._parts.calls_max
-        while not self._is_closed and messages.has_pending and len(self._tasks) < calls_max:
+        while len(self._tasks) < calls_max and (batch := self._next_batch(messages)):
             number = self._last_task = self._last_task + 1
-            batch = messages.take(self._parts.consume_batch)
             self._tasks[number] = self._loop.create_task(self._consume(number, messages, batch))
 
     def close(self) -> None:
@@ -56,9 +58,17 @@ class ConcurrentConsumption:
         try:
             while batch:
                 await self._consume_batch(messages, batch)
-                batch = [] if self._is_closed else messages.take(self._parts.consume_batch)
+                batch = self._next_batch(messages)
         finally:
             del self._tasks[number]
+
+    def _next_batch(self, messages: ProcessQueue) -> list[Message]:
+        """What the next call is for; empty if there is nothing, or no call is to begin any more."""
+        if self._is_closed:
+            return []
+        if self._retries:
+            return self._retries.popleft()
+        return messages.take(self._parts.consume_batch)
 
     async def _consume_batch(self, messages: ProcessQueue, batch: list[Message]) -> None:
         started_s = self._loop.time()
@@ -104,12 +114,11 @@ class ConcurrentConsumption:
         return kept
 
     def _retry(self, messages: ProcessQueue, batch: list[Message]) -> None:
-        if self._is_closed:
-            return
-        for message in batch:
-            message.reconsume_times += 1
-        messages.give_back(batch)
-        self.wake(messages)
+        if still_here := [message for message in batch if messages.holds(message)]:
+            for message in still_here:
+                message.reconsume_times += 1
+            self._retries.append(still_here)
+            self.wake(messages)
 
     def expire(self, messages: ProcessQueue) -> None:
         """Send back what the listener has had for longer than the consume timeout, from the front of the queue."""

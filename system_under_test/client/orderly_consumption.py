@@ -84,7 +84,7 @@ class OrderlyConsumption:
             return True
         for message in kept:
             message.reconsume_times += 1
-        messages.give_back(kept, first=True)
+        messages.give_back(kept)
         self._suspend(messages, result.suspend_s)
         return False
 

@@ -99,14 +99,11 @@ class ProcessQueue:
         """Whether the message has arrived and is not finished."""
         return message.queue_offset in self._unfinished
 
-    def give_back(self, messages: Sequence[Message], *, first: bool = False) -> None:
-        """The listener failed: these are pending again, behind what has arrived since or before everything else."""
+    def give_back(self, messages: Sequence[Message]) -> None:
+        """The listener failed: these are pending again, before everything else."""
         for message in messages:
             self._begun_at_s.pop(message.queue_offset, None)
-        if first:
-            self._pending.extendleft(reversed(messages))
-        else:
-            self._pending.extend(messages)
+        self._pending.extendleft(reversed(messages))
 
     def finish(self, messages: Sequence[Message]) -> None:
         """The listener succeeded, or somebody else has the messages now; those finished before are ignored."""

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from system_under_test.client import allocation, producer
+from system_under_test.client.concurrent_consumption import ConcurrentConsumption
 from system_under_test.client.lock_table import LockTable
 from system_under_test.client.ordered_queues import OrderedQueues, place_of_key
 from system_under_test.client.process_queue import ProcessQueue
@@ -71,7 +72,7 @@ def failed_send_backs_count_as_done(patch: pytest.MonkeyPatch) -> None:
 
 @system("RMQ-RTY-08")
 def what_was_not_sent_back_is_not_tried_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ProcessQueue, "give_back", lambda *_, **__: None)
+    patch.setattr(ConcurrentConsumption, "_retry", lambda *_: None)
 
 
 @system("RMQ-LIM-05")

@@ -119,6 +119,23 @@ def test_what_nobody_takes_back_is_tried_again_here_after_five_seconds(
     play(remoting, answer, story)
 
 
+def test_what_is_tried_again_here_shares_no_call_with_fresh_messages(
+    remoting: ScriptedRemoting,
+) -> None:
+    async def answer(offsets: list[int]) -> bool:
+        await asyncio.sleep(3.0)
+        return offsets[0] != 0 or now_s() > 8.0
+
+    async def story(calls: Calls) -> None:
+        calls.takes_back = False
+        await asyncio.sleep(40.0)
+        # At 8 s the call for 4 and 5 is under way, and 6 to 9 have not been begun.
+        assert calls.seen == [[0, 1], [2, 3], [4, 5], [0, 1], [6, 7], [8, 9]]
+        assert calls.queue.commit_offset == 10
+
+    play(remoting, answer, story, calls_max=1, consume_batch=2)
+
+
 @pytest.mark.parametrize(("calls_max", "together"), [(1, 1), (4, 4)])
 def test_calls_at_the_same_time(remoting: ScriptedRemoting, calls_max: int, together: int) -> None:
     running: list[int] = []

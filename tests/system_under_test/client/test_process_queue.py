@@ -20,15 +20,17 @@ def test_nothing_is_committed_before_it_is_finished() -> None:
     assert queue.commit_offset == 7
 
 
-def test_a_failed_message_holds_the_offset_and_later_ones_go_on() -> None:
+def test_a_failed_message_holds_the_offset_and_comes_before_later_ones() -> None:
     queue = ProcessQueue(0)
-    queue.put(messages(0, 1, 2), next_offset=3)
-    failed = queue.take(1)
-    queue.finish(queue.take(2))
+    queue.put(messages(0, 1, 2, 3), next_offset=4)
+    failed = queue.take(2)
+    queue.finish(queue.take(1))
     assert queue.commit_offset == 0
     queue.give_back(failed)
-    queue.finish(queue.take(1))
-    assert queue.commit_offset == 3
+    again = queue.take(4)
+    assert [message.queue_offset for message in again] == [0, 1, 3]
+    queue.finish(again)
+    assert queue.commit_offset == 4
 
 
 def test_filtered_messages_at_the_end_are_covered() -> None:
