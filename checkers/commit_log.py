@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches
-from checkers.kernel import Context, Kernel, finding_at, nothing_missing, rows_by_id
+from checkers.kernel import Context, Kernel, finding_at, rows_by_id, unless_unread
 from checkers.message_ids import dense_numbers
 from checkers.place_index import index_of
 from checkers.placements import first_at, place_ids, placements_of
@@ -202,7 +202,7 @@ LOG_HOLES = Kernel(
     partition_by="broker",
     anomalies=("log_hole",),
     partial=tally_log_holes,
-    unknown_reason=nothing_missing,
+    unknown_reason=unless_unread,
     counts_of_innocent=lambda _innocent: {"excused_copies": 0},
     more_suspects=possible_survivors,
 )

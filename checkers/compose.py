@@ -186,12 +186,7 @@ def conclude_run(
 ) -> RunVerdict:
     """One verdict from those of kernels and the answers of other checkers."""
     facts, asked = context.facts, asked_of(checkers, context)
-    verdicts = tuple(
-        by_kernel[checker.name]
-        if checker.kernel is not None
-        else _answered(answer, checker, context)
-        for checker in asked
-    )
+    verdicts = tuple(_verdict(checker, by_kernel, answer, context) for checker in asked)
     below_floors = tuple(_below_floors(totals.get("acked", 0), context))
     floor: Validity = "unknown" if below_floors else True
     return RunVerdict(
@@ -210,6 +205,19 @@ def conclude_run(
 def kernels_of(checkers: Sequence[Checker]) -> list[Kernel]:
     """Those of the checkers that run in pieces."""
     return [checker.kernel for checker in checkers if checker.kernel is not None]
+
+
+def _verdict(
+    checker: Checker,
+    by_kernel: Mapping[str, Verdict],
+    answer: Callable[[Checker, Context], Verdict],
+    context: Context,
+) -> Verdict:
+    if checker.needs_observations and context.facts.unread:
+        return Verdict(checker=checker.name, valid="unknown", reason=context.facts.unread)
+    if checker.kernel is not None:
+        return by_kernel[checker.name]
+    return _answered(answer, checker, context)
 
 
 def _answered(

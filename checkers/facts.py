@@ -85,6 +85,7 @@ class RunFacts:
     files_observed: bool = True  # somebody could read the files of brokers after the run
     gone: str = ""  # a cluster that somebody runs went away: how that was seen
     torn: bool = False  # the history's last line was cut short
+    unread: str = ""  # there are observations, and why nobody has read them
 
     @property
     def masters_keeping(self) -> Keeping:

@@ -41,6 +41,7 @@ CLIENT_FUNCTIONS = frozenset(
     }
 )
 CLUSTER_GONE = "cluster_gone"
+OBSERVED_BYTES_MAX = 256 << 20  # of observations: about 1.5 million acknowledgements
 NEMESIS_PREFIXES = ("start_", "stop_", "node_exit", CLUSTER_GONE)
 # What the checkers read of each kind of observation; other fields and other kinds are for people.
 _OBSERVED: dict[str, dict[str, str]] = {
@@ -109,6 +110,7 @@ class Observations:
 
     records: list[dict[str, Any]]
     torn: bool
+    unread: str = ""  # why nothing was read
 
 
 def encode_op(op: Op) -> bytes:
@@ -164,9 +166,21 @@ def decode_line(line: bytes, place: str) -> Op:
 
 
 def read_observations(path: Path) -> Observations:
-    """Read a file of observations. Raises HistoryError; a file that is not there raises OSError."""
+    """Read a file of observations. Raises HistoryError; a file that is not there raises OSError.
+
+    All of it is held in memory, so one of more than OBSERVED_BYTES_MAX is not read.
+    """
+    if unread := unread_reason(path.name, path.stat().st_size):
+        return Observations(records=[], torn=False, unread=unread)
     records, torn = _decode_lines(path.read_bytes(), path.name, _decode_observation)
     return Observations(records=records, torn=torn)
+
+
+def unread_reason(name: str, size: int) -> str:
+    """Say why a file of so many bytes of observations is not read; empty when it is."""
+    if size <= OBSERVED_BYTES_MAX:
+        return ""
+    return f"{name} has {size} bytes; at most {OBSERVED_BYTES_MAX} are taken into memory"
 
 
 def check_function(f: str, process: int) -> None:

@@ -190,6 +190,11 @@ def nothing_missing(_tally: Tally, _context: Context) -> str | None:
     return None
 
 
+def unless_unread(_tally: Tally, context: Context) -> str | None:
+    """For kernels that look at observations, if there are any."""
+    return context.facts.unread or None
+
+
 def undrained(context: Context) -> str | None:
     """Say which groups have not read their topics to the end; None when all have."""
     missing = [

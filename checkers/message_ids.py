@@ -7,6 +7,7 @@ messages there are, and is never an array index; `dense_numbers` makes numbers t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -21,14 +22,14 @@ PROCESS_MAX: Final = (1 << (62 - PROCESS_SHIFT)) - 1
 
 
 class MessageIds(dict[str, int]):
-    """key -> id, with []. Remembers what it was asked for; `forget` frees that."""
+    """key -> id, with []. Remembers what it was asked for; `forget` frees that. `others` begins its dictionary."""
 
     __slots__ = ("_bases", "_numbers", "others")
 
-    def __init__(self) -> None:
+    def __init__(self, others: Sequence[str] = ()) -> None:
         super().__init__()
-        self.others: list[str] = []  # the dictionary
-        self._numbers: dict[str, int] = {}
+        self.others = list(others)  # the dictionary
+        self._numbers = {key: number for number, key in enumerate(others)}
         self._bases: dict[str, int | None] = {}
 
     def __missing__(self, key: str) -> int:

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, QueueKey
-from checkers.kernel import Context, Kernel, finding_at, nothing_missing, queue_of
+from checkers.kernel import Context, Kernel, finding_at, queue_of, unless_unread
 from checkers.promises import NS_PER_S, judge
 from checkers.verdict import Finding, Tally
 
@@ -145,5 +145,5 @@ RECOVERY = Kernel(
     partition_by="queue",
     anomalies=("vanished", "read_beyond_recovery"),
     partial=tally_recovery_stability,
-    unknown_reason=nothing_missing,
+    unknown_reason=unless_unread,
 )

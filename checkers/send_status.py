@@ -14,18 +14,20 @@ Source: PutMessageStatus and SendStatus of Apache RocketMQ 4.9; openchaos counts
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Outcome
+from checkers.columns import UNKNOWN, Columns, Ints, Outcome
 from checkers.facts import Keeping, Mode, Replication, RunFacts
-from checkers.kernel import Checker, Context, finding_at, sends_only
-from checkers.message_ids import key_of
+from checkers.kernel import Checker, Context, Kernel, finding_at, sends_only
+from checkers.message_ids import MessageIds, key_of
 from checkers.observed import NOT_OBSERVED, observed_verdict
 from checkers.promises import Judgement, judge
+from checkers.screening import is_among
 from checkers.unrest import fault_near
-from checkers.verdict import Finding, Verdict
+from checkers.verdict import Finding, Tally, Verdict
 
 # (on disk, at least in memory): how many nodes must hold a message that is acknowledged with SEND_OK.
 COPIES_PROMISED: Mapping[tuple[Keeping, Replication], tuple[int, int]] = {
@@ -81,14 +83,16 @@ def _nodes(nodes: set[str]) -> str:
 NOBODY: frozenset[str] = frozenset()
 
 
-def check_durable_before_ack(columns: Columns, context: Context) -> Verdict:
-    """Compare each observed acknowledgement with the copies that the profile promises."""
-    rows = _rows(columns, Outcome.OK)
+def tally_durable_before_ack(columns: Columns, context: Context) -> Tally:
+    """Compare each observed acknowledgement with the copies that the profile promises (partition key: queue)."""
+    sends = columns.sends
+    acked = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.queue != UNKNOWN))
+    rows = _rows_by_key(columns, acked, context)
     copies = _Copies(context.facts)
     findings, proven, unclear = [], 0, 0
-    observed: dict[str, None] = {}
-    for key, broker, row, seen in _observed(columns, context, rows):
-        observed[key] = None
+    observed: set[int] = set()
+    for broker, row, seen in _observed(columns, context, rows):
+        observed.add(row)
         hidden = _hidden_nodes(columns, context, broker, row, seen)
         missing = copies.missing(broker, seen, hidden)
         if missing is not None:
@@ -97,45 +101,50 @@ def check_durable_before_ack(columns: Columns, context: Context) -> Verdict:
             proven += 1
         else:
             unclear += 1
-    counts = {"acks": len(rows), "acks_proven": proven, "acks_unclear": unclear}
-    reason = None
-    if proven == 0:
-        reason = NOT_OBSERVED
-    elif len(observed) < len(rows):
-        unobserved = len(rows) - len(observed)
-        reason = f"{unobserved} of {len(rows)} acknowledgements were {NOT_OBSERVED}"
-    return observed_verdict("durable_before_ack", findings, counts, reason)
+    counts = {
+        "acks": len(acked),
+        "acks_observed": len(observed),
+        "acks_proven": proven,
+        "acks_unclear": unclear,
+    }
+    return Tally.of(findings, **counts)
+
+
+def _not_all_proven(tally: Tally, _context: Context) -> str | None:
+    acks, observed = tally.counts.get("acks", 0), tally.counts.get("acks_observed", 0)
+    if tally.counts.get("acks_proven", 0) == 0:
+        return NOT_OBSERVED
+    if observed < acks:
+        return f"{acks - observed} of {acks} acknowledgements were {NOT_OBSERVED}"
+    return None
 
 
 def check_weak_statuses(columns: Columns, context: Context) -> Verdict:
     """Compare each observed weak status with the copies that SEND_OK would have promised."""
-    rows = _rows(columns, Outcome.WEAK)
+    sends = columns.sends
+    weak = np.flatnonzero((sends.outcome == Outcome.WEAK) & (sends.queue != UNKNOWN))
     copies = _Copies(context.facts)
-    observed = list(_observed(columns, context, rows))
+    observed = list(_observed(columns, context, _rows_by_key(columns, weak, context)))
     findings = [
         _safe(columns, context, row)
-        for _, broker, row, seen in observed
+        for broker, row, seen in observed
         if copies.missing(broker, seen, NOBODY) is None
     ]
-    counts = {"weak": len(rows), "weak_observed": len(observed)}
-    reason = None if len(observed) >= len(rows) else f"{len(rows) - len(observed)} {NOT_OBSERVED}"
+    counts = {"weak": len(weak), "weak_observed": len(observed)}
+    reason = None if len(observed) >= len(weak) else f"{len(weak) - len(observed)} {NOT_OBSERVED}"
     return observed_verdict("weak_statuses", findings, counts, reason)
 
 
-def _rows(columns: Columns, outcome: Outcome) -> dict[str, int]:
-    """Rows of the sends that ended so, by key; the broker is known."""
-    names, sends = columns.names, columns.sends
-    rows = ((sends.outcome == outcome) & (sends.queue >= 0)).nonzero()[0]
-    messages = sends.message[rows].tolist()
-    return {
-        key_of(message, names.other_keys): row
-        for message, row in zip(messages, rows.tolist(), strict=True)
-    }
-
-
-def acknowledged_rows(columns: Columns, _context: Context) -> Columns:
-    """What was acknowledged with SEND_OK: observations of each are in memory, too."""
-    return sends_only(columns, np.flatnonzero(columns.sends.outcome == Outcome.OK))
+def _rows_by_key(columns: Columns, rows: Ints, context: Context) -> dict[str, list[int]]:
+    """Those of some sends whose key was observed, by key: few of many, or nearly all of few."""
+    messages, keys = columns.sends.message, columns.names.other_keys
+    ids = MessageIds(keys)
+    seen = [ids[of["key"]] for of in context.observations if of["kind"] == "ack_durability"]
+    rows = rows[is_among(messages[rows], np.unique(np.array(seen, np.int64)))]
+    by_key: dict[str, list[int]] = {}
+    for message, row in zip(messages[rows].tolist(), rows.tolist(), strict=True):
+        by_key.setdefault(key_of(message, keys), []).append(row)
+    return by_key
 
 
 def weak_rows(columns: Columns, _context: Context) -> Columns:
@@ -149,14 +158,15 @@ def weak_rows(columns: Columns, _context: Context) -> Columns:
 
 
 def _observed(
-    columns: Columns, context: Context, rows: Mapping[str, int]
-) -> Iterator[tuple[str, str, int, Mapping[str, Any]]]:
-    """What was seen of these sends: key, broker name, row, observation."""
+    columns: Columns, context: Context, rows: Mapping[str, list[int]]
+) -> Iterator[tuple[str, int, Mapping[str, Any]]]:
+    """What was seen of these sends: broker name, row, observation."""
     brokers = [queue.broker for queue in columns.names.queues]
     queues = columns.sends.queue.tolist()
     for seen in context.observations:
-        if seen["kind"] == "ack_durability" and (row := rows.get(seen["key"])) is not None:
-            yield seen["key"], brokers[queues[row]], row, seen
+        if seen["kind"] == "ack_durability":
+            for row in rows.get(seen["key"], ()):
+                yield brokers[queues[row]], row, seen
 
 
 def _hidden_nodes(
@@ -212,11 +222,14 @@ def _is_first_of_broker(columns: Columns, row: int) -> bool:
     return len(ended) > 0 and not bool(np.any(ended < sends.invoke_index[row]))
 
 
-DURABLE_BEFORE_ACK = Checker(
-    name="durable_before_ack",
-    anomalies=("acked_not_durable",),
-    check=check_durable_before_ack,
-    rows=acknowledged_rows,
+DURABLE_BEFORE_ACK = replace(
+    Kernel(
+        name="durable_before_ack",
+        partition_by="queue",
+        anomalies=("acked_not_durable",),
+        partial=tally_durable_before_ack,
+        unknown_reason=_not_all_proven,
+    ).as_checker(),
     applies=lambda context: context.facts.disks_observed,
     needs_observations=True,
 )

@@ -16,6 +16,7 @@ from spark_analysis.raw import RAW_FOLDER, is_raw, read_raw_manifest
 
 FACTS_FILE = "facts.json"
 VERDICT_FILE = "verdict.json"
+OBSERVATIONS_FILE = "observations.jsonl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,11 @@ class RunInput:
     @property
     def run_id(self) -> str:
         return self.manifest.run_id
+
+    @property
+    def observations(self) -> Path:
+        """What the harness saw inside nodes; need not be there."""
+        return self.path.absolute() / OBSERVATIONS_FILE
 
 
 def find_runs(

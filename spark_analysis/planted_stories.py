@@ -6,14 +6,14 @@ aborted read, too. Everything that must be found is told.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from checkers.facts import FaultFacts, NodeExit
 from checkers.history import OpType
+from spark_analysis.planted_observations import OBSERVED_PLANTS, SWITCH_PLANTS
 from spark_analysis.planted_txns import TXN_PLANTS
-from spark_analysis.story import Story
+from spark_analysis.story import Story, StoryPlant
 
-StoryPlant = Callable[[Story, int], None]  # given how many sets of stories there are
 LADDER_MS = (1000, 5000, 10_000, 30_000, 60_000)  # RocketMQ: messageDelayLevel, the first steps
 RETRIES_MAX = 2
 CHECK_AFTER_S, CHECK_MAX = 6.0, 15  # RocketMQ: transactionTimeOut, transactionCheckMax
@@ -345,6 +345,7 @@ STORIES: Mapping[str, StoryPlant] = {
     "vanished": _looked_up("vanished", by_key=True, by_id=True, in_queue=False),
     "int_poll_skip": _int_poll_skip,
     **TXN_PLANTS,
+    **OBSERVED_PLANTS,
 }
-# They break something: told after the others, which no fault is to excuse.
-BREAKING: Mapping[str, StoryPlant] = {"log_hole": _log_hole}
+# They break something: told after the others, which no fault is to excuse, and one kind of fault after the other.
+BREAKING: tuple[Mapping[str, StoryPlant], ...] = ({"log_hole": _log_hole}, SWITCH_PLANTS)

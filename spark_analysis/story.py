@@ -7,6 +7,7 @@ beginning.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,6 +32,7 @@ class Told:
     broker: str | None = None
     queue: int | None = None
     queue_offset: int | None = None
+    physical_offset: int | None = None
 
 
 @dataclass(slots=True)
@@ -120,10 +122,14 @@ class Story:
             "status": "SEND_OK",
             "attempts": 1,
         }
-        ended = value if end == "fail" else {**value, **place}
+        ended = value if end == "fail" else {**place, **value}
         error = None if end == "ok" else "so it ended"
         self.op(at_s + TOOK_S, end, "send", ended, process=mine, error=error)
         return key
+
+    def observe(self, at_s: float, kind: str, **seen: Any) -> None:
+        """The harness saw something of a node."""
+        self.observations.append({"time_ns": self.ns(at_s), "kind": kind, **seen})
 
     def next_offset(self, topic: str, queue: int) -> int:
         offset = self._ends.get((topic, queue), 0)
@@ -221,6 +227,7 @@ class Story:
         group: str | None = None,
         topic: str | None = None,
         broker: str | None = None,
+        physical_offset: int | None = None,
         explained: bool = False,
     ) -> None:
         """Something must be found that is at no place in a queue."""
@@ -232,8 +239,12 @@ class Story:
                 group=group,
                 topic=topic,
                 broker=broker,
+                physical_offset=physical_offset,
             )
         )
+
+
+StoryPlant = Callable[[Story, int], None]  # given how many sets of stories there are
 
 
 def in_order(ops: list[Op], index: int) -> list[Op]:

@@ -13,9 +13,9 @@ from checkers.columnar.op_tables import OpTables
 from checkers.columnar.rows import QueueRows, to_table
 from checkers.columns import UNKNOWN
 from checkers.facts import FaultFacts, NodeExit
-from spark_analysis.planted_stories import BREAKING, STORIES, StoryPlant
+from spark_analysis.planted_stories import BREAKING, STORIES
 from spark_analysis.shape import NS_PER_S
-from spark_analysis.story import PROCESSES, Story, Told, in_order
+from spark_analysis.story import PROCESSES, Story, StoryPlant, Told, in_order
 
 PROCESSES_FROM = 1 << 21  # no process of a chunk is so high
 QUIET_NS = 60 * NS_PER_S  # a fault excuses what happens within half a minute
@@ -43,6 +43,7 @@ class StorySets:
     facts: dict[str, Any] = field(default_factory=dict)  # fields of RunFacts to add to
     faults: list[FaultFacts] = field(default_factory=list)
     exits: list[NodeExit] = field(default_factory=list)
+    observations: list[dict[str, Any]] = field(default_factory=list)
     _tables: OpTables = field(init=False)
     _stories: int = 0
 
@@ -51,7 +52,7 @@ class StorySets:
 
     def tell(self, number: int, index: int, begin_ns: int, *, after_faults: bool) -> StorySet:
         """Tell set `number` from a time on. Raises OSError when an event cannot be written."""
-        for plants in (STORIES, BREAKING):
+        for plants in (STORIES, *BREAKING):
             stories = [
                 self._told(name, plant, number, begin_ns + place * NS_PER_S, after_faults)
                 for place, (name, plant) in enumerate(plants.items())
@@ -86,6 +87,7 @@ class StorySets:
         self.groups |= story.groups
         self.faults += story.faults
         self.exits += story.exits
+        self.observations += story.observations
         for of, value in story.facts.items():
             self.facts[of] = _together(self.facts.get(of), value)
         return story

@@ -25,7 +25,7 @@ from checkers.columnar.writer import ColumnarWriter
 from checkers.columns import QueueKey
 from checkers.facts import FaultFacts, Floors, RunFacts
 from checkers.history import NEMESIS, Op, OpType, encode_op
-from spark_analysis.inputs import FACTS_FILE
+from spark_analysis.inputs import FACTS_FILE, OBSERVATIONS_FILE
 from spark_analysis.planted_stories import CHECK_AFTER_S, CHECK_MAX, LADDER_MS
 from spark_analysis.plants import PLANTS, Planted, plant
 from spark_analysis.raw import RAW_FOLDER, RawWriter
@@ -39,21 +39,8 @@ TRUTH_FILE = "truth.json"
 RETENTION_S = 72 * 3600.0
 HELD_ROWS = 1 << 21
 MODES = ("per-queue", "raw", "both")
-_OBSERVED = "is told by what the harness observes besides the history, which has no size to try"
 _ALL_ROWS = "needs all touches in memory at once, and a bound that holds for all of the history"
 NOT_PLANTED: Mapping[str, str] = {
-    "acked_not_durable": _OBSERVED,
-    "weak_though_safe": _OBSERVED,
-    "replica_diverged": _OBSERVED,
-    "replica_ahead": _OBSERVED,
-    "queue_hole": _OBSERVED,
-    "queue_entry_wrong": _OBSERVED,
-    "queue_entry_missing": _OBSERVED,
-    "read_beyond_recovery": _OBSERVED,
-    "wrong_route": _OBSERVED,
-    "ghost_route": _OBSERVED,
-    "missing_route": _OBSERVED,
-    "slow_switch": _OBSERVED,
     "send_gap": _ALL_ROWS,
     "start_gap": _ALL_ROWS,
     "delivery_gap": _ALL_ROWS,
@@ -257,8 +244,14 @@ class _Synthesis:
             "findings": [*self._told, *map(_without_nothing, self._stories.told)],
         }
         (self._folder / FACTS_FILE).write_bytes(orjson.dumps(facts.to_json()))
+        self._write_observations()
         (self._folder / TRUTH_FILE).write_bytes(orjson.dumps(truth, option=orjson.OPT_INDENT_2))
         return truth
+
+    def _write_observations(self) -> None:
+        seen = sorted(self._stories.observations, key=lambda of: int(of["time_ns"]))
+        lines = [orjson.dumps(of, option=orjson.OPT_APPEND_NEWLINE) for of in seen]
+        (self._folder / OBSERVATIONS_FILE).write_bytes(b"".join(lines))
 
     def _facts(self) -> RunFacts:
         stories = self._stories
@@ -285,8 +278,10 @@ class _Synthesis:
             exits=tuple(stories.exits),
             reserved_s=RETENTION_S,
             floors=Floors(),
-            disks_observed=False,
-            files_observed=False,
+            # What was seen belongs to the stories.
+            disks_observed=bool(stories.sets),
+            files_observed=bool(stories.sets),
+            routes_observed=bool(stories.sets),
             **(semantics if stories.sets else plain),
         )
 

@@ -18,7 +18,7 @@ from checkers.check_files import ROWS_IN_MEMORY, Rows, too_many_rows
 from checkers.columnar.manifest import Part
 from checkers.columnar.reader import ColumnarHistory
 from checkers.columns import Columns, Commits, Ints, Names, Touches, joined
-from checkers.compose import CLIENT_CHECKERS, RunVerdict, asked_of, conclude_run, kernels_of
+from checkers.compose import ALL_CHECKERS, RunVerdict, asked_of, conclude_run, kernels_of
 from checkers.engine import FirstLook, SecondLook, conclude, first_look, gathered, second_look
 from checkers.facts import RunFacts
 from checkers.history import NEMESIS
@@ -30,13 +30,14 @@ from checkers.timeline_builder import TimelineBuilder
 from checkers.verdict import Verdict
 from spark_analysis.engines import Engine
 from spark_analysis.inputs import RunInput
+from spark_analysis.observed_file import ObservedFile, bytes_in_memory, observed_file
 
 T = TypeVar("T")
 ROWS_A_PARTITION = 1 << 18  # small queues are judged together
 BYTES_A_ROW = 420  # of a partition while it is judged, measured
 BASE_BYTES = 180 << 20  # of a Python process with NumPy and Arrow
 REPLACED = "latency"  # is measured from the ops, slice by slice
-CHECKERS = tuple(checker for checker in CLIENT_CHECKERS if checker.name != REPLACED)
+CHECKERS = tuple(checker for checker in ALL_CHECKERS if checker.name != REPLACED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,7 @@ class Question:
     """What workers must know of one run. Pickled, so kernels go by their names."""
 
     history: Path
+    observed: ObservedFile | None
     facts: RunFacts
     timeline: Timeline
     checkers: tuple[str, ...]
@@ -122,9 +124,12 @@ def question_of(run: RunInput, checkers: tuple[str, ...]) -> Question:
         if op.process != NEMESIS:
             builder.add(op)
     builder.nodes.update(history.manifest.dictionaries.processes)
+    observed = observed_file(run.observations)
+    unread = "" if observed is None else observed.unread
     return Question(
         history=run.history,
-        facts=replace(run.facts, torn=run.facts.torn or not history.complete),
+        observed=observed,
+        facts=replace(run.facts, torn=run.facts.torn or not history.complete, unread=unread),
         timeline=builder.timeline(),
         checkers=checkers,
         fits=_fits(run),
@@ -149,10 +154,12 @@ def partitions_of(run: RunInput, number: int) -> list[Partition]:
 
 
 def memory_bound_bytes(runs: Iterable[RunInput], parallel: int) -> int:
-    """What the workers need at most: as many of the largest partitions as run at a time."""
+    """What the workers need at most: as many of the largest partitions as run at a time, each with observations."""
+    runs = list(runs)
+    observed = max((bytes_in_memory(run.observations) for run in runs), default=0)
     rows = [partition.rows for run in runs for partition in partitions_of(run, 0)]
     largest = sorted(rows, reverse=True)[:parallel]
-    return sum(BASE_BYTES + BYTES_A_ROW * count for count in largest)
+    return sum(BASE_BYTES + observed + BYTES_A_ROW * count for count in largest)
 
 
 def look_at(questions: Sequence[Question], partition: Partition) -> Look:
@@ -247,13 +254,14 @@ def _asked(question: Question) -> tuple[Context, list[Kernel], list[Checker]]:
         facts=question.facts,
         timeline=question.timeline,
         promises=LossPromises(question.facts),
+        observations=() if question.observed is None else question.observed.read(),
     )
     asked = asked_of(_checkers(question.checkers), context)
     return context, kernels_of(asked), [checker for checker in asked if checker.kernel is None]
 
 
 def _checkers(names: Sequence[str]) -> list[Checker]:
-    by_name = {checker.name: checker for checker in CLIENT_CHECKERS}
+    by_name = {checker.name: checker for checker in ALL_CHECKERS}
     return [by_name[name] for name in names]
 
 

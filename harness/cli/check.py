@@ -10,7 +10,7 @@ import click
 
 from checkers.compose import ALL_CHECKERS, CLIENT_CHECKERS, RunVerdict
 from checkers.facts import RunFacts
-from checkers.history import HistoryError, Op, read_observations
+from checkers.history import HistoryError, Observations, Op, read_observations
 from harness.campaign import Campaign
 from harness.cli.status import BadInput, status_of_validity
 from harness.facts import run_facts
@@ -60,12 +60,16 @@ def judge(folder: RunFolder, *, client_only: bool, jobs: int = 1) -> RunVerdict:
     """Raises RunFolderError, HistoryError, or OSError for a file that is not there."""
     campaign = folder.read_campaign()
     history = read_run_history(folder.history, folder.columns, jobs=jobs)
-    observations = [] if client_only else read_observations(folder.observations).records
+    observed = (
+        Observations(records=[], torn=False)
+        if client_only
+        else read_observations(folder.observations)
+    )
     finished = folder.is_finished
     facts = _facts(folder) if finished else facts_so_far(campaign, history.events)
     checkers = CLIENT_CHECKERS if client_only else ALL_CHECKERS
-    facts = replace(facts, torn=history.torn)
-    return history.check(observations, facts, checkers)
+    facts = replace(facts, torn=history.torn, unread=observed.unread)
+    return history.check(observed.records, facts, checkers)
 
 
 def facts_so_far(campaign: Campaign, ops: Sequence[Op]) -> RunFacts:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 
-from spark_analysis.inputs import FACTS_FILE
+from checkers.verdict import Validity
+from harness.cli.check import judge
+from harness.run_facts_file import facts_of_run
+from harness.run_folder import RunFolder
+from spark_analysis import verdicts
+from spark_analysis.engines import InProcess
+from spark_analysis.inputs import FACTS_FILE, find_runs
+from spark_analysis.verdicts import judge_runs
 from tests.harness.cli.conftest import Said
 
 Staticfire = Callable[..., Said]
@@ -83,3 +92,51 @@ def test_a_history_that_is_there_is_not_overwritten(staticfire: Staticfire, tmp_
     said = staticfire("synthesize", tmp_path / "b", "--ops", "0")
     assert said.status == 254
     assert said.err == "staticfire: ops is 0; allowed are 1 to 100000000000\n"
+
+
+def _break_nothing(_seen: list[dict[str, Any]]) -> None:
+    """As it was."""
+
+
+def _lose_a_copy(seen: list[dict[str, Any]]) -> None:
+    first = next(of for of in seen if of["kind"] == "ack_durability")
+    first.update(durable_on=[], cached_on=[], unobserved=[])
+
+
+def _lose_an_entry(seen: list[dict[str, Any]]) -> None:
+    last = next(of for of in reversed(seen) if of["kind"] == "queue_entries")
+    last.update(missing=1)
+
+
+def _look_nowhere(seen: list[dict[str, Any]]) -> None:
+    seen[:] = [of for of in seen if of["kind"] != "route"]
+
+
+@pytest.mark.parametrize(
+    ("change", "valid", "partition_rows"),
+    [
+        (_break_nothing, True, 1),
+        (_break_nothing, True, 1 << 18),
+        (_lose_a_copy, False, 1),
+        (_lose_an_entry, False, 1),
+        (_look_nowhere, "unknown", 1),
+    ],
+)
+def test_a_run_is_judged_as_check_judges_it(
+    change: Callable[[list[dict[str, Any]]], None],
+    valid: Validity,
+    partition_rows: int,
+    run_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All but latency, which is measured from the ops here."""
+    monkeypatch.setattr(verdicts, "ROWS_A_PARTITION", partition_rows)
+    file = run_folder / "observations.jsonl"
+    seen = [orjson.loads(line) for line in file.read_bytes().splitlines()]
+    change(seen)
+    file.write_bytes(b"".join(orjson.dumps(of) + b"\n" for of in seen))
+    checked = judge(RunFolder(run_folder), client_only=False)
+    [analysed] = judge_runs(find_runs([run_folder], facts_of_run), InProcess())
+    kept = tuple(of for of in checked.verdicts if of.checker != verdicts.REPLACED)
+    assert analysed.to_json() == replace(checked, verdicts=kept).to_json()
+    assert analysed.valid == valid
