@@ -63,6 +63,7 @@ class Campaign:
     gap_max_s: float  # the longest time a client may go without success under load; 0: no bound
     plan: tuple[PlannedFault, ...]
     batch_share: float = 0.0  # of the ops of producers
+    batch_messages: tuple[int, int] = (2, 5)  # of a batch
     one_way_share: float = 0.0
     environment: str = "simulation"
     target: str = "own"  # what is tested

@@ -94,6 +94,7 @@ _DRAWS: dict[str, _Draw] = {
     "batch_share": lambda random, drawn: (
         0.0 if drawn["client"] == "cpp" else _draw_share(random, drawn)
     ),
+    "batch_messages": lambda random, drawn: (2, 5),
     "one_way_share": _draw_share,
     "broker_properties": draw_broker_properties,
     "name_server_properties": lambda random, drawn: (),

@@ -24,6 +24,7 @@ CHOICES = "choices"
 _TUPLES = (
     "slaves",
     "payload_bytes",
+    "batch_messages",
     "latency_ms",
     "faults",
     "policies",

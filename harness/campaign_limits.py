@@ -21,6 +21,7 @@ from harness.workloads.catalogue import WORKLOADS
 
 FAULTS_MAX = 1000  # kinds; one may be named again to be drawn more often
 ACKS_MAX = 10**9
+BATCH_MAX = 1000  # messages
 REAL = ", ".join(name for name in ENVIRONMENTS if name != "simulation")
 # The environments in which each target can be.
 PLACES = {
@@ -126,6 +127,10 @@ def _check_load(c: Campaign) -> None:
     _require(0 <= c.one_way_share <= 1, "one_way_share", c.one_way_share, "0 to 1")
     low, high = c.payload_bytes
     _require(48 <= low <= high <= 4 * 2**20, "payload_bytes", c.payload_bytes, "48 to 4 MiB")
+    fewest, most = c.batch_messages
+    _require(
+        1 <= fewest <= most <= BATCH_MAX, "batch_messages", c.batch_messages, f"1 to {BATCH_MAX}"
+    )
     low_ms, high_ms = c.latency_ms
     _require(0 < low_ms <= high_ms <= 1000, "latency_ms", c.latency_ms, "above 0, up to 1000")
     _require(1 <= c.fsync_us <= 10**7, "fsync_us", c.fsync_us, "1 to 10000000")

@@ -64,6 +64,11 @@ _OPTIONS = (
     click.option("--producers", type=int, help="Number of producers."),
     click.option("--consumers", type=int, help="Number of members of the consumer group."),
     click.option(
+        "--batch-messages",
+        metavar="N[,N]",
+        help="Messages of a batch, fewest and most; with --campaign backlog, how much gathers.",
+    ),
+    click.option(
         "--faults",
         metavar="KIND[,KIND...]",
         help="Kinds to inject, none, or all that are available; see `staticfire faults`.",
@@ -95,6 +100,7 @@ def given_options(
     masters: int | None,
     faults: str | None,
     policies: str | None = None,
+    batch_messages: str | None = None,
     broker_properties: tuple[str, ...] = (),
     **plain: Any,
 ) -> dict[str, Any]:
@@ -114,12 +120,24 @@ def given_options(
         given.pop("plan", None)
     if policies is not None:
         given["policies"] = () if policies == "all" else tuple(policies.split(","))
+    if batch_messages is not None:
+        given["batch_messages"] = _fewest_and_most(batch_messages)
     if broker_properties:
         known = dict(given.get("broker_properties", ()))
         known.update(map(_name_and_value, broker_properties))
         given["broker_properties"] = tuple(sorted(known.items()))
     _set_slaves(given, masters, slaves)
     return given
+
+
+def _fewest_and_most(text: str) -> tuple[int, int]:
+    fewest, _, most = text.partition(",")
+    try:
+        return int(fewest), int(most or fewest)
+    except ValueError as error:
+        raise BadInput(
+            f"--batch-messages is {text!r}; allowed: one or two whole numbers, such as 2,5"
+        ) from error
 
 
 def _kinds(text: str) -> tuple[str, ...]:

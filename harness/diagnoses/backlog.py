@@ -24,6 +24,7 @@ class Step:
     time_ns: int
     open: int
     queue: tuple[str, int] | None
+    member: str
     consumed: int
 
 
@@ -33,21 +34,25 @@ class Backlog:
 
     peak: int
     start_ns: int
-    middle_ns: int  # half of it was gone
+    first_ns: int  # a third of it was gone
+    second_ns: int  # two thirds
     end_ns: int
     queues: int
+    members: int
 
     @property
     def rate(self) -> int:
         """Messages a second."""
         return self.peak * NS_PER_S // max(1, self.end_ns - self.start_ns)
 
-    def halves(self) -> tuple[int, int]:
-        """The same for the first and the second half of the messages."""
-        half = self.peak * NS_PER_S // 2
+    def thirds(self) -> tuple[int, int, int]:
+        """The same for each third of the messages; of the last one a share is left at the end."""
+        third = self.peak * NS_PER_S // 3
+        last = third - self.peak * NS_PER_S // DRAINED_SHARE
         return (
-            half // max(1, self.middle_ns - self.start_ns),
-            half // max(1, self.end_ns - self.middle_ns),
+            third // max(1, self.first_ns - self.start_ns),
+            third // max(1, self.second_ns - self.first_ns),
+            last // max(1, self.end_ns - self.second_ns),
         )
 
 
@@ -58,6 +63,11 @@ def backlog(result: RunResult) -> list[str]:
         return []
     texts = [_sentence(one) for one in found]
     slow, fast = min(found, key=lambda one: one.rate), max(found, key=lambda one: one.rate)
+    if slow.queues > fast.queues:
+        texts.append(
+            f"{slow.queues} queues were no faster than {fast.queues}: here the queues are not what limits the rate, "
+            "as when all nodes share the processors of one host."
+        )
     if slow.queues < fast.queues:
         texts.append(
             f"Consumers have one pull under way for each queue: {fast.queues} queues instead of {slow.queues} made it "
@@ -67,11 +77,11 @@ def backlog(result: RunResult) -> list[str]:
 
 
 def _sentence(one: Backlog) -> str:
-    first, second = one.halves()
+    first, second, third = one.thirds()
     return (
         f"A backlog of {one.peak} messages was worked off from t={seconds(one.start_ns)} to {seconds(one.end_ns)} out "
-        f"of {one.queues} queues: {one.rate} a second beyond what came in, {first} in its first half and {second} in "
-        "its second."
+        f"of {one.queues} queues by {one.members} members: {one.rate} a second beyond what came in; {first} at the "
+        f"beginning, {second} in the middle and {third} at the end."
     )
 
 
@@ -84,30 +94,40 @@ def _steps(result: RunResult) -> Iterator[Step]:
             continue
         if op.f == "send" and op.value["key"] not in consumed:
             acked.add(op.value["key"])
-            yield Step(op.time_ns, len(acked), None, 0)
+            yield Step(op.time_ns, len(acked), None, "", 0)
         elif op.f == "consume":
             keys = {message[0] for message in op.value["messages"]}
             new = len(keys & acked)
             acked -= keys
             consumed |= keys
-            yield Step(op.time_ns, len(acked), (op.value["broker"], op.value["queue"]), new)
+            queue = op.value["broker"], op.value["queue"]
+            yield Step(op.time_ns, len(acked), queue, op.node or str(op.process), new)
 
 
 def _backlogs(steps: Iterator[Step]) -> Iterator[Backlog]:
     """Each runs from the first delivery after its peak until it is worked off."""
-    peak = start_ns = middle_ns = 0
+    peak = start_ns = first_ns = second_ns = 0
     queues: set[tuple[str, int]] = set()
+    members: set[str] = set()
     for step in steps:
-        if step.open > peak:
-            peak, start_ns, middle_ns = step.open, 0, 0
+        if step.queue is None and step.open > peak:  # what is left of one is no new one
+            peak, start_ns, first_ns, second_ns = step.open, 0, 0, 0
             queues.clear()
+            members.clear()
         if step.queue is not None and step.consumed and peak >= PEAK_MIN:
             start_ns = start_ns or step.time_ns
             queues.add(step.queue)
-        if start_ns and not middle_ns and step.open <= peak // 2:
-            middle_ns = step.time_ns
+            members.add(step.member)
+        if start_ns and not first_ns and 3 * step.open <= 2 * peak:
+            first_ns = step.time_ns
+        if start_ns and not second_ns and 3 * step.open <= peak:
+            second_ns = step.time_ns
         if step.open <= peak // DRAINED_SHARE:
             if start_ns and peak >= PEAK_MIN:
-                yield Backlog(peak, start_ns, middle_ns, step.time_ns, len(queues))
-            peak = start_ns = middle_ns = 0
+                end_ns = step.time_ns
+                yield Backlog(
+                    peak, start_ns, first_ns, second_ns, end_ns, len(queues), len(members)
+                )
+            peak = start_ns = first_ns = second_ns = 0
             queues.clear()
+            members.clear()

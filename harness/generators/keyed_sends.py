@@ -12,8 +12,6 @@ Dress = Callable[
     [int, dict[str, Any]], None
 ]  # the process, and its message, which gets more fields
 
-BATCH_MIN, BATCH_MAX = 2, 5  # messages
-
 
 class KeyedSends:
     """Each process sends `p<process>-<n>` with a size drawn from a range of bytes.
@@ -33,6 +31,7 @@ class KeyedSends:
         self._count = 0  # of ops
         self._low, self._high = campaign.payload_bytes
         self._batch_share = campaign.batch_share
+        self._fewest, self._most = campaign.batch_messages
         self._one_way_share = campaign.one_way_share
         self._sent: dict[int, int] = {}
 
@@ -44,7 +43,7 @@ class KeyedSends:
         self._count += 1
         kind = self._random.random()
         if kind < self._batch_share:
-            count = BATCH_MIN + int((BATCH_MAX - BATCH_MIN + 1) * self._random.random())
+            count = self._fewest + int((self._most - self._fewest + 1) * self._random.random())
             messages = [self._message(process) for _ in range(count)]
             return "send_batch", {"topic": topic, "messages": messages}
         value = {**self._message(process), "topic": topic}

@@ -165,11 +165,34 @@ def test_a_backlog_and_its_rate() -> None:
         script.consumed(10 + number / 100, *keys, queue=number // 10 % 2)
     [text] = backlog(run_of(script))
     assert text.startswith(
-        "A backlog of 1000 messages was worked off from t=10.000s to 19.400s out of 2 queues: 106 a second"
+        "A backlog of 1000 messages was worked off from t=10.000s to 19.400s out of 2 queues by 1 members: 106 a second"
     )
-    assert "102 in its first half and 111 in its second" in text
+    assert "101 at the beginning, 101 in the middle and 101 at the end" in text
     script.ops = script.ops[:900]
     assert backlog(run_of(script)) == []
+
+
+def test_what_is_left_of_a_large_backlog_is_no_second_one() -> None:
+    script = Script()
+    for number in range(30_000):
+        script.sent(number / 30_000, f"k{number}")
+    for number in range(0, 30_000, 100):
+        keys = [f"k{number + more}" for more in range(100)]
+        script.consumed(10 + number / 1000, *keys)
+    [text] = backlog(run_of(script))
+    assert text.count("A backlog of") == 1
+
+
+def test_more_queues_that_were_no_faster() -> None:
+    script = Script()
+    for start, queues, per_second in ((0, 1, 100), (50, 4, 50)):
+        keys = [f"k{start}-{number}" for number in range(1000)]
+        for number, key in enumerate(keys):
+            script.sent(start + number / 1000, key, queue=number % queues)
+        for number, key in enumerate(keys):
+            script.consumed(start + 10 + number / per_second, key, queue=number % queues)
+    [text] = backlog(run_of(script))
+    assert "4 queues were no faster than 1" in text
 
 
 def test_refusals_of_a_busy_broker() -> None:

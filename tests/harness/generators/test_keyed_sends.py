@@ -3,7 +3,7 @@ from __future__ import annotations
 from random import Random
 
 from harness.campaign_draw import draw_campaign
-from harness.generators.keyed_sends import BATCH_MAX, BATCH_MIN, KeyedSends
+from harness.generators.keyed_sends import KeyedSends
 
 
 def test_shares_of_batches_and_one_way_sends_and_keys_that_nobody_else_uses() -> None:
@@ -14,7 +14,7 @@ def test_shares_of_batches_and_one_way_sends_and_keys_that_nobody_else_uses() ->
     one_way = [value for f, value in ops if f == "send" and value.get("one_way")]
     assert 250 < len(batches) < 350
     assert 150 < len(one_way) < 250
-    assert {len(messages) for messages in batches} == set(range(BATCH_MIN, BATCH_MAX + 1))
+    assert {len(messages) for messages in batches} == {2, 3, 4, 5}
     singles = [value["key"] for f, value in ops if f == "send"]
     keys = singles + [message["key"] for messages in batches for message in messages]
     assert len(set(keys)) == len(keys)
@@ -24,6 +24,13 @@ def test_a_campaign_without_shares_sends_one_message_at_a_time() -> None:
     sends = KeyedSends(Random(1), draw_campaign(1, {"batch_share": 0.0, "one_way_share": 0.0}))
     ops = [op for _ in range(100) if (op := sends.next_op(0)) is not None]
     assert all(f == "send" and "one_way" not in value for f, value in ops)
+
+
+def test_a_campaign_says_how_large_batches_are() -> None:
+    given = {"batch_share": 1.0, "batch_messages": (40, 50), "one_way_share": 0.0}
+    sends = KeyedSends(Random(1), draw_campaign(1, given))
+    ops = [op for _ in range(200) if (op := sends.next_op(0)) is not None]
+    assert {len(value["messages"]) for _, value in ops} == set(range(40, 51))
 
 
 def test_a_campaign_may_want_so_many_ops_and_no_more_and_in_several_topics() -> None:
