@@ -46,3 +46,14 @@ def test_the_recommended_deployment_keeps_everything_under_all_faults() -> None:
     result = run_simulated(draw_campaign(7, load_options("recommended-deployment")))
     assert result.verdict.valid is True
     assert (result.campaign.flush, result.campaign.replication) == ("async", "sync")
+
+
+def test_a_backlog_of_many_messages_is_worked_off_at_a_flat_rate() -> None:
+    """`large-backlog` is for real processes; here it is smaller."""
+    given = load_options("large-backlog")
+    smaller = {**given, "environment": "simulation", "batch_messages": (8, 8)}
+    result = run_simulated(draw_campaign(1, smaller))
+    assert result.verdict.valid is True
+    text = " ".join(diagnose(result))
+    for words in ("out of 2 queues by 1 members", "out of 16 queues", "times as fast"):
+        assert words in text, text
