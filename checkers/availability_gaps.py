@@ -19,13 +19,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
-from checkers.columns import Columns, Ints, Outcome, Touches
-from checkers.facts import RunFacts
-from checkers.kernel import Checker, Context, all_rows, finding_at
-from checkers.message_ids import dense_numbers
-from checkers.promises import FOREVER_NS, NS_PER_S, judge
+from checkers.columns import Columns, Ints, Outcome
+from checkers.gap_rows import decisive_rows, first_rows, longest_waits
+from checkers.kernel import Checker, Context, finding_at
+from checkers.load import lives, load_end_ns, sends_by
+from checkers.promises import NS_PER_S, judge
 from checkers.verdict import Finding, Tally, Verdict, seconds
 
 NS_PER_MS = 1_000_000
@@ -41,11 +39,11 @@ class Gap:
 
 def check_availability_gaps(columns: Columns, context: Context) -> Verdict:
     facts = context.facts
-    load_end_ns = _load_end_ns(columns, context)
+    end_ns = load_end_ns(columns.sends, context)
     gaps = {
-        "send_gap": list(_send_gaps(columns, context, load_end_ns)),
-        "start_gap": list(_start_gaps(columns, context, load_end_ns)),
-        "delivery_gap": list(_delivery_gaps(columns, context, load_end_ns)),
+        "send_gap": list(_send_gaps(columns, context, end_ns)),
+        "start_gap": list(_start_gaps(columns, context, end_ns)),
+        "delivery_gap": list(_delivery_gaps(columns, context, end_ns)),
     }
     assert facts.gap_max_s is not None
     bound_ns = int(facts.gap_max_s * NS_PER_S)
@@ -65,46 +63,11 @@ def check_availability_gaps(columns: Columns, context: Context) -> Verdict:
     )
 
 
-def _load_end_ns(columns: Columns, context: Context) -> int:
-    begun = columns.sends.invoke_ns[_sent_by(columns.sends, context, context.facts.producers)]
-    return int(begun.max()) if len(begun) else 0
-
-
-def _sent_by(sends: Touches, context: Context, nodes: tuple[str, ...]) -> Ints:
-    """Rows of the sends of these nodes, in the order in which they began."""
-    node_of = context.timeline.nodes
-    processes = [process for process, node in node_of.items() if node in nodes]
-    rows = np.flatnonzero(np.isin(sends.process, processes))
-    return rows[np.argsort(sends.invoke_ns[rows], kind="stable")]
-
-
-def _lives(context: Context, node: str, load_end_ns: int) -> Iterator[tuple[int, int]]:
-    """When the node should have run: from its first start to the end of the load, without the plan's crashes."""
-    opened = (opened.time_ns for opened in context.timeline.opens if opened.node == node)
-    start_ns = next(opened, None)
-    if start_ns is None:
-        return
-    for fired_ns, healed_ns in _crashes(context.facts, node):
-        if start_ns < fired_ns < load_end_ns:
-            yield start_ns, fired_ns
-        start_ns = max(start_ns, healed_ns)
-    if start_ns < load_end_ns:
-        yield start_ns, load_end_ns
-
-
-def _crashes(facts: RunFacts, node: str) -> list[tuple[int, int]]:
-    return sorted(
-        (fault.fired_ns, FOREVER_NS if fault.healed_ns is None else fault.healed_ns)
-        for fault in facts.faults
-        if fault.kind == "client_crash" and fault.fired_ns is not None and node in fault.targets
-    )
-
-
-def _send_gaps(columns: Columns, context: Context, load_end_ns: int) -> Iterator[Gap]:
+def _send_gaps(columns: Columns, context: Context, load_end: int) -> Iterator[Gap]:
     sends = columns.sends
     for node in context.facts.producers:
-        rows = _sent_by(sends, context, (node,))
-        for start_ns, end_ns in _lives(context, node, load_end_ns):
+        rows = sends_by(sends, context, (node,))
+        for start_ns, end_ns in lives(context, node, load_end):
             begun = sends.invoke_ns[rows]
             yield from _waits(
                 columns, context, node, rows[(begun >= start_ns) & (begun < end_ns)], end_ns
@@ -142,7 +105,7 @@ def _bound(context: Context) -> str:
     return f"at most {context.facts.gap_max_s:g} s are promised"
 
 
-def _start_gaps(columns: Columns, context: Context, load_end_ns: int) -> Iterator[Gap]:
+def _start_gaps(columns: Columns, context: Context, load_end: int) -> Iterator[Gap]:
     if len(columns.names.queues) < len(context.facts.consumers):
         return
     node_of = context.timeline.nodes
@@ -154,7 +117,7 @@ def _start_gaps(columns: Columns, context: Context, load_end_ns: int) -> Iterato
     ]
     for node in context.facts.consumers:
         times = sorted(time_ns for time_ns, owner in gained if owner == node)
-        for start_ns, end_ns in _lives(context, node, load_end_ns):
+        for start_ns, end_ns in lives(context, node, load_end):
             first_ns = next((at_ns for at_ns in times if start_ns <= at_ns <= end_ns), end_ns)
             yield _start_gap(context, node, start_ns, first_ns)
 
@@ -170,32 +133,11 @@ def _start_gap(context: Context, node: str, start_ns: int, until_ns: int) -> Gap
     return Gap(length_ns=until_ns - start_ns, finding=finding)
 
 
-def _delivery_gaps(columns: Columns, context: Context, load_end_ns: int) -> Iterator[Gap]:
+def _delivery_gaps(columns: Columns, context: Context, end_ns: int) -> Iterator[Gap]:
     """The longest wait in each queue, for each group that reads its topic."""
-    sends = columns.sends
-    acked = (sends.outcome == Outcome.OK) & (sends.time_ns < load_end_ns)
-    for group, topics in sorted(context.facts.groups.items()):
-        of_group = np.array([topic in topics for topic in columns.names.topics], np.bool_)
-        rows = np.flatnonzero(acked & of_group[sends.topic])
-        delivered_ns = np.minimum(_first_delivered_ns(columns, group), load_end_ns)
-        waited_ns = delivered_ns[rows] - sends.time_ns[rows]
-        for queue in np.unique(sends.queue[rows]):
-            of_queue = np.flatnonzero(sends.queue[rows] == queue)
-            worst = of_queue[np.argmax(waited_ns[of_queue])]
-            yield _delivery_gap(columns, context, group, int(rows[worst]), int(waited_ns[worst]))
-
-
-def _first_delivered_ns(columns: Columns, group: str) -> Ints:
-    """When each sent message was first consumed by `group`, FOREVER_NS if never, shape (sends,)."""
-    delivered, names = columns.deliveries, columns.names
-    size, (sent, got) = dense_numbers(columns.sends.message, delivered.message)
-    first_ns = np.full(size, FOREVER_NS, np.int64)
-    if group in names.groups:
-        mine = delivered.group == names.groups.index(group)
-        rows = np.flatnonzero(mine & (delivered.outcome == Outcome.OK) & (got >= 0))
-        np.minimum.at(first_ns, got[rows], delivered.time_ns[rows])
-    of_sent: Ints = first_ns[sent]
-    return of_sent
+    for group in sorted(context.facts.groups):
+        for row, waited_ns in longest_waits(columns, context, group, end_ns):
+            yield _delivery_gap(columns, context, group, row, waited_ns)
 
 
 def _delivery_gap(columns: Columns, context: Context, group: str, row: int, waited_ns: int) -> Gap:
@@ -215,6 +157,7 @@ AVAILABILITY_GAPS = Checker(
     name="availability_gaps",
     anomalies=("send_gap", "start_gap", "delivery_gap"),
     check=check_availability_gaps,
-    rows=all_rows,
+    rows=first_rows,
+    rows_again=decisive_rows,
     applies=lambda context: context.facts.gap_max_s is not None,
 )

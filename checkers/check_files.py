@@ -2,7 +2,7 @@
 
 Never holds the whole history. Memory: for each process a partition (some queues of together PARTITION_ROWS touches, or
 one queue that has more), and all touches of all suspects. Checkers that are no kernels see the rows that they ask for
-(`Checker.rows`); those that want all of them are unknown beyond ROWS_IN_MEMORY.
+(`Checker.rows`), or ask for once more when they know what all queues gave them (`Checker.rows_again`).
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from checkers.columnar.reader import ColumnarHistory
-from checkers.columns import Columns, Commits, Ints, Touches, joined
+from checkers.columns import Columns, Commits, Ints, Names, Touches, joined
 from checkers.compose import ALL_CHECKERS, RunVerdict, asked_of, conclude_run, kernels_of
 from checkers.engine import FirstLook, SecondLook, conclude, first_look, gathered, second_look
 from checkers.facts import RunFacts
-from checkers.kernel import Checker, Context, all_rows
+from checkers.kernel import Checker, Context
 from checkers.promises import LossPromises
 from checkers.verdict import Verdict
 
 PARTITION_ROWS = 1 << 18  # touches: about 150 MB while they are judged
-ROWS_IN_MEMORY = 5_000_000
 Rows = tuple[Touches, Touches, Commits]
 Progress = Callable[[int, int], None]  # rows judged, rows in all
 
@@ -91,8 +90,20 @@ def check_files(
             for queues, suspects in zip(partitions, own, strict=True)
         ]
         second = list(each(_look_again, again)) if len(first.suspects) else []
+        read = {name: columns_of_rows(history.names, parts) for name, parts in rows.items()}
+        asking = {of.name: read[of.name] for of in asked if of.rows_again and of.name in read}
+        more = each(_rows_again, [(queues, asking) for queues in partitions]) if asking else ()
+        again_read: dict[str, list[Rows]] = {name: [] for name in asking}
+        for found in more:
+            for name, part in found.items():
+                again_read[name].append(part)
+    read |= {name: columns_of_rows(history.names, parts) for name, parts in again_read.items()}
     by_kernel = conclude(first, second, history.names, context, kernels_of(asked))
-    answer = partial(_answered, history, rows)
+    nothing = columns_of_rows(history.names, [])
+
+    def answer(checker: Checker, context: Context) -> Verdict:
+        return checker.check(read.get(checker.name, nothing), context)
+
     return conclude_run(checkers, context, by_kernel, answer, first.totals)
 
 
@@ -156,12 +167,46 @@ def _look_first(
 ) -> tuple[FirstLook, dict[str, Rows]]:
     columns = _columns(history, queues)
     look = first_look(columns, context, kernels_of(checkers))
-    asked_for: dict[str, Rows] = {}
-    for checker in checkers:
-        if checker.kernel is None and checker.rows not in (None, all_rows):
-            found = checker.rows(columns, context)
-            asked_for[checker.name] = found.sends, found.deliveries, found.commits
-    return look, asked_for
+    return look, rows_asked_for(columns, context, checkers)
+
+
+def rows_asked_for(
+    columns: Columns, context: Context, checkers: Sequence[Checker]
+) -> dict[str, Rows]:
+    """What checkers that are no kernels read of these queues, by name."""
+    return {
+        checker.name: _rows(checker.rows(columns, context))
+        for checker in checkers
+        if checker.kernel is None and checker.rows is not None
+    }
+
+
+def rows_asked_for_again(
+    columns: Columns,
+    context: Context,
+    checkers: Sequence[Checker],
+    gathered: Mapping[str, Columns],
+) -> dict[str, Rows]:
+    """What they read when they know what all queues gave them, by name; `gathered` has those that ask again."""
+    return {
+        checker.name: _rows(checker.rows_again(columns, context, gathered[checker.name]))
+        for checker in checkers
+        if checker.rows_again is not None and checker.name in gathered
+    }
+
+
+def _rows(columns: Columns) -> Rows:
+    return columns.sends, columns.deliveries, columns.commits
+
+
+def columns_of_rows(names: Names, parts: Sequence[Rows]) -> Columns:
+    """What a checker asked for, of all partitions in their order."""
+    return Columns(
+        names=names,
+        sends=joined(Touches, [part[0] for part in parts]),
+        deliveries=joined(Touches, [part[1] for part in parts]),
+        commits=joined(Commits, [part[2] for part in parts]),
+    )
 
 
 def _look_again(
@@ -176,26 +221,11 @@ def _look_again(
     return second_look(columns, suspects, own, context, kernels_of(checkers))
 
 
-def _answered(
-    history: ColumnarHistory, rows: Mapping[str, list[Rows]], checker: Checker, context: Context
-) -> Verdict:
-    """The answer of a checker that is no kernel."""
-    if checker.rows is not all_rows:
-        parts = rows.get(checker.name, [])
-        columns = Columns(
-            names=history.names,
-            sends=joined(Touches, [part[0] for part in parts]),
-            deliveries=joined(Touches, [part[1] for part in parts]),
-            commits=joined(Commits, [part[2] for part in parts]),
-        )
-    elif history.manifest.rows <= ROWS_IN_MEMORY:
-        columns = history.columns_of(history.manifest.touches)
-    else:
-        return too_many_rows(checker, history.manifest.rows)
-    return checker.check(columns, context)
-
-
-def too_many_rows(checker: Checker, rows: int) -> Verdict:
-    """The answer of a checker that needs all rows of a history that has more than ROWS_IN_MEMORY."""
-    reason = f"it needs all {rows} touches in memory; at most {ROWS_IN_MEMORY} are taken there"
-    return Verdict(checker=checker.name, valid="unknown", reason=reason)
+def _rows_again(
+    history: ColumnarHistory,
+    context: Context,
+    checkers: Sequence[Checker],
+    queues: Sequence[int],
+    gathered: Mapping[str, Columns],
+) -> dict[str, Rows]:
+    return rows_asked_for_again(_columns(history, queues), context, checkers, gathered)

@@ -1,4 +1,4 @@
-"""When a group was first given what was sent: a join by place."""
+"""When a group was first given what was sent: a join by place; and when it first consumed it: by message."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from checkers.columns import Columns, Ints
+from checkers.columns import Columns, Ints, Outcome
+from checkers.message_ids import dense_numbers
 from checkers.place_index import index_of
 from checkers.promises import FOREVER_NS
 
@@ -41,3 +42,16 @@ def _first_deliveries(columns: Columns, group: str) -> Ints:
     placed = index.placed.copy()
     placed[index.strange_sends] = False
     return first_ns[np.where(placed, index.send_place, index.size)]
+
+
+def first_consumed_ns(columns: Columns, group: str) -> Ints:
+    """When `group` first consumed each sent message, in any of these queues; NEVER_NS if never; shape (sends,)."""
+    delivered, names = columns.deliveries, columns.names
+    size, (sent, got) = dense_numbers(columns.sends.message, delivered.message)
+    first_ns = np.full(size + 1, NEVER_NS, np.int64)
+    if group in names.groups:
+        mine = delivered.group == names.groups.index(group)
+        rows = np.flatnonzero(mine & (delivered.outcome == Outcome.OK) & (got >= 0))
+        np.minimum.at(first_ns, got[rows], delivered.time_ns[rows])
+    of_sent: Ints = first_ns[sent]
+    return of_sent

@@ -92,6 +92,8 @@ class Checker:
     kernel: Kernel | None = None  # how it runs in pieces, if it can
     # What `check` reads of some whole queues, for a history that is too large to have it all; None: nothing.
     rows: Callable[[Columns, Context], Columns] | None = None
+    # What it reads instead once it has the `rows` of all queues (third argument, joined in their order).
+    rows_again: Callable[[Columns, Context, Columns], Columns] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,11 +115,6 @@ def sends_only(columns: Columns, rows: Ints) -> Columns:
         deliveries=columns.deliveries.where(nothing),
         commits=columns.commits.where(nothing),
     )
-
-
-def all_rows(columns: Columns, _context: Context) -> Columns:
-    """For checkers that read everything."""
-    return columns
 
 
 def not_counted(_innocent: Innocent) -> Mapping[str, int]:

@@ -14,15 +14,20 @@ from typing import TypeVar
 
 import numpy as np
 
-from checkers.check_files import ROWS_IN_MEMORY, Rows, too_many_rows
+from checkers.check_files import (
+    Rows,
+    columns_of_rows,
+    rows_asked_for,
+    rows_asked_for_again,
+)
 from checkers.columnar.manifest import Part
 from checkers.columnar.reader import ColumnarHistory
-from checkers.columns import Columns, Commits, Ints, Names, Touches, joined
+from checkers.columns import Columns, Ints, Names
 from checkers.compose import ALL_CHECKERS, RunVerdict, asked_of, conclude_run, kernels_of
 from checkers.engine import FirstLook, SecondLook, conclude, first_look, gathered, second_look
 from checkers.facts import RunFacts
 from checkers.history import NEMESIS
-from checkers.kernel import Checker, Context, Kernel, all_rows
+from checkers.kernel import Checker, Context, Kernel
 from checkers.promises import LossPromises
 from checkers.screening import is_among
 from checkers.timeline import Timeline
@@ -49,7 +54,6 @@ class Question:
     facts: RunFacts
     timeline: Timeline
     checkers: tuple[str, ...]
-    fits: bool  # whether a checker may have all rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,12 +108,13 @@ def judge_runs(
         strangers.get(partition, look.own)
         for partition, look in zip(partitions, looks, strict=True)
     ]
+    read = _read(runs, questions, engine, partitions, looks)
     return [
         _concluded(
             run,
             questions[number],
             firsts[number],
-            _of_run(looks, partitions, number),
+            read[number],
             _of_run(seconds, partitions, number),
         )
         for number, run in enumerate(runs)
@@ -132,7 +137,6 @@ def question_of(run: RunInput, checkers: tuple[str, ...]) -> Question:
         facts=replace(run.facts, torn=run.facts.torn or not history.complete, unread=unread),
         timeline=builder.timeline(),
         checkers=checkers,
-        fits=_fits(run),
     )
 
 
@@ -171,16 +175,8 @@ def look_at(questions: Sequence[Question], partition: Partition) -> Look:
     return Look(
         first=first,
         own=second_look(columns, first.suspects, first.suspects, context, kernels),
-        rows={
-            checker.name: _rows(checker.rows(columns, context))
-            for checker in others
-            if checker.rows is not None and (checker.rows is not all_rows or question.fits)
-        },
+        rows=rows_asked_for(columns, context, others),
     )
-
-
-def _rows(columns: Columns) -> Rows:
-    return columns.sends, columns.deliveries, columns.commits
 
 
 def look_again(
@@ -200,6 +196,56 @@ def look_again(
     return second_look(columns, np.union1d(foreign, own), own, context, kernels)
 
 
+def _read(
+    runs: Sequence[RunInput],
+    questions: Sequence[Question],
+    engine: Engine,
+    partitions: Sequence[Partition],
+    looks: Sequence[Look],
+) -> list[dict[str, Columns]]:
+    """What checkers that are no kernels read of each run, by their names. Some ask twice."""
+    names = [run.manifest.dictionaries.names() for run in runs]
+    read = [_joined(of, _rows_of_run(looks, partitions, at)) for at, of in enumerate(names)]
+    asking = [
+        {
+            of.name: columns[of.name]
+            for of in _asked(question)[2]
+            if of.rows_again and of.name in columns
+        }
+        for question, columns in zip(questions, read, strict=True)
+    ]
+    again = [partition for partition in partitions if asking[partition.run]]
+    rows = [partition.rows for partition in again]
+    found = engine.map("rows again", partial(rows_again, questions, asking), again, rows)
+    for at, of in enumerate(names):
+        read[at] |= _joined(of, _of_run(found, again, at))
+    return read
+
+
+def _rows_of_run(
+    looks: Sequence[Look], partitions: Sequence[Partition], run: int
+) -> list[Mapping[str, Rows]]:
+    return [look.rows for look in _of_run(looks, partitions, run)]
+
+
+def _joined(names: Names, found: Sequence[Mapping[str, Rows]]) -> dict[str, Columns]:
+    checkers = dict.fromkeys(checker for rows in found for checker in rows)
+    return {
+        checker: columns_of_rows(names, [rows[checker] for rows in found if checker in rows])
+        for checker in checkers
+    }
+
+
+def rows_again(
+    questions: Sequence[Question], asking: Sequence[Mapping[str, Columns]], partition: Partition
+) -> dict[str, Rows]:
+    """What checkers read of a partition that know what they were given of all. Raises HistoryError, OSError."""
+    question = questions[partition.run]
+    context, _, others = _asked(question)
+    columns = ColumnarHistory(question.history).columns_of(partition.parts)
+    return rows_asked_for_again(columns, context, others, asking[partition.run])
+
+
 def _holds(history: ColumnarHistory, part: Part, messages: Ints) -> bool:
     found = history.table(part, ["message"])["message"].to_numpy()
     return bool(np.any(is_among(found, messages)))
@@ -213,7 +259,7 @@ def _concluded(
     run: RunInput,
     question: Question,
     first: FirstLook,
-    looks: Sequence[Look],
+    read: Mapping[str, Columns],
     seconds: Sequence[SecondLook],
 ) -> RunVerdict:
     context, kernels, _ = _asked(question)
@@ -224,29 +270,16 @@ def _concluded(
         _checkers(question.checkers),
         context,
         by_kernel,
-        partial(_answered, run, names, looks),
+        partial(_answer, read, columns_of_rows(names, [])),
         {**totals, **first.totals},
     )
 
 
-def _answered(
-    run: RunInput, names: Names, looks: Sequence[Look], checker: Checker, context: Context
+def _answer(
+    read: Mapping[str, Columns], nothing: Columns, checker: Checker, context: Context
 ) -> Verdict:
     """The answer of a checker that is no kernel."""
-    if checker.rows is all_rows and not _fits(run):
-        return too_many_rows(checker, run.manifest.rows)
-    parts = [look.rows[checker.name] for look in looks if checker.name in look.rows]
-    columns = Columns(
-        names=names,
-        sends=joined(Touches, [part[0] for part in parts]),
-        deliveries=joined(Touches, [part[1] for part in parts]),
-        commits=joined(Commits, [part[2] for part in parts]),
-    )
-    return checker.check(columns, context)
-
-
-def _fits(run: RunInput) -> bool:
-    return run.manifest.rows <= ROWS_IN_MEMORY
+    return checker.check(read.get(checker.name, nothing), context)
 
 
 def _asked(question: Question) -> tuple[Context, list[Kernel], list[Checker]]:

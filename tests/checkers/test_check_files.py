@@ -9,13 +9,19 @@ from random import Random
 
 import pytest
 
-from checkers import check_files as module
+from checkers.availability_gaps import AVAILABILITY_GAPS, check_availability_gaps
 from checkers.check_files import check_files, partitions_of
-from checkers.columnar.reader import ColumnarHistory
-from checkers.compose import ALL_CHECKERS, check_columns
+from checkers.compose import check_columns
+from checkers.facts import RunFacts
+from checkers.gap_rows import decisive_rows, first_rows
 from checkers.history import HistoryError
+from checkers.kernel import Context
+from checkers.promises import LossPromises
+from checkers.timeline import Opened
 from tests.checkers.columnar.test_round_trip import record
 from tests.checkers.test_engine import ALL_FACTS
+from tests.support.gap_histories import FACTS as GAP_FACTS
+from tests.support.gap_histories import gap_history
 from tests.support.history_language import fault
 from tests.support.planted_histories import PLANTS, planted_history
 
@@ -104,14 +110,36 @@ def test_a_part_that_is_missing_is_an_error_and_no_verdict(tmp_path: Path) -> No
         check_files(history, [], ALL_FACTS[0])
 
 
-def test_a_checker_that_needs_more_than_fits_is_unknown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    history: ColumnarHistory = record(planted_history(1, []), tmp_path / "h")
-    monkeypatch.setattr(module, "ROWS_IN_MEMORY", 10)
-    asked = [checker for checker in ALL_CHECKERS if checker.name in ("loss", "availability_gaps")]
+@pytest.mark.parametrize("seed", range(40))
+def test_gaps_need_few_rows_of_a_history(seed: int, tmp_path: Path) -> None:
+    """Next acknowledgements and first deliveries lie in any queue; much begins at the same time."""
+    ops, crashes = gap_history(seed, together=True)
+    history = record(ops, tmp_path / "h", part_rows=10)
+    facts = RunFacts(flush="sync", replication="none", faults=crashes, **GAP_FACTS)
+    whole = check_columns(*history.whole(), [], facts, [AVAILABILITY_GAPS])
 
-    run = check_files(history, [], replace(ALL_FACTS[0], gap_max_s=10.0), asked)
+    for rows in (1, 10, 10**6):
+        verdict = check_files(history, [], facts, [AVAILABILITY_GAPS], partition_rows=rows)
+        assert verdict.verdicts[0].to_json() == whole.verdicts[0].to_json(), rows
 
-    assert [verdict.valid for verdict in run.verdicts] == [True, "unknown"]
-    assert "at most 10 are taken there" in str(run.verdicts[1].reason)
+
+def test_of_a_good_history_hardly_any_row_is_needed(tmp_path: Path) -> None:
+    history = record(planted_history(1, []), tmp_path / "h")
+    columns, timeline = history.whole()
+    nodes = dict.fromkeys(range(3), "p")
+    opens = [Opened(time_ns=0, process=0, node="p")]
+    facts = replace(ALL_FACTS[0], gap_max_s=10.0, producers=("p",))
+    context = Context(
+        facts=facts,
+        timeline=replace(timeline, nodes=nodes, opens=opens),
+        promises=LossPromises(facts),
+    )
+
+    first = first_rows(columns, context)
+    decisive = decisive_rows(columns, context, first)
+
+    assert (len(first.sends), len(first.deliveries)) == (1, 0)
+    assert len(decisive.sends) <= 2 + 2 * len(columns.names.queues) < len(columns.sends) / 2
+    whole = check_availability_gaps(columns, context)
+    assert check_availability_gaps(decisive, context) == whole
+    assert whole.counts["longest_send_gap_ms"] > 0

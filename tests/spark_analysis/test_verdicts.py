@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from checkers.columnar.reader import ColumnarHistory
 from checkers.compose import ALL_CHECKERS, RunVerdict, asked_of, kernels_of, run_verdict
 from checkers.engine import judge_columns
+from checkers.facts import RunFacts
 from checkers.history import HistoryError
 from checkers.kernel import Checker, Context
 from checkers.promises import LossPromises
@@ -19,6 +21,9 @@ from spark_analysis.analysis import analyse
 from spark_analysis.engines import InProcess, sentence_of
 from spark_analysis.inputs import FACTS_FILE, RunInput, find_runs
 from spark_analysis.verdicts import CHECKERS, judge_runs, partitions_of
+from tests.checkers.columnar.test_round_trip import record
+from tests.support.gap_histories import FACTS as GAP_FACTS
+from tests.support.gap_histories import gap_history
 from tests.support.synthetic import small
 
 
@@ -45,6 +50,27 @@ def test_partitions_do_not_change_the_verdict(
     queues = len({part.queue for part in run.manifest.touches})
     assert len(partitions_of(run, 0)) in {1: {queues}, 10**9: {1}}.get(rows, set(range(2, queues)))
     assert judge_runs([run], InProcess())[0].to_json() == at_once(run).to_json()
+
+
+@pytest.mark.parametrize("rows", [1, 3000])
+def test_gaps_are_found_across_partitions(
+    rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three seeds of random clients, judged together with a run that promises nothing about gaps."""
+    monkeypatch.setattr(verdicts, "ROWS_A_PARTITION", rows)
+    runs = small(tmp_path / "synthetic")
+    for seed in range(3):
+        ops, crashes = gap_history(seed, together=True)
+        folder = tmp_path / f"gaps-{seed}"
+        record(ops, folder / "history.parquet")
+        facts = RunFacts(flush="sync", replication="none", faults=crashes, **GAP_FACTS)
+        (folder / FACTS_FILE).write_text(json.dumps(facts.to_json()))
+        runs += find_runs([folder])
+
+    together = judge_runs(runs, InProcess())
+
+    assert [of.to_json() for of in together] == [at_once(run).to_json() for run in runs]
+    assert any(of.anomaly == "send_gap" for run in together for of in run.findings())
 
 
 def test_runs_together_are_judged_as_each_alone(tmp_path: Path) -> None:

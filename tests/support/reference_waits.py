@@ -1,0 +1,116 @@
+"""How long clients had to do without, in plain Python over ops: slow, obvious, no code shared with the checkers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from checkers.facts import FaultFacts
+from checkers.history import Op
+from tests.support.reference_checkers import Send, deliveries_of, sends_of
+
+Groups = Mapping[str, tuple[str, ...]]
+Wait = tuple[Any, ...]  # anomaly, of what, how long in nanoseconds
+
+
+def waits(ops: Sequence[Op], facts: Mapping[str, Any], faults: Sequence[FaultFacts]) -> list[Wait]:
+    """Every wait, long or short."""
+    nodes = {op.process: op.node for op in ops}
+    began = [op for op in _first_ops(ops) if nodes[op.process] in facts["producers"]]
+    load_end_ns = max((op.time_ns for op in began), default=0)
+    found: list[Wait] = []
+    for node in facts["producers"]:
+        for life in _lives(ops, node, faults, load_end_ns):
+            found += _sends(ops, node, [nodes[op.process] for op in ops], life)
+    if len(_queues(ops)) >= len(facts["consumers"]):
+        for node in facts["consumers"]:
+            for start_ns, end_ns in _lives(ops, node, faults, load_end_ns):
+                got = [at for at in _gains_ns(ops, node) if start_ns <= at <= end_ns]
+                found.append(("start_gap", node, min(got, default=end_ns) - start_ns))
+    return found + _deliveries(ops, facts["groups"], load_end_ns)
+
+
+def _first_ops(ops: Sequence[Op]) -> list[Op]:
+    return [ops[send.began] for send in sends_of(ops)]
+
+
+def _lives(
+    ops: Sequence[Op], node: str, faults: Sequence[FaultFacts], load_end_ns: int
+) -> list[tuple[int, int]]:
+    """Stretches between crashes: cut at every moment at which something changes, and keep those that live."""
+    opened = [op.time_ns for op in ops if op.f == "open" and op.node == node]
+    if not opened:
+        return []
+    down = [
+        (fault.fired_ns or 0, 2**62 if fault.healed_ns is None else fault.healed_ns)
+        for fault in faults
+        if node in fault.targets
+    ]
+    cuts = sorted({opened[0], load_end_ns, *(at for times in down for at in times)})
+    return [
+        (since, until)
+        for since, until in pairwise(cuts)
+        if opened[0] <= since and until <= load_end_ns
+        if not any(fired < until and since < healed for fired, healed in down)
+    ]
+
+
+def _sends(
+    ops: Sequence[Op], node: str, nodes: Sequence[str | None], life: tuple[int, int]
+) -> list[Wait]:
+    """No two sends may begin at the same time."""
+    mine = [
+        send
+        for send in sends_of(ops)
+        if nodes[send.began] == node and life[0] <= ops[send.began].time_ns < life[1]
+    ]
+    mine.sort(key=lambda send: ops[send.began].time_ns)
+    found, waiting = [], list[Send]()
+    for send in mine:
+        waiting.append(send)
+        if send.outcome == "ok":
+            wait_ns = ops[send.ended].time_ns - ops[waiting[0].began].time_ns
+            found.append(("send_gap", waiting[0].key, wait_ns))
+            waiting = []
+    if waiting:
+        found.append(("send_gap", waiting[0].key, life[1] - ops[waiting[0].began].time_ns))
+    return found
+
+
+def _queues(ops: Sequence[Op]) -> set[tuple[str, str, int]]:
+    stored = {send.queue for send in sends_of(ops) if send.queue is not None}
+    return stored | {given.queue for given in deliveries_of(ops)}
+
+
+def _gains_ns(ops: Sequence[Op], node: str) -> list[int]:
+    """When a process of the node got a queue that it did not have."""
+    found: list[int] = []
+    had: dict[tuple[Any, ...], list[Any]] = {}
+    for op in ops:
+        if op.f == "assign" and op.type == "ok":
+            whose = op.process, op.value["group"], op.value["topic"]
+            if any(queue not in had.get(whose, []) for queue in op.value["queues"]):
+                found += [op.time_ns] if op.node == node else []
+            had[whose] = op.value["queues"]
+    return found
+
+
+def _deliveries(ops: Sequence[Op], groups: Groups, load_end_ns: int) -> list[Wait]:
+    """The longest wait in each queue."""
+    found: list[Wait] = []
+    for group, topics in groups.items():
+        longest: dict[Any, int] = {}
+        for send in sends_of(ops):
+            acked_ns = ops[send.ended].time_ns
+            if send.outcome != "ok" or send.topic not in topics or acked_ns >= load_end_ns:
+                continue
+            given = [
+                ops[given.ended].time_ns
+                for given in deliveries_of(ops)
+                if (given.group, given.key) == (group, send.key) and given.consumed
+            ]
+            wait_ns = min([*given, load_end_ns]) - acked_ns
+            longest[send.queue] = max(longest.get(send.queue, wait_ns), wait_ns)
+        found += [("delivery_gap", (group, queue), wait) for queue, wait in longest.items()]
+    return found
