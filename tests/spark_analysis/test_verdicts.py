@@ -20,6 +20,7 @@ from spark_analysis import verdicts
 from spark_analysis.analysis import analyse
 from spark_analysis.engines import InProcess, sentence_of
 from spark_analysis.inputs import FACTS_FILE, RunInput, find_runs
+from spark_analysis.observed_file import observed_file
 from spark_analysis.verdicts import CHECKERS, judge_runs, partitions_of
 from tests.checkers.columnar.test_round_trip import record
 from tests.support.gap_histories import FACTS as GAP_FACTS
@@ -30,8 +31,12 @@ from tests.support.synthetic import small
 def at_once(run: RunInput) -> RunVerdict:
     """The whole history in memory, one partition, every checker given everything."""
     history = ColumnarHistory(run.history)
+    observed = observed_file(run.observations)
     context = Context(
-        facts=run.facts, timeline=history.timeline(), promises=LossPromises(run.facts)
+        facts=run.facts,
+        timeline=history.timeline(),
+        promises=LossPromises(run.facts),
+        observations=() if observed is None else observed.read(),
     )
     columns = history.columns()
     by_kernel, first = judge_columns(columns, context, kernels_of(asked_of(CHECKERS, context)))
