@@ -2,8 +2,9 @@
 
 **early_delivery**: a listener was called before the send began plus the delay. **late_delivery**: the first delivery to
 a group came much later than due, although no fault was near from then on: nothing was in its way. Both are allowed
-where the clock of a broker was stepped, since brokers count by their wall clock. A message that never comes is a matter
-of loss.
+where the clock of a broker was stepped, since brokers count by their wall clock. So is lateness of what was sent up to
+a delay later, because it may stand behind a message of that time, and a level is delivered in order. A message that
+never comes is a matter of loss.
 
 Cannot see: a delay that ended early by less than the send took, and lateness below the bound.
 
@@ -80,7 +81,8 @@ def _late(
     for at in np.flatnonzero(answered & (by_ns > LATE_AFTER_NS)).tolist():
         row, due_ns = int(rows[at]), int(known[at])
         if fault_near(context.facts.faults, due_ns, int(deliveries.invoke_ns[row])) is None:
-            since = int(delayed.invoke_ns[place[at]])
+            sent_ns = int(delayed.invoke_ns[place[at]])
+            since = sent_ns - (int(delayed.due_ns[place[at]]) - sent_ns)
             yield _finding(columns, context, row, "late_delivery", since, int(by_ns[at]))
 
 

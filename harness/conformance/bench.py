@@ -357,11 +357,17 @@ class Bench:
     async def _read(self, broker: Wire, topic: str, queue: int) -> list[bytes] | None:
         """None if the broker does not serve the queue yet."""
         bodies: list[bytes] = []
+        offset = 0
         while True:
-            pulled = await self.pull_if_served(broker, topic, queue=queue, offset=len(bodies))
-            if pulled is None or not pulled.messages:
-                return None if pulled is None else bodies
+            pulled = await self.pull_if_served(broker, topic, queue=queue, offset=offset)
+            if pulled is None:
+                return None
+            if not pulled.messages and pulled.next_offset <= offset:
+                return bodies
             bodies += [message.body for message in pulled.messages]
+            offset = max(
+                pulled.next_offset, offset + len(pulled.messages)
+            )  # beyond what retention deleted
 
     async def pull_if_served(
         self, broker: Wire, topic: str, *, queue: int, offset: int

@@ -37,6 +37,13 @@ def test_the_clock_of_a_broker_and_a_fault_excuse_the_time() -> None:
     assert late.counts("delays", faults=(away,)) == set()
 
 
+def test_what_may_stand_behind_a_message_of_the_wrong_time_may_be_late() -> None:
+    behind = Story().send(61.0, "a", delay_level=5, delay_ms=60_000).consume(200.0, "a", 0)
+    assert behind.counts("delays", faults=(SKEW,)) == {"late_delivery_allowed"}
+    later = Story().send(62.0, "a", delay_level=5, delay_ms=60_000).consume(200.0, "a", 0)
+    assert later.counts("delays", faults=(SKEW,)) == {"late_delivery"}
+
+
 def test_what_a_group_got_again_is_not_late() -> None:
     story = Story().send(1.0, "a", delay_level=1, delay_ms=1000)
     story.consume(2.1, "a", 0).consume(60.0, "a", 0, process=101)
