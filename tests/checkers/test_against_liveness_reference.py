@@ -1,4 +1,4 @@
-"""What clients wait for, log holes and the like, against plain references, on random histories.
+"""What clients wait for, what groups own and ask for, and answers, against plain references, on random histories.
 
 Every anomaly occurs in them.
 
@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from checkers.compose import check_run
 from checkers.history import Op
 from checkers.verdict import Verdict
-from tests.support import gap_histories, reference_waits
+from tests.support import gap_histories, group_histories, reference_groups, reference_waits
 from tests.support.gap_histories import gap_history
+from tests.support.group_histories import group_history
 from tests.support.history_language import facts
 
 STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "60")))
@@ -25,9 +26,17 @@ SEEDS = st.integers(0, 2**32)  # a history is made by one: shrinking it would ta
 GAPS = ("send_gap", "start_gap", "delivery_gap")
 
 
+OF_GROUPS = {
+    "groups": ("queue_unowned", "owned_twice"),
+    "subscriptions": ("subscriptions_differ",),
+    "requests": ("wrong_answer", "answered_twice", "made_up_answer"),
+}
+
+
 def verdict_of(ops: list[Op], name: str, **known: object) -> Verdict:
     verdicts = check_run(ops, [], facts(**known)).verdicts
-    return next(verdict for verdict in verdicts if verdict.checker == name)
+    nothing_asked = Verdict(checker=name, valid=True)
+    return next((verdict for verdict in verdicts if verdict.checker == name), nothing_asked)
 
 
 @STEADY
@@ -55,3 +64,48 @@ def test_every_gap_occurs() -> None:
         verdict = verdict_of(ops, "availability_gaps", faults=crashes, **gap_histories.FACTS)
         occurred.update(finding.anomaly for finding in verdict.findings)
     assert set(occurred) == set(GAPS)
+
+
+def counts_of(verdict: Verdict) -> Counter[str]:
+    return Counter({name: verdict.counts.get(name, 0) for name in OF_GROUPS[verdict.checker]})
+
+
+@STEADY
+@given(SEEDS)
+def test_groups(seed: int) -> None:
+    ops, faults = group_history(seed)
+    verdict = verdict_of(ops, "groups", faults=faults, **group_histories.FACTS)
+    expected = reference_groups.ownership(ops, group_histories.FACTS, faults)
+
+    by_anomaly: Counter[str] = Counter()
+    for (anomaly, *_), times in expected.items():
+        by_anomaly[anomaly] += times
+    assert counts_of(verdict) == by_anomaly
+    for of in verdict.findings:
+        assert (of.anomaly, of.group, (of.topic, of.broker, of.queue)) in expected
+
+
+@STEADY
+@given(SEEDS)
+def test_subscriptions_and_answers(seed: int) -> None:
+    ops, faults = group_history(seed)
+    known = {"faults": faults, **group_histories.FACTS}
+    differ = verdict_of(ops, "subscriptions", **known)
+    assert {finding.group for finding in differ.findings} == reference_groups.differing_groups(ops)
+
+    answers = verdict_of(ops, "requests", **known)
+    expected = reference_groups.answers(ops)
+    by_anomaly: Counter[str] = Counter()
+    for (anomaly, _), times in expected.items():
+        by_anomaly[anomaly] += times
+    assert counts_of(answers) == by_anomaly
+    assert {(finding.anomaly, finding.key) for finding in answers.findings} <= set(expected)
+
+
+def test_every_anomaly_of_groups_occurs() -> None:
+    occurred: Counter[str] = Counter()
+    for seed in range(100):
+        ops, faults = group_history(seed)
+        for name in OF_GROUPS:
+            occurred += counts_of(verdict_of(ops, name, faults=faults, **group_histories.FACTS))
+    assert set(occurred) == {anomaly for of in OF_GROUPS.values() for anomaly in of}

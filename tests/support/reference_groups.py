@@ -1,0 +1,149 @@
+"""What groups, subscriptions and requests promise, in plain Python: second by second, over ops of whole seconds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+from checkers.facts import FaultFacts
+from checkers.history import Op
+
+NS_PER_S = 10**9
+Found = Counter[tuple[Any, ...]]
+Queue = tuple[str, str, int]
+Second = int
+
+
+def ownership(ops: Sequence[Op], facts: Mapping[str, Any], faults: Sequence[FaultFacts]) -> Found:
+    """Queues of groups that had no owner, or two, for more than 30 s in a row while nothing had happened for 30 s."""
+    end = ops[-1].time_ns // NS_PER_S
+    calm = [not any(_restless(fault, second) for fault in faults) for second in range(end)]
+    owners = _owners(ops, faults, end)
+    sent = _first_sent(ops)
+    queues = {queue for _, queue in owners} | set(sent)
+    found: Found = Counter()
+    for group in {group for group, _ in owners} & set(facts["groups"]):
+        for queue in queues:
+            if queue[0] not in facts["groups"][group]:
+                continue
+            had = owners.get((group, queue), [set() for _ in range(end)])
+            first = min(
+                [second for second in range(end) if had[second]] + [sent.get(queue, end) + 30]
+            )
+            alone = [s >= first and calm[s] and not had[s] for s in range(end)]
+            if _longest(alone) > (90 if group in facts["orderly"] else 30):
+                found["queue_unowned", group, queue] += 1
+    for (group, queue), had in owners.items():
+        if group in facts["broadcasting"]:
+            continue
+        for one, other in combinations(_stretches(had), 2):
+            both = [calm[s] and s in one[1] and s in other[1] for s in range(end)]
+            if one[0] != other[0] and _longest(both) > 30:
+                found["owned_twice", group, queue] += 1
+    return found
+
+
+def _restless(fault: FaultFacts, second: Second) -> bool:
+    assert fault.fired_ns is not None
+    assert fault.healed_ns is not None
+    return fault.fired_ns <= second * NS_PER_S < fault.healed_ns + 30 * NS_PER_S
+
+
+def _owners(
+    ops: Sequence[Op], faults: Sequence[FaultFacts], end: Second
+) -> dict[tuple[str, Queue], list[set[int]]]:
+    """The processes that own each queue in each second. Queues that nobody ever owned are not there."""
+    nodes = {op.process: op.node for op in ops if op.f == "open"}
+    at = {op.time_ns // NS_PER_S: op for op in ops}
+    now: dict[tuple[str, Queue], set[int]] = {}
+    owners: dict[tuple[str, Queue], list[set[int]]] = {}
+    for second in range(end):
+        died: list[str | None] = [
+            n for f in faults for n in f.targets if f.fired_ns == second * NS_PER_S
+        ]
+        op = at.get(second)
+        if op is not None and op.f == "open":
+            died.append(op.node)
+        for mine in now.values():
+            mine -= {process for process in mine if nodes[process] in died}
+        if op is not None and op.f == "assign":
+            group, topic = op.value["group"], op.value["topic"]
+            given = [(group, (topic, broker, queue)) for broker, queue in op.value["queues"]]
+            for pair, mine in now.items():
+                if pair[0] == group and pair[1][0] == topic:
+                    mine.discard(op.process)
+            for pair in given:
+                now.setdefault(pair, set()).add(op.process)
+        for pair, mine in now.items():
+            owners.setdefault(pair, [set() for _ in range(end)])[second] = set(mine)
+    return owners
+
+
+def _first_sent(ops: Sequence[Op]) -> dict[Queue, Second]:
+    first: dict[Queue, Second] = {}
+    for op in ops:
+        if op.f == "send":
+            queue = op.value["topic"], op.value["broker"], op.value["queue"]
+            first.setdefault(queue, op.time_ns // NS_PER_S)
+    return first
+
+
+def _stretches(had: Sequence[set[int]]) -> list[tuple[int, set[Second]]]:
+    """Each time that a process owned the queue without a break."""
+    found: list[tuple[int, set[Second]]] = []
+    for process in {process for owners in had for process in owners}:
+        for second, owners in enumerate(had):
+            if process not in owners:
+                continue
+            if second and process in had[second - 1]:
+                found[-1][1].add(second)
+            else:
+                found.append((process, {second}))
+    return found
+
+
+def _longest(seconds: Sequence[bool]) -> int:
+    longest = now = 0
+    for held in seconds:
+        now = now + 1 if held else 0
+        longest = max(longest, now)
+    return longest
+
+
+def differing_groups(ops: Sequence[Op]) -> set[str]:
+    """Groups two nodes of which were last told different things."""
+    told: dict[tuple[str, str | None], tuple[Any, ...]] = {}
+    for op in ops:
+        if op.f == "open" and "expression" in op.value:
+            value = op.value
+            wish = value["topic"], value["expression"], value.get("orderly", False)
+            told[value["group"], op.node] = wish
+    return {
+        group
+        for group, _ in told
+        if len({wish for (of, _), wish in told.items() if of == group}) > 1
+    }
+
+
+def answers(ops: Sequence[Op]) -> Found:
+    """Answers to another request, second ones, and those to what nobody had been given."""
+    found: Found = Counter()
+    for op in ops:
+        if op.f != "answer":
+            continue
+        key, reply, before = op.value["key"], op.value["reply"], ops[: op.index]
+        if key != reply:
+            found["wrong_answer", key] += 1
+        if any(other.f == "answer" and other.value["key"] == key for other in before):
+            found["answered_twice", key] += 1
+        given = [
+            touch[0]
+            for other in before
+            if other.f == "consume"
+            for touch in other.value["messages"]
+        ]
+        if reply not in given:
+            found["made_up_answer", key] += 1
+    return found
