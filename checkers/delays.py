@@ -6,7 +6,8 @@ where the clock of a broker was stepped, since brokers count by their wall clock
 a delay later, because it may stand behind a message of that time, and a level is delivered in order. A message that
 never comes is a matter of loss.
 
-Cannot see: a delay that ended early by less than the send took, and lateness below the bound.
+Cannot see: a delay that ended early by less than the send took, lateness below the bound, and that of a send with
+several attempts, each of which may have begun a delay.
 
 Source: ScheduleMessageService of Apache RocketMQ 4.9 (deliver when the store time plus the delay is over, looking every
 100 ms); bugs #3966 and #9249, which skipped a message whose delivery had failed.
@@ -76,8 +77,10 @@ def _late(
     deliveries = columns.deliveries
     known = np.maximum(delayed.due_ns[place], delayed.time_ns[place])
     by_ns = deliveries.invoke_ns[rows] - known
-    # A request that nobody answered may have reached its broker at any time.
-    answered = np.isin(delayed.outcome[place], (Outcome.OK, Outcome.WEAK))
+    # A request that nobody answered, an earlier attempt too, may have reached its broker at any time.
+    answered = np.isin(delayed.outcome[place], (Outcome.OK, Outcome.WEAK)) & (
+        delayed.tries[place] <= 1
+    )
     for at in np.flatnonzero(answered & (by_ns > LATE_AFTER_NS)).tolist():
         row, due_ns = int(rows[at]), int(known[at])
         if fault_near(context.facts.faults, due_ns, int(deliveries.invoke_ns[row])) is None:

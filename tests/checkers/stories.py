@@ -58,10 +58,10 @@ class Story:
         **more: Any,
     ) -> Story:
         """A send that begins at `at_s` and ends 10 ms later; kept back when it is delayed or a transaction."""
-        value: dict[str, Any] = {"key": key, "topic": TOPIC, "size": 100, **more}
+        value: dict[str, Any] = {"key": key, "topic": TOPIC, "size": 100, "attempts": 1, **more}
         self.op(at_s, "invoke", "send", value, process=process)
         kept_back = "delay_ms" in more or "transaction" in more
-        place = {"broker": BROKER, "queue": queue, "status": "SEND_OK", "attempts": 1}
+        place = {"broker": BROKER, "queue": queue, "status": "SEND_OK"}
         place["queue_offset"] = -1 if kept_back else self.next_offset(TOPIC, queue)
         ended = value if end == "fail" else {**value, **place}
         error = None if end == "ok" else "so it ended"

@@ -55,6 +55,11 @@ def test_an_unanswered_send_may_have_begun_its_delay_at_any_time() -> None:
     assert story.counts("delays") == set()
 
 
+def test_an_earlier_attempt_may_have_begun_its_delay_at_any_time() -> None:
+    story = Story().send(1.0, "a", delay_level=2, delay_ms=5000, attempts=2)
+    assert story.consume(60.0, "a", 0).counts("delays") == set()
+
+
 # Retries and dead letters
 
 

@@ -59,7 +59,7 @@ def delays(ops: Sequence[Op]) -> Found:
         had.add((given.key, given.group))
         known_ns = max(due_ns, ended_ns(ops, send))
         late = began_ns(ops, given) - known_ns > 15 * NS_PER_S
-        if first and late and send.outcome in ("ok", "weak"):
+        if first and late and send.outcome in ("ok", "weak") and send.attempts <= 1:
             found["late_delivery", given.key, given.group] += 1
     return found
 
