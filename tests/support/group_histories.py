@@ -58,7 +58,7 @@ def group_history(seed: int) -> tuple[list[Op], tuple[FaultFacts, ...]]:
 
     keys = [f"p0-{number}" for number in range(6)]
     unsent = list(keys)
-    for number in range(random.randrange(4, 40)):
+    for number in range(random.randrange(4, 30)):
         now_s += random.choice([1, 1, 5, 20, 45])
         node = random.choice(["c1", "c2", "c3"])
         what = random.choice(["open", "assign", "assign", "send", "answer", "consume", "fault"])

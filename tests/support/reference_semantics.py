@@ -177,7 +177,7 @@ def transactions(
         tag = value_of(ops, send).get("tag")
         passed = any(
             send.topic in topics
-            and _passed(ops, group, send)
+            and has_passed(ops, group, send)
             and (group not in wanted or tag in wanted[group])
             for group, topics in groups.items()
         )
@@ -193,7 +193,7 @@ def transactions(
     return found
 
 
-def _passed(ops: Sequence[Op], group: str, send: Send) -> bool:
+def has_passed(ops: Sequence[Op], group: str, send: Send) -> bool:
     """Whether a group has read past a send; what is kept back has no offset yet and lies before everything."""
     drains = [
         op
@@ -224,7 +224,7 @@ def missed_by_members(ops: Sequence[Op], groups: Groups, broadcasting: Sequence[
             }
             for send in sends_of(ops):
                 wanted = send.outcome == "ok" and send.topic in groups[group]
-                if wanted and send.key not in had and _passed(ops, group, send):
+                if wanted and send.key not in had and has_passed(ops, group, send):
                     found["member_missed", send.key, member] += 1
     return found
 
