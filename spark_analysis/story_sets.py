@@ -13,6 +13,7 @@ from checkers.columnar.op_tables import OpTables
 from checkers.columnar.rows import QueueRows, to_table
 from checkers.columns import UNKNOWN
 from checkers.facts import FaultFacts, NodeExit
+from spark_analysis.planted_gaps import GAP_PLANTS
 from spark_analysis.planted_stories import BREAKING, STORIES
 from spark_analysis.shape import NS_PER_S
 from spark_analysis.story import PROCESSES, Story, StoryPlant, Told, in_order
@@ -51,11 +52,18 @@ class StorySets:
         self._tables = OpTables(self.event)
 
     def tell(self, number: int, index: int, begin_ns: int, *, after_faults: bool) -> StorySet:
-        """Tell set `number` from a time on. Raises OSError when an event cannot be written."""
-        for plants in (STORIES, *BREAKING):
+        """Tell set `number` from a time on; before the first one, the gaps of all sets.
+
+        Raises OSError when an event cannot be written.
+        """
+        turns = [[(number, *told) for told in plants.items()] for plants in (STORIES, *BREAKING)]
+        if number == 0:
+            gaps = [(of, *told) for of in range(self.sets) for told in GAP_PLANTS.items()]
+            turns = [gaps, *turns]
+        for turn in turns:
             stories = [
-                self._told(name, plant, number, begin_ns + place * NS_PER_S, after_faults)
-                for place, (name, plant) in enumerate(plants.items())
+                self._told(name, plant, of, begin_ns + place * NS_PER_S, after_faults)
+                for place, (of, name, plant) in enumerate(turn)
             ]
             ops = in_order([op for story in stories for op in story.ops], index)
             for op in ops:

@@ -4,13 +4,13 @@ A folder like that of a run: `history.parquet/` (per queue), or `raw.parquet/` (
 both; `facts.json`, what a campaign would know; `truth.json`, what must be found.
 
 What is about sends, deliveries and commits is planted into chunks of any size (`plants.py`), what is about semantics is
-told in stories between them (`planted_stories.py`). Each kind is planted as often as the shape says, in every kind of
-history but for NOT_PLANTED, which says why.
+told in stories between them (`planted_stories.py`; `planted_gaps.py`, `planted_observations.py`). Each kind that a
+checker can find is planted as often as the shape says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from checkers.columns import QueueKey
 from checkers.facts import FaultFacts, Floors, RunFacts
 from checkers.history import NEMESIS, Op, OpType, encode_op
 from spark_analysis.inputs import FACTS_FILE, OBSERVATIONS_FILE
+from spark_analysis.planted_gaps import GAP_MAX_S
 from spark_analysis.planted_stories import CHECK_AFTER_S, CHECK_MAX, LADDER_MS
 from spark_analysis.plants import PLANTS, Planted, plant
 from spark_analysis.raw import RAW_FOLDER, RawWriter
@@ -39,12 +40,6 @@ TRUTH_FILE = "truth.json"
 RETENTION_S = 72 * 3600.0
 HELD_ROWS = 1 << 21
 MODES = ("per-queue", "raw", "both")
-_ALL_ROWS = "needs all touches in memory at once, and a bound that holds for all of the history"
-NOT_PLANTED: Mapping[str, str] = {
-    "send_gap": _ALL_ROWS,
-    "start_gap": _ALL_ROWS,
-    "delivery_gap": _ALL_ROWS,
-}
 
 
 def synthesize(
@@ -264,6 +259,7 @@ class _Synthesis:
             "delay_levels_ms": LADDER_MS,
             "check_after_s": CHECK_AFTER_S,
             "check_max": CHECK_MAX,
+            "gap_max_s": GAP_MAX_S,
             **stories.facts,
             "brokers": {**brokers, **stories.facts.get("brokers", {})},
         }

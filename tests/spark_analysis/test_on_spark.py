@@ -45,6 +45,7 @@ def test_verdict_and_latency_are_equal_to_the_bit(
         "layout",
         "first look",
         "second look",
+        "rows again",
         "latency",
     }
 
