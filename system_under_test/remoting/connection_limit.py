@@ -11,8 +11,6 @@ from system_under_test.env import Log
 
 __all__ = ["ConnectionLimit", "TurnedAway"]
 
-AT_ONCE = 32  # so small a part of the most comes in one turn of the loop; who is turned away takes room for three turns
-
 
 class ConnectionLimit:
     """How many connections one port takes; the first that is too many is told, until there is room again."""
@@ -23,10 +21,6 @@ class ConnectionLimit:
         self._most = most
         self._log = log
         self._was_full = False
-
-    def backlog(self, usual: int) -> int:
-        """How many may wait to be taken: asyncio takes as many in one turn, before anybody is turned away."""
-        return min(usual, max(1, self._most // AT_ONCE))
 
     def admits(self, count: int) -> bool:
         """Whether there may be one more than `count`."""

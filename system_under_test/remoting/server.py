@@ -17,7 +17,7 @@ STOP_TIMEOUT_S = 1.0  # connections that are not gone by then are aborted
 
 
 async def listen(
-    accept: Callable[[], asyncio.Protocol], host: str, port: int, *, backlog: int
+    accept: Callable[[], asyncio.Protocol], host: str, port: int, *, backlog: int = 100
 ) -> asyncio.Server:
     """asyncio's server on one address. Raises CannotListen."""
     try:
@@ -62,8 +62,7 @@ class RemotingServer:
 
     async def start(self) -> None:
         """Listen. Raises CannotListen."""
-        backlog = self._limit.backlog(BACKLOG)
-        self._server = await listen(self._accepted, self.host, self.port, backlog=backlog)
+        self._server = await listen(self._accepted, self.host, self.port, backlog=BACKLOG)
         if self.port == 0:
             self.port = self._server.sockets[0].getsockname()[1]
 

@@ -19,7 +19,6 @@ from system_under_test.store.config_changes import take_over
 from system_under_test.store.replica_receiver import cut_partial_record
 from system_under_test.store.replication import ReplicaSender, ReplicatedLog
 
-BACKLOG = 100
 CATCH_UP_RETRY_S = (
     0.1  # a peer that starts with us is there in a moment; each further attempt waits twice as long
 )
@@ -55,8 +54,7 @@ class HaService:
         """Listen on the HA port, follow the master as a slave, and become ready, after the catch-up if it is needed."""
         loop = asyncio.get_running_loop()
         config = self._config
-        backlog = self._limit.backlog(BACKLOG)
-        self._server = await listen(self._accept, config.host, config.port, backlog=backlog)
+        self._server = await listen(self._accept, config.host, config.port)
         self._tick.start()
         if config.follows_master:
             self._tasks.append(loop.create_task(self._follower.follow_master()))

@@ -24,7 +24,6 @@ from system_under_test.remoting import (
     RemotingServer,
     RemotingTimeout,
 )
-from system_under_test.remoting.connection_limit import ConnectionLimit
 from tests.system_under_test.remoting.manual_loop import MemoryLog
 
 SILENCE_S = 0.02  # how long a test waits for an answer that never comes
@@ -392,13 +391,6 @@ def test_a_closed_client_leaves_no_connection_to_a_peer_that_does_not_read(
                 await asking
 
     asyncio.run(main())
-
-
-@pytest.mark.parametrize(("most", "backlog"), [(3, 1), (40, 1), (256, 8), (1 << 20, 1024)])
-def test_a_burst_of_connections_cannot_take_what_files_need(
-    most: int, backlog: int, log: MemoryLog
-) -> None:
-    assert ConnectionLimit(most, log).backlog(1024) == backlog
 
 
 def test_connections_beyond_the_limit_are_turned_away(env: Env, log: MemoryLog) -> None:
