@@ -287,8 +287,8 @@ def test_the_cpp_client_through_partition_freeze_and_heal() -> None:
                     await asyncio.to_thread(load.wait_for_more, "acked", 5)
                 await asyncio.to_thread(load.finish)
             links = {link.name: link for link in proxy.links()}
-        [consumer] = [link for name, link in links.items() if "@consumer>broker" in name]
-        assert consumer.down.frozen > 0
+        assert any("@consumer>broker" in name for name in links)
+        assert sum(link.down.frozen for link in links.values()) > 0
         assert sum(link.cut for link in links.values()) >= 1
         assert sum(link.up.dropped for link in links.values()) > 0
 
