@@ -62,7 +62,7 @@ def _judge(
         return
     first = told[0]
     other = next(one for one in told if _wish(one) != _wish(first))
-    who = "; ".join(f"{node} asks for {wish}" for node, wish in wishes.items())
+    who = "; ".join(f"{node} asks for {wish}" for node, wish in sorted(wishes.items()))
     topics = {one.topic for one in told}
     why = _DIFFERENT_TOPICS if len(topics) > 1 else _DIFFERENT_EXPRESSIONS
     yield Finding(

@@ -325,7 +325,7 @@ def test_each_answer_belongs_to_its_request(story: Story, found: set[str]) -> No
 
 
 def test_members_that_ask_for_different_things_are_told_so_in_words() -> None:
-    story = Story().opened("c1", 100, expression="tag1||tag2").opened("c2", 101, expression="tag3")
+    story = Story().opened("c2", 101, expression="tag3").opened("c1", 100, expression="tag1||tag2")
     story.send(0.1, "a", tag="tag1").send(0.2, "b", tag="tag3").consume(1.0, "a", 0)
     verdict = story.verdict("subscriptions")
     [finding] = verdict.findings
