@@ -34,13 +34,13 @@ class Listener:
     def __init__(self, address: Address, backlog: int, acceptor: Acceptor) -> None:
         self.address = address
         self.waiting: deque[TcpSocket] = deque()
-        self._backlog = backlog
+        self.backlog = backlog
         self._acceptor = acceptor
         self._is_closed = False
 
     @property
     def is_full(self) -> bool:
-        return len(self.waiting) > self._backlog
+        return len(self.waiting) > self.backlog
 
     def add(self, socket: TcpSocket) -> bool:
         """Let `socket` wait to be accepted; False if nobody listens any more."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextvars import copy_context
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from harness.simulation.handles import SimHandle
 from harness.simulation.kernel import Kernel, Listener
@@ -20,11 +20,25 @@ if TYPE_CHECKING:
 class BoundAddress:
     """Stands for a listening socket in `Server.sockets`."""
 
-    def __init__(self, address: Address) -> None:
-        self._address = address
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
 
     def getsockname(self) -> Address:
-        return self._address
+        return self._listener.address
+
+    def dup(self) -> Self:
+        """The same port: there is no descriptor to copy."""
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Nothing to close."""
+
+    def listen(self, backlog: int) -> None:
+        """Let `backlog` connections wait from now on."""
+        self._listener.backlog = backlog
 
 
 class SimServer(asyncio.AbstractServer):
@@ -50,7 +64,7 @@ class SimServer(asyncio.AbstractServer):
 
     @property
     def sockets(self) -> tuple[BoundAddress, ...]:
-        return () if self._listener is None else (BoundAddress(self._listener.address),)
+        return () if self._listener is None else (BoundAddress(self._listener),)
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
         return self._loop

@@ -13,17 +13,28 @@ from system_under_test.remoting.held_memory import HeldMemory
 from system_under_test.remoting.tls import FirstByte
 
 BACKLOG = 1024  # RocketMQ: serverSocketBacklog
+ACCEPTS_A_TURN = (
+    2  # who is too many holds a descriptor for some turns of the loop, before being turned away
+)
 STOP_TIMEOUT_S = 1.0  # connections that are not gone by then are aborted
 
 
 async def listen(
     accept: Callable[[], asyncio.Protocol], host: str, port: int, *, backlog: int = 100
 ) -> asyncio.Server:
-    """asyncio's server on one address. Raises CannotListen."""
+    """asyncio's server on one address. Raises CannotListen.
+
+    `backlog` connections may wait; asyncio itself would accept as many of them in one turn.
+    """
+    loop = asyncio.get_running_loop()
     try:
-        return await asyncio.get_running_loop().create_server(accept, host, port, backlog=backlog)
+        server = await loop.create_server(accept, host, port, backlog=ACCEPTS_A_TURN)
+        for bound in server.sockets:
+            with bound.dup() as listening:
+                listening.listen(backlog)
     except OSError as error:
         raise CannotListen(host, port, error) from error
+    return server
 
 
 class RemotingServer:

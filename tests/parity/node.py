@@ -100,7 +100,7 @@ class Node:
         self._env = env
         self._report = report
         self._connections: dict[str, Connection] = {}
-        self._servers: dict[str, asyncio.AbstractServer] = {}
+        self._servers: dict[str, asyncio.Server] = {}
         self._files: dict[str, File] = {}
 
     async def obey(self, next_command: Callable[[], Awaitable[Command | None]]) -> None:
@@ -128,6 +128,12 @@ class Node:
 
         loop = asyncio.get_running_loop()
         self._servers[name] = await loop.create_server(accept, host, port, backlog=backlog)
+
+    def widen(self, name: str, backlog: int) -> None:
+        """Let more connections wait than listen() said."""
+        for bound in self._servers[name].sockets:
+            with bound.dup() as listening:
+                listening.listen(backlog)
 
     def stop_listening(self, name: str) -> None:
         self._servers.pop(name).close()

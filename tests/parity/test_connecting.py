@@ -118,6 +118,25 @@ def test_a_full_backlog_ignores_syn(play: Play) -> None:
     play(scenario)
 
 
+def test_a_backlog_is_widened_while_it_is_used(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        server, client = await world.start()
+        await server.ask("listen", "s", world.server.address, PORT, backlog=1)
+        await server.ask("widen", "s", 2)
+        await world.server.pause()
+        for name in ("c1", "c2", "c3"):  # backlog + 1 fit in
+            await client.ask("connect", name, world.server.address, PORT)
+        await world.sleep(0.05)
+        fourth = client.tell("connect", "c4", world.server.address, PORT)
+        await world.sleep(0.3)
+        assert not fourth.done()
+        await world.server.resume()
+        await fourth
+        await server.until("s.4", "made")
+
+    play(scenario)
+
+
 def test_killing_a_process_resets_who_waits_in_its_backlog(play: Play) -> None:
     async def scenario(world: World) -> None:
         server, client = await world.start()
