@@ -64,10 +64,14 @@ class Inventory:
         self.path = path
         self.identity = path.name.removesuffix(SUFFIX)
         self._made: dict[tuple[str, str, str, tuple[str, ...]], Resource] = {}
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
-        self._file = os.open(path, flags, 0o644)
         owner = Owner.this_process()
+        begun = path.with_name(f"{self.identity}.begun")
+        self._file = os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._write({"pid": owner.pid, "start_ticks": owner.start_ticks, "boot_id": owner.boot_id})
+        try:
+            os.link(begun, path)  # who reads it always finds an owner
+        finally:
+            begun.unlink()
 
     @classmethod
     def begin(cls, folder: Path) -> Inventory:
@@ -138,7 +142,10 @@ class Journal:
 
 
 def read_journal(path: Path) -> Journal:
-    """Raises FaultError for a file that is none; a torn last line means nothing was made of it."""
+    """Raises FaultError for a file that is none, FileNotFoundError when its run has ended meanwhile.
+
+    A torn last line means that nothing was made of it.
+    """
     left: dict[tuple[str, str, str, tuple[str, ...]], Resource] = {}
     lines = path.read_bytes().split(b"\n")[:-1]
     try:

@@ -52,7 +52,8 @@ def clean(
     Exit status: 0 clean, 254 bad arguments, 255 something could not be removed.
     """
     hosts = FleetOptions(ssh_key=ssh_key, known_hosts=ssh_known_hosts)
-    reports = [_report(path, hosts, dry_run=dry_run) for path in _journals(state)]
+    found = [_report(path, hosts, dry_run=dry_run) for path in _journals(state)]
+    reports = [report for report in found if report is not None]
     if as_json:
         print(json.dumps(reports, indent=2))
     else:
@@ -73,10 +74,12 @@ def _journals(text: str | None) -> list[Path]:
         raise BadInput(f"{source} is no state folder: {error}") from error
 
 
-def _report(path: Path, hosts: FleetOptions, *, dry_run: bool) -> dict[str, Any]:
-    """What there was of one run, and what became of it."""
+def _report(path: Path, hosts: FleetOptions, *, dry_run: bool) -> dict[str, Any] | None:
+    """What there was of one run, and what became of it; None if the run has just ended by itself."""
     try:
         journal = read_journal(path)
+    except FileNotFoundError:
+        return None
     except FaultError as error:
         return {"inventory": str(path), "error": str(error)}
     report: dict[str, Any] = {"inventory": str(path), "process": journal.owner.pid}

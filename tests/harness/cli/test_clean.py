@@ -61,6 +61,11 @@ def test_a_run_that_goes_on_is_left_alone(staticfire: Staticfire, tmp_path: Path
     inventory.close()
 
 
+def test_a_run_that_ends_meanwhile_has_cleaned_up(staticfire: Staticfire, tmp_path: Path) -> None:
+    (tmp_path / "abc123.inventory.jsonl").symlink_to(tmp_path / "gone")  # listed, but not there
+    assert staticfire("clean", "--state", tmp_path) == Said(0, "nothing to clean\n", "")
+
+
 def test_what_cannot_be_removed_is_status_255(staticfire: Staticfire, tmp_path: Path) -> None:
     inventory = killed_inventory(tmp_path / "state", "/")
     said = staticfire("clean", "--state", tmp_path / "state")
