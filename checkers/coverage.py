@@ -59,11 +59,14 @@ def _kept_back(columns: Columns, context: Context) -> dict[str, int]:
     sends = sends.where(np.flatnonzero((sends.outcome == Outcome.OK) & (sends.queue != UNKNOWN)))
     filtered = colliding = 0
     for group, wanted in context.facts.wanted_tags.items():
-        unasked = ~context.matches(columns, sends, group)
+        topics = context.facts.groups.get(group, ())
+        subscribed = np.array([topic in topics for topic in names.topics], np.bool_)[sends.topic]
+        unasked = subscribed & ~context.matches(columns, sends, group)
         hashes = {java_hash(tag) for tag in wanted}
         alike = [tag not in wanted and java_hash(tag) in hashes for tag in names.tags]
+        collides = np.array([*alike, False], np.bool_)[sends.tag]
         filtered += int(np.count_nonzero(unasked))
-        colliding += int(np.count_nonzero(np.array([*alike, False], np.bool_)[sends.tag]))
+        colliding += int(np.count_nonzero(subscribed & collides))
     return {"filtered_out": filtered, "colliding_tags": colliding}
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from checkers.columns import Columns, Ints, Outcome
+from checkers.columns import UNKNOWN, Columns, Ints, Outcome
 from checkers.message_ids import dense_numbers
 from checkers.place_index import index_of
 from checkers.promises import FOREVER_NS
@@ -42,6 +42,23 @@ def _first_deliveries(columns: Columns, group: str) -> Ints:
     placed = index.placed.copy()
     placed[index.strange_sends] = False
     return first_ns[np.where(placed, index.send_place, index.size)]
+
+
+def first_calls(columns: Columns, group: str, rows: Ints) -> Ints:
+    """When the group's listener was first called with some sends, anywhere in their queue; NEVER_NS if never."""
+    delivered, groups = columns.deliveries, columns.names.groups
+    if group not in groups:
+        return np.full(len(rows), NEVER_NS, np.int64)
+    sends = columns.sends.where(rows)
+    mine = np.flatnonzero(delivered.group == groups.index(group))
+    size, (sent, got) = dense_numbers(sends.message, delivered.message[mine])
+    queue_of = np.full(size + 1, UNKNOWN, np.int64)
+    queue_of[sent] = sends.queue
+    there = (got != UNKNOWN) & (queue_of[got] == delivered.queue[mine])
+    first_ns = np.full(size + 1, NEVER_NS, np.int64)
+    np.minimum.at(first_ns, got[there], delivered.invoke_ns[mine[there]])
+    of_sent: Ints = first_ns[sent]
+    return of_sent
 
 
 def first_consumed_ns(columns: Columns, group: str) -> Ints:

@@ -92,6 +92,7 @@ def _ends(columns: Columns, context: Context) -> tuple[Ints, Ints, Ints]:
 
 def _from_beyond(columns: Columns, context: Context, acked: Mask) -> Iterator[Finding]:
     """Deliveries, after a recovery, of what lay beyond the recovered end and had been acknowledged before."""
+    ends: dict[int, int] = {}  # of each such delivery: what the log had been recovered up to
     for seen in context.observations:
         if seen["kind"] != "recovery" or "end_offset" not in seen:
             continue
@@ -101,33 +102,11 @@ def _from_beyond(columns: Columns, context: Context, acked: Mask) -> Iterator[Fi
         )
         if broker is not None and broker in columns.names.brokers:
             number = columns.names.brokers.index(broker)
-            yield from _read_after(
-                columns, context, acked, number, seen["time_ns"], seen["end_offset"]
-            )
-
-
-def _read_after(
-    columns: Columns, context: Context, acked: Mask, broker: int, at_ns: int, end_offset: int
-) -> Iterator[Finding]:
-    sends = columns.sends
-    suspects = np.flatnonzero(
-        acked & (sends.physical_offset >= end_offset) & (sends.time_ns < at_ns)
-    )
-    of_broker = columns.names.broker_of_queue[sends.queue[suspects]] == broker
-    before = sends.where(suspects[of_broker])
-    if not len(before):
-        return
+            late = _read_after(columns, acked, number, seen["time_ns"], seen["end_offset"])
+            for row in late.tolist():
+                ends.setdefault(row, seen["end_offset"])
     delivered = columns.deliveries
-    late = np.flatnonzero(
-        (delivered.invoke_ns > at_ns + BUFFERED_NS)
-        & (delivered.physical_offset >= end_offset)
-        & np.isin(delivered.message, before.message)
-        & (columns.names.broker_of_queue[delivered.queue] == broker)
-    )
-    order = np.argsort(before.message, kind="stable")
-    sent = before.where(order[np.searchsorted(before.message[order], delivered.message[late])])
-    same = sent.physical_offset == delivered.physical_offset[late]
-    for row in late[same].tolist():
+    for row, end_offset in sorted(ends.items()):
         yield finding_at(
             columns,
             delivered,
@@ -138,6 +117,29 @@ def _read_after(
             group=columns.names.groups[delivered.group[row]],
             at_invocation=True,
         )
+
+
+def _read_after(columns: Columns, acked: Mask, broker: int, at_ns: int, end_offset: int) -> Ints:
+    """Rows of deliveries, from the queue and the place in the log that had been acknowledged."""
+    sends = columns.sends
+    suspects = np.flatnonzero(
+        acked & (sends.physical_offset >= end_offset) & (sends.time_ns < at_ns)
+    )
+    of_broker = columns.names.broker_of_queue[sends.queue[suspects]] == broker
+    before = sends.where(suspects[of_broker])
+    if not len(before):
+        return np.zeros(0, np.int64)
+    delivered = columns.deliveries
+    late = np.flatnonzero(
+        (delivered.invoke_ns > at_ns + BUFFERED_NS)
+        & (delivered.physical_offset >= end_offset)
+        & np.isin(delivered.message, before.message)
+    )
+    order = np.argsort(before.message, kind="stable")
+    sent = before.where(order[np.searchsorted(before.message[order], delivered.message[late])])
+    same = sent.physical_offset == delivered.physical_offset[late]
+    found: Ints = late[same & (sent.queue == delivered.queue[late])]
+    return found
 
 
 RECOVERY = Kernel(

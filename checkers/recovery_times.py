@@ -2,11 +2,14 @@
 
 **sends after**: from the heal of a fault to the first acknowledgement with SEND_OK of a send that had not been
 acknowledged by then; where the fault struck brokers, of one that such a broker took. **caught up after**: from the
-heal until a group had been given everything that was acknowledged before the heal (0 if it had been by then). A fault
-that did not bite or was never healed has no such time; one after which nothing was acknowledged, or acknowledged
-messages were never delivered, has none either, and is counted as `never_recovered` or `never_caught_up`.
+heal until a group had been given everything that it asked for and that was acknowledged by the heal, and due (0 if it
+had been by then). A fault that did not bite or was never healed has no such time; one after which nothing was
+acknowledged, or acknowledged messages were never delivered, has none either, and is counted as `never_recovered` or
+`never_caught_up`.
 
-Cannot see: what a cluster lost for good, and whether a later fault delayed the recovery from this one.
+A message is looked for where it was acknowledged; one that a broker kept back at first (a delay, a transaction) in its
+whole queue, because its place was not known then. Cannot see: what a cluster lost for good, and whether a later fault
+delayed the recovery from this one.
 Source: RTO and recovery time of openchaos.
 """
 
@@ -17,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from checkers.columns import Columns, Ints, Mask, Outcome
+from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome
 from checkers.facts import FaultFacts, RunFacts
-from checkers.first_deliveries import first_deliveries
+from checkers.first_deliveries import first_calls, first_deliveries
 from checkers.kernel import Context, Kernel, nothing_missing
 from checkers.promises import FOREVER_NS
 from checkers.verdict import Tally, Verdict
@@ -36,15 +39,33 @@ def tally_recovery(columns: Columns, context: Context) -> Tally:
     rows = np.flatnonzero(sends.outcome == Outcome.OK)
     if not len(rows) or not healed:
         return Tally()
-    rows = rows[np.argsort(sends.time_ns[rows], kind="stable")]
-    acked_ns = sends.time_ns[rows]
+    rows = _by_time(sends.time_ns, rows)
     brokers = columns.names.broker_of_queue[sends.queue[rows]]
-    parts = [_sent(columns, context.facts, acked_ns, brokers, healed)]
-    for group, topics in context.facts.groups.items():
-        wanted = np.array([topic in topics for topic in columns.names.topics], np.bool_)
-        given_ns = np.where(wanted[sends.topic[rows]], first_deliveries(columns, group)[rows], 0)
-        parts.append(_behind(group, acked_ns, np.maximum.accumulate(given_ns), healed))
+    parts = [_sent(columns, context.facts, sends.time_ns[rows], brokers, healed)]
+    ready_ns = np.maximum(sends.time_ns, sends.due_ns)
+    rows = _by_time(ready_ns, rows)
+    for group in context.facts.groups:
+        wanted = context.wants(columns, sends, group)[rows]
+        given_ns = np.where(wanted, _given_ns(columns, group, rows), 0)
+        parts.append(_behind(group, ready_ns[rows], np.maximum.accumulate(given_ns), healed))
     return reduce(Tally.merge, parts)
+
+
+def _by_time(times_ns: Ints, rows: Ints) -> Ints:
+    times_ns = times_ns[rows]
+    if bool(np.all(times_ns[1:] >= times_ns[:-1])):
+        return rows
+    return rows[np.argsort(times_ns, kind="stable")]
+
+
+def _given_ns(columns: Columns, group: str, rows: Ints) -> Ints:
+    """When the group was first given what was sent."""
+    sends = columns.sends
+    given_ns = first_deliveries(columns, group)[rows]
+    kept_back = np.flatnonzero(sends.queue_offset[rows] == UNKNOWN)
+    if len(kept_back):
+        given_ns[kept_back] = first_calls(columns, group, rows[kept_back])
+    return given_ns
 
 
 def _sent(
@@ -53,7 +74,7 @@ def _sent(
     """The first acknowledgement after each heal; the earliest is wanted and the largest stays, so it is negative."""
     longest = {}
     for number, fault, healed_ns in healed:
-        after = int(np.searchsorted(acked_ns, healed_ns))
+        after = int(np.searchsorted(acked_ns, healed_ns, side="right"))
         struck = np.flatnonzero(_struck(columns, facts, fault)[brokers[after:]])
         if len(struck):
             longest[SENT, number] = -int(acked_ns[after + struck[0]] - healed_ns)
@@ -71,19 +92,19 @@ def _healed(facts: RunFacts) -> list[Healed]:
 
 def _struck(columns: Columns, facts: RunFacts, fault: FaultFacts) -> Mask:
     """The brokers whose recovery is looked at, shape (brokers,): those that were struck, or all."""
-    struck = [
-        not {name, *facts.brokers.get(name, ())}.isdisjoint(fault.targets)
-        for name in columns.names.brokers
-    ]
-    anybody = any(not set(nodes).isdisjoint(fault.targets) for nodes in facts.brokers.values())
-    return np.array(struck if anybody else [True] * len(struck), np.bool_)
+    struck = {
+        name
+        for name in {*facts.brokers, *columns.names.brokers}
+        if not {name, *facts.brokers.get(name, ())}.isdisjoint(fault.targets)
+    }
+    return np.array([not struck or name in struck for name in columns.names.brokers], np.bool_)
 
 
-def _behind(group: str, acked_ns: Ints, given_ns: Ints, healed: list[Healed]) -> Tally:
-    """How long after each heal the group had everything that was acknowledged by then."""
+def _behind(group: str, ready_ns: Ints, given_ns: Ints, healed: list[Healed]) -> Tally:
+    """How long after each heal the group had everything that was ready by then."""
     longest = {}
     for number, _, healed_ns in healed:
-        before = int(np.searchsorted(acked_ns, healed_ns, side="right"))
+        before = int(np.searchsorted(ready_ns, healed_ns, side="right"))
         if before:
             late_ns = int(given_ns[before - 1])
             longest[BEHIND + group, number] = max(late_ns - healed_ns, 0)

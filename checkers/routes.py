@@ -37,9 +37,7 @@ GHOST_NS = 150 * NS_PER_S  # 120 s, a look every 10 s, and the time between two 
 MISSING_NS = 45 * NS_PER_S  # registered again every 30 s, and the same
 SWITCHED_NS = 10 * NS_PER_S  # two time-outs of 3 s, and a rebalance
 NS_PER_MS = 1_000_000
-OF_NAME_SERVERS = (
-    "name_server"  # what these kinds of fault begin with; split_name_servers is one, too
-)
+OF_NAME_SERVERS = "name_server"  # what the kinds of fault begin with that strike name servers alone
 CLIENT_FAULTS = frozenset({"client_crash", "member_leaves", "slow_consumer", "failing_listener"})
 Seen = Mapping[str, Any]
 

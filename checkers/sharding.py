@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from checkers.columns import UNKNOWN, Columns, Ints, Outcome, Touches
 from checkers.kernel import (
@@ -37,11 +36,8 @@ from checkers.promises import NS_PER_S, Judgement, judge
 from checkers.screening import is_among
 from checkers.verdict import Finding, Tally, Verdict
 
-Floats = NDArray[np.float64]
-HOT_WAIT_S, HOT_RATIO = (
-    1.0,
-    3.0,
-)  # what nine of ten messages wait in the queue of a hot key, at least
+# What nine of ten messages wait in the queue of a hot key, at least, and against other queues.
+HOT_WAIT_NS, HOT_RATIO = NS_PER_S, 3
 
 
 def tally_orderly(columns: Columns, context: Context) -> Tally:
@@ -165,44 +161,58 @@ def _hot(columns: Columns, context: Context, keyed: Touches) -> Iterator[Finding
         return
     key = int(np.bincount(keyed.sharding_key).argmax())
     mine = keyed.sharding_key == key
-    queue = int(np.bincount(keyed.queue[mine]).argmax())
-    waits = _waits(columns, keyed)
-    here, elsewhere = waits[keyed.queue == queue], waits[keyed.queue != queue]
+    queue = _main_queue(columns, keyed.queue[mine])
+    waits_ns = _waits_ns(columns, keyed)
+    here, elsewhere = waits_ns[keyed.queue == queue], waits_ns[keyed.queue != queue]
     here, elsewhere = here[here >= 0], elsewhere[elsewhere >= 0]
     if 2 * np.count_nonzero(mine) <= len(keyed) or not len(here) or not len(elsewhere):
         return
-    slow, quick = float(np.percentile(here, 90)), float(np.percentile(elsewhere, 90))
-    if slow < HOT_WAIT_S or slow < HOT_RATIO * quick:
+    slow_ns, quick_ns = _nine_of_ten(here), _nine_of_ten(elsewhere)
+    if slow_ns < HOT_WAIT_NS or slow_ns < HOT_RATIO * quick_ns:
         return
     place = columns.names.queues[queue]
     name = columns.names.sharding_keys[key]
     others = np.unique(keyed.sharding_key[(keyed.queue == queue) & ~mine])
+    in_queue = np.flatnonzero(mine & (keyed.queue == queue))
     yield finding_at(
         columns,
         keyed,
-        int(np.flatnonzero(mine)[-1]),
+        int(in_queue[np.argmax(keyed.op_index[in_queue])]),
         anomaly="hot_key",
         judgement=judge(context.facts.mode, "hot_key"),
         detail=(
             f"sharding key {name} has {np.count_nonzero(mine)} of {len(keyed)} messages, in queue {place.queue} of "
-            f"{place.broker}, which one listener consumes one after the other: 9 of 10 wait up to {slow:.1f} s there, "
-            f"and {quick:.1f} s in the other queues. {len(others)} other keys of that queue wait with it. More "
-            "consumers or more queues do not help; spread the key, or order only what must be in order"
+            f"{place.broker}, which one listener consumes one after the other: 9 of 10 wait up to "
+            f"{slow_ns / NS_PER_S:.1f} s there, and {quick_ns / NS_PER_S:.1f} s in the other queues. {len(others)} "
+            "other keys of that queue wait with it. More consumers or more queues do not help; spread the key, or "
+            "order only what must be in order"
         ),
     )
 
 
-def _waits(columns: Columns, sends: Touches) -> Floats:
-    """Seconds from each acknowledgement to the first call of a listener for it; -1 where there was none."""
+def _main_queue(columns: Columns, queues: Ints) -> int:
+    """The queue that occurs most often; the first by name, if several do."""
+    of, counts = np.unique(queues, return_counts=True)
+    most: list[int] = of[counts == counts.max()].tolist()
+    return min(most, key=lambda queue: columns.names.queues[queue])
+
+
+def _nine_of_ten(waits_ns: Ints) -> int:
+    """What nine of ten wait at most: nearest rank."""
+    return int(np.sort(waits_ns)[-(-9 * len(waits_ns) // 10) - 1])
+
+
+def _waits_ns(columns: Columns, sends: Touches) -> Ints:
+    """From each acknowledgement to the first call of a listener for it; -1 where there was none."""
     deliveries = columns.deliveries
     order = np.argsort(deliveries.invoke_ns, kind="stable")
     messages, first = np.unique(deliveries.message[order], return_index=True)
     if not len(messages):
-        return np.full(len(sends), -1.0)
+        return np.full(len(sends), -1, np.int64)
     at = np.minimum(np.searchsorted(messages, sends.message), len(messages) - 1)
-    called = deliveries.invoke_ns[order[first[at]]]
-    waited: Floats = np.maximum(called - sends.time_ns, 0) / NS_PER_S
-    return np.where(messages[at] == sends.message, waited, -1.0)
+    called_ns = deliveries.invoke_ns[order[first[at]]]
+    waited_ns: Ints = np.maximum(called_ns - sends.time_ns, 0)
+    return np.where(messages[at] == sends.message, waited_ns, -1)
 
 
 def _excuse(context: Context, time_ns: int) -> str:

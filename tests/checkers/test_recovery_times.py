@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from checkers.column_builder import build_columns
 from checkers.facts import FaultFacts
+from checkers.history import Op
 from checkers.kernel import Context
 from checkers.promises import LossPromises
 from checkers.recovery_times import RECOVERY_TIMES
@@ -84,3 +87,31 @@ def test_it_is_the_same_in_pieces() -> None:
     late = fault("partition", "n0", at_s=5.1, healed_s=5.2)
 
     assert rows(*lines, faults=(CUT, late), pieces=3) == rows(*lines, faults=(CUT, late))
+
+
+@pytest.mark.parametrize(
+    ("told", "changes"),
+    [
+        ({"tag": "blue"}, {"wanted_tags": {"g": ("red",)}}),  # not asked for
+        ({"delay_ms": 10_000}, {}),  # not due
+    ],
+)
+def test_what_a_group_does_not_wait_for(told: dict[str, Any], changes: dict[str, Any]) -> None:
+    ops = history(*LINES[:-1])
+    assert caught_up_ms(ops) is None
+    ops[0].value.update(told)
+    assert caught_up_ms(ops, **changes) == 0
+
+
+def test_what_was_kept_back_is_found_anywhere_in_its_queue() -> None:
+    ops = history("0 ok send a t=0.5", "0 ok send b t=2.5", "1 ok consume a t=4.5")
+    ops[0].value.update(transaction="commit", queue_offset=-1)
+    assert caught_up_ms(ops) == 2500
+
+
+def caught_up_ms(ops: list[Op], **changes: Any) -> Any:
+    columns, timeline = build_columns(ops)
+    known = facts(faults=(CUT,), **changes)
+    context = Context(facts=known, timeline=timeline, promises=LossPromises(known))
+    [row] = RECOVERY_TIMES.check(columns, context).series["faults"]
+    return row["caught_up_after_ms"]["g"]

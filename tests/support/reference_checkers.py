@@ -37,6 +37,7 @@ class Delivery:
     group: str
     queue: Queue
     offset: int
+    physical: int
     body_ok: bool
     tries: int
     consumed: bool
@@ -86,13 +87,14 @@ def deliveries_of(ops: Sequence[Op]) -> list[Delivery]:
     found = []
     for begin, end in _consumes(ops):
         value = end.value
-        for key, offset, _physical, body_ok, tries in value["messages"]:
+        for key, offset, physical, body_ok, tries in value["messages"]:
             found.append(
                 Delivery(
                     key=key,
                     group=value["group"],
                     queue=(value["topic"], value["broker"], value["queue"]),
                     offset=offset,
+                    physical=physical,
                     body_ok=body_ok,
                     tries=tries,
                     consumed=end.type == "ok",

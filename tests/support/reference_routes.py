@@ -1,0 +1,125 @@
+"""What name servers must say, in plain Python, second by second; no code shared with the checkers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from checkers.facts import FaultFacts
+from checkers.history import Op
+
+NS_PER_S = 10**9
+GHOST_S, MISSING_S = 150, 45
+AFTERMATH_S = 30
+END_S = 700
+Seen = Mapping[str, Any]
+Wrong = tuple[str, str, str, int]  # anomaly, name server, the node that it is about, from when on
+
+
+def wrong_answers(
+    observations: Sequence[Seen], facts: Mapping[str, Any], faults: Sequence[FaultFacts]
+) -> set[Wrong]:
+    found: set[Wrong] = set()
+    for server in {seen["node"] for seen in observations}:
+        found |= set(_wrong(server, observations, facts))
+        said = _by_second(server, observations)
+        for broker, nodes in facts["brokers"].items():
+            for node in nodes:
+                ghost, missing = [], []
+                for second, seen in enumerate(said):
+                    named = (
+                        seen is not None
+                        and node in (seen["brokers"] or {}).get(broker, {}).values()
+                    )
+                    up = seen is not None and node in seen["up"]
+                    answered = seen is not None and seen["brokers"] is not None
+                    struck = any(server in of.targets and _active(of, second) for of in faults)
+                    calm = not any(_active(of, second) for of in faults)
+                    known = second >= _known_since(broker, observations, facts)
+                    ghost.append(named and not up and not struck)
+                    missing.append(answered and up and not named and calm and known)
+                for anomaly, held, bound_s in (
+                    ("ghost_route", ghost, GHOST_S),
+                    ("missing_route", missing, MISSING_S),
+                ):
+                    start, length = _longest(held)
+                    if length > bound_s:
+                        found.add((anomaly, server, node, start))
+    return found
+
+
+def _wrong(server: str, observations: Sequence[Seen], facts: Mapping[str, Any]) -> Iterator[Wrong]:
+    """Each wrong address once, from the first time on that it was told."""
+    first: dict[tuple[str, str, str], int] = {}
+    for seen in observations:
+        for broker, addresses in (seen["brokers"] or {}).items():
+            for number, node in addresses.items():
+                right = dict(enumerate(facts["brokers"].get(broker, ()))).get(int(number)) == node
+                if seen["node"] == server and not right:
+                    second = seen["time_ns"] // NS_PER_S
+                    which = broker, number, node
+                    first[which] = min(second, first.get(which, second))
+    for (broker, number, node), second in first.items():
+        yield "wrong_route", server, f"{node} is number {number} of {broker}", second
+
+
+def _by_second(server: str, observations: Sequence[Seen]) -> list[Seen | None]:
+    """The answer that counts in each second; None before the first and after the last."""
+    mine = [seen for seen in observations if seen["node"] == server]
+    last = max(seen["time_ns"] for seen in mine)
+    said: list[Seen | None] = []
+    for second in range(END_S):
+        before = [seen for seen in mine if seen["time_ns"] <= second * NS_PER_S]
+        newest = max((seen["time_ns"] for seen in before), default=None)
+        of_newest = [seen for seen in before if seen["time_ns"] == newest]
+        said.append(of_newest[-1] if of_newest and second * NS_PER_S < last else None)
+    return said
+
+
+def _active(fault: FaultFacts, second: int) -> bool:
+    assert fault.fired_ns is not None
+    healed_s = END_S if fault.healed_ns is None else fault.healed_ns // NS_PER_S
+    return fault.fired_ns // NS_PER_S <= second < healed_s + AFTERMATH_S
+
+
+def _known_since(broker: str, observations: Sequence[Seen], facts: Mapping[str, Any]) -> int:
+    if facts["topics_everywhere"]:
+        return 0
+    named = [seen["time_ns"] for seen in observations if broker in (seen["brokers"] or {})]
+    return int(min(named)) // NS_PER_S if named else END_S
+
+
+def _longest(held: Sequence[bool]) -> tuple[int, int]:
+    """Where the longest stretch begins, the first of several, and how long it is."""
+    best, start = (0, 0), 0
+    for second, holds in enumerate([*held, False]):
+        if not holds:
+            best = max(best, (start, second - start), key=lambda stretch: stretch[1])
+            start = second + 1
+    return best
+
+
+def switches(
+    ops: Sequence[Op], observations: Sequence[Seen], faults: Sequence[FaultFacts]
+) -> list[int]:
+    """How many seconds each client waited that had to turn to another name server."""
+    servers = {seen["node"] for seen in observations}
+    waits = []
+    for op in ops:
+        got = [
+            later.time_ns - op.time_ns
+            for later in ops
+            if later.process == op.process and later.f in ("send", "assign")
+        ]
+        broken: set[str] = set()
+        others = False
+        for fault in faults:
+            known = fault.bitten_ns is not None and fault.kind != "client_crash"
+            if known and _active(fault, op.time_ns // NS_PER_S):
+                if fault.kind in ("name_server_freeze", "name_server_amnesia"):
+                    broken |= set(fault.targets)
+                else:
+                    others = True
+        if op.f == "open" and got and broken and not others and broken < servers:
+            waits.append(min(got) // NS_PER_S)
+    return waits
