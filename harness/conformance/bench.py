@@ -318,24 +318,38 @@ class Bench:
         queue: int = 0,
         offset: int = 0,
         group: str = "",
+        least: int = 0,
         answer_s: float = wire.ANSWER_S,
         **fields: object,
     ) -> Pulled:
-        """The answer to a pull, read; one that may not wait is asked again until the queue has what was stored."""
+        """The answer to a pull, read; one that may not wait is asked again until the queue has what was stored.
+
+        `least` says how far the queue must reach where it was not `send` that stored.
+        """
         ext = pull_fields(
             topic, queue=queue, offset=offset, group=group or f"{self._names}-g", **fields
         )
-        end = (
-            0
-            if "suspendTimeoutMillis" in fields
-            else self._stored.end(broker.address, topic, queue)
-        )
+        stored = self._stored.end(broker.address, topic, queue)
+        end = 0 if "suspendTimeoutMillis" in fields else max(stored, least)
         loop = asyncio.get_running_loop()
         until_s = loop.time() + READABLE_S
         while True:
             pulled = read_pull(await broker.ask(RequestCode.PULL_MESSAGE, ext, answer_s=answer_s))
             if pulled.max_offset >= end or loop.time() > until_s:
                 return pulled
+            await asyncio.sleep(0.02)
+
+    async def end_of(self, broker: Wire, topic: str, *, queue: int = 0, least: int = 0) -> int:
+        """The end of a queue; asked again until it has what was stored, or `least`. Raises NoAnswer, Refused."""
+        place = {"topic": topic, "queueId": queue}
+        least = max(least, self._stored.end(broker.address, topic, queue))
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + READABLE_S
+        while True:
+            answer = await broker.obtain(RequestCode.GET_MAX_OFFSET, place)
+            end = number(answer.ext_fields, "offset")
+            if end >= least or loop.time() > until_s:
+                return end
             await asyncio.sleep(0.02)
 
     async def read_all(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,11 +14,13 @@ from harness.conformance.clause import contract
 from harness.conformance.result import Outcome
 from harness.conformance.sites.simulated import SimulatedSite, run_in_world
 from harness.conformance.suite import run_suite
+from system_under_test.broker.log_progress import LogProgress
 from tests.conformance.mutants.mutant import MUTANTS, Mutant
 
 for path in sorted((Path(__file__).parent / "mutants").glob("*.py")):
     importlib.import_module(f"tests.conformance.mutants.{path.stem}")
 
+LATE_S = 0.1
 # Clauses that no mutant breaks, and why: a case that was never seen to fail may be unable to.
 UNPROVEN: dict[str, str] = {}
 
@@ -24,6 +28,32 @@ UNPROVEN: dict[str, str] = {}
 @pytest.mark.parametrize("clause_id", cases())
 def test_hardened_cluster_keeps_the_clause(clause_id: str) -> None:
     result = run_suite(SimulatedSite(), [contract()[clause_id]]).results[0]
+
+    assert result.outcome is Outcome.PASSED, f"{result.reason}\n" + "\n".join(result.wire_log)
+
+
+@pytest.mark.parametrize("clause_id", cases())
+def test_brokers_may_show_late_what_they_have_stored(
+    clause_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Queues and index are made apart from the log: on a busy machine long after the answer to a send."""
+    dispatch = LogProgress.dispatch
+
+    def late(progress: LogProgress) -> None:
+        asyncio.get_running_loop().call_later(LATE_S, dispatch, progress)
+
+    monkeypatch.setattr(LogProgress, "dispatch", late)
+
+    result = run_in_world(cases()[clause_id], SimulatedSite().campaign)
+
+    assert result.outcome is Outcome.PASSED, f"{result.reason}\n" + "\n".join(result.wire_log)
+
+
+@pytest.mark.parametrize("clause_id", ["RMQ-DLY-01", "RMQ-DLY-02", "RMQ-LPL-03", "RMQ-LPL-05"])
+def test_what_is_measured_is_not_the_network(clause_id: str) -> None:
+    slow = replace(SimulatedSite().campaign, latency_ms=(30.0, 60.0))
+
+    result = run_in_world(cases()[clause_id], slow)
 
     assert result.outcome is Outcome.PASSED, f"{result.reason}\n" + "\n".join(result.wire_log)
 

@@ -107,6 +107,7 @@ async def statistics(bench: Bench) -> None:
     group = bench.fresh_name("g")
     for _ in range(5):
         await bench.store(broker, topic, queue=1)
+    await bench.end_of(broker, topic, queue=1)
     place = {"consumerGroup": group, "topic": topic, "queueId": 1, "commitOffset": 2}
     await broker.obtain(RequestCode.UPDATE_CONSUMER_OFFSET, place)
     stats = json_object(await broker.ask(RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}))

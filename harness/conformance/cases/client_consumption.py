@@ -8,7 +8,7 @@ from itertools import count, pairwise
 from harness.clients.payload import make_body
 from harness.conformance.bench import Bench
 from harness.conformance.case import NotTriable, case, require, require_equal
-from harness.conformance.cases.offsets import committed, end_of
+from harness.conformance.cases.offsets import committed
 from harness.conformance.clients.client import Call, Client
 from harness.conformance.clients.door import refusal
 from harness.conformance.clients.stage import Stage
@@ -174,7 +174,9 @@ async def one_queue_one_client(bench: Bench) -> None:
     await asyncio.sleep(2)
     require_alone(stage.clients)
     require(second.calls, "the second member of the group was never given anything")
-    require_equal("the end of a queue", await end_of(broker, topic), len(feeder.keys) // queues)
+    require_equal(
+        "the end of a queue", await bench.end_of(broker, topic), len(feeder.keys) // queues
+    )
 
 
 def require_alone(clients: list[Client]) -> None:

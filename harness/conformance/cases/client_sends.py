@@ -9,7 +9,6 @@ from harness.clients.payload import key_of
 from harness.clients.port import Outcome
 from harness.conformance.bench import Bench
 from harness.conformance.case import NotTriable, case, require, require_equal
-from harness.conformance.cases.offsets import end_of
 from harness.conformance.clients.client import Client
 from harness.conformance.clients.stage import Stage
 from system_under_test.protocol import json_dialect
@@ -115,5 +114,5 @@ async def batches_that_are_none(bench: Bench) -> None:
         require_equal(f"the outcome of a batch with {what}", refused.type, "fail")
         sends = [request.code for request in passed if request.code in SENDS]
         require_equal(f"what the client sent of a batch with {what}", sends, [])
-    ends = [await end_of(broker, name) for name in (topic, other, retry)]
+    ends = [await bench.end_of(broker, name) for name in (topic, other, retry)]
     require_equal("the ends of the queues after batches that were refused", ends, [2, 0, 0])

@@ -35,8 +35,7 @@ async def body_size(bench: Bench) -> None:
     )
     above = await bench.send(broker, topic, bytes(BODY_MAX + 1))
     require_equal("the code above it", above.code, ResponseCode.MESSAGE_ILLEGAL)
-    end = await broker.obtain(RequestCode.GET_MAX_OFFSET, {"topic": topic, "queueId": 0})
-    require_equal("the end of the queue", end.ext_fields.get("offset"), "1")
+    require_equal("the end of the queue", await bench.end_of(broker, topic), 1)
 
 
 @case("RMQ-LIM-02")

@@ -58,17 +58,25 @@ async def nothing_arrives(bench: Bench) -> None:
 
 @case("RMQ-LPL-03")
 async def tags(bench: Bench) -> None:
+    # Java looks after all waits every 5 s, by offsets alone, and may do so just then: not twice within a second.
+    ended = [await _is_ended_by_another_tag(bench)]
+    if ended[0]:
+        ended.append(await _is_ended_by_another_tag(bench))
+    require(not all(ended), "a tag that does not match ended the wait")
     topic, broker = await bench.topic(), await bench.broker()
-    future = wait_for_messages(bench, broker, topic, subscription="red")
-    await bench.store(await bench.broker(), topic, b"no", properties={"TAGS": "blue"})
-    require(not await is_answered(future, within_s=0.5), "a tag that does not match ended the wait")
-    topic = await bench.topic()
     future = wait_for_messages(bench, broker, topic, subscription="red")
     await bench.store(await bench.broker(), topic, b"yes", properties={"TAGS": "red"})
     require(
         await is_answered(future, within_s=1.0), "a tag that matches did not end the wait in 1 s"
     )
     require_equal("the code", future.result().code, ResponseCode.SUCCESS)
+
+
+async def _is_ended_by_another_tag(bench: Bench) -> bool:
+    topic, broker = await bench.topic(), await bench.broker()
+    future = wait_for_messages(bench, broker, topic, subscription="red")
+    await bench.store(await bench.broker(), topic, b"no", properties={"TAGS": "blue"})
+    return await is_answered(future, within_s=0.5)
 
 
 @case("RMQ-LPL-04")
@@ -86,7 +94,8 @@ async def short_polling(bench: Bench) -> None:
     topic, broker = await bench.topic(), await bench.broker()
     try:
         await broker.obtain(RequestCode.UPDATE_BROKER_CONFIG, body=b"longPollingEnable=false\n")
-        await asyncio.sleep(SCAN_S)  # the scan that runs already may take its 5 s
+        first = wait_for_messages(bench, broker, topic)  # the scan that runs already may take 5 s
+        require(await is_answered(first, within_s=SCAN_S), f"not answered {SCAN_S:g} s after that")
         future = wait_for_messages(bench, broker, topic)
         require(await is_answered(future, within_s=3.0), "not answered after 3 s of short polling")
         require_equal("the code", future.result().code, ResponseCode.PULL_NOT_FOUND)

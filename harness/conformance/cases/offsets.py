@@ -33,11 +33,6 @@ async def committed(broker: Wire, topic: str, group: str, *, queue: int = 0) -> 
     return number(answer.ext_fields, "offset")
 
 
-async def end_of(broker: Wire, topic: str, *, queue: int = 0) -> int:
-    answer = await broker.obtain(RequestCode.GET_MAX_OFFSET, {"topic": topic, "queueId": queue})
-    return number(answer.ext_fields, "offset")
-
-
 @case("RMQ-OFF-01")
 async def consumer_offsets(bench: Bench) -> None:
     topic, broker = await bench.topic(), await bench.broker()
@@ -94,10 +89,10 @@ async def kill(bench: Bench) -> None:
 async def ends(bench: Bench) -> None:
     topic, broker = await bench.topic(), await bench.broker()
     place = {"topic": topic, "queueId": 0}
-    require_equal("the end of an empty queue", await end_of(broker, topic), 0)
+    require_equal("the end of an empty queue", await bench.end_of(broker, topic), 0)
     for index in range(4):
         await bench.store(broker, topic)
-        require_equal("the end of the queue", await end_of(broker, topic), index + 1)
+        require_equal("the end of the queue", await bench.end_of(broker, topic), index + 1)
     low = await broker.obtain(RequestCode.GET_MIN_OFFSET, place)
     require_equal("the beginning of the queue", low.ext_fields.get("offset"), "0")
     earliest = await broker.obtain(RequestCode.GET_EARLIEST_MSG_STORETIME, place)
@@ -210,5 +205,5 @@ async def never_beyond_the_end(bench: Bench) -> None:
     await processes.kill(node)
     await processes.start(node)
     again = await bench.until_serving(master, topic)
-    stored, end = await committed(again, topic, group), await end_of(again, topic)
+    stored, end = await committed(again, topic, group), await bench.end_of(again, topic)
     require((stored or 0) <= end, f"the group stands at {stored}, the queue ends at {end}")

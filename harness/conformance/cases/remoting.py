@@ -52,7 +52,7 @@ async def frames(bench: Bench) -> None:
     broker.send_bytes(frame(header, body))
     answer = await broker.answer(future, 10)
     require_equal("the answer's code", answer.code, 0)
-    pulled = await bench.pull(broker, topic)
+    pulled = await bench.pull(broker, topic, least=1)
     require_equal("the body", [message.body for message in pulled.messages], [body])
 
 

@@ -43,7 +43,7 @@ async def two_codes(bench: Bench) -> None:
     )
     found = [
         (m.body, m.flag, m.sys_flag, m.properties.get("TAGS"), m.queue_id)
-        for m in (await bench.pull(broker, topic, queue=1)).messages
+        for m in (await bench.pull(broker, topic, queue=1, least=2)).messages
     ]
     require_equal("the number of messages", len(found), 2)
     require_equal("what 310 stored", found[1], found[0])
@@ -115,7 +115,7 @@ async def batches(bench: Bench) -> None:
     require_equal("the code for a batch", stored.code, 0)
     require_equal("the first offset", stored.ext_fields.get("queueOffset"), "1")
     require_equal("the number of ids", len(stored.ext_fields.get("msgId", "").split(",")), 3)
-    pulled = await bench.pull(broker, topic)
+    pulled = await bench.pull(broker, topic, least=4)
     require_equal("the bodies", [m.body for m in pulled.messages], [b"before", *bodies])
     require_equal("the offsets", [m.queue_offset for m in pulled.messages], [0, 1, 2, 3])
     large = batch_record(b"small", {}) + batch_record(bytes(BODY_MAX), {})

@@ -10,7 +10,6 @@ from importlib.resources import files as resources
 
 from harness.conformance.bench import Bench
 from harness.conformance.case import case, require, require_equal
-from harness.conformance.cases.offsets import end_of
 from harness.conformance.cases.store import (
     ENTRY,
     LARGE,
@@ -102,7 +101,7 @@ async def before_a_queue_begins(bench: Bench) -> None:
     positions = await expired(bench, topic)
     master = await restart_without(bench, "consumequeue/")
     broker = await bench.until_serving(master, topic)
-    low, end = await first_offset(broker, topic), await end_of(broker, topic)
+    low, end = await first_offset(broker, topic), await bench.end_of(broker, topic)
     require_equal("the end of the queue that was made again", end, len(positions))
     files = await files_of_master(bench)
     path = f"consumequeue/{topic}/0/{0:020d}"
