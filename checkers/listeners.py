@@ -1,33 +1,72 @@
 """Exclusive work on a queue: in a group with an orderly listener one member at a time.
 
-**two_listeners**: the listeners of two members were at work on one queue at the same time. The lock that a member of
-such a group holds on the broker is there to prevent exactly this, so no rebalance excuses it; a fault may (a paused
-member does not know that its lock has expired). Which groups are orderly is one of the facts of a run.
+**two_listeners**: the listeners of two members were at work on one queue at the same time.
+**overlapping_owners**: a listener was given messages of a queue between two calls of another member's, which had not
+given the queue up: two members were its owners, though their listeners did not happen to meet.
 
-Cannot see: a listener whose end nobody wrote down; it counts as ended when it was called.
+The lock that a member of such a group holds on the broker is there to prevent exactly this, so no rebalance excuses it,
+and no member that leaves, dies, is slow or fails. A fault may, from 30 s before the first of the two calls: a master
+that was started again has forgotten its locks, and a member that was paused or cut off does not know that its own has
+expired (brokers keep it for 60 s, members believe in it for 30 s). Faults of single nodes count on the master of the
+queue and where the two members run. Wrong clocks excuse nothing: the ages of locks are taken from monotonic ones. In
+faithful mode any fault may: RocketMQ takes the ages from wall clocks, its members keep what they have cached when they
+lose a broker, and unlock at their end what their listeners are busy with. What is excused is informational. Which
+groups are orderly is one of the facts of a run.
+
+Cannot see: a listener whose end nobody wrote down, it counts as ended when it was called; `overlapping_owners` of
+members that do not report what they own; and a lock given twice while one of the two was given no messages.
 
 Source: RebalanceLockManager and ConsumeMessageOrderlyService of Apache RocketMQ 4.9.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from checkers.columns import Columns, Ints, Touches
-from checkers.kernel import Context, Kernel, finding_at, nothing_missing, rows_by_id
+from checkers.facts import FaultFacts
+from checkers.kernel import Context, Kernel, finding_at, nothing_missing, queue_of, rows_by_id
 from checkers.promises import Judgement, judge
+from checkers.timeline import Ownership
 from checkers.unrest import fault_near
 from checkers.verdict import Finding, Tally
+
+# Brokers keep the locks of such members, and members renew theirs meanwhile.
+KEEPS_LOCKS = frozenset(
+    {
+        "client_crash",
+        "clock_skew",
+        "failing_listener",
+        "member_leaves",
+        "slow_consumer",
+        "topic_change",
+    }
+)
+# Nobody but their targets feels these.
+FELT_BY_TARGETS = frozenset(
+    {
+        "disk_full",
+        "disk_lost",
+        "failing_disk",
+        "graceful_stop",
+        "kill",
+        "pause",
+        "power_cut",
+        "power_cut_in_operation",
+        "slow_disk",
+        "wiped_slave",
+    }
+)
 
 
 def tally_listeners(columns: Columns, context: Context) -> Tally:
     """Judge whole message queues (partition key: queue)."""
-    return Tally.of(_two_listeners(columns, context))
+    return Tally.of(_findings(columns, context))
 
 
-def _two_listeners(columns: Columns, context: Context) -> Iterator[Finding]:
+def _findings(columns: Columns, context: Context) -> Iterator[Finding]:
     groups = columns.names.groups
     orderly = [number for number, group in enumerate(groups) if group in context.facts.orderly]
     if not orderly:
@@ -35,48 +74,113 @@ def _two_listeners(columns: Columns, context: Context) -> Iterator[Finding]:
     delivered = columns.deliveries.where(np.isin(columns.deliveries.group, orderly))
     queues = len(columns.names.queues)
     for _, rows in rows_by_id(delivered.group * queues + delivered.queue):
-        yield from _at_once(columns, context, delivered.where(rows))
+        if np.any(delivered.process[rows] != delivered.process[rows[0]]):
+            yield from _of_stream(columns, context, delivered.where(rows))
 
 
-def _at_once(columns: Columns, context: Context, delivered: Touches) -> Iterator[Finding]:
-    """Compare each call of a listener with the one of another process that ended last before it in the queue."""
-    order = np.lexsort((delivered.op_index, delivered.invoke_index))
-    delivered = delivered.where(order)
-    until = _latest_of_others(delivered)
-    for row in np.flatnonzero(until > delivered.invoke_index).tolist():
-        near = fault_near(
-            context.facts.faults, int(delivered.invoke_ns[row]), int(delivered.time_ns[row])
-        )
-        yield finding_at(
-            columns,
-            delivered,
-            row,
-            anomaly="two_listeners",
-            judgement=judge(context.facts.mode, "two_listeners")
-            if near is None
-            else Judgement.INFORMATIONAL,
-            detail=f"process {delivered.process[row]} was given it while another process had the queue in work"
-            + ("" if near is None else f"; fault {near.fault_id} ({near.kind})"),
-            group=columns.names.groups[delivered.group[row]],
-            at_invocation=True,
-        )
+def _of_stream(columns: Columns, context: Context, delivered: Touches) -> Iterator[Finding]:
+    """Judge what one group was given of one queue."""
+    delivered = delivered.where(np.lexsort((delivered.op_index, delivered.invoke_index)))
+    begun = delivered.invoke_index
+    ended, others = _latest_of_others(delivered, delivered.op_index)
+    have_met = ended > begun
+    for row in np.flatnonzero(have_met).tolist():
+        what = "another process had the queue in work"
+        yield _finding(columns, context, delivered, (row, int(others[row])), "two_listeners", what)
+    kept, others = _latest_of_others(delivered, _kept_until(columns, context, delivered))
+    for row in np.flatnonzero((kept > begun) & ~have_met).tolist():
+        what = "another process had the queue, and consumed of it before and after"
+        pair = (row, int(others[row]))
+        yield _finding(columns, context, delivered, pair, "overlapping_owners", what)
 
 
-def _latest_of_others(delivered: Touches) -> Ints:
-    """For each row: the last op index at which an earlier call of another process ended; shape (rows,)."""
-    until = np.full(len(delivered), -1, np.int64)
+def _latest_of_others(delivered: Touches, until: Ints) -> tuple[Ints, Ints]:
+    """For each row: the highest `until` of earlier rows of other processes, or -1, and the last row that has it."""
+    highest, rows = np.full(len(delivered), -1, np.int64), np.full(len(delivered), -1, np.int64)
     for process in np.unique(delivered.process).tolist():
-        others = np.where(delivered.process != process, delivered.op_index, -1)
-        before = np.concatenate(([-1], np.maximum.accumulate(others)[:-1]))
-        mine = delivered.process == process
-        until[mine] = before[mine]
+        others = np.where(delivered.process != process, until, -1)
+        so_far = np.maximum.accumulate(others)
+        last = np.maximum.accumulate(np.where(others == so_far, np.arange(len(others)), -1))
+        mine = np.flatnonzero(delivered.process == process)
+        mine = mine[mine > 0]
+        highest[mine], rows[mine] = so_far[mine - 1], last[mine - 1]
+    return highest, rows
+
+
+def _kept_until(columns: Columns, context: Context, delivered: Touches) -> Ints:
+    """For each row: the op index of the last call of its process that began before the process gave the queue up."""
+    queue = queue_of(columns, delivered, 0)
+    group = columns.names.groups[delivered.group[0]]
+    until = delivered.invoke_index.copy()
+    changes = () if queue is None else context.timeline.ownership.get((group, queue), ())
+    for process in np.unique(delivered.process).tolist():
+        mine = np.flatnonzero(delivered.process == process)
+        until[mine] = _last_of_stint(until[mine], [c for c in changes if c.process == process])
     return until
+
+
+def _last_of_stint(begun: Ints, changes: Sequence[Ownership]) -> Ints:
+    """For each call of one process, ascending: when the last one began that lies between the same changes of owner.
+
+    A call that began while the process did not say that it had the queue stands for itself.
+    """
+    stint = np.searchsorted([change.op_index for change in changes], begun)
+    has_it = np.array([False, *(change.change == "gained" for change in changes)])[stint]
+    last = begun[np.searchsorted(stint, stint, side="right") - 1]
+    return np.where(has_it, last, begun)
+
+
+def _finding(
+    columns: Columns,
+    context: Context,
+    delivered: Touches,
+    pair: tuple[int, int],
+    anomaly: str,
+    what: str,
+) -> Finding:
+    """`pair`: the rows of the call that should not have been, and of the other member's before it."""
+    row, other = pair
+    fault = _excuse(columns, context, delivered, row, other)
+    return finding_at(
+        columns,
+        delivered,
+        row,
+        anomaly=anomaly,
+        judgement=judge(context.facts.mode, anomaly) if fault is None else Judgement.INFORMATIONAL,
+        detail=f"process {delivered.process[row]} was given it while {what}"
+        f" (process {delivered.process[other]})"
+        + ("" if fault is None else f"; fault {fault.fault_id} ({fault.kind})"),
+        group=columns.names.groups[delivered.group[row]],
+        at_invocation=True,
+    )
+
+
+def _excuse(
+    columns: Columns, context: Context, delivered: Touches, row: int, other: int
+) -> FaultFacts | None:
+    """The fault that may have taken the lock from one of the two members."""
+    faults = context.facts.faults
+    if context.facts.mode == "hardened":
+        queue = queue_of(columns, delivered, row)
+        processes = delivered.process[[row, other]].tolist()
+        nodes = {context.timeline.nodes.get(process) for process in processes}
+        if queue is not None:
+            nodes.update(context.facts.brokers.get(queue.broker, ())[:1])
+        faults = tuple(fault for fault in faults if _takes_locks(fault, nodes))
+    return fault_near(faults, int(delivered.invoke_ns[other]), int(delivered.invoke_ns[row]))
+
+
+def _takes_locks(fault: FaultFacts, nodes: set[str | None]) -> bool:
+    """Whether a lock may be lost by it that the master and the members on these nodes have made out."""
+    if fault.kind in KEEPS_LOCKS:
+        return False
+    return fault.kind not in FELT_BY_TARGETS or not nodes.isdisjoint(fault.targets)
 
 
 LISTENERS = Kernel(
     name="listeners",
     partition_by="queue",
-    anomalies=("two_listeners",),
+    anomalies=("two_listeners", "overlapping_owners"),
     partial=tally_listeners,
     unknown_reason=nothing_missing,
 )

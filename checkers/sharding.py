@@ -10,8 +10,7 @@ nothing is promised across a change of the route.
 
 Together with the order within a queue (`order`) the two mean: messages of one key are consumed in the order in which
 they were acknowledged. Cannot see: the order of messages that nobody acknowledged, and messages that are never consumed
-(`loss`). Cannot see either: that two members consume a queue at the same time, each in order, because a lock was given
-twice; all of it are duplicates, which at-least-once allows.
+(`loss`). That two members consume a queue at the same time, each in order, is seen by `listeners`.
 
 Source: SelectMessageQueueByHash and ConsumeMessageOrderlyService of Apache RocketMQ 4.9. RocketMQ moves keys while a
 master is away, this client does not.

@@ -150,6 +150,17 @@ def _two_listeners(story: Story, _sets: int) -> None:
     story.tell_again(second)
 
 
+def _overlapping_owners(story: Story, _sets: int) -> None:
+    """A second member is given the next message, and the first one goes on as if nothing had been."""
+    keys = [story.send(place / 10) for place in range(3)]
+    story.to_group(0, "assign", "queues", [[story.broker, 0]])
+    for place, key in enumerate(keys):
+        story.consume(1 + place, key, place, member=place % 2)
+    story.facts["orderly"] = (story.group,)
+    story.drained(5)
+    story.tell("overlapping_owners", keys[1], 1)
+
+
 def _key_moved(story: Story, _sets: int) -> None:
     first, second = (
         story.send(0, sharding_key=story.name),
@@ -328,6 +339,7 @@ STORIES: Mapping[str, StoryPlant] = {
     "checked_too_often": _checked("checked_too_often", *range(7, 7 + CHECK_MAX + 1)),
     "overtaken": _overtaken,
     "two_listeners": _two_listeners,
+    "overlapping_owners": _overlapping_owners,
     "key_moved": _key_moved,
     "hot_key": _hot_key,
     "member_missed": _member_missed,

@@ -79,6 +79,45 @@ def two_listeners(ops: Sequence[Op], orderly: Sequence[str]) -> Found:
     )
 
 
+def overlapping_owners(ops: Sequence[Op], orderly: Sequence[str]) -> Found:
+    """Deliveries between two calls of another process that had the queue from the one to the other.
+
+    Not those that began while another process was at work on the queue.
+    """
+    met = two_listeners(ops, orderly)
+    deliveries = [given for given in deliveries_of(ops) if given.group in orderly]
+    return Counter(
+        ("overlapping_owners", later.key, later.group)
+        for later in deliveries
+        if ("two_listeners", later.key, later.group) not in met
+        if any(
+            (before.group, before.queue) == (later.group, later.queue)
+            and before.process != later.process
+            and (after.group, after.queue, after.process)
+            == (before.group, before.queue, before.process)
+            and before.began < later.began < after.began
+            and _had_all_the_time(ops, before, after)
+            for before in deliveries
+            for after in deliveries
+        )
+    )
+
+
+def _had_all_the_time(ops: Sequence[Op], before: Delivery, after: Delivery) -> bool:
+    """Whether all that the process said of its queues, from the last word before the first call on, has the queue."""
+    topic, broker, number = before.queue
+    said = [
+        op
+        for op in ops[: after.began]
+        if op.f == "assign" and op.process == before.process
+        if (op.value["group"], op.value["topic"]) == (before.group, topic)
+    ]
+    later = [op for op in said if op.index > before.began]
+    return len(said) > len(later) and all(
+        [broker, number] in op.value["queues"] for op in said[len(said) - len(later) - 1 :]
+    )
+
+
 def overtaken(ops: Sequence[Op], orderly: Sequence[str]) -> Found:
     """Places consumed before something that lies below them was, by a call that had begun before that."""
     first: dict[tuple[str, Queue, int], Delivery] = {}
