@@ -13,10 +13,11 @@ pytestmark = pytest.mark.real
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 120
-# The named campaign in a sixtieth of its time: all that waits for a silent server would wait for longer.
+# The named campaign in a sixtieth of its time: all that waits for a silent server would wait for longer. It begins when
+# every member surely knows where it stands in its queues: whoever has just come must ask the master that is silent.
 FAKE_DEATH = """
 [campaign]
-time_s = 9.0
+time_s = 12.0
 name_servers = 2
 slaves = [1, 1]
 flush = "sync"
@@ -28,10 +29,10 @@ think_ms = 100.0
 gap_max_s = 3.0
 faults = ["name-server-freeze", "pause", "client-crash"]
 plan = [
-    {id = 0, kind = "name-server-freeze", at_s = 1.0, duration_s = 7.0, targets = ["ns-1"]},
-    {id = 1, kind = "pause", at_s = 1.0, duration_s = 7.0, targets = ["broker-a-0"]},
-    {id = 2, kind = "client-crash", at_s = 2.0, duration_s = 1.0, targets = ["producer-1"]},
-    {id = 3, kind = "client-crash", at_s = 3.0, duration_s = 1.0, targets = ["consumer-1"]},
+    {id = 0, kind = "name-server-freeze", at_s = 4.0, duration_s = 7.0, targets = ["ns-1"]},
+    {id = 1, kind = "pause", at_s = 4.0, duration_s = 7.0, targets = ["broker-a-0"]},
+    {id = 2, kind = "client-crash", at_s = 5.0, duration_s = 1.0, targets = ["producer-1"]},
+    {id = 3, kind = "client-crash", at_s = 6.0, duration_s = 1.0, targets = ["consumer-1"]},
 ]
 """
 
