@@ -52,13 +52,13 @@ CUT_OFF = planned(
     4, "partition-one-way", 5.0, 1.5, "broker-a-1", drop=[["broker-a-0", "broker-a-1"]]
 )
 
-# Fake deaths, restarts, and what is done to what a node sends or has stored.
+# Fake deaths, restarts, and what is done to what a node sends or has stored; before them there is time for some acks.
 OTHERS = (
-    planned(1, "wiped-slave", 2.0, 0.5, "broker-a-1"),
-    planned(2, "bandwidth", 0.5, 2.5, "broker-a-0", bits_per_s=200_000),
-    planned(3, "name-server-black-hole", 1.0, 4.0, "ns-1"),
-    planned(4, "broker-black-hole", 4.5, 3.0, "broker-a-1"),
-    planned(5, "rolling-restart", 8.0, 8.0, "broker-a-1", "broker-a-0"),
+    planned(1, "wiped-slave", 4.0, 0.5, "broker-a-1"),
+    planned(2, "bandwidth", 2.5, 2.5, "broker-a-0", bits_per_s=200_000),
+    planned(3, "name-server-black-hole", 3.0, 4.0, "ns-1"),
+    planned(4, "broker-black-hole", 6.5, 3.0, "broker-a-1"),
+    planned(5, "rolling-restart", 10.0, 8.0, "broker-a-1", "broker-a-0"),
 )
 KILLED_PRODUCER = planned(1, "client-crash", 3.0, 2.0, "producer-1")
 DELAYED = planned(1, "network-latency", 1.0, 2.0, "broker-a-0", delay_ms=100.0)
