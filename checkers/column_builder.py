@@ -39,6 +39,8 @@ from checkers.columns import (
 from checkers.garbage import collector_paused
 from checkers.history import NEMESIS, HistoryError, Op, check_function
 from checkers.message_ids import MessageIds
+from checkers.stretch_touches import StretchTouches
+from checkers.stretches import CONSUME_MANY, SEND_MANY
 from checkers.timeline import Timeline
 from checkers.timeline_builder import TimelineBuilder
 
@@ -118,6 +120,7 @@ class TouchBuilder:
         "_open_consumes",
         "_open_sends",
         "_sends",
+        "_stretches",
         "groups",
         "messages",
         "queues",
@@ -142,7 +145,10 @@ class TouchBuilder:
         self._open_consumes: dict[tuple[Any, ...], Op] = {}
         self._commits: list[CommitRow] = []
         others = self.timeline.handlers()
+        self._stretches = StretchTouches(self.messages)
         self._handlers = {**others, "send": self._send, "consume": self._consume}
+        self._handlers[SEND_MANY] = self._send
+        self._handlers[CONSUME_MANY] = partial(self._consume, rows="stretches")
         self._handlers["probe"] = partial(self._probe, others["probe"])
         self._handlers["commit"] = partial(self._commit, others["commit"])
 
@@ -161,7 +167,7 @@ class TouchBuilder:
     @property
     def touches(self) -> int:
         """How many touches `take` would return."""
-        return len(self._sends) + len(self._delivered)
+        return len(self._sends) + len(self._delivered) + self._stretches.touches
 
     def _send(self, op: Op) -> None:
         key = op.value["key"]
@@ -172,22 +178,41 @@ class TouchBuilder:
             if op.node is not None:
                 self._nodes[op.process] = op.node
             return
-        invoke = self._open_sends.pop(key, op)
-        self._sends.append(self._send_row(op, invoke, _outcome(op)))
+        self._sent(op, self._open_sends.pop(key, op), _outcome(op))
+
+    def _sent(self, op: Op, invoke: Op, outcome: Outcome) -> None:
+        touches = 1
+        if op.f == SEND_MANY:
+            touches = self._stretches.add_send(op, self._shared(op, invoke, outcome))
+        else:
+            self._sends.append(self._send_row(op, invoke, outcome))
         if self._on_pair is not None:
-            self._on_pair(op, invoke, 1)
+            self._on_pair(op, invoke, touches)
+
+    def _queue_of(self, value: dict[str, Any], outcome: Outcome) -> int:
+        """Of a send; only one that is not acknowledged may have none."""
+        topic = value["topic"]
+        if outcome is not Outcome.OK and (
+            value.get("broker") is None or value.get("queue") is None
+        ):
+            return UNKNOWN
+        return self.queues[topic, value["broker"], value["queue"]]
+
+    def _shared(self, op: Op, invoke: Op, outcome: Outcome) -> tuple[int, ...]:
+        """What the messages of a `send_many` share."""
+        if outcome is Outcome.OK and "stretches" not in op.value:
+            raise KeyError("stretches")
+        queue, topic = self._queue_of(op.value, outcome), self.topics[op.value["topic"]]
+        times = op.index, invoke.index, op.time_ns, invoke.time_ns
+        return (*times, op.process, outcome, topic, queue, UNKNOWN)
 
     def _send_row(self, op: Op, invoke: Op, outcome: Outcome) -> SendRow:
         value = op.value
         get = value.get
         topic = value["topic"]
+        queue = self._queue_of(value, outcome)
         if outcome is Outcome.OK:
-            queue = self.queues[topic, value["broker"], value["queue"]]
             integer(value["queue_offset"])
-        elif get("broker") is None or get("queue") is None:
-            queue = UNKNOWN
-        else:
-            queue = self.queues[topic, value["broker"], value["queue"]]
         sharding_key, tag = get("sharding_key"), get("tag")
         return (
             op.index,
@@ -213,9 +238,9 @@ class TouchBuilder:
             self._send(op)
         note(op)
 
-    def _consume(self, op: Op) -> None:
+    def _consume(self, op: Op, *, rows: str = "messages") -> None:
         value = op.value
-        messages = value["messages"]
+        messages = value[rows]
         if not messages:
             return
         # One consumer runs its listener on several queues at a time.
@@ -235,25 +260,27 @@ class TouchBuilder:
 
     def _deliver(self, op: Op, invoke: Op, outcome: Outcome) -> None:
         value = op.value
-        messages = value["messages"]
         topic = value["topic"]
-        self._consumes.append(
-            (
-                op.index,
-                invoke.index,
-                op.time_ns,
-                invoke.time_ns,
-                op.process,
-                outcome,
-                self.topics[topic],
-                self.queues[topic, value["broker"], value["queue"]],
-                self.groups[value["group"]],
-                len(messages),
-            )
+        shared = (
+            op.index,
+            invoke.index,
+            op.time_ns,
+            invoke.time_ns,
+            op.process,
+            outcome,
+            self.topics[topic],
+            self.queues[topic, value["broker"], value["queue"]],
+            self.groups[value["group"]],
         )
-        self._delivered.extend(messages)
+        if op.f == CONSUME_MANY:
+            touches = self._stretches.add_delivery(op, shared)
+        else:
+            messages = value["messages"]
+            touches = len(messages)
+            self._consumes.append((*shared, touches))
+            self._delivered.extend(messages)
         if self._on_pair is not None:
-            self._on_pair(op, invoke, len(messages))
+            self._on_pair(op, invoke, touches)
 
     def _commit(self, note: Callable[[Op], None], op: Op) -> None:
         note(op)
@@ -270,6 +297,10 @@ class TouchBuilder:
         sends = send_touches(self._sends, self.messages)
         deliveries = delivery_touches(self._consumes, self._delivered, self.messages)
         commits = commit_columns(self._commits)
+        if self._stretches.touches:
+            many_sends, many_deliveries = self._stretches.take()
+            sends = _sorted(Touches, [sends, many_sends])
+            deliveries = _sorted(Touches, [deliveries, many_deliveries])
         self._sends, self._consumes, self._delivered, self._commits = [], [], [], []
         return sends, deliveries, commits
 
@@ -282,9 +313,7 @@ class TouchBuilder:
         """Nobody answers any more: what is open ends as unknown, to be taken once more. Raises HistoryError."""
         try:
             for op in self._open_sends.values():
-                self._sends.append(self._send_row(op, op, Outcome.UNKNOWN))
-                if self._on_pair is not None:
-                    self._on_pair(op, op, 1)
+                self._sent(op, op, Outcome.UNKNOWN)
             for op in self._open_consumes.values():
                 self._deliver(op, op, Outcome.UNKNOWN)
         except BAD_VALUE as error:

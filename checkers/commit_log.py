@@ -147,8 +147,8 @@ class _Log:
         unshared = np.zeros(len(self._columns.sends), np.bool_)
         from_send = places.from_send
         unshared[places.row[from_send]] = ~shared[ids[from_send]]
-        # The copies of this log are rows of columns.sends, found again by their op index.
-        return unshared[_rows_of_ops(self._columns.sends, self._acked)]
+        # The copies of this log are rows of columns.sends, found again by their message, which is sent once.
+        return unshared[_rows_of_messages(self._columns.sends, self._acked)]
 
 
 def _furthest_before(copies: Touches, fault_ns: int) -> int | None:
@@ -192,9 +192,9 @@ def _below_the_end(columns: Columns, context: Context, sends: Touches) -> Mask:
     return below
 
 
-def _rows_of_ops(sends: Touches, acked: Touches) -> Ints:
-    order = np.argsort(sends.op_index, kind="stable")
-    return order[np.searchsorted(sends.op_index[order], acked.op_index)]
+def _rows_of_messages(sends: Touches, acked: Touches) -> Ints:
+    order = np.argsort(sends.message, kind="stable")
+    return order[np.searchsorted(sends.message[order], acked.message)]
 
 
 LOG_HOLES = Kernel(

@@ -26,7 +26,9 @@ OP_TYPES = frozenset(get_args(OpType))
 CLIENT_FUNCTIONS = frozenset(
     {
         "send",
+        "send_many",
         "consume",
+        "consume_many",
         "assign",
         "commit",
         "probe",

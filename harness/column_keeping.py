@@ -36,9 +36,14 @@ class ColumnKeeper:
 
     def close(self, *, complete: bool = True) -> str | None:
         """Write the rest; return why there are no whole columns, None when there are. Waits for the disk."""
-        self._queue.put(complete)
-        self._thread.join()
+        if self._thread.is_alive():
+            self._queue.put(complete)
+            self._thread.join()
         return self._failure
+
+    def finished(self) -> Path | None:
+        """`close`, and where they are; None if there are no whole ones."""
+        return self._folder if self.close() is None else None
 
     def _work(self) -> None:
         try:

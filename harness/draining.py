@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from checkers.history import Op
+from checkers.stretches import DELIVERIES, SEND_MANY, delivered_keys, of_send
 from harness.dead_letters import DeadLetters
 from harness.environments.environment import ADMIN, Environment
 from harness.facts import groups_of
@@ -77,21 +79,22 @@ class Drain:
             for (_, topic), found in rows.items()
             for broker, queue, _, high, _ in found
         }
-        value = [op.value for op in self._recorder.ops if op.f == "send" and op.type == "ok"]
         return all(
-            ends.get((sent["topic"], sent["broker"], sent["queue"]), 0) > sent["queue_offset"]
-            for sent in value
+            ends.get((op.value["topic"], op.value["broker"], op.value["queue"]), 0) > last
+            for op in self._recorder.ops
+            if op.type == "ok" and (last := _last_offset(op)) is not None
         )
 
     def _awaits_retries(self) -> bool:
         """Whether a listener failed for a message that its group has not consumed since."""
         drops = {told.group for told in self._members if told.model == BROADCASTING}
-        failed: set[tuple[str, str]] = set()
+        failed: set[tuple[str, str | None]] = set()
         for op in self._recorder.ops:
-            if op.f == "consume" and op.type != "invoke" and op.value["group"] not in drops:
+            if op.f not in DELIVERIES or op.type == "invoke" or op.value["group"] in drops:
+                continue
+            if failed or op.type != "ok":
                 change = failed.difference_update if op.type == "ok" else failed.update
-                group = op.value["group"]
-                change((group, message[0]) for message in op.value["messages"])
+                change((op.value["group"], key) for key in delivered_keys(op))
         return bool(failed)
 
     async def _rows_of_all(self) -> tuple[dict[Scope, list[QueueRow]], bool]:
@@ -143,6 +146,16 @@ class Drain:
             if not environment.is_lost(replica.node)
         ]
         return environment.server_address(living[0])
+
+
+def _last_offset(op: Op) -> int | None:
+    """The queue offset of the last message of a send; None for another op."""
+    if op.f == "send":
+        return int(op.value["queue_offset"])
+    if op.f == SEND_MANY:
+        last = of_send(op.value["stretches"][-1])
+        return last.queue_offset + last.length - 1
+    return None
 
 
 def _lag(rows: list[QueueRow]) -> int:

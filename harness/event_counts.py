@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from checkers.history import Op
+from checkers.stretches import SEND_MANY, SENDS, messages_in
 from harness.clients.port import ONE_WAY
 from harness.log_line import LogLine
 
@@ -37,10 +38,10 @@ def count_sends(ops: Iterable[Op]) -> Counter[str]:
     """Sends by what was special about them."""
     counts: Counter[str] = Counter()
     for op in ops:
-        if op.f != "send" or op.type == "invoke":
+        if op.f not in SENDS or op.type == "invoke":
             continue
         if op.type == "ok":
-            counts["batched"] += "batch" in op.value
+            counts["batched"] += messages_in(op) * (op.f == SEND_MANY or "batch" in op.value)
         elif op.error == ONE_WAY:
             counts["one way"] += 1
         elif op.error is not None and (refused := _REFUSED.search(op.error)):

@@ -1,16 +1,32 @@
-"""After the drain: every acknowledged message is asked for by key and by id; and what slaves have served."""
+"""After the drain: every acknowledged message is asked for by key and by id; and what slaves have served.
+
+Of those that were sent many at once the first of each stretch is: one of a thousand or so.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
+from checkers.history import Op
+from checkers.stretches import SEND_MANY, SENDS, of_send
 from harness.clients.port import Outcome
 from harness.environments.environment import ADMIN, Environment
 from harness.probing import PROBE_PROCESS
 
 TRIES = 5
 POLL_S = 2.0
+
+
+def _wanted(op: Op) -> list[list[Any]]:
+    """[key, queue, queue offset, physical offset] of what a send put into a queue; of many, the first of a stretch."""
+    value = op.value
+    if op.f == SEND_MANY:
+        first = (of_send(row) for row in value["stretches"])
+        return [[one.key, value["queue"], one.queue_offset, one.physical_offset] for one in first]
+    if value["queue_offset"] < 0:
+        return []
+    return [[value["key"], value["queue"], value["queue_offset"], value["physical_offset"]]]
 
 
 class LookUps:
@@ -36,15 +52,10 @@ class LookUps:
     async def _look_up(self, broker_name: str) -> None:
         environment = self._environment
         acknowledged = [
-            [
-                op.value["key"],
-                op.value["queue"],
-                op.value["queue_offset"],
-                op.value["physical_offset"],
-            ]
+            row
             for op in self._recorder.ops
-            if op.f == "send" and op.type == "ok" and op.value["broker"] == broker_name
-            if op.value["queue_offset"] >= 0
+            if op.type == "ok" and op.f in SENDS and op.value["broker"] == broker_name
+            for row in _wanted(op)
         ]
         living = [
             replica.node

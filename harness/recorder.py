@@ -6,19 +6,27 @@ A crash of the harness therefore loses no op that mattered; a torn last line is 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 import orjson
 
 from checkers.history import Op, OpType, encode_op
+from checkers.stretches import DELIVERIES, SEND_MANY, SENDS, messages_in, sends_of
 
 Digest = Callable[[bytes], None]
+STORED = frozenset({"physical_offset", "stored_at", "stretches"})  # one of them says where
 
 
 class Columns(Protocol):
     """Whoever keeps the history as columns, too."""
 
     def add(self, op: Op, line: bytes) -> None: ...
+
+    def finished(self) -> Path | None:
+        """End them; the folder where they are, None if they could not be kept."""
+        ...
 
 
 class Recorder:
@@ -40,7 +48,7 @@ class Recorder:
         self._history = history
         self._observations = observations
         self._digest = digest
-        self._columns = columns
+        self.columns = columns
         self.ops: list[Op] = []
         self.observations: list[dict[str, Any]] = []
         self.acknowledged = 0  # sends
@@ -70,26 +78,27 @@ class Recorder:
         self.ops.append(op)
         line = encode_op(op)
         self._write(self._history, line)
-        if self._columns is not None:
-            self._columns.add(op, line)
+        if self.columns is not None:
+            self.columns.add(op, line)
         if type == "ok":
             self._count(op)
-        if (
-            f == "send"
-            and type != "invoke"
-            and ("physical_offset" in value or "stored_at" in value)
-        ):
+        if f in SENDS and type != "invoke" and not STORED.isdisjoint(value):
             self._stored(op)
         return op
 
     def _count(self, op: Op) -> None:
-        if op.f == "send":
-            self.acknowledged += 1
-        elif op.f == "consume":
-            self.consumed += len(op.value["messages"])
+        if op.f in SENDS:
+            self.acknowledged += messages_in(op)
+        elif op.f in DELIVERIES:
+            self.consumed += messages_in(op)
 
     def _stored(self, op: Op) -> None:
-        if self.on_stored_send is not None:
+        if self.on_stored_send is None:
+            return
+        if op.f == SEND_MANY:
+            for value in sends_of(op.value):
+                self.on_stored_send(replace(op, f="send", value=value))
+        else:
             self.on_stored_send(op)
 
     def observe(self, kind: str, *, at_ns: int | None = None, **fields: Any) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from dataclasses import replace
 from typing import Any, BinaryIO
 
-from checkers.compose import check_run
 from faults.capabilities import Controls
 from harness.campaign import Campaign
 from harness.clients.port import Outcome, Request
@@ -18,6 +18,7 @@ from harness.facts import run_facts
 from harness.generators.think_times import ThinkTimes
 from harness.inspector import Inspector
 from harness.interpreter import Interpreter
+from harness.judging import judge
 from harness.looking_up import LookUps
 from harness.nemesis import Nemesis
 from harness.probing import Prober
@@ -236,7 +237,8 @@ class Run:
     def result(self) -> RunResult:
         environment, recorder = self._environment, self._recorder
         facts = run_facts(self._campaign, self._nemesis.records, recorder.ops)
-        verdict = check_run(recorder.ops, recorder.observations, facts)
+        facts = replace(facts, files_observed=facts.files_observed and self._inspector.reads_files)
+        verdict = judge(recorder, facts)
         return RunResult(
             campaign=self._campaign,
             verdict=verdict,

@@ -30,7 +30,7 @@ def check_touches(table: pa.Table, part: Part, manifest: Manifest, path: Path) -
     order = np.argsort(index, kind="stable")
     if np.any(np.diff(time_ns[order]) < 0):
         raise HistoryError(f"{path} has times that go back; a history is in the order of time")
-    _check_kinds(columns["kind"][order], index[order], path)
+    _check_kinds(columns["kind"][order], index[order], columns["message"][order], path)
     delivered = columns["kind"] != Kind.SEND
     _check_range(columns["group"][delivered], "group", 0, INT64_MAX, path)
     _check_range(columns["queue"][delivered], "queue of a delivery", 0, INT64_MAX, path)
@@ -39,10 +39,11 @@ def check_touches(table: pa.Table, part: Part, manifest: Manifest, path: Path) -
     _check_range(columns["message"][~delivered], "message of a send", 0, INT64_MAX, path)
 
 
-def _check_kinds(kind: Ints, index: Ints, path: Path) -> None:
-    """An op is of one kind, and a send has one row."""
+def _check_kinds(kind: Ints, index: Ints, message: Ints, path: Path) -> None:
+    """An op is of one kind, and what one op has sent are messages one after another."""
     same: Mask = index[1:] == index[:-1]
-    wrong = same & ((kind[1:] != kind[:-1]) | (kind[1:] == Kind.SEND))
+    follows: Mask = message[1:] == message[:-1] + 1
+    wrong = same & ((kind[1:] != kind[:-1]) | ((kind[1:] == Kind.SEND) & ~follows))
     if np.any(wrong):
         at = int(index[1:][wrong][0])
         raise HistoryError(f"{path} has op index {at} twice; indices are unique")

@@ -29,6 +29,7 @@ from checkers.columnar.rows import from_table
 from checkers.columnar.schema import TOUCHES
 from checkers.columns import Ints, Names, Touches
 from checkers.history import HistoryError, Op
+from checkers.stretches import CONDENSED
 
 WINDOW = 1 << 15  # ops
 FAR = 1 << 16  # indices
@@ -231,7 +232,7 @@ def _value(names: Names, row: _OpRow, touched: _Touched) -> dict[str, Any]:
 def _invocation(row: _OpRow, value: dict[str, Any]) -> dict[str, Any]:
     if row.invoke_value is not None:
         return _json(row.invoke_value, row)
-    return value if row.f == "consume" else invocation_of_send(value)
+    return value if row.f in ("consume", *CONDENSED) else invocation_of_send(value)
 
 
 def _json(text: str, row: _OpRow) -> dict[str, Any]:

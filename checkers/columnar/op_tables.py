@@ -12,6 +12,7 @@ from checkers.column_builder import TouchBuilder
 from checkers.columnar.op_values import invocation_of_send, is_plain_consume, is_plain_send, size_of
 from checkers.columnar.schema import OPS
 from checkers.history import NEMESIS, Op, encode_op
+from checkers.stretches import CONDENSED, CONSUME_MANY, SEND_MANY
 
 
 class OpTables:
@@ -54,7 +55,10 @@ class OpTables:
             self._event(op)
             return
         value = invoke_value = None
-        if op.f == "consume":
+        if op.f in CONDENSED:
+            value = op.value
+            invoke_value = None if invoke.value == op.value else invoke.value
+        elif op.f == "consume":
             value = None if is_plain_consume(op.value) else op.value
             invoke_value = None if invoke.value == op.value else invoke.value
         elif op.f == "commit":
@@ -105,4 +109,6 @@ def _touches_later(op: Op) -> bool:
         return False
     if op.f == "consume":
         return bool(op.value["messages"])
-    return op.f == "send" or (op.f == "probe" and "key" in op.value)
+    if op.f == CONSUME_MANY:
+        return bool(op.value["stretches"])
+    return op.f in ("send", SEND_MANY) or (op.f == "probe" and "key" in op.value)

@@ -15,6 +15,7 @@ from checkers.columnar.reader import ColumnarHistory
 from checkers.columnar.schema import Kind
 from checkers.columns import UNKNOWN, QueueKey
 from checkers.history import NEMESIS, Op
+from checkers.stretches import CONDENSED, SEND_MANY, messages_in
 
 NOWHERE = QueueKey("-", "-", UNKNOWN)  # sends that nobody placed
 
@@ -56,7 +57,9 @@ def of_ops(ops: Iterable[Op]) -> Statistics:
         counts.saw(op.time_ns, op.time_ns)
         if op.type == "invoke":
             continue
-        if op.f == "send":
+        if op.f in CONDENSED:
+            _count_many(op, counts)
+        elif op.f == "send":
             counts.sends[_place(op)] += 1
         elif op.f == "consume" and op.type != "fail":
             got = _rows(op, "messages")
@@ -65,6 +68,18 @@ def of_ops(ops: Iterable[Op]) -> Statistics:
         elif op.f == "commit" and op.type == "ok":
             counts.commits += _rows(op, "offsets")
     return counts
+
+
+def _count_many(op: Op, counts: Statistics) -> None:
+    try:
+        many = messages_in(op)
+    except (KeyError, TypeError, ValueError):
+        many = 0
+    if op.f == SEND_MANY:
+        counts.sends[_place(op)] += many
+    elif op.type != "fail":
+        counts.deliveries[_place(op)] += many
+        counts.groups[str(op.value.get("group"))] += many
 
 
 def _rows(op: Op, name: str) -> int:

@@ -23,6 +23,7 @@ import click
 import orjson
 
 from checkers.coverage import missed
+from checkers.stretches import SENDS, messages_in
 from faults.defects import DefectError
 from faults.errors import FaultError
 from harness.campaign import Campaign, CampaignError
@@ -299,7 +300,7 @@ def judge_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult
         workload=campaign.workload,
         valid=verdict.valid,
         digest=result.digest,
-        acked=sum(op.f == "send" and op.type == "ok" for op in result.ops),
+        acked=sum(messages_in(op) for op in result.ops if op.f in SENDS and op.type == "ok"),
         bitten=tuple(dict.fromkeys(r.planned.kind for r in result.faults if r.bitten)),
         dirty_power_cut=bool(cuts),
         cpu_s=round(cpu_s, 3),

@@ -40,6 +40,7 @@ LISTENING: Mapping[str, Kind] = {
     "failing_share": NUMBER,
     "failing_tries": WHOLE,
     "delay_level": WHOLE,
+    "condensed": FLAG,
 }
 CONSUMER: Mapping[str, Kind] = {
     "expression": TEXT,
@@ -96,6 +97,7 @@ class Listening:
     failing_share: float = 0.0
     failing_tries: int = 0  # how often each message fails before it succeeds
     delay_level: int = 0  # what it asks for when it fails
+    condensed: bool = False  # it tells what it was given as stretches
 
 
 def check_producer(fields: Configuration) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from checkers.stretches import CONSUME_MANY, condensed
 from harness.clients.payload import delivered_message, key_of, make_body
 from harness.clients.port import ClientSide, Outcome, Request
 from system_under_test.client.listening import SUCCESS, ConsumeResult
@@ -36,6 +37,7 @@ class ListenerControl:
     delay_level: int = (
         0  # after which a message that failed is to come again; 0: by the number of tries
     )
+    condensed: bool = False  # tells what it was given as stretches
     delayed: int = 0
     failed: int = 0
 
@@ -72,19 +74,19 @@ class RecordingListener:
         self.reply: Callable[[Message, MessageQueue, bytes], Awaitable[object]] | None = None
 
     async def __call__(self, messages: list[Message], queue: MessageQueue) -> ConsumeResult:
-        value = self._value(messages, queue)
-        self._port.emit("invoke", "consume", value, None)
+        f, value = self._told(messages, queue)
+        self._port.emit("invoke", f, value, None)
         if self._control.delay_s > 0:
             self._control.delayed += 1
             await asyncio.sleep(self._control.delay_s)
         if self._control.fails(messages, self._random):
             self._control.failed += 1
-            self._port.emit("info", "consume", value, "the listener failed")
+            self._port.emit("info", f, value, "the listener failed")
             return ConsumeResult(succeeded=False, delay_level=self._control.delay_level)
         for message in messages:
             if wants_reply(message):
                 await self._answer(message, queue)
-        self._port.emit("ok", "consume", value, None)
+        self._port.emit("ok", f, value, None)
         return SUCCESS
 
     async def _answer(self, message: Message, queue: MessageQueue) -> None:
@@ -99,14 +101,18 @@ class RecordingListener:
         else:
             self._port.emit("ok", "reply", value, None)
 
-    def _value(self, messages: list[Message], queue: MessageQueue) -> dict[str, Any]:
-        return {
+    def _told(self, messages: list[Message], queue: MessageQueue) -> tuple[str, dict[str, Any]]:
+        """f and the value of the delivery."""
+        place = {
             "group": self._group,
             "topic": queue.topic,
             "broker": queue.broker_name,
             "queue": queue.queue_id,
-            "messages": [delivered_message(message) for message in messages],
         }
+        rows = [delivered_message(message) for message in messages]
+        if not self._control.condensed:
+            return "consume", {**place, "messages": rows}
+        return CONSUME_MANY, {**place, "stretches": [one.to_delivery() for one in condensed(rows)]}
 
 
 class Reports:

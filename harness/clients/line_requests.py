@@ -26,6 +26,7 @@ PRODUCER: Mapping[str, Fields] = {
     "open": {},
     "send": {"topic": TEXT, **MESSAGE},
     "send_batch": {"topic": TEXT, "messages": LIST},
+    "send_many": {"topic": TEXT, "count": WHOLE, **MESSAGE},
     "transact": {"topic": TEXT, **MESSAGE, "state": TEXT},
     "request": {"topic": TEXT, **MESSAGE},
 }

@@ -25,19 +25,23 @@ EMITTED: dict[str, dict[str, Kind]] = {
     "assign": {**SCOPE, "queues": LIST},
     "commit": {**SCOPE, "offsets": LIST},
     "consume": {**SCOPE, "broker": TEXT, "queue": WHOLE, "messages": LIST},
+    "consume_many": {**SCOPE, "broker": TEXT, "queue": WHOLE, "stretches": LIST},
     "check_back": {"topic": TEXT, "key": TEXT, "state": TEXT},
     "reply": {**SCOPE, "key": TEXT},
     "send_back": {**SCOPE, "broker": TEXT, "queue": WHOLE, "messages": LIST},
 }
 # The columns of the lists: broker, queue; broker, queue, offset; key, queue offset, physical offset, whether the body
-# is intact, how often it was tried before.
+# is intact, how often it was tried before; of stretches also how many messages, and bytes from one to the next.
 ROWS: dict[str, tuple[str, tuple[Kind, ...]]] = {
     "assign": ("queues", (TEXT, WHOLE)),
     "commit": ("offsets", (TEXT, WHOLE, WHOLE)),
     "consume": ("messages", (TEXT, WHOLE, WHOLE, FLAG, WHOLE)),
+    "consume_many": ("stretches", (TEXT, WHOLE, WHOLE, FLAG, WHOLE, WHOLE, WHOLE)),
     "send_back": ("messages", (TEXT, WHOLE, WHOLE)),
 }
+SENT_STRETCH = (TEXT, WHOLE, WHOLE, WHOLE, WHOLE)
 PLACE: dict[str, Kind] = {"broker": TEXT, "queue": WHOLE, "queue_offset": WHOLE}
+MANY: dict[str, Kind] = {"broker": TEXT, "queue": WHOLE, "stretches": LIST}
 HALF: dict[str, Kind] = {"broker": TEXT, "queue": WHOLE, "state": TEXT}
 PLACE_OPTIONAL: dict[str, Kind] = {"physical_offset": WHOLE, "status": TEXT, "attempts": WHOLE}
 
@@ -74,6 +78,10 @@ def check_result(request: Request, outcome: Outcome) -> None:
         check_fields("the value of a transact", value, HALF, PLACE_OPTIONAL)
     elif f == "send_batch" and (outcome.type == "ok" or "messages" in value):
         _check_batch(len(request["messages"]), value)
+    elif f == "send_many" and (outcome.type == "ok" or "stretches" in value):
+        check_fields("the value of a send_many", value, MANY, PLACE_OPTIONAL)
+        for row in value["stretches"]:
+            _check_row("a stretch of send_many", row, SENT_STRETCH)
 
 
 def _check_batch(sent: int, value: dict[str, Any]) -> None:

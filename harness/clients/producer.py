@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from checkers.stretches import SEND_MANY, condensed, nth_key
 from harness.clients.payload import key_of, make_body
 from harness.clients.port import ONE_WAY, ClientSide, Outcome, Request
 from system_under_test.client.message_properties import DELAY_LEVEL, KEYS, TAGS
@@ -73,6 +74,30 @@ async def invoke_batch(producer: Producer, request: Request) -> Outcome:
     return _sent(results[0], {"messages": [sent_value(result) for result in results]})
 
 
+async def invoke_many(producer: Producer, request: Request) -> Outcome:
+    """One batch of `count` messages whose keys follow `key`; told as stretches."""
+    first, count = request["key"], request["count"]
+    keys = [nth_key(first, number) for number in range(count)]
+    size = {"size": request["size"]}
+    messages = [_message(request["topic"], {"key": key, **size}) for key in keys]
+    try:
+        results = await producer.send_batch(messages)
+    except SendFailed as error:
+        return _failed(error)
+    places = (
+        (key, result.queue_offset, parse_offset_message_id(result.offset_message_id)[2], True, 0)
+        for key, result in zip(keys, results, strict=True)
+    )
+    value = {
+        "broker": results[0].queue.broker_name,
+        "queue": results[0].queue.queue_id,
+        "status": results[0].status.name,
+        "attempts": results[0].attempts,
+        "stretches": [stretch.to_send() for stretch in condensed(places)],
+    }
+    return _sent(results[0], value)
+
+
 async def _invoke_one_way(producer: Producer, message: Message) -> Outcome:
     try:
         await producer.send_one_way(message)
@@ -137,6 +162,7 @@ async def invoke_request(producer: Producer, request: Request) -> Outcome:
 INVOKE = {
     "send": invoke_send,
     "send_batch": invoke_batch,
+    SEND_MANY: invoke_many,
     "transact": invoke_transact,
     "request": invoke_request,
 }

@@ -6,10 +6,12 @@ a second is a constant, however much lies there. More queues raise it, and more 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from checkers.history import Op
 from checkers.promises import NS_PER_S
+from checkers.stretches import CONSUME_MANY, DELIVERIES, SEND_MANY, messages_in, of_delivery
 from checkers.verdict import seconds
 from harness.run_result import RunResult
 
@@ -61,19 +63,42 @@ def backlog(result: RunResult) -> list[str]:
     found = list(_backlogs(_steps(result)))
     if not found:
         return []
-    texts = [_sentence(one) for one in found]
-    slow, fast = min(found, key=lambda one: one.rate), max(found, key=lambda one: one.rate)
-    if slow.queues > fast.queues:
-        texts.append(
-            f"{slow.queues} queues were no faster than {fast.queues}: here the queues are not what limits the rate, "
+    largest = max(one.peak for one in found)
+    found = [
+        one for one in found if one.peak * DRAINED_SHARE > largest
+    ]  # the others are no more than noise
+    return [" ".join([*map(_sentence, found), *_more_members(found), *_more_queues(found)])]
+
+
+def _more_members(found: Sequence[Backlog]) -> Iterator[str]:
+    """What more members made of the same queues."""
+    few = min(found, key=lambda one: one.members)
+    same = [one for one in found if one.queues == few.queues and one.members > few.members]
+    if same:
+        many = max(same, key=lambda one: one.members)
+        yield (
+            f"{many.members} members instead of {few.members} for {few.queues} queues made it "
+            f"{many.rate / max(1, few.rate):.1f} times as fast."
+        )
+
+
+def _more_queues(found: Sequence[Backlog]) -> Iterator[str]:
+    """What more queues made of it, with the same members if there are such two backlogs."""
+    many = max(found, key=lambda one: one.queues)
+    fewer = [one for one in found if one.queues < many.queues]
+    if not fewer:
+        return
+    few = min(fewer, key=lambda one: (one.members != many.members, one.queues, one.rate))
+    if many.rate <= few.rate:
+        yield (
+            f"{many.queues} queues were no faster than {few.queues}: here the queues are not what limits the rate, "
             "as when all nodes share the processors of one host."
         )
-    if slow.queues < fast.queues:
-        texts.append(
-            f"Consumers have one pull under way for each queue: {fast.queues} queues instead of {slow.queues} made it "
-            f"{fast.rate / max(1, slow.rate):.1f} times as fast. How much lies there does not matter."
+    else:
+        yield (
+            f"Consumers have one pull under way for each queue: {many.queues} queues instead of {few.queues} made it "
+            f"{many.rate / max(1, few.rate):.1f} times as fast. How much lies there does not matter."
         )
-    return [" ".join(texts)]
 
 
 def _sentence(one: Backlog) -> str:
@@ -89,19 +114,40 @@ def _steps(result: RunResult) -> Iterator[Step]:
     """What is open of what was acknowledged; a message counts as consumed once."""
     acked: set[str] = set()
     consumed: set[str] = set()
+    many = 0  # open of those that were sent many at once
+    taken: dict[tuple[str, int], bytearray] = {}  # of those, by queue offset
     for op in result.ops:
         if op.type != "ok":
             continue
-        if op.f == "send" and op.value["key"] not in consumed:
+        if op.f == SEND_MANY:
+            many += messages_in(op)
+            yield Step(op.time_ns, len(acked) + many, None, "", 0)
+        elif op.f == "send" and op.value["key"] not in consumed:
             acked.add(op.value["key"])
-            yield Step(op.time_ns, len(acked), None, "", 0)
-        elif op.f == "consume":
-            keys = {message[0] for message in op.value["messages"]}
-            new = len(keys & acked)
-            acked -= keys
-            consumed |= keys
+            yield Step(op.time_ns, len(acked) + many, None, "", 0)
+        elif op.f in DELIVERIES:
             queue = op.value["broker"], op.value["queue"]
-            yield Step(op.time_ns, len(acked), queue, op.node or str(op.process), new)
+            if op.f == CONSUME_MANY:
+                new = _newly_taken(taken.setdefault(queue, bytearray()), op)
+                many -= new
+            else:
+                keys = {message[0] for message in op.value["messages"]}
+                new = len(keys & acked)
+                acked -= keys
+                consumed |= keys
+            yield Step(op.time_ns, len(acked) + many, queue, op.node or str(op.process), new)
+
+
+def _newly_taken(taken: bytearray, op: Op) -> int:
+    """How many messages of a `consume_many` nobody had before; marks them."""
+    new = 0
+    for row in op.value["stretches"]:
+        stretch = of_delivery(row)
+        first, behind = stretch.queue_offset, stretch.queue_offset + stretch.length
+        taken.extend(bytes(max(0, behind - len(taken))))
+        new += taken.count(0, first, behind)
+        taken[first:behind] = b"\1" * stretch.length
+    return new
 
 
 def _backlogs(steps: Iterator[Step]) -> Iterator[Backlog]:

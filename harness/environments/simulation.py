@@ -127,6 +127,7 @@ class SimulationEnvironment:
             return lambda env: serve_admin(env, port)
         if node.name in self.shape.consumers:
             consumer = self.target.consumer_config(node.name, node.name_servers)
+            node.listener.condensed = self.target.told(node.name).condensed
             return lambda env: serve_consumer(env, consumer, port, node.listener)
         producer = self.target.producer_config(node.name, node.name_servers)
         return lambda env: serve_producer(env, producer, port)

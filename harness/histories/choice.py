@@ -8,6 +8,7 @@ from typing import Any
 
 from checkers.columns import QueueKey
 from checkers.history import HistoryError, Op
+from checkers.stretches import CONSUME_MANY, SEND_MANY
 
 Wanted = Callable[[Op], bool]
 
@@ -114,9 +115,10 @@ def _pair(op: Op) -> object:
 
 def _identity(op: Op) -> object:
     value = op.value
-    if op.f in ("send", "probe"):
+    if op.f in ("send", SEND_MANY, "probe"):
         return value.get("key")
-    if op.f == "consume" and value["messages"]:
-        place = value["topic"], value["broker"], value["queue"], value["messages"][0][1]
+    rows = {"consume": "messages", CONSUME_MANY: "stretches"}.get(op.f)
+    if rows is not None and value[rows]:
+        place = value["topic"], value["broker"], value["queue"], value[rows][0][1]
         return (op.process, value["group"], *place)
     return None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from textwrap import wrap
 
+from checkers.stretches import DELIVERIES, SENDS, messages_in
 from checkers.verdict import seconds
 from faults.fault import PlannedFault
 from harness.campaign import Campaign
@@ -97,12 +99,14 @@ def print_result(result: RunResult, folder: Path, cpu_s: float | None) -> None:
 
 
 def summary_lines(result: RunResult, cpu_s: float | None) -> list[str]:
-    acked = sum(op.f == "send" and op.type == "ok" for op in result.ops)
-    unclear = sum(op.f == "send" and op.type == "info" for op in result.ops)
-    refused = sum(op.f == "send" and op.type == "fail" for op in result.ops)
-    consumed = sum(
-        len(op.value["messages"]) for op in result.ops if op.f == "consume" and op.type == "ok"
-    )
+    sends: Counter[str] = Counter()
+    consumed = 0
+    for op in result.ops:
+        if op.f in SENDS:
+            sends[op.type] += messages_in(op)
+        elif op.f in DELIVERIES and op.type == "ok":
+            consumed += messages_in(op)
+    acked, unclear, refused = sends["ok"], sends["info"], sends["fail"]
     cpu = f"  {cpu_s:.2f} CPU s" if cpu_s is not None else ""
     return [
         f"sends     {acked} acknowledged, {unclear} unclear, {refused} refused; {consumed} deliveries  "

@@ -36,6 +36,8 @@ class ClientProcesses:
             role = "consumer"
             consumer = self._cluster.consumer_config(node, name_servers)
             first_line = configuration_of(consumer, node=node)
+            if self._cluster.told(node).condensed:
+                first_line["condensed"] = True
             if consumer.broadcast:
                 first_line["offset_folder"] = f"{self._places[node].folder}/offsets"
         else:

@@ -15,6 +15,7 @@ def consumer_options(told: Membership, folder: str) -> dict[str, Any]:
         "topic": told.topic,
         "expression": told.expression,
         "expression_type": told.language,
+        "pull_batch": told.pull_batch,
         "consume_batch": told.consume_batch,
         "ordered": told.orderly,
         "broadcast": is_broadcast,

@@ -14,6 +14,7 @@ from harness.node_properties import with_properties
 from harness.shown import shown
 from harness.targets.consumer_options import consumer_options
 from harness.workloads.catalogue import WORKLOADS
+from harness.workloads.membership import Membership
 from system_under_test import config as node_config
 from system_under_test.broker.broker import main as broker_main
 from system_under_test.broker.config import BrokerConfig, BrokerRole
@@ -160,13 +161,16 @@ class OwnCluster:
         )
 
     def consumer_config(self, node: str, name_servers: Sequence[str]) -> ConsumerConfig:
-        number = self.shape.consumers.index(node)
-        told = WORKLOADS[self._campaign.workload].member(self._campaign, number)
         return ConsumerConfig(
             client_id=f"{self._addresses[node]}@{node}",
             name_servers=self.name_servers_for(node, name_servers),
-            **consumer_options(told, self.store_folder(node)),
+            **consumer_options(self.told(node), self.store_folder(node)),
         )
+
+    def told(self, node: str) -> Membership:
+        """What a consumer is told by its workload."""
+        number = self.shape.consumers.index(node)
+        return WORKLOADS[self._campaign.workload].member(self._campaign, number)
 
     def name_servers_for(self, node: str, name_servers: Sequence[str]) -> tuple[str, ...]:
         """The addresses of these name servers (nodes) as the node is told them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness.workloads.batch import BATCH
 from harness.workloads.broadcast import BROADCAST
+from harness.workloads.bulk import BULK
 from harness.workloads.delayed import DELAYED
 from harness.workloads.filtered import FILTERED
 from harness.workloads.ordered import ORDERED
@@ -26,6 +27,7 @@ WORKLOADS: dict[str, Workload] = {
         FILTERED,
         BROADCAST,
         BATCH,
+        BULK,
         REBALANCE,
         REQUEST_REPLY,
         RESERVATIONS,

@@ -25,10 +25,12 @@ class Membership:
     wanted_tags: tuple[str, ...] | None = None
     model: str = CLUSTERING
     orderly: bool = False
+    pull_batch: int = 32
     consume_batch: int = 32
     retries_max: int = -1
     sends_back: bool = False  # what its listener fails for goes to the retry topic, and at last to the dead letters
     replies: bool = False  # its listener answers requests
+    condensed: bool = False  # what its listener is given is told as stretches
 
     @property
     def retry_topic(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from harness.clients import configuration as configurations
@@ -42,12 +43,7 @@ def _main(role: str, fields: dict[str, Any], port: ClientPort) -> Main:
         producer = configurations.producer_config(fields)
         return lambda env: serve_producer(env, producer, port)
     consumer, listening = configurations.consumer_config(fields)
-    control = ListenerControl(
-        delay_s=listening.delay_s,
-        failing_share=listening.failing_share,
-        failing_tries=listening.failing_tries,
-        delay_level=listening.delay_level,
-    )
+    control = ListenerControl(**asdict(listening))
     return lambda env: serve_consumer(env, consumer, port, control)
 
 

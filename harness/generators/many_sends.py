@@ -1,0 +1,36 @@
+"""Batches of messages whose keys follow each other, one op each."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from checkers.stretches import SEND_MANY
+from harness.campaign import Campaign
+
+
+class ManySends:
+    """Each process sends `p<process>-<n>` and so many behind it in one batch, all of one size in bytes."""
+
+    def __init__(self, random: Random, campaign: Campaign) -> None:
+        self._random = random
+        self._topic = campaign.topic
+        self._ops_left = campaign.sends_max or None
+        self._low, self._high = campaign.payload_bytes
+        self._fewest, self._most = campaign.batch_messages
+        self._sent: dict[int, int] = {}
+
+    def next_op(self, process: int) -> tuple[str, dict[str, Any]] | None:
+        """The next op of this process as (f, value); None when the campaign wants no more."""
+        if self._ops_left is not None:
+            if not self._ops_left:
+                return None
+            self._ops_left -= 1
+        count = self._drawn(self._fewest, self._most)
+        number = self._sent.get(process, 0)
+        self._sent[process] = number + count
+        key, size = f"p{process}-{number}", self._drawn(self._low, self._high)
+        return SEND_MANY, {"topic": self._topic, "key": key, "count": count, "size": size}
+
+    def _drawn(self, least: int, most: int) -> int:
+        return least + int((most - least + 1) * self._random.random())

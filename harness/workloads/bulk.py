@@ -1,0 +1,33 @@
+"""Millions of messages, sent and consumed many at a time: an op of the history is a batch, and nothing is left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from harness.campaign import Campaign
+from harness.generators.many_sends import ManySends
+from harness.workloads.membership import Membership, plain
+from harness.workloads.workload import Workload
+
+AT_ONCE = 500  # messages of a pull, and of a call of the listener
+
+
+def member(campaign: Campaign, number: int) -> Membership:
+    return replace(
+        plain(campaign, number), pull_batch=AT_ONCE, consume_batch=AT_ONCE, condensed=True
+    )
+
+
+BULK = Workload(
+    name="bulk",
+    summary="large batches in, large batches out, an op each: millions of messages, and none lost or out of place",
+    generator=ManySends,
+    membership=member,
+    options={"batch_share": 1.0, "batch_messages": (20, 100), "one_way_share": 0.0},
+    broker_properties={
+        "maxTransferCountOnMessageInMemory": str(AT_ONCE),
+        "maxTransferCountOnMessageInDisk": str(AT_ONCE),
+        "maxTransferBytesOnMessageInDisk": str(256 << 10),
+    },
+    lacks={"cpp": "its batches are stored as one message"},
+)
