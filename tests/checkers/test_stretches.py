@@ -6,7 +6,6 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,7 +29,7 @@ from checkers.stretches import (
     of_delivery,
     sends_of,
 )
-from tests.checkers.stories import GROUP, TOPIC, facts
+from tests.support.history_language import GROUP, TOPIC, facts
 
 PLACE = {"topic": TOPIC, "broker": "a", "queue": 0}
 
@@ -127,10 +126,13 @@ def test_what_was_condensed_is_found_again(drawn: list[tuple[str, int, int]]) ->
 
 
 def test_messages_one_after_another_are_one_stretch() -> None:
-    messages = [[f"p3-{98 + n}", 7 + n, 500 + 230 * n, True, 0] for n in range(1000)]
-    assert condensed(messages) == [Stretch("p3-98", 7, 500, True, 0, 1000, 230)]
-    messages[500][2] += 1  # a longer record
-    assert [stretch.length for stretch in condensed(messages)] == [500, 2, 498]
+    def record(n: int) -> list[Any]:
+        longer = n == 500
+        return [f"p3-{98 + n}", 7 + n, 500 + 230 * n + longer, True, 0]
+
+    in_line = [[f"p3-{98 + n}", 7 + n, 500 + 230 * n, True, 0] for n in range(1000)]
+    assert condensed(in_line) == [Stretch("p3-98", 7, 500, True, 0, 1000, 230)]
+    assert [one.length for one in condensed(map(record, range(1000)))] == [500, 2, 498]
     assert condensed([["p3-1", 0, 0, True, 0], ["p3-3", 1, 9, True, 0]])[1].key == "p3-3"
     assert condensed([[None, 0, 0, False, 0], [None, 1, 9, False, 0]])[1].key is None
 
@@ -215,4 +217,4 @@ def test_checkers_find_what_is_wrong_within_stretches(rest: list[list[Any]], ano
     found = {name for one in verdict.verdicts for name, count in one.counts.items() if count}
     assert anomaly in found, found
     assert verdict.valid is False or anomaly.startswith("duplicate")
-    assert np.all([finding.key for one in verdict.verdicts for finding in one.findings])
+    assert all(finding.key for one in verdict.verdicts for finding in one.findings)

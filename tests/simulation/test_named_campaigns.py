@@ -51,9 +51,15 @@ def test_the_recommended_deployment_keeps_everything_under_all_faults() -> None:
 def test_a_backlog_of_many_messages_is_worked_off_at_a_flat_rate() -> None:
     """`large-backlog` is for real processes; here it is smaller."""
     given = load_options("large-backlog")
-    smaller = {**given, "environment": "simulation", "batch_messages": (8, 8)}
-    result = run_simulated(draw_campaign(1, smaller))
+    smaller = {"think_ms": 400.0, "batch_messages": (40, 40), "latency_ms": (60.0, 70.0)}
+    given |= {**smaller, "environment": "simulation"}
+    result = run_simulated(draw_campaign(1, given))
     assert result.verdict.valid is True
     text = " ".join(diagnose(result))
-    for words in ("out of 2 queues by 1 members", "out of 16 queues", "times as fast"):
+    for words in (
+        "out of 4 queues by 1 members",
+        "members instead of 1 for 4 queues",
+        "16 queues instead of 4",
+        "times as fast",
+    ):
         assert words in text, text

@@ -195,6 +195,37 @@ def test_more_queues_that_were_no_faster() -> None:
     assert "4 queues were no faster than 1" in text
 
 
+def many(script: Script, start_s: float, number: int, queues: int, members: int, rate: int) -> None:
+    """A backlog of 100,000 messages in batches of 1000, worked off at so many a second."""
+    for batch in range(100):
+        queue, key, offset = batch % queues, f"p1-{number}{batch:02}000", batch // queues * 1000
+        offset += number * 100_000
+        place = {"broker": "a", "queue": queue, "topic": "t"}
+        sent = {**place, "key": key, "count": 1000, "stretches": [[key, offset, 0, 1000, 9]]}
+        script.op(start_s + batch / 100, "ok", "send_many", sent)
+    for batch in range(100):
+        queue, key, offset = batch % queues, f"p1-{number}{batch:02}000", batch // queues * 1000
+        offset += number * 100_000
+        place = {"broker": "a", "queue": queue, "topic": "t", "group": "g"}
+        got = {**place, "stretches": [[key, offset, 0, True, 0, 1000, 9]]}
+        at_s = start_s + 10 + batch * 1000 / rate
+        node = f"consumer-{batch % members}"
+        for _ in range(2):  # one that comes again counts once
+            script.op(at_s, "ok", "consume_many", got, node=node)
+
+
+def test_a_backlog_that_is_told_in_batches_and_what_members_and_queues_make_of_it() -> None:
+    script = Script()
+    many(script, 0, 1, queues=4, members=1, rate=10_000)
+    many(script, 100, 2, queues=4, members=4, rate=30_000)
+    many(script, 200, 3, queues=16, members=4, rate=60_000)
+    [text] = backlog(run_of(script))
+    assert text.startswith("A backlog of 100000 messages was worked off from t=10.000s")
+    assert text.count("A backlog of") == 3
+    assert "4 members instead of 1 for 4 queues made it 3.0 times as fast." in text
+    assert "16 queues instead of 4 made it 2.0 times as fast" in text
+
+
 def test_refusals_of_a_busy_broker() -> None:
     script = Script()
     script.op(1.0, "invoke", "send", {})
