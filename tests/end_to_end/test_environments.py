@@ -54,11 +54,11 @@ CUT_OFF = planned(
 
 # Fake deaths, restarts, and what is done to what a node sends or has stored; before them there is time for some acks.
 OTHERS = (
-    planned(1, "wiped-slave", 4.0, 0.5, "broker-a-1"),
-    planned(2, "bandwidth", 2.5, 2.5, "broker-a-0", bits_per_s=200_000),
-    planned(3, "name-server-black-hole", 3.0, 4.0, "ns-1"),
-    planned(4, "broker-black-hole", 6.5, 3.0, "broker-a-1"),
-    planned(5, "rolling-restart", 10.0, 8.0, "broker-a-1", "broker-a-0"),
+    planned(1, "wiped-slave", 3.5, 0.5, "broker-a-1"),
+    planned(2, "bandwidth", 2.0, 2.5, "broker-a-0", bits_per_s=200_000),
+    planned(3, "name-server-black-hole", 2.0, 4.0, "ns-1"),
+    planned(4, "broker-black-hole", 4.8, 2.9, "broker-a-1"),
+    planned(5, "rolling-restart", 7.9, 8.0, "broker-a-1", "broker-a-0"),
 )
 KILLED_PRODUCER = planned(1, "client-crash", 3.0, 2.0, "producer-1")
 DELAYED = planned(1, "network-latency", 1.0, 2.0, "broker-a-0", delay_ms=100.0)
