@@ -17,6 +17,7 @@ Ints = NDArray[np.int64]
 UNKNOWN: Final = -1
 PROCESS_SHIFT: Final = 40
 NUMBER_MASK: Final = (1 << PROCESS_SHIFT) - 1
+NUMBER_DIGITS: Final = len(str(NUMBER_MASK))
 OTHER: Final = 1 << 62  # this bit marks a number in the dictionary
 PROCESS_MAX: Final = (1 << (62 - PROCESS_SHIFT)) - 1
 
@@ -38,7 +39,11 @@ class MessageIds(dict[str, int]):
         base = self._bases.get(prefix, UNKNOWN)
         if base == UNKNOWN:
             base = self._bases[prefix] = _base_of(prefix)
-        message = None if base is None or not _is_plain(digits) else _below(base, int(digits))
+        message = None
+        if base is not None and len(digits) <= NUMBER_DIGITS and digits.isdecimal():
+            number = int(digits)
+            if number <= NUMBER_MASK and str(number) == digits:  # the key must follow from the id
+                message = base | number
         if message is None:
             message = self._other(key)
         self[key] = message
@@ -57,26 +62,12 @@ class MessageIds(dict[str, int]):
         self._bases.clear()
 
 
-def _below(base: int, number: int) -> int | None:
-    return base | number if number <= NUMBER_MASK else None
-
-
 def _base_of(prefix: str) -> int | None:
     digits = prefix[1:]
-    if prefix[:1] != "p" or not _is_plain(digits) or len(digits) > 7:
+    if prefix[:1] != "p" or not digits.isdecimal() or len(digits) > 7 or str(int(digits)) != digits:
         return None
     process = int(digits)
     return process << PROCESS_SHIFT if process <= PROCESS_MAX else None
-
-
-def _is_plain(digits: str) -> bool:
-    """Whether it is how an integer is written: the key must follow from the id."""
-    return (
-        digits.isdecimal()
-        and digits.isascii()
-        and len(digits) <= 13
-        and (digits[0] != "0" or len(digits) == 1)
-    )
 
 
 def key_of(message: int, others: list[str]) -> str:

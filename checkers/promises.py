@@ -185,9 +185,9 @@ class LossPromises:
         nodes = self._facts.brokers.get(broker, ())
         return nodes if SLAVE_HOLDS_ACKED[self._facts.replication] else nodes[:1]
 
-    def is_hit(self, broker: str) -> bool:
-        """Whether any fault destroyed something on a node of `broker`."""
-        return bool(self._hits.get(broker))
+    def hit_times(self, broker: str) -> list[tuple[int, int]]:
+        """Return from when until when faults may have destroyed something on a node of `broker`."""
+        return [(hit.start_ns, hit.until_ns) for hit in self._hits.get(broker, ())]
 
     def robbed_nodes(self, broker: str, *, since_ns: int, until_ns: int) -> set[str]:
         """Return the nodes of `broker` that a fault may have cost messages between the two times."""

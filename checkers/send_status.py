@@ -22,7 +22,7 @@ import numpy as np
 from checkers.columns import UNKNOWN, Columns, Ints, Outcome
 from checkers.facts import Keeping, Mode, Replication, RunFacts
 from checkers.kernel import Checker, Context, Kernel, finding_at, sends_only
-from checkers.message_ids import MessageIds, key_of
+from checkers.message_ids import MessageIds
 from checkers.observed import NOT_OBSERVED, observed_verdict
 from checkers.promises import Judgement, judge
 from checkers.screening import is_among
@@ -87,13 +87,15 @@ def tally_durable_before_ack(columns: Columns, context: Context) -> Tally:
     """Compare each observed acknowledgement with the copies that the profile promises (partition key: queue)."""
     sends = columns.sends
     acked = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.queue != UNKNOWN))
-    rows = _rows_by_key(columns, acked, context)
     copies = _Copies(context.facts)
     findings, proven, unclear = [], 0, 0
-    observed: set[int] = set()
-    for broker, row, seen in _observed(columns, context, rows):
-        observed.add(row)
-        hidden = _hidden_nodes(columns, context, broker, row, seen)
+    observed = list(_observed(columns, context, acked))
+    rows = [row for _, row, _ in observed]
+    robbed = _robbed(columns, context, np.array(rows, np.int64))
+    for broker, row, seen in observed:
+        hidden = robbed.get(row, NOBODY)
+        if seen["unobserved"]:
+            hidden = hidden.union(seen["unobserved"])
         missing = copies.missing(broker, seen, hidden)
         if missing is not None:
             findings.append(_not_durable(columns, context, row, missing))
@@ -103,7 +105,7 @@ def tally_durable_before_ack(columns: Columns, context: Context) -> Tally:
             unclear += 1
     counts = {
         "acks": len(acked),
-        "acks_observed": len(observed),
+        "acks_observed": len(set(rows)),
         "acks_proven": proven,
         "acks_unclear": unclear,
     }
@@ -124,7 +126,7 @@ def check_weak_statuses(columns: Columns, context: Context) -> Verdict:
     sends = columns.sends
     weak = np.flatnonzero((sends.outcome == Outcome.WEAK) & (sends.queue != UNKNOWN))
     copies = _Copies(context.facts)
-    observed = list(_observed(columns, context, _rows_by_key(columns, weak, context)))
+    observed = list(_observed(columns, context, weak))
     findings = [
         _safe(columns, context, row)
         for broker, row, seen in observed
@@ -133,18 +135,6 @@ def check_weak_statuses(columns: Columns, context: Context) -> Verdict:
     counts = {"weak": len(weak), "weak_observed": len(observed)}
     reason = None if len(observed) >= len(weak) else f"{len(weak) - len(observed)} {NOT_OBSERVED}"
     return observed_verdict("weak_statuses", findings, counts, reason)
-
-
-def _rows_by_key(columns: Columns, rows: Ints, context: Context) -> dict[str, list[int]]:
-    """Those of some sends whose key was observed, by key: few of many, or nearly all of few."""
-    messages, keys = columns.sends.message, columns.names.other_keys
-    ids = MessageIds(keys)
-    seen = [ids[of["key"]] for of in context.observations if of["kind"] == "ack_durability"]
-    rows = rows[is_among(messages[rows], np.unique(np.array(seen, np.int64)))]
-    by_key: dict[str, list[int]] = {}
-    for message, row in zip(messages[rows].tolist(), rows.tolist(), strict=True):
-        by_key.setdefault(key_of(message, keys), []).append(row)
-    return by_key
 
 
 def weak_rows(columns: Columns, _context: Context) -> Columns:
@@ -158,29 +148,49 @@ def weak_rows(columns: Columns, _context: Context) -> Columns:
 
 
 def _observed(
-    columns: Columns, context: Context, rows: Mapping[str, list[int]]
+    columns: Columns, context: Context, rows: Ints
 ) -> Iterator[tuple[str, int, Mapping[str, Any]]]:
-    """What was seen of these sends: broker name, row, observation."""
+    """What was seen of some sends: broker name, row, observation."""
+    observations, messages = _sightings(columns, context)
+    sends = columns.sends
+    rows = rows[is_among(sends.message[rows], np.unique(messages))]
+    rows = rows[np.argsort(sends.message[rows], kind="stable")]
+    of_row = sends.message[rows]
+    first, last = (np.searchsorted(of_row, messages, side=side) for side in ("left", "right"))
     brokers = [queue.broker for queue in columns.names.queues]
-    queues = columns.sends.queue.tolist()
-    for seen in context.observations:
-        if seen["kind"] == "ack_durability":
-            for row in rows.get(seen["key"], ()):
-                yield brokers[queues[row]], row, seen
+    broker_of = [brokers[queue] for queue in sends.queue[rows].tolist()]
+    numbers = rows.tolist()
+    for at in np.flatnonzero(last > first).tolist():
+        for place in range(first[at], last[at]):
+            yield broker_of[place], numbers[place], observations[at]
 
 
-def _hidden_nodes(
-    columns: Columns, context: Context, broker: str, row: int, seen: Mapping[str, Any]
-) -> frozenset[str]:
-    """Nodes that may have held the message safely when the broker acknowledged it.
+def _sightings(columns: Columns, context: Context) -> tuple[list[Mapping[str, Any]], Ints]:
+    """The observations of acknowledged messages, and the ids of these, made once."""
+    known = columns.cache.get("sightings")
+    if known is None:
+        ids = MessageIds(columns.names.other_keys)
+        seen = [of for of in context.observations if of["kind"] == "ack_durability"]
+        known = seen, np.array([ids[of["key"]] for of in seen], np.int64)
+        columns.cache["sightings"] = known
+    assert isinstance(known, tuple)
+    return known
 
-    Nobody could look at them, or a fault took their copy while the acknowledgement was on its way.
-    """
-    robbed: set[str] = set()
-    if context.promises.is_hit(broker):
-        since_ns, until_ns = int(columns.sends.invoke_ns[row]), int(columns.sends.time_ns[row])
-        robbed = context.promises.robbed_nodes(broker, since_ns=since_ns, until_ns=until_ns)
-    return frozenset((*robbed, *seen["unobserved"])) if robbed or seen["unobserved"] else NOBODY
+
+def _robbed(columns: Columns, context: Context, rows: Ints) -> dict[int, frozenset[str]]:
+    """By row: the nodes that a fault may have cost the message while its acknowledgement was on the way."""
+    sends, names = columns.sends, columns.names
+    broker = names.broker_of_queue[sends.queue[rows]]
+    since_ns, until_ns = sends.invoke_ns[rows], sends.time_ns[rows]
+    found = {}
+    for number, name in enumerate(names.brokers):
+        near = np.zeros(len(rows), np.bool_)
+        for start_ns, end_ns in context.promises.hit_times(name):
+            near |= (end_ns >= since_ns) & (start_ns <= until_ns)
+        for at in np.flatnonzero(near & (broker == number)).tolist():
+            times = {"since_ns": int(since_ns[at]), "until_ns": int(until_ns[at])}
+            found[int(rows[at])] = frozenset(context.promises.robbed_nodes(name, **times))
+    return found
 
 
 def _not_durable(columns: Columns, context: Context, row: int, missing: str) -> Finding:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from checkers.column_values import BAD_VALUE, bad_op, integer, text
 from checkers.columns import QueueKey
-from checkers.history import Op, OpType
+from checkers.history import INT64_MAX, Op, OpType
 from checkers.timeline import (
     CheckBack,
     Commit,
@@ -197,10 +197,7 @@ class TimelineBuilder:
                 topic=text(value["topic"]),
                 broker=text(value["broker"]),
                 is_indexed=bool(value["indexed"]),
-                found=[
-                    Found(text(key), integer(queue), integer(offset), *map(bool, found))
-                    for key, queue, offset, *found in value["messages"]
-                ],
+                found=_found(value["messages"]),
                 first_offsets={
                     integer(queue): integer(offset)
                     for queue, offset in value.get("first_offsets", ())
@@ -257,6 +254,19 @@ class TimelineBuilder:
             subscriptions=self._subscriptions,
             nodes=self.nodes,
         )
+
+
+def _found(messages: Sequence[Sequence[Any]]) -> list[Found]:
+    """What a broker found; there are as many as messages, so they are looked at column by column."""
+    if not messages:
+        return []
+    keys, queues, offsets, *found = zip(*messages, strict=True)
+    if set(map(type, keys)) != {str}:
+        list(map(text, keys))
+    for column in (queues, offsets):
+        if set(map(type, column)) != {int} or max(map(abs, column)) > INT64_MAX:
+            list(map(integer, column))
+    return list(map(Found, keys, queues, offsets, *(map(bool, column) for column in found)))
 
 
 def _mop(f: Any, *rest: Any) -> Sent | Polled:
