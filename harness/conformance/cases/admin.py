@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,8 +21,11 @@ from harness.conformance.case import case, require, require_equal
 from harness.conformance.consumers import register_consumer
 from harness.conformance.wire import Wire, request
 from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.message import parse_offset_message_id
+from system_under_test.protocol.message import Message, parse_offset_message_id
 
+SYSTEM_PREFIX = "rmq_sys_"
+_CAPACITY = re.compile(r"Total : [0-9.]+ [KMGTP]iB, Free : ([0-9.]+ [KMGTP]i|[0-9]+ )B\.?")
+OTHER_TIME_MS = 60_000
 QUERY = {"maxNum": 32, "beginTimestamp": 0, "endTimestamp": 1 << 62}
 
 
@@ -41,6 +45,11 @@ async def topics(bench: Bench) -> None:
     require(await bench.route(topic) is None, "a deleted topic has a route")
     served = await bench.pull_if_served(broker, topic, queue=0, offset=0)
     require(served is None, "a deleted topic can be pulled")
+    system = f"{SYSTEM_PREFIX}{bench.fresh_name()}"
+    refused = await broker.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_fields(system, queues=1))
+    if refused.code == ResponseCode.SUCCESS:
+        bench.remove_later(system, broker.address)
+    require_equal(f"the code for a topic {system}", refused.code, ResponseCode.SYSTEM_ERROR)
 
 
 async def _awaited_queues(bench: Bench, topic: str, wanted: int) -> object:
@@ -89,6 +98,11 @@ async def options(bench: Bench) -> None:
     facts = json_object(await broker.ask(RequestCode.GET_BROKER_RUNTIME_INFO)).get("table", {})
     for fact in ("brokerVersionDesc", "commitLogMaxOffset", "putTps", "bootTimestamp"):
         require(fact in facts, f"the facts do not have {fact}")
+    room = str(facts.get("commitLogDirCapacity", ""))
+    require(
+        _CAPACITY.fullmatch(room),
+        f"commitLogDirCapacity is {room!r:.100}; expected sizes with units",
+    )
 
 
 async def _option(broker: Wire, name: str) -> str | None:
@@ -106,13 +120,16 @@ async def statistics(bench: Bench) -> None:
     topic, broker = await bench.topic(queues=2), await bench.broker()
     group = bench.fresh_name("g")
     for _ in range(5):
+        await asyncio.sleep(0.01)  # each has a time of its own
         await bench.store(broker, topic, queue=1)
-    await bench.end_of(broker, topic, queue=1)
+    last = (await bench.pull(broker, topic, queue=1)).messages[-1]
     place = {"consumerGroup": group, "topic": topic, "queueId": 1, "commitOffset": 2}
     await broker.obtain(RequestCode.UPDATE_CONSUMER_OFFSET, place)
     stats = json_object(await broker.ask(RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}))
     ends = {queue: entry["maxOffset"] for queue, entry in by_queue(stats).items()}
     require_equal("the ends of the queues", ends, {0: 0, 1: 5})
+    updated_ms = by_queue(stats)[1].get("lastUpdateTimestamp")
+    require_equal("the time of the last message", updated_ms, last.store_timestamp_ms)
     fields = {"consumerGroup": group, "topic": topic}
     consumed = json_object(await broker.ask(RequestCode.GET_CONSUME_STATS, fields))
     entry = by_queue(consumed).get(1, {})
@@ -149,8 +166,28 @@ async def queries(bench: Bench) -> None:
     _, _, offset = parse_offset_message_id(stored["msgId"])
     viewed = await broker.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": offset})
     require_equal("what the id finds", [m.body for m in read_messages(viewed.body)], [b"wanted"])
+    await _at_its_time_alone(broker, topic, keys[0], read_messages(viewed.body)[0])
     missing = await broker.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": offset + (1 << 40)})
     require(missing.code != 0, "an id beyond the end of the log was answered with 0")
+
+
+async def _at_its_time_alone(broker: Wire, topic: str, key: str, message: Message) -> None:
+    """Require that a key finds the message among those of its time, and not among those of another."""
+    stored_ms = message.store_timestamp_ms
+    near = {"beginTimestamp": stored_ms - 2000, "endTimestamp": stored_ms + 2000}
+    found = await broker.ask(
+        RequestCode.QUERY_MESSAGE, {**QUERY, **near, "topic": topic, "key": key}
+    )
+    bodies = [one.body for one in read_messages(found.body)]
+    require_equal("what its key finds around its time", bodies, [message.body])
+    for begin_ms, end_ms in (
+        (0, stored_ms - OTHER_TIME_MS),
+        (stored_ms + OTHER_TIME_MS, stored_ms + 2 * OTHER_TIME_MS),
+    ):
+        other = {"beginTimestamp": begin_ms, "endTimestamp": end_ms}
+        fields = {**QUERY, **other, "topic": topic, "key": key}
+        answer = await broker.ask(RequestCode.QUERY_MESSAGE, fields)
+        require_equal("the code at another time", answer.code, ResponseCode.QUERY_NOT_FOUND)
 
 
 async def _end_of_index(broker: Wire, topic: str, key: str) -> None:

@@ -11,6 +11,7 @@ from harness.conformance.wire import Wire
 LEVELS_S = {1: 1.0, 2: 5.0, 3: 10.0}
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 LATE_S = 1.0
+REPEAT_S = 3.0  # after a start, for what is delivered once more
 CLOCK_S = 0.1  # by which two clocks may differ after a few seconds
 HIGHEST = 18
 
@@ -120,6 +121,13 @@ async def a_kill(bench: Bench) -> None:
     again = await bench.until_serving(master, topic)
     found = await arrival(bench, again, topic, within_s=30)
     require(found is not None, "a delayed message did not come after the broker was killed")
+    before = len(await bench.read_all(master, topic, wanted=1))
+    await processes.stop(node)
+    await processes.start(node)
+    again = await bench.until_serving(master, topic)
+    await asyncio.sleep(REPEAT_S)
+    after = len(await bench.read_all(master, topic, wanted=before))
+    require_equal("how often it is there after a graceful stop", after, before)
 
 
 @case("RMQ-DLY-07")

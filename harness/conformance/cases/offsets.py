@@ -12,6 +12,7 @@ from harness.conformance.wire import Wire, request
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 
 PERSIST_S = 5.0
+TO_THE_END = -1  # the timestamp that means the end of each queue
 SERVE_S = 30.0
 
 
@@ -140,6 +141,9 @@ async def reset(bench: Bench) -> None:
     offline = await broker.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)
     require_equal("the code without a consumer", offline.code, ResponseCode.CONSUMER_NOT_ONLINE)
     consumer = await register_consumer(bench, broker.address, group, topic)
+    await _reset_forwards(bench, broker, topic, group)
+    while await consumer.wire.next_request(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, wait_s=0.5):
+        pass
     answer = await broker.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)
     table = json_object(answer).get("offsetTable", {})
     require_equal("the offsets in the answer", by_queue({"offsetTable": table}), {0: 0, 1: 0})
@@ -149,6 +153,19 @@ async def reset(bench: Bench) -> None:
     require_equal("the group that is told", pushed.ext_fields.get("group"), group)
     require_equal("the topic that is told", pushed.ext_fields.get("topic"), topic)
     require_equal("the offsets that are told", by_queue(json_in(pushed.body)), {0: 0, 1: 0})
+
+
+async def _reset_forwards(bench: Bench, broker: Wire, topic: str, group: str) -> None:
+    """Require that a group is moved forwards only by force. It stands at 1 and 0 where queues end at 3 and 0."""
+    await commit(broker, topic, group, 1)
+    await bench.end_of(broker, topic)
+    fields = {"topic": topic, "group": group, "timestamp": TO_THE_END}
+    for is_force, offset in ((False, 1), (True, 3)):
+        forced = {**fields, "isForce": is_force}
+        answer = await broker.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, forced)
+        table = by_queue({"offsetTable": json_object(answer).get("offsetTable", {})})
+        what = "by force" if is_force else "without force"
+        require_equal(f"the offsets of a reset forwards {what}", table, {0: offset, 1: 0})
 
 
 @case("RMQ-OFF-07")

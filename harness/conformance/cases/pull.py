@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from harness.conformance.bench import READ, WRITE, Bench, number, pull_fields
@@ -68,6 +69,7 @@ async def size_of_an_answer(bench: Bench) -> None:
         1 <= len(many.messages) <= COUNT_MAX,
         f"{len(many.messages)} messages in an answer; allowed: up to {COUNT_MAX}",
     )
+    await _size_of_what_passes(bench, len(many.messages))
     topic, broker = await filled(bench, 6, size=100 << 10)
     large = await bench.pull(broker, topic)
     sizes = [message.size_bytes for message in large.messages]
@@ -79,6 +81,20 @@ async def size_of_an_answer(bench: Bench) -> None:
     require_equal(
         "the messages above the limit", len((await bench.pull(broker, topic)).messages), 1
     )
+
+
+async def _size_of_what_passes(bench: Bench, count: int) -> None:
+    """Require that as many come with a filter, and that what does not pass is looked over in one go."""
+    topic, broker = await bench.topic(), await bench.broker()
+    red, blue = {"TAGS": "red"}, {"TAGS": "blue"}
+    many = range(COUNT_MAX + 8)
+    await asyncio.gather(*(bench.store(broker, topic, properties=red) for _ in many))
+    await bench.store(broker, topic, b"the blue one", properties=blue)
+    filtered = await bench.pull(broker, topic, subscription="red", maxMsgNums=1000)
+    require_equal("the number of messages with a filter", len(filtered.messages), count)
+    behind = await bench.pull(broker, topic, subscription="blue")
+    bodies = [message.body for message in behind.messages]
+    require_equal(f"what passes behind {len(many)} that do not", bodies, [b"the blue one"])
 
 
 @case("RMQ-PUL-06")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 
-from harness.conformance.bench import Bench, BrokerAddress, TargetUnfit, send_fields
+from harness.conformance.bench import Bench, BrokerAddress, TargetUnfit, json_object, send_fields
 from harness.conformance.case import case, require, require_equal
 from harness.conformance.cases.offsets import commit, committed
 from harness.conformance.cases.store import below_root, log_files
+from harness.conformance.consumers import register_consumer
 from harness.conformance.raw_stream import HaStream, connect_ha
+from harness.conformance.wire import Wire
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.message import MAGIC_MESSAGE
 
@@ -180,16 +182,29 @@ async def reading_from_the_slave(bench: Bench) -> None:
 async def metadata(bench: Bench) -> None:
     topic, group = await bench.topic(), bench.fresh_name("g")
     broker, slave = await bench.broker(), await bench.slave_of(await bench.master())
+    await register_consumer(bench, broker.address, group, topic)
     await bench.store(broker, topic)
     await commit(broker, topic, group, 1)
     follower = await bench.connect(slave.address)
     loop = asyncio.get_running_loop()
     until_s = loop.time() + 2 * SYNC_S + 5
     while loop.time() < until_s:
-        if await committed(follower, topic, group) == 1:
+        unknown = await _unknown_metadata(follower, topic, group)
+        if not unknown:
             return
         await asyncio.sleep(0.5)
-    require(False, f"the slave does not know the group's offset after {2 * SYNC_S + 5:g} s")
+    require(False, f"the slave does not know {unknown} after {2 * SYNC_S + 5:g} s")
+
+
+async def _unknown_metadata(follower: Wire, topic: str, group: str) -> str:
+    """What a slave does not know yet, in words; empty if it knows all."""
+    topics = json_object(await follower.ask(RequestCode.GET_ALL_TOPIC_CONFIG))
+    if topic not in topics.get("topicConfigTable", {}):
+        return "the topic"
+    groups = json_object(await follower.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG))
+    if group not in groups.get("subscriptionGroupTable", {}):
+        return "the group"
+    return "" if await committed(follower, topic, group) == 1 else "the group's offset"
 
 
 @case("RMQ-HA-08", limit_s=90)
