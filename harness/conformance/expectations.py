@@ -79,7 +79,12 @@ def apply_expectations(
 ) -> CaseResult:
     """The result as the file has it: an expected failure, an unexpected pass, an entry that has expired."""
     expectation = expectations.get(result.clause.id)
-    if expectation is None or result.outcome not in (Outcome.PASSED, Outcome.FAILED):
+    if expectation is None:
+        return result
+    if expectation.expires < today and result.outcome is Outcome.QUIRK:
+        reason = f"the expectation expired on {expectation.expires}: {result.reason}"
+        return replace(result, outcome=Outcome.FAILED, reason=reason)
+    if result.outcome not in (Outcome.PASSED, Outcome.FAILED):
         return result
     if result.outcome is Outcome.PASSED:
         reason = f"passed, although it is expected to fail: {expectation.reason}"

@@ -207,12 +207,15 @@ class Wire(asyncio.Protocol):
 
 async def connect(address: str, log: WireLog, *, within_s: float = 5.0) -> Wire:
     """Open a connection to `host:port`. Raises CannotConnect."""
-    host, port = parse_address(address)
+    try:
+        host, port = parse_address(address)
+    except ValueError as error:  # a name server may tell anything
+        raise CannotConnect(str(error)) from None
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(within_s):
             _, wire = await loop.create_connection(lambda: Wire(address, log), host, port)
-    except (OSError, TimeoutError) as error:
+    except (OSError, TimeoutError, UnicodeError) as error:  # no name of a host: UnicodeError
         reason = str(error) or f"no answer in {within_s:g} s"
         raise CannotConnect(f"cannot connect to {address}: {reason}") from None
     return wire

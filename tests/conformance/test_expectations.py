@@ -76,3 +76,8 @@ def test_damaged_file_is_one_sentence(text: str, said: str, tmp_path: Path) -> N
         read_expectations(path)
 
     assert said in str(error.value)
+
+
+def test_expired_entry_of_a_quirk_fails(tmp_path: Path) -> None:
+    assert outcome_of(Outcome.QUIRK, date(2027, 2, 1), tmp_path).outcome is Outcome.FAILED
+    assert outcome_of(Outcome.QUIRK, date(2027, 1, 31), tmp_path).outcome is Outcome.QUIRK

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import yaml
 
+from harness.cli.conform.command import conform
 from harness.conformance.clause import contract
 from harness.conformance.outputs.badge import badge
 from harness.conformance.outputs.files import write_outputs
 from harness.conformance.outputs.html_matrix import html_matrix
+from harness.conformance.outputs.json_input import ReportError, read_report
 from harness.conformance.outputs.junit import junit_xml
 from harness.conformance.outputs.markdown import markdown
 from harness.conformance.result import CaseResult, Outcome
@@ -137,3 +141,51 @@ def test_badge_is_green_only_when_every_must_ran_and_passed(
 
     assert document["color"] == colour
     assert document["schemaVersion"] == 1
+
+
+def test_matrix_shows_earlier_reports_beside(tmp_path: Path) -> None:
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    write_outputs(result(*Outcome, reason="theirs"), theirs, profile="p", command="c")
+
+    again = read_report(theirs)
+    write_outputs(result(Outcome.PASSED), ours, profile="p", command="c", others=[again])
+
+    assert again == result(*Outcome, reason="theirs")
+    page = (ours / "matrix.html").read_text()
+    assert page.count("a target</th>") == 2
+    assert "theirs" in page
+    assert "theirs" not in (ours / "conformance.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "cannot be read: No such file"),
+        ("{", "is not JSON"),
+        ("[]", "has schema_version None; allowed: 1"),
+        ('{"schema_version": 2}', "has schema_version 2; allowed: 1"),
+        ('{"schema_version": 1, "target": "t", "cases": [5]}', "is no report of this suite"),
+    ],
+)
+def test_damaged_report_is_one_sentence(text: str | None, said: str, tmp_path: Path) -> None:
+    if text is not None:
+        (tmp_path / "conformance.json").write_text(text)
+
+    with pytest.raises(ReportError) as error:
+        read_report(tmp_path)
+
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_the_workflow_uses_options_that_there_are() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "conformance-workflow.yml").read_text()
+
+    steps = yaml.safe_load(text)["jobs"]["conformance"]["steps"]
+
+    commands = " ".join(step.get("run", "") for step in steps)
+    used = re.findall(r"(?<= |\+)--[a-z-]+", commands.partition("staticfire conform")[2])
+    known = {option for parameter in conform.params for option in parameter.opts}
+    assert set(used) == {"--name-server", "--profile", "--expect", "--out"}
+    assert set(used) <= known
+    assert "report/summary.md" in commands

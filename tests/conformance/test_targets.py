@@ -16,6 +16,8 @@ from harness.conformance.sites.presence import find_brokers
 from harness.conformance.sites.simulated import SimulatedSite, run_in_world
 from harness.conformance.sites.site import OnResult, SiteFailed
 from harness.conformance.suite import FLOOR, run_suite
+from harness.conformance.wire import CannotConnect, connect
+from harness.conformance.wire_log import WireLog
 from harness.simulation.world import World
 from system_under_test.env import Env
 
@@ -191,3 +193,12 @@ def test_a_target_that_goes_away_at_once_proves_nothing() -> None:
     assert result.stopped == "nobody is there"
     assert {one.outcome for one in result.results} == {Outcome.NOT_RUN}
     assert (result.ran, result.floor, result.is_below_floor) == (0, FLOOR, True)
+
+
+@pytest.mark.parametrize("address", ["nonsense", "host:99999", "", "a..b:80"])
+def test_an_address_that_is_none_is_out_of_reach(address: str) -> None:
+    async def look() -> None:
+        await connect(address, WireLog(lambda: 0.0))
+
+    with pytest.raises(CannotConnect):
+        asyncio.run(look())

@@ -21,6 +21,12 @@ from harness.defective import use_defect
 @click.option(
     "--mode", default="hardened", show_default=True, help="Of our cluster: hardened or faithful."
 )
+@click.option(
+    "--target",
+    default="own",
+    show_default=True,
+    help="What is started there: own, or apache: Apache RocketMQ in --home.",
+)
 @click.option("--defect", default="", help="Plant a known bug in our cluster first.")
 @click.option(
     "--client",
@@ -42,6 +48,12 @@ from harness.defective import use_defect
 @click.option("--contract", "only_contract", is_flag=True, help="Print the contract as Markdown.")
 @click.option("--slow", is_flag=True, help="Also what takes minutes on a real clock.")
 @click.option("--no-admin", is_flag=True, help="Make and change nothing but messages.")
+@click.option(
+    "--beside",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="An --out of another target: its column stands in our HTML matrix, too. May be repeated.",
+)
 @click.option("--expect", type=click.Path(path_type=Path), help="TOML file of expected failures.")
 @click.option(
     "--out",
@@ -59,6 +71,7 @@ def conform(defect: str, **options: Any) -> int:
       staticfire conform --environment processes --select 'RMQ-SND-*' --select level:must
       staticfire conform --list --select area:TXN
       staticfire conform --client ./my_client
+      staticfire conform --name-server 10.0.0.2:9876 --out mine --beside theirs
 
     Topics and groups get a prefix of this run and are removed; others are never touched.
 

@@ -7,6 +7,7 @@ import re
 import secrets
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -16,6 +17,7 @@ from rich.table import Table
 
 from harness.campaign import MODES, CampaignError
 from harness.cli.conform.client_option import client_under_test
+from harness.cli.options import check_nodes
 from harness.cli.status import (
     EXIT_HARNESS_ERROR,
     EXIT_INVALID,
@@ -35,6 +37,7 @@ from harness.conformance.expectations import (
 )
 from harness.conformance.outputs.contract_page import contract_page
 from harness.conformance.outputs.files import write_outputs
+from harness.conformance.outputs.json_input import ReportError, read_report
 from harness.conformance.outputs.markdown import in_words
 from harness.conformance.result import CaseResult, Outcome
 from harness.conformance.sites.site import Site
@@ -51,6 +54,7 @@ ENVIRONMENTS = (
     "ssh",
     "address",
 )
+TARGETS = ("own", "apache")
 _PREFIX = re.compile("[A-Za-z0-9_-]{1,40}")
 _STYLES = {
     Outcome.PASSED: "green",
@@ -68,6 +72,7 @@ class ConformOptions:
 
     environment: str | None
     mode: str
+    target: str
     defect: str
     client: str | None
     profile: str | None
@@ -78,6 +83,7 @@ class ConformOptions:
     no_admin: bool
     expect: Path | None
     out: Path | None
+    beside: tuple[Path, ...]
     fleet: FleetOptions
 
 
@@ -95,13 +101,14 @@ def conform(options: ConformOptions) -> int:
     expectations = _expectations(options.expect)
     if options.out is not None:
         _check_out(options.out)
+    others = _others(options)
     try:
         result = _run(_site(options), clauses, options.slow, expectations, console)
     except CampaignError as error:
         raise BadInput(str(error)) from error
     _finish(console, result)
     if options.out is not None:
-        _write(result, options.out, profile)
+        _write(result, options.out, profile, others)
         console.print(f"report: {options.out}", soft_wrap=True)
     if result.stopped and not result.broken:
         raise HarnessError(result.stopped)
@@ -148,15 +155,26 @@ def _site(options: ConformOptions) -> Site:
     if options.mode not in MODES:
         raise BadInput(f"--mode is {options.mode!r}; allowed: {', '.join(MODES)}")
     environment = options.environment or _default_environment(options)
+    if options.target not in TARGETS:
+        raise BadInput(f"--target is {options.target!r}; allowed: {', '.join(TARGETS)}")
     if environment not in ENVIRONMENTS:
         raise BadInput(f"--environment is {environment!r}; allowed: {', '.join(ENVIRONMENTS)}")
+    if environment in ("address", "loopback", "simulation") and options.target != "own":
+        raise BadInput(
+            f"--target {options.target} is started on machines; --environment is {environment}"
+        )
     if environment == "address":
+        if options.mode != "hardened" or options.defect:
+            raise BadInput(
+                "--mode and --defect are of our own cluster; --name-server is somebody's"
+            )
         return _address_site(fleet, options.no_admin, client_under_test(options.client))
     if fleet.name_servers:
         raise BadInput("--name-server is only for --environment address")
     if options.no_admin:
         raise BadInput("--no-admin is only for --environment address")
-    campaign = {"mode": options.mode, "defect": options.defect}
+    mode = "faithful" if options.target == "apache" else options.mode  # what it is held to
+    campaign = {"mode": mode, "defect": options.defect, "target": options.target}
     if environment == "loopback":
         return _loopback_site(options)
     if options.client not in (None, "ours") or (options.client and environment != "simulation"):
@@ -169,7 +187,9 @@ def _site(options: ConformOptions) -> Site:
         return SimulatedSite(options=campaign)
     from harness.conformance.sites.real import RealSite
 
-    return RealSite(environment, options=campaign, fleet_options=fleet)
+    site = RealSite(environment, options=campaign, fleet_options=fleet)
+    check_nodes(site.campaign, fleet)
+    return site
 
 
 def _default_environment(options: ConformOptions) -> str:
@@ -182,7 +202,7 @@ def _loopback_site(options: ConformOptions) -> Site:
     """Raises BadInput."""
     from harness.conformance.sites.loopback import LoopbackSite
 
-    clients = client_under_test(options.client or "ours")
+    clients = client_under_test("ours" if options.client is None else options.client)
     assert clients is not None, "there is a name"
     return LoopbackSite(clients, faithful=options.mode == "faithful")
 
@@ -277,10 +297,20 @@ def _print_list(console: Console, clauses: tuple[Clause, ...]) -> None:
     )
 
 
-def _write(result: SuiteResult, out: Path, profile: str) -> None:
+def _others(options: ConformOptions) -> list[SuiteResult]:
+    """What other targets were found to keep. Raises BadInput."""
+    if options.beside and options.out is None:
+        raise BadInput("--beside needs --out DIR, where the matrix is written")
+    try:
+        return [read_report(folder) for folder in options.beside]
+    except ReportError as error:
+        raise BadInput(f"--beside: {error}") from error
+
+
+def _write(result: SuiteResult, out: Path, profile: str, others: Sequence[SuiteResult]) -> None:
     """Raises HarnessError."""
     try:
-        write_outputs(result, out, profile=profile, command=_command())
+        write_outputs(result, out, profile=profile, command=_command(), others=others)
     except OSError as error:
         raise HarnessError(f"--out {out} cannot be written: {error.strerror}") from error
 

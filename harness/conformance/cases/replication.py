@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 
-from harness.conformance.bench import Bench, BrokerAddress, TargetUnfit, json_object, send_fields
+from harness.conformance.bench import Bench, BrokerAddress, TargetUnfit, send_fields
 from harness.conformance.case import case, require, require_equal
 from harness.conformance.cases.offsets import commit, committed
 from harness.conformance.cases.store import below_root, log_files
 from harness.conformance.consumers import register_consumer
+from harness.conformance.inventory import inventory
 from harness.conformance.raw_stream import HaStream, connect_ha
 from harness.conformance.wire import Wire
 from system_under_test.protocol.codes import RequestCode, ResponseCode
@@ -198,11 +199,10 @@ async def metadata(bench: Bench) -> None:
 
 async def _unknown_metadata(follower: Wire, topic: str, group: str) -> str:
     """What a slave does not know yet, in words; empty if it knows all."""
-    topics = json_object(await follower.ask(RequestCode.GET_ALL_TOPIC_CONFIG))
-    if topic not in topics.get("topicConfigTable", {}):
+    known = await inventory(follower)
+    if topic not in known.topics:
         return "the topic"
-    groups = json_object(await follower.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG))
-    if group not in groups.get("subscriptionGroupTable", {}):
+    if group not in known.groups:
         return "the group"
     return "" if await committed(follower, topic, group) == 1 else "the group's offset"
 

@@ -13,11 +13,13 @@ from harness.conformance.cases.offsets import commit
 from harness.conformance.consumers import register_consumer
 from harness.conformance.wire import Wire
 from system_under_test.protocol import json_dialect
+from system_under_test.protocol.codes import RequestCode
 from system_under_test.protocol.message import java_string_hash, parse_offset_message_id
 
 MESSAGE_MAGIC, BLANK_MAGIC = 0xDAA320A7, 0xCBD43194
 ENTRY = struct.Struct(">qiq")
 INDEX_HEADER = struct.Struct(">qqqqii")
+INDEX_ENTRY = struct.Struct(">iqii")  # hash, position in the log, seconds, the entry before
 LARGE = 3 << 20
 Files = Mapping[str, bytes]
 
@@ -169,6 +171,7 @@ async def stopped(bench: Bench) -> Files:
 @case("RMQ-STO-06", limit_s=90)
 async def index_files(bench: Bench) -> None:
     topic, broker = await bench.topic(), await bench.broker()
+    slot_count = await _slot_count(broker)
     for index in range(10):
         await bench.store(broker, topic, properties={"KEYS": f"key-{index}"})
     files = await stopped(bench)
@@ -179,7 +182,24 @@ async def index_files(bench: Bench) -> None:
         first <= last and low <= high, f"the header's ranges are {first}..{last}, {low}..{high}"
     )
     require(1 <= slots < count, f"the header says {slots} slots and {count} entries")
-    require(count >= 10, f"the header says {count} entries; 10 keys were sent")
+    require(count > 10, f"the header counts to {count}; 10 keys were sent")
+    begin = INDEX_HEADER.size + 4 * slot_count + INDEX_ENTRY.size * (count - 10)
+    for number in range(10):  # the last ones; entries are counted from 1
+        _, offset, seconds, _ = INDEX_ENTRY.unpack_from(
+            found[-1], begin + INDEX_ENTRY.size * number
+        )
+        require(low <= offset <= high, f"an entry points to {offset}, beyond {low}..{high}")
+        require(
+            0 <= 1000 * seconds <= last - first,
+            f"an entry is {seconds} s younger than the first; the youngest is so by {last - first} ms",
+        )
+
+
+async def _slot_count(broker: Wire) -> int:
+    """How many slots index files have by the options of the broker, or Java's default."""
+    answer = await broker.ask(RequestCode.GET_BROKER_CONFIG)
+    lines = dict(line.partition("=")[::2] for line in answer.body.decode().splitlines())
+    return int(lines.get("maxHashSlotNum", 5_000_000))
 
 
 @case("RMQ-STO-07", limit_s=90)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness.conformance.outputs.badge import badge
@@ -12,13 +13,20 @@ from harness.conformance.outputs.markdown import markdown
 from harness.conformance.suite import SuiteResult
 
 
-def write_outputs(result: SuiteResult, folder: Path, *, profile: str, command: str) -> list[Path]:
-    """Write every form of the result; `command` repeats the run. Raises OSError."""
+def write_outputs(
+    result: SuiteResult,
+    folder: Path,
+    *,
+    profile: str,
+    command: str,
+    others: Sequence[SuiteResult] = (),
+) -> list[Path]:
+    """Write every form of the result; `command` repeats the run, `others` stand in the matrix, too. Raises OSError."""
     texts = {
         "conformance.json": to_json(result, profile=profile, command=command),
         "junit.xml": junit_xml(result, command=command),
         "summary.md": markdown(result, profile=profile, command=command).encode(),
-        "matrix.html": html_matrix([result]).encode(),
+        "matrix.html": html_matrix([result, *others]).encode(),
         "badge.json": badge(result, profile=profile),
     }
     folder.mkdir(parents=True, exist_ok=True)

@@ -5,22 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from harness.conformance.bench import BadAnswer, Bench, TargetFacts, TargetUnfit, json_object
+from harness.conformance.bench import BadAnswer, Bench, TargetFacts, TargetUnfit
+from harness.conformance.inventory import Inventory, inventory
 from harness.conformance.wire import CannotConnect, NoAnswer, Wire
 from harness.conformance.wire_log import WireLog
 from system_under_test.protocol.codes import RequestCode
 
 SWEEP_S = 60.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inventory:
-    """The names that one broker knows."""
-
-    topics: frozenset[str]
-    groups: frozenset[str]
 
 
 class CleanUp:
@@ -52,7 +44,7 @@ class CleanUp:
         bench = self._bench()
         try:
             return {
-                one.address: await _inventory(await bench.connect(one.address))
+                one.address: await inventory(await bench.connect(one.address))
                 for one in await bench.masters()
             }
         except (CannotConnect, NoAnswer, BadAnswer, TargetUnfit):
@@ -68,7 +60,7 @@ class CleanUp:
             ]
             for address, before in self._before.items():
                 broker = await bench.connect(address)
-                now = await _inventory(broker)
+                now = await inventory(broker)
                 await _remove(
                     broker,
                     servers,
@@ -83,21 +75,6 @@ class CleanUp:
 
     def _bench(self) -> Bench:
         return Bench(self._target, WireLog(asyncio.get_running_loop().time), "clean-up")
-
-
-async def _inventory(broker: Wire) -> Inventory:
-    """Raises NoAnswer, BadAnswer."""
-    topics = json_object(await broker.ask(RequestCode.GET_ALL_TOPIC_CONFIG))
-    groups = json_object(await broker.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG))
-    try:
-        return Inventory(
-            topics=frozenset(topics["topicConfigTable"]),
-            groups=frozenset(groups["subscriptionGroupTable"]),
-        )
-    except (KeyError, TypeError) as error:
-        raise BadAnswer(
-            f"{broker.address} does not list its topics and groups: {error!r}"
-        ) from error
 
 
 async def _remove(

@@ -15,8 +15,9 @@ from harness.conformance.sites.concurrent import run_beside
 from harness.conformance.sites.files import change_files
 from harness.conformance.sites.readiness import until_serving
 from harness.conformance.sites.simulated import SHAPE
-from harness.conformance.sites.site import OnResult
+from harness.conformance.sites.site import OnResult, SiteFailed
 from harness.environments.catalogue import DEFAULTS, make_fleet
+from harness.environments.errors import EnvironmentFailed
 from harness.environments.fleet_options import FleetOptions
 from harness.environments.real import RealEnvironment
 from harness.environments.real_controls import real_controls
@@ -32,7 +33,7 @@ class RealSite:
 
     Args:
         environment: as in a campaign.
-        options: of the campaign that describes the cluster: `mode`, `defect`, `broker_properties`, ...
+        options: of the campaign that describes the cluster: `mode`, `target`, `defect`, `broker_properties`, ...
         fleet_options: of the machines.
     """
 
@@ -45,22 +46,26 @@ class RealSite:
         options: Mapping[str, Any] | None = None,
         fleet_options: FleetOptions = DEFAULTS,
     ) -> None:
-        self._campaign = draw_campaign(0, {**SHAPE, **(options or {}), "environment": environment})
+        self.campaign = draw_campaign(0, {**SHAPE, **(options or {}), "environment": environment})
         self._fleet_options = fleet_options
-        self.name = f"{environment} ({self._campaign.mode})"
+        kind = self.campaign.mode if self.campaign.target == "own" else self.campaign.target
+        self.name = f"{environment} ({kind})"
 
     def lacks(self, need: Need) -> str | None:
         if need is Need.POWER:
-            return f"{self._campaign.environment}: cases with power cuts run in the simulation"
+            return f"{self.campaign.environment}: cases with power cuts run in the simulation"
         if need is Need.CLIENT:
             return "clients are judged on loopback, in the simulation or at an address: --client"
         return None
 
     def run(self, cases: Sequence[Case], on_result: OnResult) -> None:
-        asyncio.run(self._run(cases, on_result))
+        try:
+            asyncio.run(self._run(cases, on_result))
+        except EnvironmentFailed as error:
+            raise SiteFailed(str(error)) from error
 
     async def _run(self, cases: Sequence[Case], on_result: OnResult) -> None:
-        campaign = self._campaign
+        campaign = self.campaign
         fleet = make_fleet(campaign.environment, self._fleet_options)
         recorder = Recorder(lambda: 0)
         environment = RealEnvironment(

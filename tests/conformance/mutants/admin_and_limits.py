@@ -2,18 +2,43 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from harness.conformance.wire import Wire
+from system_under_test.broker.administration import statistics_requests
 from system_under_test.broker.send import SendProcessor
+from system_under_test.broker.topics import Topics
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.remoting.connection import Connection
 from tests.conformance.mutants.mutant import answers, requests, system
 
 Answer = RemotingCommand
+
+
+@system("RMQ-ADM-01")
+def any_name_will_do(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Topics, "is_system", lambda _self, _topic: False)
+
+
+@system("RMQ-ADM-03")
+def sizes_are_bytes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(statistics_requests, "size_text", lambda size: f"{size} B")
+
+
+@answers("RMQ-ADM-04", RequestCode.GET_TOPIC_STATS_INFO)
+def statistics_without_times(_: RemotingCommand, answer: Answer) -> Answer:
+    answer.body = re.sub(rb'"lastUpdateTimestamp":[0-9]+', b'"lastUpdateTimestamp":0', answer.body)
+    return answer
+
+
+@requests("RMQ-ADM-05", RequestCode.QUERY_MESSAGE)
+def keys_are_found_at_any_time(request: RemotingCommand) -> RemotingCommand:
+    request.ext_fields.update(beginTimestamp="0", endTimestamp=str(1 << 62))
+    return request
 
 
 @requests("RMQ-ADM-01", RequestCode.UPDATE_AND_CREATE_TOPIC)

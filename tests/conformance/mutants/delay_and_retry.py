@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from system_under_test.broker.services.delay_offsets import DelayOffsetsFile
 from system_under_test.broker.services.delayed_delivery import DelayedDelivery
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
@@ -138,3 +139,11 @@ def sending_back_always_works(_: RemotingCommand, answer: Answer) -> Answer:
 def there_is_always_a_retry_queue(request: RemotingCommand) -> RemotingCommand:
     request.body = request.body.replace(b'"retryQueueNums": 0', b'"retryQueueNums": 1')
     return request
+
+
+@system("RMQ-DLY-06")
+def progress_is_never_written_down(patch: pytest.MonkeyPatch) -> None:
+    async def nothing(_self: DelayOffsetsFile, _offsets: dict[int, int]) -> None:
+        return
+
+    patch.setattr(DelayOffsetsFile, "save", nothing)

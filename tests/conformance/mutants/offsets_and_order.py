@@ -130,3 +130,15 @@ def all_topics_are_cloned(request: RemotingCommand) -> RemotingCommand:
 def consumers_are_told_as_c_clients_are(request: RemotingCommand) -> RemotingCommand:
     request.language = LanguageCode.CPP
     return request
+
+
+@requests("RMQ-OFF-06", RequestCode.INVOKE_BROKER_TO_RESET_OFFSET)
+def force_is_not_heard_of(request: RemotingCommand) -> RemotingCommand:
+    request.ext_fields.pop("isForce", None)
+    return request
+
+
+@requests("RMQ-OFF-06", RequestCode.INVOKE_BROKER_TO_RESET_OFFSET)
+def always_by_force(request: RemotingCommand) -> RemotingCommand:
+    request.ext_fields["isForce"] = "true"
+    return request

@@ -136,3 +136,8 @@ def options_change_nothing(request: RemotingCommand) -> RemotingCommand:
 @system("RMQ-LPL-06")
 def stopped_brokers_keep_their_connections(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Wire, "connection_lost", lambda self, exc: None)
+
+
+@system("RMQ-PUL-05")
+def filters_look_at_a_few(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(QueueReader, "_count_to_examine", lambda _self, count, *, filters: min(count, 32))

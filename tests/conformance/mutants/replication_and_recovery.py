@@ -6,6 +6,7 @@ import pytest
 
 from harness.conformance.raw_stream import HaStream
 from system_under_test.broker.replication.ha_connections import HaSenderConnection
+from system_under_test.broker.topics import Topics
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from tests.conformance.mutants.mutant import answers, requests, system
@@ -112,3 +113,8 @@ def queues_are_longer_than_the_log(_: RemotingCommand, answer: Answer) -> Answer
 def errors_of_flushes_are_swallowed(_: RemotingCommand, answer: Answer) -> Answer:
     answer.code = ResponseCode.SUCCESS
     return answer
+
+
+@system("RMQ-HA-07")
+def slaves_keep_their_topics(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Topics, "adopt", lambda _self, _table: False)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from harness.conformance.bench import Bench
+from system_under_test.store import index_file
+from system_under_test.store.index_layout import INDEX_ENTRY, SECONDS_MAX
 from tests.conformance.mutants.mutant import system
 
 Files = dict[str, bytes]
@@ -72,3 +74,18 @@ def offsets_are_not_written(patch: pytest.MonkeyPatch) -> None:
         return path, b'{"offsetTable":{}}' if path.endswith("consumerOffset.json") else data
 
     alter_files(patch, emptied)
+
+
+class _MuchLater:
+    """Entries of an index file, all of them stored decades after the first."""
+
+    size = INDEX_ENTRY.size
+
+    @staticmethod
+    def pack(key_hash: int, position: int, _seconds: int, previous: int) -> bytes:
+        return INDEX_ENTRY.pack(key_hash, position, SECONDS_MAX, previous)
+
+
+@system("RMQ-STO-06")
+def entries_without_times(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(index_file, "INDEX_ENTRY", _MuchLater)

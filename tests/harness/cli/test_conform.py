@@ -91,3 +91,25 @@ def names(staticfire: Staticfire, address: str) -> str:
     topics = staticfire("admin", "topicList", "-n", address, "--json").out
     groups = staticfire("admin", "getConsumerConfig", "-n", address, "-g", "orders-rty-01-g").out
     return topics + groups
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--environment ssh", "--ssh-hosts names 0 hosts; this campaign needs 7 or more"),
+        ("--environment processes --target apache", "--target apache needs --home DIR"),
+        ("--target apache", "--target apache is started on machines; --environment is simulation"),
+        ("--target java", "--target is 'java'; allowed: own, apache"),
+        ("--name-server 127.0.0.1:1 --mode faithful", "--mode and --defect are of our own cluster"),
+        ("--beside before", "--beside needs --out DIR"),
+        ("--client=", "--client is empty"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_sentence(
+    staticfire: Staticfire, options: str, said: str
+) -> None:
+    answer = staticfire("conform", *options.split())
+
+    assert answer.status == 254
+    assert said in answer.err
+    assert answer.err.count("\n") == 1

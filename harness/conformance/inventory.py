@@ -1,0 +1,32 @@
+"""Which topics and groups a broker knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.conformance.bench import BadAnswer, json_object
+from harness.conformance.wire import Wire
+from system_under_test.protocol.codes import RequestCode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """The names that one broker knows."""
+
+    topics: frozenset[str]
+    groups: frozenset[str]
+
+
+async def inventory(broker: Wire) -> Inventory:
+    """Raises NoAnswer, BadAnswer."""
+    topics = json_object(await broker.ask(RequestCode.GET_ALL_TOPIC_CONFIG))
+    groups = json_object(await broker.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG))
+    try:
+        return Inventory(
+            topics=frozenset(topics["topicConfigTable"]),
+            groups=frozenset(groups["subscriptionGroupTable"]),
+        )
+    except (KeyError, TypeError) as error:
+        raise BadAnswer(
+            f"{broker.address} does not list its topics and groups: {error!r}"
+        ) from error
