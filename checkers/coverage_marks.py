@@ -77,6 +77,7 @@ MARKS: tuple[Mark, ...] = (
     Mark("transaction given up", "log", "transaction was given up"),
     Mark("consumed in order", "verdict", "orderly.consumed_in_order", ("ordered",)),
     Mark("lock handed over", "verdict", "coverage.handed_over", ("ordered",)),
+    Mark("lock expired at its broker", "log", "queue lock had expired", ("ordered",)),
     Mark("lock lost", "log", "queues are not ours any more", ("ordered",)),
     Mark("filtered out", "verdict", "coverage.filtered_out", ("filtered",)),
     Mark("filter collision", "verdict", "coverage.colliding_tags", ("filtered",)),

@@ -27,10 +27,16 @@ class QueueLock:
 
 
 class QueueLocks:
-    """All locks of one broker, by group and queue."""
+    """All locks of one broker, by group and queue. `on_expired` is told which go to somebody else at last."""
 
-    def __init__(self, *, now_ns: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        *,
+        now_ns: Callable[[], int],
+        on_expired: Callable[[str, MessageQueue], None] | None = None,
+    ) -> None:
         self._now_ns = now_ns
+        self._on_expired = on_expired
         self._groups: dict[str, dict[MessageQueue, QueueLock]] = {}
 
     def lock(
@@ -39,17 +45,17 @@ class QueueLocks:
         """Take or renew what is free, expired or already the client's; return what it holds now."""
         now_ns = self._now_ns()
         locks = self._groups.setdefault(group, {})
-        return [queue for queue in queues if self._lock_one(locks, queue, client_id, now_ns)]
-
-    @staticmethod
-    def _lock_one(
-        locks: dict[MessageQueue, QueueLock], queue: MessageQueue, client_id: str, now_ns: int
-    ) -> bool:
-        known = locks.get(queue)
-        if known is not None and known.client_id != client_id and not known.is_expired(now_ns):
-            return False
-        locks[queue] = QueueLock(client_id, now_ns)
-        return True
+        taken = []
+        for queue in queues:
+            known = locks.get(queue)
+            if known is not None and known.client_id != client_id:
+                if not known.is_expired(now_ns):
+                    continue
+                if self._on_expired is not None:
+                    self._on_expired(group, queue)
+            locks[queue] = QueueLock(client_id, now_ns)
+            taken.append(queue)
+        return taken
 
     def unlock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
         """Free what the client holds; locks of others stay."""

@@ -24,6 +24,7 @@ from system_under_test.broker.subscription_groups import SubscriptionGroups
 from system_under_test.broker.topics import Topics
 from system_under_test.config import BROKER_PROPERTIES
 from system_under_test.env import Env
+from system_under_test.protocol.bodies import MessageQueue
 from system_under_test.remoting import Handler
 from system_under_test.store.message_store import MessageStore
 
@@ -47,7 +48,8 @@ class Administration:
         pull_filters: PullFilters,
     ) -> None:
         self._clock = env.clock
-        self.locks = QueueLocks(now_ns=env.clock.monotonic_ns)
+        self._log = env.log
+        self.locks = QueueLocks(now_ns=env.clock.monotonic_ns, on_expired=self._lock_expired)
         self.statistics = BrokerStatistics(
             config.cluster_name, now_ms=env.clock.wall_ms, utc_offset_s=config.utc_offset_s
         )
@@ -92,6 +94,10 @@ class Administration:
         schedule.call("put times", ROUND_S, self.rates.put_times.begin_round)
         schedule.call("queue locks", LOCK_SCAN_INTERVAL_S, self.locks.forget_expired)
         schedule.call("slow consumers", CHECK_INTERVAL_S, self._slow_consumers.check)
+
+    def _lock_expired(self, group: str, queue: MessageQueue) -> None:
+        """Its owner has been silent for a minute, and somebody else has the queue now."""
+        self._log.warning("queue lock had expired", group=group, queue=str(queue))
 
     def _sample_rates(self) -> None:
         self.rates.sample(self._clock.monotonic_ns())

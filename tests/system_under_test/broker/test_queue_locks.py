@@ -14,14 +14,17 @@ subsets = st.lists(st.sampled_from(list(QUEUES)), unique=True)
 
 def test_a_lock_expires_after_60_s_and_not_before() -> None:
     now_ns = 0
-    locks = QueueLocks(now_ns=lambda: now_ns)
+    expired: list[object] = []
+    locks = QueueLocks(now_ns=lambda: now_ns, on_expired=lambda *what: expired.append(what))
     locks.lock("g", [queue("t", 0)], "c1")
     now_ns = LOCK_LIVE_MAX_NS
     assert locks.lock("g", [queue("t", 0)], "c2") == []
+    assert expired == []
     assert locks.owner("g", queue("t", 0)) == "c1"
     now_ns += 1
     assert locks.owner("g", queue("t", 0)) is None
     assert locks.lock("g", [queue("t", 0)], "c2") == [queue("t", 0)]
+    assert expired == [("g", queue("t", 0))]
 
 
 def test_expired_locks_do_not_fill_the_memory() -> None:
