@@ -47,7 +47,8 @@ def plot_latency(path: Path, slices: Sequence[Slice], facts: RunFacts, title: st
                 axes.axvspan(
                     fault.bitten_ns / NS_PER_S, end_ns / NS_PER_S, color="tab:red", alpha=0.15
                 )
-    latency.set_yscale("log")
+    if any(at.p99_us for at in slices):  # nothing but zeros has no logarithm
+        latency.set_yscale("log")
     latency.set_ylabel("latency, ms")
     latency.set_title(title)
     if slices:

@@ -16,12 +16,23 @@ from checkers.columns import Ints, Mask, Outcome, Transaction
 from checkers.history import INT64_MAX, OP_TYPES, HistoryError
 from checkers.message_ids import OTHER
 
+OP_BOUNDS = {"time_ns": (0, INT64_MAX), "invoke_ns": (0, INT64_MAX)}
+
+
+def check_touch_columns(table: pa.Table, part: Part, manifest: Manifest, path: Path) -> None:
+    """Raise HistoryError naming the file for a value that no row can have, in the columns that there are."""
+    for name, (low, high) in _bounds(part, manifest).items():
+        if name in table.schema.names:
+            _check_range(table[name].to_numpy(), name, low, high, path)
+    if {"kind", "group"} <= set(table.schema.names):
+        delivered = table["kind"].to_numpy() != Kind.SEND
+        _check_range(table["group"].to_numpy()[delivered], "group", 0, INT64_MAX, path)
+
 
 def check_touches(table: pa.Table, part: Part, manifest: Manifest, path: Path) -> None:
     """Raise HistoryError naming the file for a row that no history can have."""
+    check_touch_columns(table, part, manifest, path)
     columns = {name: table[name].to_numpy() for name in table.schema.names}
-    for name, (low, high) in _bounds(part, manifest).items():
-        _check_range(columns[name], name, low, high, path)
     known = columns["message"][columns["message"] >= OTHER]
     _check_range(known, "message", OTHER, OTHER + len(manifest.dictionaries.other_keys) - 1, path)
     index, time_ns = columns["op_index"], columns["time_ns"]
@@ -32,7 +43,6 @@ def check_touches(table: pa.Table, part: Part, manifest: Manifest, path: Path) -
         raise HistoryError(f"{path} has times that go back; a history is in the order of time")
     _check_kinds(columns["kind"][order], index[order], columns["message"][order], path)
     delivered = columns["kind"] != Kind.SEND
-    _check_range(columns["group"][delivered], "group", 0, INT64_MAX, path)
     _check_range(columns["queue"][delivered], "queue of a delivery", 0, INT64_MAX, path)
     acked = ~delivered & (columns["outcome"] == Outcome.OK)
     _check_range(columns["queue"][acked], "queue of an acknowledged send", 0, INT64_MAX, path)
@@ -49,8 +59,18 @@ def _check_kinds(kind: Ints, index: Ints, message: Ints, path: Path) -> None:
         raise HistoryError(f"{path} has op index {at} twice; indices are unique")
 
 
+def check_op_columns(table: pa.Table, path: Path) -> None:
+    """Raise HistoryError naming the file for a value that no op can have, in the columns that there are."""
+    columns = {name: table[name].to_numpy() for name in OP_BOUNDS if name in table.schema.names}
+    for name, column in columns.items():
+        _check_range(column, name, *OP_BOUNDS[name], path)
+    if len(columns) == len(OP_BOUNDS) and np.any(columns["invoke_ns"] > columns["time_ns"]):
+        raise HistoryError(f"{path} has an op that ended before it began")
+
+
 def check_ops(table: pa.Table, manifest: Manifest, path: Path) -> None:
     """Raise HistoryError naming the file for an op that no history can have."""
+    check_op_columns(table, path)
     index = table["index"].to_numpy()
     _check_range(index, "index", 0, manifest.ops - 1, path)
     if np.any(table["invoke_index"].to_numpy() > index):

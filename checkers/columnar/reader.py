@@ -12,7 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checkers.column_builder import check_sent_once
-from checkers.columnar.checks import check_ops, check_touches
+from checkers.columnar.checks import (
+    check_op_columns,
+    check_ops,
+    check_touch_columns,
+    check_touches,
+)
 from checkers.columnar.events import read_events, timeline_of
 from checkers.columnar.manifest import Part, read_manifest
 from checkers.columnar.rows import from_table, from_tables
@@ -69,8 +74,8 @@ class ColumnarHistory:
     def table(self, part: Part, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows of one part of touches as they are in the file, or some columns of them."""
         table = self._read(part, TOUCHES, columns)
-        if columns is None:
-            check_touches(table, part, self.manifest, self.folder / part.path)
+        check = check_touches if columns is None else check_touch_columns
+        check(table, part, self.manifest, self.folder / part.path)
         return table
 
     def op_table(self, part: Part, columns: Sequence[str] | None = None) -> pa.Table:
@@ -78,6 +83,8 @@ class ColumnarHistory:
         table = self._read(part, OPS, columns)
         if columns is None:
             check_ops(table, self.manifest, self.folder / part.path)
+        else:
+            check_op_columns(table, self.folder / part.path)
         return table
 
     def no_ops(self) -> pa.Table:

@@ -43,7 +43,7 @@ class JepsenReader:
             raise HistoryError(f"an op is a map, not {type(fields).__name__}")
         self._time_ns = self._time(fields)
         process, f, type_ = (fields.get(Keyword(name)) for name in ("process", "f", "type"))
-        if type_ not in OP_TYPES:
+        if not isinstance(type_, str) or type_ not in OP_TYPES:
             raise HistoryError(f"type is {type_!r}; allowed are {', '.join(sorted(OP_TYPES))}")
         if not isinstance(f, str):
             raise HistoryError(f"f is {f!r}; expected a keyword")

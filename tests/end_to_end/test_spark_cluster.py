@@ -117,8 +117,10 @@ def test_two_workers_one_executor_killed_midway(tmp_path: Path) -> None:
             analyze(history, tmp_path / "one", "--master", cluster.master, "--memory", "512")
             == here
         )
-    from checkers.compose import RunVerdict
+    from checkers.compose import ALL_CHECKERS, RunVerdict
 
+    planted = {finding["anomaly"] for finding in truth_of(history)["findings"]}
+    assert planted == {anomaly for checker in ALL_CHECKERS for anomaly in checker.anomalies}
     verdict = RunVerdict.from_json(orjson.loads(here)["runs"][0]["verdict"])
     assert disagreements(history, verdict) == []
     assert truth_of(history)["counts"]["touches"] == run.manifest.rows

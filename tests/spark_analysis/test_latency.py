@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from checkers.facts import RunFacts
 from checkers.histogram import buckets_of
-from spark_analysis.latency import COLUMNS, gaps_of, merged, slices_of, tally
+from spark_analysis.latency import COLUMNS, Slice, gaps_of, merged, slices_of, tally
+from spark_analysis.plot import can_plot, plot_latency
 
 OPS = st.lists(
     st.tuples(
@@ -62,3 +67,13 @@ def test_gaps_lie_between_acknowledged_sends() -> None:
         for at, kind in ((1, "ok"), (2, "info"), (4, "ok"), (5, "ok"))
     ]
     assert gaps_of(slices_of(tally(table_of(ops), 1)), 1) == [(2, 4)]
+
+
+@pytest.mark.skipif(not can_plot(), reason="needs matplotlib")
+def test_a_history_in_which_everything_takes_no_time_has_a_plot_all_the_same(
+    tmp_path: Path,
+) -> None:
+    at_once = Slice(at_s=0, f="send", ok=1, not_ok=0, p50_us=0, p99_us=0, max_us=0)
+    facts = RunFacts(flush="sync", replication="none", groups={}, topics=(), brokers={})
+    plot_latency(tmp_path / "plot.svg", [at_once], facts, "run")
+    assert (tmp_path / "plot.svg").stat().st_size > 0

@@ -21,6 +21,7 @@ from checkers.columnar.manifest import Part, read_manifest, write_manifest
 from checkers.columnar.op_reader import read_ops
 from checkers.columnar.reader import ColumnarHistory
 from checkers.columnar.recording import ColumnarRecorder
+from checkers.columnar.statistics import of_columns
 from checkers.columnar.writer import write_part
 from checkers.compose import check_columns
 from checkers.history import HistoryError, Op
@@ -217,6 +218,49 @@ def test_rows_that_cannot_be_are_refused(
         with_rows(folder, change)
         with pytest.raises(HistoryError, match=words):
             ColumnarHistory(folder).columns()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (put("kind", 7), "kind is 7"),
+        (put("kind", -1), "kind is -1"),
+        (put("group", 5, -1), "group is 5"),
+        (put("group", -1, -1), "group is -1"),
+    ],
+)
+def test_who_reads_some_columns_is_told_so_too(
+    change: Callable[[dict[str, Any]], object], words: str, good: Path
+) -> None:
+    with copied(good) as folder:
+        with_rows(folder, change)
+        with pytest.raises(HistoryError, match=words):
+            of_columns(folder)
+
+
+@pytest.mark.parametrize("columns", [None, ("time_ns", "invoke_ns")], ids=["all", "some"])
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("time_ns", -5, "time_ns is -5"),
+        ("invoke_ns", -5, "invoke_ns is -5"),
+        ("invoke_ns", 2**62, "ended before it began"),
+    ],
+)
+def test_ops_of_times_that_cannot_be_are_refused(
+    columns: tuple[str, ...] | None, name: str, value: int, words: str, good: Path
+) -> None:
+    with copied(good) as folder:
+        manifest = read_manifest(folder)
+        part = manifest.op_parts[0]
+        table = ColumnarHistory(folder).op_table(part)
+        changed = pa.array([value, *table[name].to_pylist()[1:]])
+        at = table.schema.get_field_index(name)
+        table = table.set_column(at, table.schema.field(at), changed)
+        written = write_part(folder, part.path, part.queue, table)
+        write_manifest(folder, replace(manifest, op_parts=[written]))
+        with pytest.raises(HistoryError, match=words):
+            ColumnarHistory(folder).op_table(written, columns)
 
 
 def test_a_message_that_was_sent_twice_is_refused(good: Path) -> None:

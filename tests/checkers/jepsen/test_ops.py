@@ -79,6 +79,7 @@ def test_ops_come_back() -> None:
     [
         ("7", "an op is a map"),
         ("{:type :odd, :f :send, :process 0}", "type is 'odd'"),
+        ("{:type [:ok], :f :send, :process 0}", r"type is \['ok'\]"),
         ("{:type :ok, :process 0}", "f is None"),
         ("{:type :ok, :f :send, :process :who}", "process is 'who'"),
         ("{:type :ok, :f :send, :process 0, :value 7}", "7 is no vector"),
