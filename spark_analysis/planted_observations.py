@@ -82,7 +82,7 @@ def _queue_entries(anomaly: str, field: str, count: str) -> StoryPlant:
         seen |= {count: 1}
         if field:
             seen[field] = [[story.topic, 0, 1]]
-            story.tell(anomaly, None, 1, in_group=False)
+            story.tell(anomaly, None, 1, in_group=False, in_log=False)
         else:
             story.tell_of_run(anomaly, broker=story.broker)
         where = {"broker_name": story.broker, "node": node, "entries": ENTRIES}

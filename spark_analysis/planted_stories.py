@@ -284,7 +284,8 @@ def _looked_up(anomaly: str, *, by_key: bool, by_id: bool, in_queue: bool) -> St
         found = [key, 0, 0, by_key, by_id, in_queue]
         where = {"topic": story.topic, "broker": story.broker, "indexed": True}
         story.op(3, "ok", "look_up", {**where, "messages": [found]})
-        story.tell(anomaly, key, 0, in_group=False)
+        # Whether it is in its queue is asked of sends, which know their record.
+        story.tell(anomaly, key, 0, in_group=False, in_log=not in_queue)
 
     return plant
 

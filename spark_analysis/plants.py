@@ -27,6 +27,7 @@ class Planted:
     message: int
     queue: int
     queue_offset: int
+    physical_offset: int = UNKNOWN
     place: int | None = None  # of the group in the fan-out of the topic
 
 
@@ -52,6 +53,7 @@ class Site:
             message=int(slots.message[at]),
             queue=int(slots.queue[at]),
             queue_offset=int(slots.offset[at]),
+            physical_offset=int(slots.stored[at]),
             place=place,
         )
 

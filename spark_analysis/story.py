@@ -200,8 +200,9 @@ class Story:
         topic: str | None = None,
         in_group: bool = True,
         explained: bool = False,
+        in_log: bool = True,
     ) -> None:
-        """Something must be found at a place in a queue."""
+        """Something must be found at a place in a queue; `in_log`: and of a record that a client knows."""
         self.told.append(
             Told(
                 anomaly=anomaly,
@@ -212,6 +213,9 @@ class Story:
                 broker=self.broker,
                 queue=queue,
                 queue_offset=queue_offset,
+                physical_offset=RECORD_BYTES * queue_offset
+                if in_log and queue_offset is not None
+                else None,
             )
         )
 

@@ -194,7 +194,7 @@ def _delivery_rows(
         "topic_queue": queue,
         "group": group_of(shape, queue, place),
         "queue_offset": delivered.offset[which],
-        "physical_offset": np.full(len(which), UNKNOWN),
+        "physical_offset": slots.stored[which],
         "tries": np.zeros(len(which), np.int64),
         "body_ok": delivered.body_ok[which],
     }
@@ -384,6 +384,8 @@ def truth_of(shape: Shape, place: QueueKey, planted: Planted) -> dict[str, objec
     }
     if planted.message != UNKNOWN:
         told["key"] = key_of(planted.message, [])
+    if planted.physical_offset != UNKNOWN:
+        told["physical_offset"] = planted.physical_offset
     if planted.place is not None:
         told["group"] = f"group-{(queue % shape.topics + planted.place) % shape.groups}"
     return told

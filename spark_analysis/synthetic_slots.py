@@ -78,7 +78,8 @@ class Slots:
     outcome: Ints
     acked_queue: Ints
     acked_offset: Ints
-    physical: Ints
+    stored: Ints  # where the log holds it
+    physical: Ints  # what its sender was told of that
     tries: Ints
     place_in_queue: Ints  # 0, 1, 2, ... in this chunk
     begin_ns: int
@@ -113,6 +114,7 @@ def make_slots(shape: Shape, progress: Progress, number: int, *, outage: bool) -
     place = np.arange(size) - starts[by_queue]
     offset = progress.next_offset[by_queue] + place
     outcome, unknown = _outcomes(rng, size)
+    stored = (progress.physical + RECORD_BYTES * at)[order]
     slots = Slots(
         queue=by_queue,
         offset=offset,
@@ -125,7 +127,8 @@ def make_slots(shape: Shape, progress: Progress, number: int, *, outage: bool) -
         outcome=outcome,
         acked_queue=np.where(unknown, UNKNOWN, by_queue),
         acked_offset=np.where(unknown, UNKNOWN, offset),
-        physical=np.where(unknown, UNKNOWN, (progress.physical + RECORD_BYTES * at)[order]),
+        stored=stored,
+        physical=np.where(unknown, UNKNOWN, stored),
         tries=np.ones(size, np.int64),
         place_in_queue=place,
         begin_ns=begin_ns,

@@ -60,6 +60,7 @@ def test_a_plant_that_is_not_made_is_missed(tmp_path: Path) -> None:
         lambda told: [*told, told[-1]],
         lambda told: [*told[:-1], {**told[-1], "explained": not told[-1]["explained"]}],
         lambda told: [*told[:-1], {**told[-1], "key": "p1-1"}],
+        lambda told: [{**told[0], "physical_offset": 7}, *told[1:]],
     ):
         changed = {**truth, "findings": change(truth["findings"])}
         (tmp_path / TRUTH_FILE).write_bytes(orjson.dumps(changed))

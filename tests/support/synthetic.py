@@ -17,7 +17,7 @@ from spark_analysis.shape import Shape
 from spark_analysis.synthesize import TRUTH_FILE, synthesize
 
 Place = tuple[str | None, str | None, int | None]
-Known = tuple[str, str | None, bool, str | None, Place, int | None]
+Known = tuple[str, str | None, bool, str | None, Place, int | None, int | None]
 
 
 def small(folder: Path, *, layout: str = "per-queue", **shape: Any) -> list[RunInput]:
@@ -61,13 +61,14 @@ def _told(finding: dict[str, Any]) -> Known:
     get = finding.get
     place = (get("topic"), get("broker"), get("queue"))
     named = (finding["anomaly"], get("key"), finding["explained"])
-    return (*named, get("group"), place, get("queue_offset"))
+    return (*named, get("group"), place, get("queue_offset"), get("physical_offset"))
 
 
 def _seen(finding: Finding) -> Known:
     place = (finding.topic, finding.broker, finding.queue)
     explained = finding.judgement is not Judgement.VIOLATION
-    return (finding.anomaly, finding.key, explained, finding.group, place, finding.queue_offset)
+    named = (finding.anomaly, finding.key, explained, finding.group, place)
+    return (*named, finding.queue_offset, finding.physical_offset)
 
 
 # A copy is told at its last delivery, an aborted read has only the place of its delivery, a misrouted one both.
