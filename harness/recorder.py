@@ -49,6 +49,7 @@ class Recorder:
         self._observations = observations
         self._digest = digest
         self.columns = columns
+        self._is_over = False
         self.ops: list[Op] = []
         self.observations: list[dict[str, Any]] = []
         self.acknowledged = 0  # sends
@@ -75,6 +76,8 @@ class Recorder:
             error=error,
             node=node,
         )
+        if self._is_over:
+            return op
         self.ops.append(op)
         line = encode_op(op)
         self._write(self._history, line)
@@ -85,6 +88,10 @@ class Recorder:
         if f in SENDS and type != "invoke" and not STORED.isdisjoint(value):
             self._stored(op)
         return op
+
+    def end(self) -> None:
+        """The run is over: what clients say while they are being stopped is no part of what is judged."""
+        self._is_over = True
 
     def _count(self, op: Op) -> None:
         if op.f in SENDS:

@@ -236,6 +236,7 @@ class Run:
 
     def result(self) -> RunResult:
         environment, recorder = self._environment, self._recorder
+        recorder.end()
         facts = run_facts(self._campaign, self._nemesis.records, recorder.ops)
         facts = replace(facts, files_observed=facts.files_observed and self._inspector.reads_files)
         verdict = judge(recorder, facts)

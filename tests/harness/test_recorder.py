@@ -50,6 +50,16 @@ def test_indices_are_dense_and_times_are_those_of_the_run() -> None:
     assert [(op.index, op.time_ns) for op in recorder.ops] == [(0, 10), (1, 20), (2, 30)]
 
 
+def test_what_comes_after_the_end_is_not_written_down() -> None:
+    file = io.BytesIO()
+    recorder = Recorder(Clock(), history=file)
+    recorder.record(0, "invoke", "send", {"key": "k"})
+    recorder.end()
+    recorder.record(0, "ok", "send", {"key": "k"})
+    assert decode_history(file.getvalue()).ops == recorder.ops
+    assert (len(recorder.ops), recorder.acknowledged) == (1, 0)
+
+
 def test_a_torn_file_loses_only_its_last_op() -> None:
     file = io.BytesIO()
     recorder = Recorder(Clock(), history=file)
