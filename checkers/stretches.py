@@ -7,6 +7,7 @@ no difference. docs/history.md says what a stretch holds.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -20,6 +21,8 @@ SENDS: Final = frozenset({"send", SEND_MANY})
 DELIVERIES: Final = frozenset({"consume", CONSUME_MANY})
 MANY_MAX: Final = 1 << 20  # messages of one op: a history that claims more is refused, not believed
 SEND_WIDTH, DELIVERY_WIDTH = 5, 7
+# p<process>-<n>, so small that n messages behind it have ids of this form, too (checkers/message_ids.py)
+_PLAIN = re.compile(r"(p(?:0|[1-9][0-9]{0,5})-)(0|[1-9][0-9]{0,11})", re.ASCII)
 
 Message = Sequence[
     Any
@@ -96,10 +99,8 @@ def _stretch(first: Message, length: int, stride: int) -> Stretch:
 
 def _split(key: str | None) -> tuple[str, int]:
     """What keys that follow have in common, and the number in this one. No key follows one of another form."""
-    prefix, dash, digits = (key or "").rpartition("-")
-    if digits.isdecimal() and digits.isascii():
-        return f"{prefix}{dash}", int(digits)
-    return f"{key} ", 0
+    plain = _PLAIN.fullmatch(key or "")
+    return (f"{key} ", 0) if plain is None else (plain[1], int(plain[2]))
 
 
 def nth_key(first: str, number: int) -> str:

@@ -111,7 +111,7 @@ def test_columns_are_those_of_single_ops() -> None:
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(("p1-", "p1-0", "x", "p2-")), st.integers(0, 3), st.integers(0, 3)
+            st.sampled_from(("p1-", "p1-0", "p-", "x", "p2-")), st.integers(0, 3), st.integers(0, 3)
         ),
         max_size=8,
     )
@@ -123,6 +123,10 @@ def test_what_was_condensed_is_found_again(drawn: list[tuple[str, int, int]]) ->
     ]
     stretches = condensed(messages)
     assert [message for stretch in stretches for message in messages_of(stretch)] == messages
+    if stretches:
+        script = Script()
+        script.got(*(stretch.to_delivery() for stretch in stretches))
+        assert len(build_columns(script.ops)[0].deliveries) == len(messages)
 
 
 def test_messages_one_after_another_are_one_stretch() -> None:
