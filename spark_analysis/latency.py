@@ -20,9 +20,11 @@ from checkers.columnar.reader import ColumnarHistory
 from checkers.columns import Ints
 from checkers.histogram import BUCKETS, buckets_of, percentile_us
 from checkers.promises import NS_PER_S
+from checkers.stretches import CONSUME_MANY, SEND_MANY
 
 SLICES_MAX = 2000
 FUNCTIONS = ("send", "consume")
+CONDENSED = (SEND_MANY, CONSUME_MANY)  # a batch takes as long as any of its messages: one op, too
 COLUMNS = ("time_ns", "invoke_ns", "type", "f")
 
 
@@ -76,7 +78,7 @@ def histogram_of(history: ColumnarHistory, part: Part, slice_s: int) -> Histogra
 
 def tally(table: pa.Table, slice_s: int) -> Histogram:
     """Count the rows of a table with COLUMNS."""
-    function = _codes(table["f"], FUNCTIONS)
+    function = np.maximum(_codes(table["f"], FUNCTIONS), _codes(table["f"], CONDENSED))
     known = function >= 0
     done_ns, invoke_ns = table["time_ns"].to_numpy(), table["invoke_ns"].to_numpy()
     cell = done_ns // (NS_PER_S * slice_s) * len(FUNCTIONS) + function

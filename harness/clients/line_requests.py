@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from checkers.stretches import MANY_MAX, SEND_MANY
 from harness.clients.line_port import Check
 from harness.clients.lines import (
     FLAG,
@@ -26,7 +27,7 @@ PRODUCER: Mapping[str, Fields] = {
     "open": {},
     "send": {"topic": TEXT, **MESSAGE},
     "send_batch": {"topic": TEXT, "messages": LIST},
-    "send_many": {"topic": TEXT, "count": WHOLE, **MESSAGE},
+    SEND_MANY: {"topic": TEXT, "count": WHOLE, **MESSAGE},
     "transact": {"topic": TEXT, **MESSAGE, "state": TEXT},
     "request": {"topic": TEXT, **MESSAGE},
 }
@@ -66,6 +67,8 @@ def checker(role: str, known: Mapping[str, Fields]) -> Check:
             optional = {**MESSAGE_OPTIONAL, "topic": TEXT}
             check_fields("a message of send_batch", message, MESSAGE, optional)
             _check_message(message)
+        if f == SEND_MANY and not 1 <= request["count"] <= MANY_MAX:
+            raise LineError(f"'count' is {request['count']}; allowed are 1 to {MANY_MAX}")
         if f == "send":
             _check_send(request)
         elif f == "transact":

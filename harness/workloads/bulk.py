@@ -23,7 +23,7 @@ BULK = Workload(
     summary="large batches in, large batches out, an op each: millions of messages, and none lost or out of place",
     generator=ManySends,
     membership=member,
-    options={"batch_share": 1.0, "batch_messages": (20, 100), "one_way_share": 0.0},
+    options={"batch_share": 1.0, "batch_messages": (5, 15), "one_way_share": 0.0},
     # The files of a short run are too small for so many: a query by key looks into each index file, which takes 0.7 ms
     # where 250,000 messages lie in 251 of them, and 0.02 ms where they lie in one.
     broker_properties={

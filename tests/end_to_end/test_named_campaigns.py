@@ -35,6 +35,26 @@ plan = [
     {id = 3, kind = "client-crash", at_s = 6.0, duration_s = 1.0, targets = ["consumer-1"]},
 ]
 """
+# `large-backlog` in little: nobody consumes for a while.
+BACKLOG = """
+[campaign]
+workload = "bulk"
+time_s = 8.0
+name_servers = 1
+slaves = [0]
+flush = "async"
+replication = "none"
+queues = 4
+producers = 2
+consumers = 2
+think_ms = 50.0
+batch_messages = [200, 200]
+faults = ["client-crash"]
+plan = [
+    {id = 0, kind = "client-crash", at_s = 1.0, duration_s = 4.0, targets = ["consumer-1"]},
+    {id = 1, kind = "client-crash", at_s = 1.0, duration_s = 4.0, targets = ["consumer-2"]},
+]
+"""
 
 
 def run(campaign: str | Path, runs: Path, *options: str) -> tuple[int, str, list[str]]:
@@ -68,3 +88,16 @@ def test_a_host_that_plays_dead(tmp_path: Path) -> None:
     assert "diagnosis ns-1 and broker-a-0 played dead" in said
     [diagnosis] = [text for text in diagnoses if "played dead" in text]
     assert "2 clients that started then found their way" in diagnosis
+
+
+def test_a_backlog_that_is_sent_and_consumed_in_batches(tmp_path: Path) -> None:
+    campaign = tmp_path / "backlog.toml"
+    campaign.write_text(BACKLOG)
+    status, said, diagnoses = run(campaign, tmp_path / "runs")
+    assert status == 0, said
+    assert any("out of 4 queues by" in text for text in diagnoses), said
+    [kept] = (tmp_path / "runs").iterdir()
+    history = (kept / "history.jsonl").read_text()
+    assert '"f":"send_many"' in history
+    assert '"f":"consume_many"' in history
+    assert '"f":"consume"' not in history

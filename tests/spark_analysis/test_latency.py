@@ -60,6 +60,12 @@ def test_percentiles_are_those_of_the_plain_definition(latencies_ns: list[int]) 
         assert same[0] == same[1]
 
 
+def test_a_batch_counts_as_what_it_is_a_batch_of() -> None:
+    one_by_one = [(0, 5, "ok", "send"), (0, 7, "info", "consume")]
+    batches = [(at, took, kind, f"{f}_many") for at, took, kind, f in one_by_one]
+    assert slices_of(tally(table_of(batches), 1)) == slices_of(tally(table_of(one_by_one), 1))
+
+
 def test_gaps_lie_between_acknowledged_sends() -> None:
     second = 10**9
     ops = [

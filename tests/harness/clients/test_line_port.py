@@ -92,6 +92,10 @@ def test_requests_before_the_end_are_still_given() -> None:
             "give one of them",
         ),
         (b'{"id":1,"f":"send_batch","topic":"T","messages":[{"key":"k"}]}\n', "lacks 'size'"),
+        (
+            b'{"id":1,"f":"send_many","topic":"T","key":"p1-0","size":9,"count":0}\n',
+            "'count' is 0; allowed are 1 to",
+        ),
     ],
 )
 def test_a_bad_line_ends_it_after_what_came_before(line: bytes, complaint: str) -> None:

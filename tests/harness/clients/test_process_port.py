@@ -186,6 +186,10 @@ GARBAGE: list[tuple[bytes, str]] = [
         "expected a list of 3",
     ),
     (
+        b'{"emit":"consume_many","type":"ok","value":{"group":"g","topic":"T","broker":"a","queue":0,"stretches":[[]]}}',
+        "a row of 'stretches' in the value of consume_many is \\[\\]; expected a list of 7",
+    ),
+    (
         b'{"emit":"assign","type":"ok","value":{"group":"g","topic":"T","queues":[["a","0"]]}}',
         "item 1 of a row of 'queues' in the value of assign is '0'; expected a whole number",
     ),
@@ -203,6 +207,22 @@ def test_garbage_ends_it(line: bytes, complaint: str) -> None:
         assert str(caught.value).startswith("producer-1 does not keep to the line protocol: ")
         assert [(await one).type for one in asked][2] == "info"
         assert {(await one).error for one in asked} == {str(caught.value)}
+
+    play(story)
+
+
+def test_a_batch_that_is_one_op_says_where_its_messages_are() -> None:
+    many: Request = {"f": "send_many", "topic": "T", "key": "p1-0", "count": 2, "size": 64}
+
+    async def story(client: Client) -> None:
+        good, bad = await client.asked(many, many)
+        told: dict[str, Any] = {"broker": "a", "queue": 0, "stretches": [["p1-0", 0, 0, 2, 230]]}
+        client.answer(1, **told)
+        assert await good == Outcome("ok", told)
+        client.answer(2, broker="a", queue=0, stretches=[["p1-0", 0, 0, 2]])
+        with pytest.raises(ClientBroken, match=r"a stretch of send_many is .*; expected a list of"):
+            await client.reading
+        assert (await bad).type == "info"
 
     play(story)
 
