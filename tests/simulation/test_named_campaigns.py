@@ -49,8 +49,11 @@ def test_the_recommended_deployment_keeps_everything_under_all_faults() -> None:
 
 
 def test_a_backlog_of_many_messages_is_worked_off_at_a_flat_rate() -> None:
-    """`large-backlog` is for real processes; here it is smaller."""
+    """`large-backlog` is for real processes; here it is smaller, and so is what a pull gets."""
     given = load_options("large-backlog")
+    pulls = ("maxTransferCountOnMessageInMemory", "maxTransferCountOnMessageInDisk")
+    properties = {**dict(given["broker_properties"]), **dict.fromkeys(pulls, "32")}
+    given["broker_properties"] = tuple(sorted(properties.items()))
     smaller = {"think_ms": 400.0, "batch_messages": (40, 40), "latency_ms": (60.0, 70.0)}
     given |= {**smaller, "environment": "simulation"}
     result = run_simulated(draw_campaign(1, given))
