@@ -237,8 +237,12 @@ class SimLoop(asyncio.AbstractEventLoop):
         """Close what is left of every process, with no effect on anything; the loop is closed afterwards."""
         self._is_closed = True
         self.scheduler.close()
-        for queue in self.queues:
-            queue.bury()
+        asyncio.events._set_running_loop(self)  # or asyncio makes a real loop for a `finally` block
+        try:
+            for queue in self.queues:
+                queue.bury()
+        finally:
+            asyncio.events._set_running_loop(None)
 
     def is_running(self) -> bool:
         return self._is_running

@@ -120,6 +120,25 @@ def test_kill_runs_no_finally() -> None:
     assert host.disk.read_cached("/file") == b""
 
 
+def test_what_runs_at_the_end_of_the_world_finds_the_loop_of_its_life() -> None:
+    """Else asyncio would make a real loop for it, which nobody closes."""
+    found: list[asyncio.AbstractEventLoop] = []
+    hosts = TwoHosts()
+
+    async def main(env: Env) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            found.append(asyncio.get_event_loop())
+
+    async def harness() -> None:
+        hosts.client.start("client", main)
+        await asyncio.sleep(1)
+
+    hosts.world.run(harness)
+    assert found == [hosts.world.loop]
+
+
 def test_what_runs_at_the_end_of_the_world_has_no_effect() -> None:
     async def without_finally(env: Env) -> None:
         task = asyncio.create_task(for_ever(env))
