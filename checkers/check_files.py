@@ -1,8 +1,9 @@
-"""Judge a history in files, of any size: whole queues at a time, in one process or in several.
+"""Judge a history in files, of any size: whole queues at a time, or pieces of long ones, in one process or in several.
 
 Never holds the whole history. Memory: for each process a partition (some queues of together PARTITION_ROWS touches, or
-one queue that has more), and all touches of all suspects. Checkers that are no kernels see the rows that they ask for
-(`Checker.rows`), or ask for once more when they know what all queues gave them (`Checker.rows_again`).
+one queue or piece of a queue of up to about WHOLE_ROWS), and all touches of all suspects. Checkers that are no kernels
+see the rows that they ask for (`Checker.rows`), or ask for once more when they know what all queues gave them
+(`Checker.rows_again`).
 """
 
 from __future__ import annotations
@@ -15,17 +16,27 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from checkers.columnar.borders import cut, orderly_groups
+from checkers.columnar.manifest import Part
+from checkers.columnar.portions import PIECES, WHOLE_ROWS, Portion, is_long, read_portion, whole
 from checkers.columnar.reader import ColumnarHistory
-from checkers.columns import Columns, Commits, Ints, Names, Touches, joined
+from checkers.columnar.survey import Grid, Survey, grid_of, survey_part
+from checkers.columns import Columns, Ints
 from checkers.compose import ALL_CHECKERS, RunVerdict, asked_of, conclude_run, kernels_of
-from checkers.engine import FirstLook, SecondLook, conclude, first_look, gathered, second_look
+from checkers.engine import (
+    FirstLook,
+    SecondLook,
+    conclude,
+    first_look,
+    gathered,
+    second_look,
+)
 from checkers.facts import RunFacts
 from checkers.kernel import Checker, Context
 from checkers.promises import LossPromises
-from checkers.verdict import Verdict
+from checkers.reading import Asked, Read, rows_asked_for, rows_asked_for_again
 
 PARTITION_ROWS = 1 << 18  # touches: about 150 MB while they are judged
-Rows = tuple[Touches, Touches, Commits]
 Progress = Callable[[int, int], None]  # rows judged, rows in all
 
 
@@ -50,11 +61,13 @@ def check_files(
     *,
     jobs: int = 1,
     partition_rows: int = PARTITION_ROWS,
+    whole_rows: int = WHOLE_ROWS,
     progress: Progress = lambda _done, _all: None,
 ) -> RunVerdict:
     """Give the verdict of `check_columns`. Raises HistoryError for a damaged file, OSError for one that is missing.
 
-    With more than one job, `checkers` must be some of ALL_CHECKERS.
+    With more than one job, `checkers` must be some of ALL_CHECKERS. A queue with more than `whole_rows` is judged in
+    pieces of about a quarter of that.
     """
     context = Context(
         facts=facts,
@@ -69,42 +82,34 @@ def check_files(
         context=context,
         names=[checker.name for checker in asked],
     )
-    partitions = list(partitions_of(history, partition_rows))
     with _Workers(judging, asked, jobs) as each:
-        rows: dict[str, list[Rows]] = {}
+        partitions = list(_portions(history, context, partition_rows, whole_rows, each))
+        partitions = partitions or [whole(())]
+        rows_in_all = sum(portion.rows for portion in partitions)
+        told: list[Asked] = []
 
         def looks() -> Iterator[FirstLook]:
             done = 0
-            for queues, (look, asked_for) in zip(
-                partitions, each(_look_first, [(queues,) for queues in partitions]), strict=True
+            for portion, (look, asked_for) in zip(
+                partitions, each(_look_first, [(portion,) for portion in partitions]), strict=True
             ):
-                for name, part in asked_for.items():
-                    rows.setdefault(name, []).append(part)
-                done += sum(map(history.rows, queues))
-                progress(done, history.manifest.rows)
+                told.append(asked_for)
+                done += portion.rows
+                progress(done, rows_in_all)
                 yield look
 
         first, own = gathered(looks())
         again = [
-            (queues, first.suspects, suspects)
-            for queues, suspects in zip(partitions, own, strict=True)
+            (portion, first.suspects, suspects)
+            for portion, suspects in zip(partitions, own, strict=True)
         ]
         second = list(each(_look_again, again)) if len(first.suspects) else []
-        read = {name: columns_of_rows(history.names, parts) for name, parts in rows.items()}
-        asking = {of.name: read[of.name] for of in asked if of.rows_again and of.name in read}
-        more = each(_rows_again, [(queues, asking) for queues in partitions]) if asking else ()
-        again_read: dict[str, list[Rows]] = {name: [] for name in asking}
-        for found in more:
-            for name, part in found.items():
-                again_read[name].append(part)
-    read |= {name: columns_of_rows(history.names, parts) for name, parts in again_read.items()}
+        read = Read.of(history.names, told)
+        asking = read.of_those_that_ask_again(asked)
+        more = each(_rows_again, [(portion, asking) for portion in partitions]) if asking else ()
+        read = read.then(Read.of(history.names, list(more)))
     by_kernel = conclude(first, second, history.names, context, kernels_of(asked))
-    nothing = columns_of_rows(history.names, [])
-
-    def answer(checker: Checker, context: Context) -> Verdict:
-        return checker.check(read.get(checker.name, nothing), context)
-
-    return conclude_run(checkers, context, by_kernel, answer, first.totals)
+    return conclude_run(checkers, context, by_kernel, read.answer, first.totals)
 
 
 def partitions_of(history: ColumnarHistory, rows_max: int) -> Iterator[list[int]]:
@@ -121,10 +126,32 @@ def partitions_of(history: ColumnarHistory, rows_max: int) -> Iterator[list[int]
         yield together
 
 
-def _columns(history: ColumnarHistory, queues: Sequence[int]) -> Columns:
-    return history.columns_of(
-        [part for queue in queues for part in history.manifest.parts_of(queue)]
-    )
+def _portions(
+    history: ColumnarHistory,
+    context: Context,
+    rows_max: int,
+    whole_rows: int,
+    each: Callable[..., Iterator[Any]],
+) -> Iterator[Portion]:
+    """Whole queues, and pieces of those that are too long."""
+    for queues in partitions_of(history, rows_max):
+        parts = [part for queue in queues for part in history.manifest.parts_of(queue)]
+        if is_long(parts, whole_rows) and (grid := grid_of(parts)):
+            surveys = list(each(_survey, [(part, grid) for part in parts]))
+            orderly = orderly_groups(history.names, context.facts)
+            yield from cut(parts, surveys, orderly, whole_rows // PIECES)
+        else:
+            yield whole(parts)
+
+
+def _survey(
+    history: ColumnarHistory,
+    _context: Context,
+    _checkers: Sequence[Checker],
+    part: Part,
+    grid: Grid,
+) -> Survey:
+    return survey_part(history, part, grid)
 
 
 class _Workers:
@@ -163,61 +190,22 @@ def _in_worker(look: Callable[..., Any], work: tuple[Any, ...]) -> Any:
 
 
 def _look_first(
-    history: ColumnarHistory, context: Context, checkers: Sequence[Checker], queues: Sequence[int]
-) -> tuple[FirstLook, dict[str, Rows]]:
-    columns = _columns(history, queues)
+    history: ColumnarHistory, context: Context, checkers: Sequence[Checker], portion: Portion
+) -> tuple[FirstLook, Asked]:
+    columns = read_portion(history, portion)
     look = first_look(columns, context, kernels_of(checkers))
     return look, rows_asked_for(columns, context, checkers)
-
-
-def rows_asked_for(
-    columns: Columns, context: Context, checkers: Sequence[Checker]
-) -> dict[str, Rows]:
-    """What checkers that are no kernels read of these queues, by name."""
-    return {
-        checker.name: _rows(checker.rows(columns, context))
-        for checker in checkers
-        if checker.kernel is None and checker.rows is not None
-    }
-
-
-def rows_asked_for_again(
-    columns: Columns,
-    context: Context,
-    checkers: Sequence[Checker],
-    gathered: Mapping[str, Columns],
-) -> dict[str, Rows]:
-    """What they read when they know what all queues gave them, by name; `gathered` has those that ask again."""
-    return {
-        checker.name: _rows(checker.rows_again(columns, context, gathered[checker.name]))
-        for checker in checkers
-        if checker.rows_again is not None and checker.name in gathered
-    }
-
-
-def _rows(columns: Columns) -> Rows:
-    return columns.sends, columns.deliveries, columns.commits
-
-
-def columns_of_rows(names: Names, parts: Sequence[Rows]) -> Columns:
-    """What a checker asked for, of all partitions in their order."""
-    return Columns(
-        names=names,
-        sends=joined(Touches, [part[0] for part in parts]),
-        deliveries=joined(Touches, [part[1] for part in parts]),
-        commits=joined(Commits, [part[2] for part in parts]),
-    )
 
 
 def _look_again(
     history: ColumnarHistory,
     context: Context,
     checkers: Sequence[Checker],
-    queues: Sequence[int],
+    portion: Portion,
     suspects: Ints,
     own: Ints,
 ) -> SecondLook:
-    columns = _columns(history, queues)
+    columns = read_portion(history, portion)
     return second_look(columns, suspects, own, context, kernels_of(checkers))
 
 
@@ -225,7 +213,7 @@ def _rows_again(
     history: ColumnarHistory,
     context: Context,
     checkers: Sequence[Checker],
-    queues: Sequence[int],
+    portion: Portion,
     gathered: Mapping[str, Columns],
-) -> dict[str, Rows]:
-    return rows_asked_for_again(_columns(history, queues), context, checkers, gathered)
+) -> Asked:
+    return rows_asked_for_again(read_portion(history, portion), context, checkers, gathered)

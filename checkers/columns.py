@@ -8,7 +8,7 @@ Rows are sorted by queue, then by op index, and those of one op are in the order
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from typing import Any, Literal, NamedTuple, Self, TypeVar
@@ -137,6 +137,23 @@ class Names:
         return None if message == UNKNOWN else key_of(message, self.other_keys)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Piece:
+    """A range of offsets of one queue that is too long to be held; what was sent to no known place is in the first.
+
+    Borders lie where every group passed from one side to the other for good (`checkers/columnar/borders.py`).
+    """
+
+    queue: int
+    number: int  # 0, 1, 2, ... in the order of offsets
+    first_offset: int
+    last_offset: int
+    commits: Commits  # of the whole queue
+    given: Mapping[
+        int, tuple[int, int]
+    ]  # group -> lowest and highest offset that it was given, of the whole queue
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
     """The touches of a history, or of some of its partitions."""
@@ -144,7 +161,8 @@ class Columns:
     names: Names
     sends: Touches
     deliveries: Touches
-    commits: Commits
+    commits: Commits  # of a piece: those to its offsets
+    piece: Piece | None = None  # None: whole queues
     cache: dict[str, object] = field(default_factory=dict, compare=False, repr=False)
 
     def partitions(self, key: PartitionKey, pieces: int) -> Iterator[Columns]:

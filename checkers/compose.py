@@ -158,8 +158,15 @@ def check_columns(
 
 
 def asked_of(checkers: Sequence[Checker], context: Context) -> list[Checker]:
-    """Those of the checkers that have a question to this run."""
-    return [checker for checker in checkers if checker.applies(context)]
+    """Those of the checkers that have a question to this run, or do not know; then their answer says why."""
+    return [checker for checker in checkers if _applies(checker, context) is not False]
+
+
+def _applies(checker: Checker, context: Context) -> bool | Exception:
+    try:
+        return bool(checker.applies(context))
+    except Exception as error:  # whatever it is: it becomes this checker's answer
+        return error
 
 
 def run_verdict(
@@ -215,6 +222,8 @@ def _verdict(
 ) -> Verdict:
     if checker.needs_observations and context.facts.unread:
         return Verdict(checker=checker.name, valid="unknown", reason=context.facts.unread)
+    if isinstance(error := _applies(checker, context), Exception):
+        return Verdict(checker=checker.name, valid="unknown", reason=failure(error))
     if checker.kernel is not None:
         return by_kernel[checker.name]
     return _answered(answer, checker, context)

@@ -12,16 +12,18 @@ Source: the "sometimes" assertions of Antithesis.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Outcome
+from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Piece
 from checkers.coverage_marks import MARKS, Mark
 from checkers.facts import RunFacts
-from checkers.kernel import Context, Kernel, nothing_missing
+from checkers.kernel import Context, Kernel, Split, nothing_missing
 from checkers.place_index import index_of, stream_id
+from checkers.timeline import Timeline
 from checkers.verdict import Tally, Verdict
 
 
@@ -38,19 +40,67 @@ def tally_coverage(columns: Columns, context: Context) -> Tally:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CoverageInPieces:
+    """What some pieces of one queue tell. Merges in any order."""
+
+    tally: Tally  # of what is counted row by row
+    at_work: Mask  # by change of an owner, see `_worked_at`
+    ends: tuple[tuple[int, str, int, int], ...]  # piece, orderly group, its first and last process
+
+    def merge(self, other: CoverageInPieces) -> CoverageInPieces:
+        return CoverageInPieces(
+            tally=self.tally.merge(other.tally),
+            at_work=self.at_work | other.at_work,
+            ends=tuple(sorted((*self.ends, *other.ends))),
+        )
+
+
+def look_at_coverage(columns: Columns, context: Context, piece: Piece) -> CoverageInPieces:
+    """Count what a piece of a queue tells; what happens from one piece to the next is counted in the end."""
+    tally = tally_coverage(columns, replace(context, timeline=_no_owners(context.timeline)))
+    ends = [
+        (piece.number, group, int(process[0]), int(process[-1]))
+        for group, _, process in _orderly_calls(columns, context)
+        if len(process)
+    ]
+    return CoverageInPieces(tally=tally, at_work=_worked_at(columns, context), ends=tuple(ends))
+
+
+def _no_owners(timeline: Timeline) -> Timeline:
+    return replace(timeline, ownership={})
+
+
+def conclude_coverage(state: CoverageInPieces, _columns: Columns, _context: Context) -> Tally:
+    """Count what happens from one piece to the next."""
+    last: dict[str, int] = {}
+    handed_over = 0
+    for _, group, first_process, last_process in state.ends:
+        handed_over += last.get(group, first_process) != first_process
+        last[group] = last_process
+    counts = {
+        "rebalanced_at_work": int(np.count_nonzero(state.at_work)),
+        "handed_over": handed_over,
+    }
+    return state.tally.merge(Tally(counts=counts))
+
+
 def _handed_over(columns: Columns, context: Context) -> int:
     """How often two deliveries in order, one after the other in their queue, went to different processes."""
+    return sum(
+        int(np.count_nonzero((queue[1:] == queue[:-1]) & (process[1:] != process[:-1])))
+        for _, queue, process in _orderly_calls(columns, context)
+    )
+
+
+def _orderly_calls(columns: Columns, context: Context) -> Iterator[tuple[str, Ints, Ints]]:
+    """Of each orderly group: queue and process of its deliveries, by queue and then in the order of calls."""
     deliveries, groups = columns.deliveries, columns.names.groups
-    count = 0
     for group in context.facts.orderly:
         if group in groups:
             of_group = deliveries.where(np.flatnonzero(deliveries.group == groups.index(group)))
             order = np.lexsort((of_group.invoke_index, of_group.queue))
-            queue, process = of_group.queue[order], of_group.process[order]
-            count += int(
-                np.count_nonzero((queue[1:] == queue[:-1]) & (process[1:] != process[:-1]))
-            )
-    return count
+            yield group, of_group.queue[order], of_group.process[order]
 
 
 def _kept_back(columns: Columns, context: Context) -> dict[str, int]:
@@ -80,20 +130,24 @@ def java_hash(text: str) -> int:
 
 def _rebalanced_at_work(columns: Columns, context: Context) -> int:
     """How often a queue was taken from or given to somebody while a listener of the group worked on it."""
+    return int(np.count_nonzero(_worked_at(columns, context)))
+
+
+def _worked_at(columns: Columns, context: Context) -> Mask:
+    """At which changes of an owner a listener worked on the queue, in the order of the timeline."""
     names, delivered = columns.names, columns.deliveries
-    if not context.timeline.ownership:
-        return 0
+    worked: list[bool] = []
     groups = {group: number for number, group in enumerate(names.groups)}
     queues = {queue: number for number, queue in enumerate(names.queues)}
-    count = 0
     for (group, queue), changes in context.timeline.ownership.items():
         if group in groups and queue in queues:
             stream = stream_id(columns, queues[queue], groups[group])
             rows = index_of(columns).streams.ended(stream)
             begin, end = delivered.invoke_index[rows], delivered.op_index[rows]
             for change in changes:
-                count += bool(np.any((begin < change.op_index) & (change.op_index < end)))
-    return count
+                busy = (begin < change.op_index) & (change.op_index < end)
+                worked.append(bool(np.any(busy)))
+    return np.array(worked, np.bool_)
 
 
 COVERAGE = Kernel(
@@ -102,6 +156,7 @@ COVERAGE = Kernel(
     anomalies=(),
     partial=tally_coverage,
     unknown_reason=nothing_missing,
+    split=Split(look_at_coverage, conclude_coverage),
 )
 
 

@@ -16,15 +16,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from typing import Any, TypeVar
 
 import numpy as np
 
+from checkers.column_arrays import touch_order
 from checkers.columns import Columns, Commits, Ints, Mask, Names, Outcome, Touches, joined
 from checkers.kernel import Context, Innocent, Kernel
 from checkers.screening import innocent_of, is_among, suspects_of, widened
 from checkers.verdict import Tally, Validity, Verdict
 
 NOBODY: Ints = np.zeros(0, np.int64)
+Rows = tuple[Touches, Touches, Commits]
+R = TypeVar("R", Touches, Commits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +39,7 @@ class FirstLook:
     suspects: Ints = field(default_factory=lambda: NOBODY)  # ids of messages, sorted, each once
     totals: Mapping[str, int] = field(default_factory=dict)  # sends by outcome, deliveries
     failed: Mapping[str, str] = field(default_factory=dict)  # kernel -> why it could not judge
+    states: Mapping[tuple[str, int], Any] = field(default_factory=dict)  # of queues in pieces
 
     def merge(self, other: FirstLook) -> FirstLook:
         """Associative; FirstLook() is the identity."""
@@ -44,6 +49,7 @@ class FirstLook:
             suspects=np.union1d(self.suspects, other.suspects),
             totals=totals,
             failed={**other.failed, **self.failed},
+            states=_merged_states(self.states, other.states),
         )
 
 
@@ -59,10 +65,17 @@ class SecondLook:
 
 
 def first_look(columns: Columns, context: Context, kernels: Sequence[Kernel]) -> FirstLook:
-    """Judge whole queues as far as they tell by themselves. A kernel that raises is in `failed`."""
+    """Judge whole queues, or a piece of one, as far as they tell by themselves. A kernel that raises is in `failed`."""
     results = _Results()
+    piece = columns.piece
+    states = {}
     for kernel in kernels:
-        if kernel.partition_by == "queue":
+        if piece is not None and kernel.split is not None:
+            try:
+                states[kernel.name, piece.queue] = kernel.split.look(columns, context, piece)
+            except Exception as error:
+                results.failed[kernel.name] = failure(error)
+        elif kernel.partition_by == "queue":
             results.keep(kernel, lambda of: of.partial(columns, context))
     others = [kernel for kernel in kernels if kernel.partition_by != "queue"]
     suspects = NOBODY
@@ -75,6 +88,7 @@ def first_look(columns: Columns, context: Context, kernels: Sequence[Kernel]) ->
         suspects=suspects,
         totals=totals_of(columns),
         failed=results.failed,
+        states=states,
     )
 
 
@@ -106,11 +120,8 @@ def conclude(
     kernels: Sequence[Kernel],
 ) -> dict[str, Verdict]:
     """Judge the suspects and finish: the verdict of each kernel by its name."""
-    columns = Columns(
-        names=names,
-        sends=joined(Touches, [look.sends for look in second]),
-        deliveries=joined(Touches, [look.deliveries for look in second]),
-        commits=joined(Commits, [look.commits for look in second]),
+    columns = columns_of_rows(
+        names, [(look.sends, look.deliveries, look.commits) for look in second]
     )
     results = _Results(failed=dict(first.failed))
     for look in second:
@@ -121,10 +132,27 @@ def conclude(
     tallies = reduce(
         merged, (look.taken_back for look in second), merged(first.tallies, results.tallies)
     )
+    for kernel in kernels:
+        tallies = merged(tallies, _of_pieces(kernel, first, columns, context, results))
     return {
         kernel.name: _finished(kernel, tallies.get(kernel.name, Tally()), results, context)
         for kernel in kernels
     }
+
+
+def _of_pieces(
+    kernel: Kernel, first: FirstLook, columns: Columns, context: Context, results: _Results
+) -> dict[str, Tally]:
+    """What a kernel says of queues that were judged in pieces."""
+    states = [state for (name, _), state in sorted(first.states.items()) if name == kernel.name]
+    if kernel.split is None or not states:
+        return {}
+    conclude_queue, own = kernel.split.conclude, _Results(failed=results.failed)
+    own.keep(
+        kernel,
+        lambda _: reduce(Tally.merge, (conclude_queue(of, columns, context) for of in states)),
+    )
+    return own.tallies
 
 
 def gathered(looks: Iterable[FirstLook]) -> tuple[FirstLook, list[Ints]]:
@@ -158,8 +186,26 @@ def judge_columns(
     return judge_partitions([lambda: columns], columns.names, context, kernels)
 
 
+def columns_of_rows(names: Names, parts: Sequence[Rows]) -> Columns:
+    """Rows of all partitions in the order of Columns: pieces of a queue, one after the other, overlap in time."""
+    return Columns(
+        names=names,
+        sends=_in_order(joined(Touches, [part[0] for part in parts])),
+        deliveries=_in_order(joined(Touches, [part[1] for part in parts])),
+        commits=_in_order(joined(Commits, [part[2] for part in parts])),
+    )
+
+
+def _in_order(rows: R) -> R:
+    order = touch_order(rows.queue, rows.op_index)
+    return rows if order is None else rows.where(order)
+
+
 def of_messages(columns: Columns, messages: Ints) -> Columns:
-    """The touches of some messages (ids, sorted), and the commits of the queues where they were delivered."""
+    """The touches of some messages (ids, sorted), and the commits of the queues where they were delivered.
+
+    Of a piece all commits to its offsets: what was delivered in another piece, nobody knows here.
+    """
     sends = np.flatnonzero(is_among(columns.sends.message, messages))
     deliveries = np.flatnonzero(is_among(columns.deliveries.message, messages))
     queues = np.unique(columns.deliveries.queue[deliveries])
@@ -167,8 +213,21 @@ def of_messages(columns: Columns, messages: Ints) -> Columns:
         names=columns.names,
         sends=columns.sends.where(sends),
         deliveries=columns.deliveries.where(deliveries),
-        commits=columns.commits.where(is_among(columns.commits.queue, queues)),
+        commits=columns.commits
+        if columns.piece is not None
+        else columns.commits.where(is_among(columns.commits.queue, queues)),
     )
+
+
+def _merged_states(
+    one: Mapping[tuple[str, int], Any], other: Mapping[tuple[str, int], Any]
+) -> Mapping[tuple[str, int], Any]:
+    if not one or not other:
+        return one or other
+    both = dict(one)
+    for key, state in other.items():
+        both[key] = both[key].merge(state) if key in both else state
+    return both
 
 
 def merged(one: Mapping[str, Tally], other: Mapping[str, Tally]) -> dict[str, Tally]:

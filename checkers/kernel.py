@@ -14,7 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Mask, PartitionKey, QueueKey, Touches
+from checkers.columns import (
+    UNKNOWN,
+    Columns,
+    Ints,
+    Mask,
+    PartitionKey,
+    Piece,
+    QueueKey,
+    Touches,
+)
 from checkers.facts import RunFacts
 from checkers.promises import NS_PER_S, Judgement, LossPromises
 from checkers.timeline import Timeline
@@ -127,6 +136,18 @@ def nobody_else(_columns: Columns, _context: Context, _cleared: Mask) -> Ints:
     return np.zeros(0, np.int64)
 
 
+@dataclass(frozen=True, slots=True)
+class Split:
+    """How a kernel by queue judges one queue in pieces (`Columns.piece`), when it needs more than the piece.
+
+    `look` makes a state of each piece, states have `merge` (associative, in any order), `conclude` makes a tally of
+    all; of its columns only the names are looked at.
+    """
+
+    look: Callable[[Columns, Context, Piece], Any]
+    conclude: Callable[[Any, Columns, Context], Tally]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
     """A checker that can run in pieces.
@@ -148,6 +169,9 @@ class Kernel:
     counts_of_innocent: Callable[[Innocent], Mapping[str, int]] = not_counted
     more_suspects: Callable[[Columns, Context, Mask], Ints] = nobody_else
     finished: Callable[[Tally, Context], Verdict] | None = None  # of a kernel that measures
+    split: Split | None = (
+        None  # of a kernel by queue; None: `partial` tells of a piece all there is to tell
+    )
 
     def finish(self, tally: Tally, context: Context) -> Verdict:
         if self.finished is not None:

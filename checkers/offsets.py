@@ -13,42 +13,104 @@ The kernel takes the first commit of a queue without any delivery for such a sta
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
-from checkers.columns import Columns, Commits, Ints, Outcome, QueueKey
-from checkers.kernel import Checker, Context, Kernel, nothing_missing, rows_by_id
+from checkers.columns import Columns, Commits, Ints, Outcome, Piece, QueueKey
+from checkers.kernel import Checker, Context, Kernel, Split, nothing_missing, rows_by_id
 from checkers.place_index import index_of, number_runs, stable_order, stream_ids
 from checkers.promises import Damage, Judgement, judge
 from checkers.timeline import Drain, QueueEnd
 from checkers.unrest import fault_near
 from checkers.verdict import Finding, Tally, Verdict
 
+NOTHING = np.iinfo(np.int64).min  # below all offsets
+
 
 def tally_commits(columns: Columns, context: Context) -> Tally:
     """Judge the commits of whole message queues (partition key: queue)."""
-    commits = columns.commits
-    order = stable_order(stream_ids(columns, commits))
-    if order is not None:
-        commits = commits.where(order)
-    ids = stream_ids(columns, commits)
-    _, cuts = number_runs(ids)
+    commits = _by_stream(columns, columns.commits)
     findings: list[Finding] = []
-    for start, end in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
-        of_stream = commits.where(np.arange(start, end))
-        findings.extend(_judge_commits(columns, context, of_stream, int(ids[start])))
+    for rows, stream in _streams(columns, commits):
+        mine = commits.where(rows)
+        reached = _reached(columns, context, mine, stream)
+        wanted = partial(_wanted_below, columns, context, mine)
+        findings.extend(_judge_commits(columns, context, mine, reached, wanted))
     return Tally.of(findings, commits=len(commits))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Consumption:
+    """What some pieces of a queue tell of all its commits; everything of shape (commits,). Merges in any order."""
+
+    commits: Commits  # by group
+    reached: Ints
+    wanted: Ints
+
+    def merge(self, other: Consumption) -> Consumption:
+        return Consumption(
+            commits=self.commits,
+            reached=np.maximum(self.reached, other.reached),
+            wanted=np.maximum(self.wanted, other.wanted),
+        )
+
+
+def look_at_consumption(columns: Columns, context: Context, piece: Piece) -> Consumption:
+    """Look what the groups had consumed of a piece of a queue before each commit."""
+    commits = _by_stream(columns, piece.commits)
+    reached, wanted = np.zeros(len(commits), np.int64), np.full(len(commits), NOTHING, np.int64)
+    for rows, stream in _streams(columns, commits):
+        mine = commits.where(rows)
+        reached[rows] = _reached(columns, context, mine, stream)
+        if columns.names.groups[int(mine.group[0])] in context.facts.wanted_tags:
+            wanted[rows] = _wanted_below(columns, context, mine)
+    return Consumption(commits=commits, reached=reached, wanted=wanted)
+
+
+def conclude_commits(state: Consumption, columns: Columns, context: Context) -> Tally:
+    """Judge the commits of a queue when all its pieces are known."""
+    findings: list[Finding] = []
+    for rows, _ in _streams(columns, state.commits):
+        mine, wanted = state.commits.where(rows), partial(state.wanted.__getitem__, rows)
+        findings.extend(_judge_commits(columns, context, mine, state.reached[rows], wanted))
+    return Tally.of(findings, commits=len(state.commits))
+
+
+def _by_stream(columns: Columns, commits: Commits) -> Commits:
+    order = stable_order(stream_ids(columns, commits))
+    return commits if order is None else commits.where(order)
+
+
+def _streams(columns: Columns, commits: Commits) -> Iterator[tuple[Ints, int]]:
+    """The rows of each stream, and its number; commits are sorted by it."""
+    ids = stream_ids(columns, commits)
+    _, cuts = number_runs(ids)
+    for start, end in pairwise(cuts.tolist()):
+        yield np.arange(start, end), int(ids[start])
+
+
 def _judge_commits(
-    columns: Columns, context: Context, commits: Commits, stream: int
+    columns: Columns,
+    context: Context,
+    commits: Commits,
+    reached: Ints,
+    wanted: Callable[[], Ints],
 ) -> Iterator[Finding]:
-    """Judge what one group committed for one queue, against what it had consumed by then."""
-    next_offset = _next_offset(columns, context, commits, stream)
-    ahead = np.flatnonzero(commits.offset > next_offset).tolist()
-    for row in _skipping(columns, context, commits, next_offset, ahead):
+    """Judge what one group committed for one queue, against what it had consumed by then.
+
+    Of `columns` only the names are looked at.
+    """
+    # A group that has consumed nothing begins where it says.
+    next_offset = np.maximum(reached, commits.offset[0] if reached[0] == 0 else 0)
+    ahead = np.flatnonzero(commits.offset > next_offset)
+    if len(ahead) and columns.names.groups[int(commits.group[0])] in context.facts.wanted_tags:
+        # They skip what the group wants: a filter leaves out the rest.
+        ahead = ahead[wanted()[ahead] >= next_offset[ahead]]
+    for row in ahead.tolist():
         detail = f"committed {commits.offset[row]}, consumed up to {next_offset[row]}"
         yield _finding(columns, context, commits, row, "commit_ahead", detail)
     if not np.any(commits.offset[1:] < commits.offset[:-1]):
@@ -59,18 +121,14 @@ def _judge_commits(
             yield _judge_rewind(columns, context, own, row + 1)
 
 
-def _skipping(
-    columns: Columns, context: Context, commits: Commits, next_offset: Ints, ahead: list[int]
-) -> list[int]:
-    """Which of these rows skip what the group wants: a filter leaves out the rest."""
-    if not ahead or columns.names.groups[int(commits.group[0])] not in context.facts.wanted_tags:
-        return ahead
+def _wanted_below(columns: Columns, context: Context, commits: Commits) -> Ints:
+    """The highest offset below each commit of a stream at which lies what its group wants, or NOTHING."""
     sends, group = columns.sends, columns.names.groups[int(commits.group[0])]
     here = sends.where((sends.queue == commits.queue[0]) & (sends.outcome == Outcome.OK))
     wanted = np.sort(here.queue_offset[context.matches(columns, here, group)])
-    low = np.searchsorted(wanted, next_offset[ahead])
-    high = np.searchsorted(wanted, commits.offset[ahead])
-    return [row for row, skips in zip(ahead, high > low, strict=True) if skips]
+    below = np.searchsorted(wanted, commits.offset)
+    found: Ints = np.concatenate(([NOTHING], wanted))[below]
+    return found
 
 
 def _judge_rewind(columns: Columns, context: Context, own: Commits, row: int) -> Finding:
@@ -95,8 +153,8 @@ def _judge_rewind(columns: Columns, context: Context, own: Commits, row: int) ->
     return replace(finding, judgement=Judgement.INFORMATIONAL) if reset else finding
 
 
-def _next_offset(columns: Columns, context: Context, commits: Commits, stream: int) -> Ints:
-    """One past the highest offset consumed before each commit of a stream, shape (commits,).
+def _reached(columns: Columns, context: Context, commits: Commits, stream: int) -> Ints:
+    """One past the highest offset consumed before each commit of a stream, 0 if none; shape (commits,).
 
     What a listener failed for may have been sent back, and is passed then; whether it comes again is asked elsewhere.
     """
@@ -114,10 +172,8 @@ def _next_offset(columns: Columns, context: Context, commits: Commits, stream: i
         )
         at = at[order]
     consumed = np.concatenate(([0], np.maximum.accumulate(np.where(passed, offset + 1, 0))))
-    reached = consumed[np.searchsorted(at, commits.op_index)]
-    # A group that has consumed nothing begins where it says.
-    start = commits.offset[0] if reached[0] == 0 else 0
-    return np.maximum(reached, start)
+    reached: Ints = consumed[np.searchsorted(at, commits.op_index)]
+    return reached
 
 
 def _finding(
@@ -195,6 +251,7 @@ OFFSETS = Kernel(
     anomalies=("commit_ahead", "commit_rewound"),
     partial=tally_commits,
     unknown_reason=nothing_missing,
+    split=Split(look_at_consumption, conclude_commits),
 )
 
 DRAINED_OFFSETS = Checker(

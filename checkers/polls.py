@@ -21,15 +21,17 @@ groups; here commits and assignments are known.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Transaction
-from checkers.kernel import Context, Kernel, finding_at, nothing_missing
-from checkers.place_index import PlaceIndex, index_of, number_runs, stream_ids
+from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Piece, Touches, Transaction
+from checkers.kernel import Context, Kernel, Split, finding_at, nothing_missing
+from checkers.place_index import PlaceIndex, index_of, number_runs, stream_id, stream_ids
+from checkers.poll_borders import PollBorder, PollsInPieces, Question
 from checkers.promises import Judgement
 from checkers.unrest import fault_near
 from checkers.verdict import Finding, Tally
@@ -44,6 +46,35 @@ def tally_polls(columns: Columns, context: Context) -> Tally:
         finding for at, before in polls.out_of_step() for finding in polls.judge(at, before)
     )
     return Tally.of(findings, polled=len(columns.deliveries))
+
+
+def look_at_polls(columns: Columns, context: Context, piece: Piece) -> PollsInPieces:
+    """Judge the deliveries of a piece of a queue, and ask of those whose owner may have a past in a lower piece."""
+    polls = _Polls(replace(columns, commits=piece.commits, cache=columns.cache), context)
+    findings: list[Finding] = []
+    questions: list[Question] = []
+    for at, before in polls.out_of_step():
+        if piece.number and polls.looks_below(at, before, piece):
+            questions.append(polls.question(at, before, piece))
+        else:
+            findings.extend(polls.judge(at, before))
+    border = PollBorder(
+        number=piece.number,
+        questions=tuple(questions),
+        last=polls.last_rows(),
+        unread=polls.unread(piece),
+    )
+    tally = Tally.of(findings, polled=len(columns.deliveries))
+    return PollsInPieces(tally=tally, borders=(border,))
+
+
+def conclude_polls(state: PollsInPieces, columns: Columns, context: Context) -> Tally:
+    """Answer the questions of all pieces of a queue."""
+    findings = [
+        skip_finding(columns, context, skip.given, skip.skipped, skip.what, skip.inside)
+        for skip in state.skips(columns, context)
+    ]
+    return state.tally.merge(Tally.of(findings))
 
 
 class _Polls:
@@ -100,6 +131,64 @@ class _Polls:
         else:
             yield from self._skipped(at, last + 1, f"was given {offset} after {last}", inside)
 
+    def looks_below(self, at: int, before: int, piece: Piece) -> bool:
+        """Whether what is to be said of a position may depend on offsets below the piece."""
+        if before == NOBODY:
+            return True
+        row = self._row(at)
+        if self._same_term(row, self._row(before)):
+            return False
+        committed = self._committed(row)
+        return committed is not None and committed < piece.first_offset
+
+    def question(self, at: int, before: int, piece: Piece) -> Question:
+        row = self._row(at)
+        given = self._columns.deliveries.where(slice(row, row + 1))
+        return Question(
+            given=given,
+            begins=before != NOBODY,
+            leads=at == int(self._streams.starts[self._streams.number[at]]),
+            committed=self._committed(row),
+            skipped=self.not_given(at, self._lowest_asked_for(piece, int(given.group[0]))),
+        )
+
+    def _lowest_asked_for(self, piece: Piece, group: int) -> int:
+        """No question about a group goes below this offset: the lowest that it was given, or has committed."""
+        commits = self._columns.commits
+        mine = commits.offset[(commits.queue == piece.queue) & (commits.group == group)]
+        lowest = piece.given[group][0]
+        return min(lowest, int(mine.min())) if len(mine) else lowest
+
+    def last_rows(self) -> Mapping[int, Touches]:
+        """By group: the last delivery to each process, in the order of calls. Of one queue."""
+        deliveries, streams = self._columns.deliveries, self._streams
+        found = {}
+        for start, stop in pairwise(streams.starts.tolist()):
+            rows = streams.row(np.arange(start, stop))[::-1]
+            _, last = np.unique(deliveries.process[rows], return_index=True)
+            of_group = deliveries.where(rows[np.sort(last)[::-1]])
+            found[int(of_group.group[0])] = of_group
+        return found
+
+    def unread(self, piece: Piece) -> Mapping[int, Touches]:
+        """By group: acknowledged messages that it wants and was never given, as far as questions may go."""
+        return {
+            group: self._columns.sends.where(rows)
+            for group in piece.given
+            if len(rows := self._unread_by(group, piece))
+        }
+
+    def _unread_by(self, group: int, piece: Piece) -> Ints:
+        rows, _queues, offsets = self._acked
+        low, high = self._lowest_asked_for(piece, group), piece.given[group][1]
+        rows = rows[np.searchsorted(offsets, low) : np.searchsorted(offsets, high)]
+        rows = self._matching(rows, self._columns.names.groups[group])
+        stream = stream_id(self._columns, piece.queue, group)
+        given = np.zeros(self._index.size, np.bool_)
+        given[self._index.delivery_place[self._streams.ended(stream)]] = True
+        unread: Ints = rows[~given[self._index.send_place[rows]]]
+        return unread
+
     def _row(self, at: int) -> int:
         rows = self._streams.rows
         return at if rows is None else int(rows[at])
@@ -134,23 +223,22 @@ class _Polls:
         self, at: int, first_offset: int, what: str, inside: bool = False
     ) -> Iterator[Finding]:
         """Report acknowledged messages from `first_offset` on, below this position, that the group did not have."""
-        row = self._row(at)
-        sends = self._columns.sends
-        skipped = self._acked_between(row, first_offset)
-        group = self._columns.names.groups[self._columns.deliveries.group[row]]
-        if len(skipped) and group in self._context.facts.wanted_tags:
-            matching = self._context.matches(self._columns, sends.where(skipped), group)
-            skipped = skipped[matching]
+        skipped = self.not_given(at, first_offset)
         if len(skipped):
-            skipped = skipped[~self._given_before(at, skipped)]
-        if not len(skipped):
-            return
-        key = self._columns.names.key(int(sends.message[skipped[0]]))
-        detail = (
-            f"process {self._columns.deliveries.process[row]} {what}: {len(skipped)} skipped, first key {key} "
-            f"at offset {sends.queue_offset[skipped[0]]}"
-        )
-        yield self._finding(row, "poll_skip", inside, self._judge_skip(skipped), detail)
+            given = self._columns.deliveries.where(slice(row := self._row(at), row + 1))
+            yield skip_finding(self._columns, self._context, given, skipped, what, inside)
+
+    def not_given(self, at: int, first_offset: int) -> Touches:
+        """Acknowledged messages from an offset on, below a position, that its group wants and did not have by then."""
+        row, sends = self._row(at), self._columns.sends
+        group = self._columns.names.groups[self._columns.deliveries.group[row]]
+        rows = self._matching(self._acked_between(row, first_offset), group)
+        return sends.where(rows[~self._given_before(at, rows)] if len(rows) else rows)
+
+    def _matching(self, rows: Ints, group: str) -> Ints:
+        if not len(rows) or group not in self._context.facts.wanted_tags:
+            return rows
+        return rows[self._context.matches(self._columns, self._columns.sends.where(rows), group)]
 
     def _acked_between(self, row: int, first_offset: int) -> Ints:
         """Rows of acknowledged sends below a delivery, from an offset on, that its group must see."""
@@ -199,12 +287,6 @@ class _Polls:
             self._visits_of[stream] = places[order], order + start
         return self._visits_of[stream]
 
-    def _judge_skip(self, skipped: Ints) -> Judgement:
-        """The strictest of what the loss of each of these messages would be."""
-        sends = self._columns.sends
-        broker = self._columns.names.queues[int(sends.queue[skipped[0]])].broker
-        return self._context.promises.strictest(broker, sends.invoke_ns[skipped])
-
     def _went_back(self, at: int, before: int, inside: bool) -> Iterator[Finding]:
         deliveries = self._columns.deliveries
         row, last = self._row(at), self._row(before)
@@ -250,17 +332,47 @@ class _Polls:
     def _finding(
         self, row: int, anomaly: str, inside: bool, judgement: Judgement, detail: str
     ) -> Finding:
-        columns = self._columns
-        return finding_at(
-            columns,
-            columns.deliveries,
-            row,
-            anomaly=f"int_{anomaly}" if inside else anomaly,
-            judgement=judgement,
-            detail=detail,
-            group=columns.names.groups[columns.deliveries.group[row]],
-            at_invocation=True,
-        )
+        deliveries = self._columns.deliveries
+        return _finding(self._columns, deliveries, row, anomaly, inside, judgement, detail)
+
+
+def skip_finding(
+    columns: Columns, context: Context, given: Touches, skipped: Touches, what: str, inside: bool
+) -> Finding:
+    """What is said of the delivery `given` (one row), before which `skipped` should have come (by offset, some).
+
+    Of `columns` only the names are looked at.
+    """
+    names = columns.names
+    broker = names.queues[int(skipped.queue[0])].broker
+    detail = (
+        f"process {given.process[0]} {what}: {len(skipped)} skipped, first key "
+        f"{names.key(int(skipped.message[0]))} at offset {skipped.queue_offset[0]}"
+    )
+    # The strictest of what the loss of each of these messages would be.
+    judgement = context.promises.strictest(broker, skipped.invoke_ns)
+    return _finding(columns, given, 0, "poll_skip", inside, judgement, detail)
+
+
+def _finding(
+    columns: Columns,
+    deliveries: Touches,
+    row: int,
+    anomaly: str,
+    inside: bool,
+    judgement: Judgement,
+    detail: str,
+) -> Finding:
+    return finding_at(
+        columns,
+        deliveries,
+        row,
+        anomaly=f"int_{anomaly}" if inside else anomaly,
+        judgement=judgement,
+        detail=detail,
+        group=columns.names.groups[deliveries.group[row]],
+        at_invocation=True,
+    )
 
 
 POLLS = Kernel(
@@ -269,4 +381,5 @@ POLLS = Kernel(
     anomalies=("poll_skip", "int_poll_skip", "nonmonotonic_poll", "int_nonmonotonic_poll"),
     partial=tally_polls,
     unknown_reason=nothing_missing,
+    split=Split(look_at_polls, conclude_polls),
 )

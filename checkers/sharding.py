@@ -115,6 +115,8 @@ def keyed_rows(columns: Columns, _context: Context) -> Columns:
     sends = columns.sends
     keyed = sends.where((sends.sharding_key != UNKNOWN) & (sends.outcome == Outcome.OK))
     there = is_among(columns.deliveries.queue, np.unique(keyed.queue))
+    if columns.piece is not None:  # whose queue may have such in another piece
+        there = np.ones(len(columns.deliveries), np.bool_)
     return Columns(
         names=columns.names,
         sends=keyed,

@@ -30,7 +30,7 @@ from spark_analysis.latency import (
 )
 from spark_analysis.layout import lay_out
 from spark_analysis.plot import can_plot, plot_latency
-from spark_analysis.verdicts import judge_runs
+from spark_analysis.verdicts import Partition, judge_runs
 
 VERDICT_FILE, WITNESS_FILE, LATENCY_FILE = "verdict.json", "witnesses.jsonl", "latency.json"
 
@@ -92,9 +92,11 @@ def _laid_out(run: RunInput, engine: Engine) -> RunInput:
     return replace(run, history=target, raw=False, manifest=manifest)
 
 
-def analyse(runs: Sequence[RunInput], engine: Engine) -> Analysis:
+def analyse(
+    runs: Sequence[RunInput], engine: Engine, partitions: Sequence[Partition] | None = None
+) -> Analysis:
     """Judge and measure runs that are laid out. Raises HistoryError, OSError, SparkError."""
-    verdicts = judge_runs(runs, engine)
+    verdicts = judge_runs(runs, engine, partitions=partitions)
     measured = measure(runs, engine)
     judged = tuple(
         Judged(

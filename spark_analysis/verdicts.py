@@ -1,7 +1,8 @@
 """Verdicts over runs in columns, whatever their size and wherever they are judged: the same kernels, the same merges.
 
 Two narrow passes over partitions of whole queues (`checkers/engine.py`), of all runs together: nothing is shuffled, and
-the second reads only for the suspects of the first.
+the second reads only for the suspects of the first. Queues with more than WHOLE_ROWS touches are surveyed before, and
+cut into pieces by offset.
 """
 
 from __future__ import annotations
@@ -14,25 +15,29 @@ from typing import TypeVar
 
 import numpy as np
 
-from checkers.check_files import (
-    Rows,
-    columns_of_rows,
-    rows_asked_for,
-    rows_asked_for_again,
-)
+from checkers.columnar.borders import cut, orderly_groups
 from checkers.columnar.manifest import Part
+from checkers.columnar.portions import PIECES, WHOLE_ROWS, Portion, is_long, read_portion, whole
 from checkers.columnar.reader import ColumnarHistory
-from checkers.columns import Columns, Ints, Names
+from checkers.columnar.survey import Grid, Survey, grid_of, survey_part
+from checkers.columns import Columns, Ints
 from checkers.compose import ALL_CHECKERS, RunVerdict, asked_of, conclude_run, kernels_of
-from checkers.engine import FirstLook, SecondLook, conclude, first_look, gathered, second_look
+from checkers.engine import (
+    FirstLook,
+    SecondLook,
+    conclude,
+    first_look,
+    gathered,
+    second_look,
+)
 from checkers.facts import RunFacts
 from checkers.history import NEMESIS
 from checkers.kernel import Checker, Context, Kernel
 from checkers.promises import LossPromises
+from checkers.reading import Asked, Read, rows_asked_for, rows_asked_for_again
 from checkers.screening import is_among
 from checkers.timeline import Timeline
 from checkers.timeline_builder import TimelineBuilder
-from checkers.verdict import Verdict
 from spark_analysis.engines import Engine
 from spark_analysis.inputs import RunInput
 from spark_analysis.observed_file import ObservedFile, bytes_in_memory, observed_file
@@ -58,14 +63,14 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """Some whole queues of one run."""
+    """Some whole queues of one run, or a piece of one."""
 
     run: int
-    parts: tuple[Part, ...]
+    portion: Portion
 
     @property
     def rows(self) -> int:
-        return sum(part.rows for part in self.parts)
+        return self.portion.rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,16 +79,22 @@ class Look:
 
     first: FirstLook
     own: SecondLook  # of the suspects of this partition
-    rows: Mapping[str, Rows]  # by checker
+    rows: Asked
 
 
 def judge_runs(
-    runs: Sequence[RunInput], engine: Engine, checkers: Sequence[Checker] = CHECKERS
+    runs: Sequence[RunInput],
+    engine: Engine,
+    checkers: Sequence[Checker] = CHECKERS,
+    partitions: Sequence[Partition] | None = None,
 ) -> list[RunVerdict]:
-    """Judge runs that are laid out per queue. Raises HistoryError, OSError, SparkError."""
+    """Judge runs that are laid out per queue. Raises HistoryError, OSError, SparkError.
+
+    `partitions` are those of `partitioned`, should they be known already.
+    """
     names = tuple(checker.name for checker in checkers)
     questions = [question_of(run, names) for run in runs]
-    partitions = [part for number, run in enumerate(runs) for part in partitions_of(run, number)]
+    partitions = partitioned(runs, engine) if partitions is None else partitions
     rows = [partition.rows for partition in partitions]
     looks = engine.map("first look", partial(look_at, questions), partitions, rows)
     firsts = [
@@ -102,10 +113,12 @@ def judge_runs(
         [partition.rows for partition, _, _ in again],
     )
     strangers = {
-        partition: second for (partition, _, _), second in zip(again, found, strict=True) if second
+        id(partition): second
+        for (partition, _, _), second in zip(again, found, strict=True)
+        if second
     }
     seconds = [
-        strangers.get(partition, look.own)
+        strangers.get(id(partition), look.own)
         for partition, look in zip(partitions, looks, strict=True)
     ]
     read = _read(runs, questions, engine, partitions, looks)
@@ -154,15 +167,53 @@ def partitions_of(run: RunInput, number: int) -> list[Partition]:
             room = ROWS_A_PARTITION
         partitions[-1].extend(by_queue[queue])
         room -= rows
-    return [Partition(run=number, parts=tuple(parts)) for parts in partitions]
+    return [Partition(run=number, portion=whole(parts)) for parts in partitions or [[]]]
 
 
-def memory_bound_bytes(runs: Iterable[RunInput], parallel: int) -> int:
+def partitioned(runs: Sequence[RunInput], engine: Engine) -> list[Partition]:
+    """Whole queues, and pieces of those that are too long. Raises HistoryError, OSError, SparkError."""
+    partitions = [part for number, run in enumerate(runs) for part in partitions_of(run, number)]
+    grids = {
+        at: grid
+        for at, partition in enumerate(partitions)
+        if is_long(partition.portion.parts, WHOLE_ROWS)
+        and (grid := grid_of(partition.portion.parts)) is not None
+    }
+    items = [
+        (at, runs[partitions[at].run].history, part, grid)
+        for at, grid in grids.items()
+        for part in partitions[at].portion.parts
+    ]
+    surveys = engine.map("survey", survey_of, items, [part.rows for _, _, part, _ in items])
+    found: dict[int, list[Survey]] = {}
+    for (at, *_), survey in zip(items, surveys, strict=True):
+        found.setdefault(at, []).append(survey)
+    return [
+        Partition(run=partition.run, portion=portion)
+        for at, partition in enumerate(partitions)
+        for portion in _cut(partition, found.get(at), runs[partition.run])
+    ]
+
+
+def survey_of(item: tuple[int, Path, Part, Grid]) -> Survey:
+    """Raises HistoryError, OSError."""
+    _, history, part, grid = item
+    return survey_part(ColumnarHistory(history), part, grid)
+
+
+def _cut(partition: Partition, surveys: list[Survey] | None, run: RunInput) -> list[Portion]:
+    if surveys is None:
+        return [partition.portion]
+    orderly = orderly_groups(run.manifest.dictionaries.names(), run.facts)
+    return cut(partition.portion.parts, surveys, orderly, WHOLE_ROWS // PIECES)
+
+
+def memory_bound_bytes(
+    runs: Iterable[RunInput], partitions: Iterable[Partition], parallel: int
+) -> int:
     """What the workers need at most: as many of the largest partitions as run at a time, each with observations."""
-    runs = list(runs)
     observed = max((bytes_in_memory(run.observations) for run in runs), default=0)
-    rows = [partition.rows for run in runs for partition in partitions_of(run, 0)]
-    largest = sorted(rows, reverse=True)[:parallel]
+    largest = sorted((partition.rows for partition in partitions), reverse=True)[:parallel]
     return sum(BASE_BYTES + observed + BYTES_A_ROW * count for count in largest)
 
 
@@ -170,7 +221,7 @@ def look_at(questions: Sequence[Question], partition: Partition) -> Look:
     """The first pass over one partition. Raises HistoryError, OSError."""
     question = questions[partition.run]
     context, kernels, others = _asked(question)
-    columns = ColumnarHistory(question.history).columns_of(partition.parts)
+    columns = read_portion(ColumnarHistory(question.history), partition.portion)
     first = first_look(columns, context, kernels)
     return Look(
         first=first,
@@ -189,10 +240,10 @@ def look_again(
     partition, foreign, own = item
     question = questions[partition.run]
     history = ColumnarHistory(question.history)
-    if not any(_holds(history, part, foreign) for part in partition.parts):
+    if not any(_holds(history, part, foreign) for part in partition.portion.parts):
         return None
     context, kernels, _ = _asked(question)
-    columns = history.columns_of(partition.parts)
+    columns = read_portion(history, partition.portion)
     return second_look(columns, np.union1d(foreign, own), own, context, kernels)
 
 
@@ -202,47 +253,28 @@ def _read(
     engine: Engine,
     partitions: Sequence[Partition],
     looks: Sequence[Look],
-) -> list[dict[str, Columns]]:
-    """What checkers that are no kernels read of each run, by their names. Some ask twice."""
+) -> list[Read]:
+    """What checkers that are no kernels read of each run. Some ask twice."""
     names = [run.manifest.dictionaries.names() for run in runs]
-    read = [_joined(of, _rows_of_run(looks, partitions, at)) for at, of in enumerate(names)]
+    told = [[look.rows for look in _of_run(looks, partitions, at)] for at in range(len(runs))]
+    read = [Read.of(of, asked) for of, asked in zip(names, told, strict=True)]
     asking = [
-        {
-            of.name: columns[of.name]
-            for of in _asked(question)[2]
-            if of.rows_again and of.name in columns
-        }
-        for question, columns in zip(questions, read, strict=True)
+        of.of_those_that_ask_again(_asked(question)[2])
+        for question, of in zip(questions, read, strict=True)
     ]
     again = [partition for partition in partitions if asking[partition.run]]
     rows = [partition.rows for partition in again]
     found = engine.map("rows again", partial(rows_again, questions, asking), again, rows)
-    for at, of in enumerate(names):
-        read[at] |= _joined(of, _of_run(found, again, at))
-    return read
-
-
-def _rows_of_run(
-    looks: Sequence[Look], partitions: Sequence[Partition], run: int
-) -> list[Mapping[str, Rows]]:
-    return [look.rows for look in _of_run(looks, partitions, run)]
-
-
-def _joined(names: Names, found: Sequence[Mapping[str, Rows]]) -> dict[str, Columns]:
-    checkers = dict.fromkeys(checker for rows in found for checker in rows)
-    return {
-        checker: columns_of_rows(names, [rows[checker] for rows in found if checker in rows])
-        for checker in checkers
-    }
+    return [of.then(Read.of(names[at], _of_run(found, again, at))) for at, of in enumerate(read)]
 
 
 def rows_again(
     questions: Sequence[Question], asking: Sequence[Mapping[str, Columns]], partition: Partition
-) -> dict[str, Rows]:
+) -> Asked:
     """What checkers read of a partition that know what they were given of all. Raises HistoryError, OSError."""
     question = questions[partition.run]
     context, _, others = _asked(question)
-    columns = ColumnarHistory(question.history).columns_of(partition.parts)
+    columns = read_portion(ColumnarHistory(question.history), partition.portion)
     return rows_asked_for_again(columns, context, others, asking[partition.run])
 
 
@@ -259,7 +291,7 @@ def _concluded(
     run: RunInput,
     question: Question,
     first: FirstLook,
-    read: Mapping[str, Columns],
+    read: Read,
     seconds: Sequence[SecondLook],
 ) -> RunVerdict:
     context, kernels, _ = _asked(question)
@@ -270,16 +302,9 @@ def _concluded(
         _checkers(question.checkers),
         context,
         by_kernel,
-        partial(_answer, read, columns_of_rows(names, [])),
+        read.answer,
         {**totals, **first.totals},
     )
-
-
-def _answer(
-    read: Mapping[str, Columns], nothing: Columns, checker: Checker, context: Context
-) -> Verdict:
-    """The answer of a checker that is no kernel."""
-    return checker.check(read.get(checker.name, nothing), context)
 
 
 def _asked(question: Question) -> tuple[Context, list[Kernel], list[Checker]]:

@@ -61,8 +61,11 @@ class ColumnarHistory:
 
     def columns_of(self, parts: Sequence[Part]) -> Columns:
         """What is in some parts of touches."""
-        tables = [self.table(part) for part in parts] or [TOUCHES.empty_table()]
-        sends, deliveries, commits = from_tables(tables)
+        return self.columns_of_tables([self.table(part) for part in parts])
+
+    def columns_of_tables(self, tables: list[pa.Table]) -> Columns:
+        """What is in some tables of touches. `tables` is emptied."""
+        sends, deliveries, commits = from_tables(tables or [TOUCHES.empty_table()])
         return Columns(names=self.names, sends=sends, deliveries=deliveries, commits=commits)
 
     def columns(self) -> Columns:

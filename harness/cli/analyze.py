@@ -22,7 +22,7 @@ from spark_analysis.engines import Engine, InProcess, OnSpark, Report
 from spark_analysis.inputs import RunInput, find_runs
 from spark_analysis.java import SparkError
 from spark_analysis.session import Settings, spark_session
-from spark_analysis.verdicts import memory_bound_bytes
+from spark_analysis.verdicts import memory_bound_bytes, partitioned
 
 MB = 1 << 20
 
@@ -103,9 +103,10 @@ def _analyze(runs: list[RunInput], out: Path, settings: Settings | None) -> int:
     began_s = monotonic()
     with _progress() as report, _engine(settings, report) as engine:
         ready = laid_out(runs, engine)
-        bound_mb = memory_bound_bytes(ready, engine.parallel) // MB
+        partitions = partitioned(ready, engine)
+        bound_mb = memory_bound_bytes(ready, partitions, engine.parallel) // MB
         bound_mb += settings.driver_memory_mb if settings else 0
-        analysis = analyse(ready, engine)
+        analysis = analyse(ready, engine, partitions)
     written = write_analysis(out, analysis)
     where = settings.master if settings else "in this process"
     header = (

@@ -6,12 +6,14 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 from checkers.availability_gaps import AVAILABILITY_GAPS, check_availability_gaps
 from checkers.check_files import check_files, partitions_of
-from checkers.compose import check_columns
+from checkers.columns import Columns
+from checkers.compose import ALL_CHECKERS, check_columns
 from checkers.facts import RunFacts
 from checkers.gap_rows import decisive_rows, first_rows
 from checkers.history import HistoryError
@@ -19,7 +21,7 @@ from checkers.kernel import Context
 from checkers.promises import LossPromises
 from checkers.timeline import Opened
 from tests.checkers.columnar.test_round_trip import record
-from tests.checkers.test_engine import ALL_FACTS
+from tests.checkers.test_engine import ALL_FACTS, OTHER_FACTS
 from tests.support.gap_histories import FACTS as GAP_FACTS
 from tests.support.gap_histories import gap_history
 from tests.support.history_language import fault
@@ -69,6 +71,50 @@ def test_what_checkers_read_of_queues_is_enough(seed: int, tmp_path: Path) -> No
     counts = {of.checker: of.counts for of in verdict.verdicts}
     assert counts["weak_statuses"]["weak_observed"] > 0
     assert counts["durable_before_ack"]["acks"] > 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_long_queues_are_judged_in_pieces(seed: int, tmp_path: Path) -> None:
+    random = Random(seed)
+    history = record(
+        planted_history(seed, random.sample(list(PLANTS), 3)), tmp_path / "h", part_rows=20
+    )
+    facts = random.choice([*ALL_FACTS, *OTHER_FACTS])
+    told: list[tuple[int, int]] = []
+
+    verdict = check_files(
+        history,
+        [],
+        facts,
+        partition_rows=1,
+        whole_rows=20,
+        progress=lambda *rows: told.append(rows),
+    )
+
+    assert verdict.to_json() == check_columns(*history.whole(), [], facts).to_json()
+    assert len(told) > len(history.queues())
+
+
+@pytest.mark.parametrize("asked", ["rows", "rows_again", "check", "applies"])
+def test_whatever_a_checker_raises_is_its_own_answer(asked: str, tmp_path: Path) -> None:
+    history = record(planted_history(1, ["lost"]), tmp_path / "h")
+    facts = replace(ALL_FACTS[0], gap_max_s=1000.0)
+    good = check_files(history, [], facts, partition_rows=1)
+
+    def fail(*_: object) -> Columns:
+        raise RuntimeError("boom")
+
+    change: dict[str, Any] = {asked: fail}
+    broken = replace(AVAILABILITY_GAPS, **change)
+    checkers = [broken if of is AVAILABILITY_GAPS else of for of in ALL_CHECKERS]
+    verdict = check_files(history, [], facts, checkers, partition_rows=1)
+
+    for told, before in zip(verdict.verdicts, good.verdicts, strict=True):
+        if told.checker == broken.name:
+            assert told.reason == "the checker failed: RuntimeError: boom"
+            assert told.valid == "unknown"
+        else:
+            assert told == before
 
 
 @pytest.mark.long

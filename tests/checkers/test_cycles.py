@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from checkers import cycles
 from checkers.column_builder import build_columns
 from checkers.cycle_graph import data_edges, segments
 from checkers.cycles import CYCLES, NAMES
@@ -34,6 +35,30 @@ def found(verdict: Verdict) -> set[str]:
 
 
 BOTH = ("begin 0", "begin 1")  # concurrent
+
+
+VIOLATED = (*BOTH, "0 ok x+1@0 y?2@0", "1 ok y+2@0 x?1@0")
+TANGLED = ("begin 2", "begin 3", "2 ok a+1@0 b+4@1 c+9@0", "3 ok a+2@1 b+3@0 c?9@0")
+
+
+def test_above_its_bounds_the_answer_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was searched all the same may hold a violation."""
+    tangled, both = check(txns(*TANGLED)), check(txns(*VIOLATED, *TANGLED))
+    assert (tangled.valid, both.valid) == (True, False)
+
+    monkeypatch.setattr(cycles, "SEGMENT_EDGES_MAX", 2)
+    left_out, found_one = check(txns(*TANGLED)), check(txns(*VIOLATED, *TANGLED))
+    assert (left_out.valid, left_out.findings) == ("unknown", ())
+    assert left_out.reason == (
+        "1 sets of transactions that ran at the same time were not searched: the largest has 3 edges, "
+        "at most 2 are searched"
+    )
+    assert (found_one.valid, found(found_one)) == (False, {"G1c"})
+
+    monkeypatch.setattr(cycles, "MESSAGES_MAX", 5)
+    too_many = check(txns(*TANGLED))
+    assert too_many.valid == "unknown"
+    assert too_many.reason == "6 messages in transactions; at most 5 are searched"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from checkers.history import HistoryError
 from spark_analysis.engines import InProcess
 from spark_analysis.inputs import find_runs
 from spark_analysis.observed_file import ObservedFile, bytes_in_memory, observed_file
-from spark_analysis.verdicts import judge_runs, memory_bound_bytes, question_of
+from spark_analysis.verdicts import judge_runs, memory_bound_bytes, partitioned, question_of
 from tests.support.synthetic import small
 
 # They rest on observations; the last two are asked without any, too.
@@ -83,10 +83,11 @@ def test_half_an_observation_is_left_out_and_damage_is_one_sentence(tmp_path: Pa
 
 def test_memory_counts_them(tmp_path: Path) -> None:
     [run] = small(tmp_path)
-    with_them = memory_bound_bytes([run], 1)
+    partitions = partitioned([run], InProcess())
+    with_them = memory_bound_bytes([run], partitions, 1)
     size = run.observations.stat().st_size
     run.observations.unlink()
-    assert with_them - memory_bound_bytes([run], 1) == 8 * size
+    assert with_them - memory_bound_bytes([run], partitions, 1) == 8 * size
 
 
 def test_the_question_holds_no_observations(tmp_path: Path) -> None:

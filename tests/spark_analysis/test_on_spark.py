@@ -17,7 +17,7 @@ from spark_analysis.analysis import analyse, laid_out
 from spark_analysis.engines import InProcess, OnSpark
 from spark_analysis.java import SparkError
 from spark_analysis.stream import follow_runs
-from spark_analysis.verdicts import judge_runs
+from spark_analysis.verdicts import judge_runs, partitioned
 from tests.support.synthetic import disagreements, small
 
 if TYPE_CHECKING:
@@ -48,6 +48,33 @@ def test_verdict_and_latency_are_equal_to_the_bit(
         "rows again",
         "latency",
     }
+
+
+def test_one_long_queue_is_many_tasks_and_a_checker_that_raises_is_unknown(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nine of ten touches are in one queue. No gap is longer than infinity, which is no number of nanoseconds."""
+    monkeypatch.setattr(verdicts, "ROWS_A_PARTITION", 1000)
+    [run] = small(tmp_path, skew=4.0, queues=8)
+    run = replace(run, facts=replace(run.facts, gap_max_s=float("inf")))
+    whole = judge_runs([run], InProcess())[0].to_json()
+    monkeypatch.setattr(verdicts, "WHOLE_ROWS", 4000)
+    told: list[tuple[str, int, int]] = []
+    engine = OnSpark(spark, lambda *done: told.append(done))
+
+    partitions = partitioned([run], engine)
+    judged = judge_runs([run], engine, partitions=partitions)[0]
+
+    assert judged.to_json() == whole
+    assert max(of.rows for of in partitions) < 0.25 * run.manifest.rows
+    assert ("first look", min(len(partitions), 2 * engine.parallel)) in {
+        (what, total) for what, _, total in told
+    }
+    reasons = {of.checker: of.reason for of in judged.verdicts if of.reason}
+    assert "OverflowError" in str(reasons["availability_gaps"])
+    assert not [
+        why for name, why in reasons.items() if "failed" in why and name != "availability_gaps"
+    ]
 
 
 def test_a_missing_part_is_one_sentence_and_no_verdict(spark: SparkSession, tmp_path: Path) -> None:

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import inspect
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from checkers.availability_gaps import AVAILABILITY_GAPS
 from checkers.columnar.reader import ColumnarHistory
+from checkers.columns import Columns
 from checkers.compose import ALL_CHECKERS, RunVerdict, asked_of, kernels_of, run_verdict
 from checkers.engine import judge_columns
 from checkers.facts import RunFacts
 from checkers.history import HistoryError
 from checkers.kernel import Checker, Context
 from checkers.promises import LossPromises
-from spark_analysis import verdicts
-from spark_analysis.analysis import analyse
+from spark_analysis import raw, verdicts
+from spark_analysis.analysis import analyse, laid_out
 from spark_analysis.engines import InProcess, sentence_of
 from spark_analysis.inputs import FACTS_FILE, RunInput, find_runs
 from spark_analysis.observed_file import observed_file
-from spark_analysis.verdicts import CHECKERS, judge_runs, partitions_of
+from spark_analysis.verdicts import CHECKERS, judge_runs, partitioned, partitions_of
 from tests.checkers.columnar.test_round_trip import record
 from tests.support.gap_histories import FACTS as GAP_FACTS
 from tests.support.gap_histories import gap_history
@@ -55,6 +58,49 @@ def test_partitions_do_not_change_the_verdict(
     queues = len({part.queue for part in run.manifest.touches})
     assert len(partitions_of(run, 0)) in {1: {queues}, 10**9: {1}}.get(rows, set(range(2, queues)))
     assert judge_runs([run], InProcess())[0].to_json() == at_once(run).to_json()
+
+
+@pytest.mark.parametrize("layout", ["per-queue", "raw"])
+def test_a_long_queue_is_judged_in_pieces(
+    layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nine of ten touches are in one queue, and no task has more than a part of it."""
+    monkeypatch.setattr(raw, "PART_ROWS", 3000)
+    monkeypatch.setattr(verdicts, "ROWS_A_PARTITION", 1000)
+    runs = laid_out(small(tmp_path, layout=layout, skew=4.0, queues=8), InProcess())
+    before = partitioned(runs, InProcess())
+    monkeypatch.setattr(verdicts, "WHOLE_ROWS", 4000)
+
+    partitions = partitioned(runs, InProcess())
+
+    rows = runs[0].manifest.rows
+    assert max(partition.rows for partition in before) > 0.8 * rows
+    assert max(partition.rows for partition in partitions) < 0.25 * rows
+    assert len(partitions) > len(before) + 5
+    judged = judge_runs(runs, InProcess(), partitions=partitions)
+    assert judged[0].to_json() == at_once(runs[0]).to_json()
+
+
+@pytest.mark.parametrize("asked", ["rows", "rows_again"])
+def test_whatever_a_checker_raises_is_its_own_answer(
+    asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [run] = small(tmp_path)
+    run = replace(run, facts=replace(run.facts, gap_max_s=1000.0, orderly=("g",)))
+    good = judge_runs([run], InProcess())[0]
+
+    def fail(*_: object) -> Columns:
+        raise RuntimeError("boom")
+
+    change: dict[str, Any] = {asked: fail}
+    broken = [replace(of, **change) if of is AVAILABILITY_GAPS else of for of in ALL_CHECKERS]
+    monkeypatch.setattr(verdicts, "ALL_CHECKERS", broken)
+    told = judge_runs([run], InProcess())[0]
+
+    others = [of for of in told.verdicts if of.checker != AVAILABILITY_GAPS.name]
+    [own] = [of for of in told.verdicts if of.checker == AVAILABILITY_GAPS.name]
+    assert others == [of for of in good.verdicts if of.checker != AVAILABILITY_GAPS.name]
+    assert (own.valid, own.reason) == ("unknown", "the checker failed: RuntimeError: boom")
 
 
 @pytest.mark.parametrize("rows", [1, 3000])

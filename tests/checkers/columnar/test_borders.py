@@ -1,0 +1,56 @@
+"""One queue in pieces: cut at any clean borders, it gets the verdict of the whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from unittest.mock import patch
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from checkers.check_files import check_files
+from checkers.columnar import borders
+from checkers.columnar.reader import ColumnarHistory
+from checkers.columns import Ints, Mask
+from checkers.compose import check_columns
+from checkers.facts import RunFacts
+from tests.checkers.columnar.test_round_trip import record
+from tests.support.one_queue_histories import KNOWN, one_queue_history
+
+STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "25")), deadline=None)
+RANDOMS = st.randoms(use_true_random=False)
+
+
+def in_pieces(
+    history: ColumnarHistory, known: RunFacts, wanted: Random | None = None
+) -> tuple[list[int], dict[str, object]]:
+    """How many pieces there were, and the verdict; cut at every clean border, or at those that `wanted` picks."""
+    numbers: list[int] = []
+
+    def chosen(_rows: Ints, clean: Mask, _rows_max: int) -> list[int]:
+        cells: Sequence[int] = (np.flatnonzero(clean[1:]) + 1).tolist()
+        taken = [cell for cell in cells if wanted is None or wanted.randrange(2)]
+        numbers.append(1 + len(taken))
+        return taken
+
+    with patch.object(borders, "_chosen", chosen):
+        verdict = check_files(history, [], known, partition_rows=1, whole_rows=1)
+    return numbers, verdict.to_json()
+
+
+@STEADY
+@given(random=RANDOMS, known=st.sampled_from(KNOWN), steps=st.integers(5, 80))
+def test_any_borders_give_the_verdict_of_the_whole(
+    random: Random, known: RunFacts, steps: int
+) -> None:
+    with TemporaryDirectory() as folder:
+        history = record(one_queue_history(random, steps), Path(folder) / "h", part_rows=15)
+        whole = check_columns(*history.whole(), [], known).to_json()
+
+        assert in_pieces(history, known)[1] == whole
+        assert in_pieces(history, known, random)[1] == whole
