@@ -19,6 +19,7 @@ master is away, this client does not.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from checkers.kernel import (
     finding_at,
     nothing_missing,
     rows_by_id,
+    sends_only,
 )
 from checkers.promises import NS_PER_S, Judgement, judge
 from checkers.screening import is_among
@@ -110,13 +112,25 @@ def _sent_ns(columns: Columns, *rows: int) -> int:
     return min(times)
 
 
+def keyed_sends(columns: Columns, _context: Context) -> Columns:
+    """Acknowledged messages with a sharding key."""
+    sends = columns.sends
+    keyed = (sends.sharding_key != UNKNOWN) & (sends.outcome == Outcome.OK)
+    return sends_only(columns, np.flatnonzero(keyed))
+
+
+def keyed_deliveries(columns: Columns, context: Context, gathered: Columns) -> Columns:
+    """Those messages, and their deliveries; `gathered` are the `keyed_sends` of all queues."""
+    delivered, keyed = columns.deliveries, keyed_sends(columns, context)
+    theirs = is_among(delivered.message, np.unique(gathered.sends.message))
+    return replace(keyed, deliveries=delivered.where(theirs))
+
+
 def keyed_rows(columns: Columns, _context: Context) -> Columns:
     """Acknowledged messages with a sharding key, and what came from the queues that have such."""
     sends = columns.sends
     keyed = sends.where((sends.sharding_key != UNKNOWN) & (sends.outcome == Outcome.OK))
     there = is_among(columns.deliveries.queue, np.unique(keyed.queue))
-    if columns.piece is not None:  # whose queue may have such in another piece
-        there = np.ones(len(columns.deliveries), np.bool_)
     return Columns(
         names=columns.names,
         sends=keyed,
@@ -235,6 +249,7 @@ SHARDING_KEYS = Checker(
     name="sharding_keys",
     anomalies=("key_moved", "hot_key"),
     check=check_keys,
-    rows=keyed_rows,
+    rows=keyed_sends,
+    rows_again=keyed_deliveries,
     applies=lambda context: bool(context.facts.orderly),
 )
