@@ -103,6 +103,11 @@ def _split(key: str | None) -> tuple[str, int]:
     return (f"{key} ", 0) if plain is None else (plain[1], int(plain[2]))
 
 
+def is_plain(key: str) -> bool:
+    """Whether others may follow it: `p<process>-<n>`."""
+    return _PLAIN.fullmatch(key) is not None
+
+
 def nth_key(first: str, number: int) -> str:
     """The key that is `number` behind the first one; the first one itself for 0, whatever its form."""
     if not number:

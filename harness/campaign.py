@@ -79,6 +79,9 @@ class Campaign:
         str, ...
     ] = ()  # tag expressions of the consumers in turn; (): the workload's
     sends_max: int = 0  # ops of all producers together; 0: as many as there is time for
+    # Of the consumers, the last ones: so many send on what they are given to a topic with more queues, and so many, in
+    # a group of their own, consume it there.
+    forwarding: tuple[int, int] = (0, 0)
     hot_share: float = 0.0  # of ordered messages, for the key that all share; 0: the workload's
     auto_topic: bool = False  # nobody creates the topic: the first message that a broker gets does
     token: str = ""  # what makes topic and group those of one run, in somebody's cluster

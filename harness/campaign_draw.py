@@ -102,6 +102,7 @@ _DRAWS: dict[str, _Draw] = {
     "consumer_topics": lambda random, drawn: (),
     "expressions": lambda random, drawn: (),
     "sends_max": lambda random, drawn: 0,
+    "forwarding": lambda random, drawn: (0, 0),
     "hot_share": lambda random, drawn: 0.0,
     "auto_topic": lambda random, drawn: False,
     "token": lambda random, drawn: "",

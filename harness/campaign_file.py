@@ -30,6 +30,7 @@ _TUPLES = (
     "policies",
     "brokers",
     "consumer_topics",
+    "forwarding",
     "expressions",
 )
 _PAIRS = ("tuple[int, int]", "tuple[float, float]")

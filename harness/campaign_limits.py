@@ -107,7 +107,23 @@ def _check_members(c: Campaign) -> None:
         c.auto_topic,
         "false in somebody's cluster",
     )
+    _check_forwarding(c)
     _require(0 <= c.hot_share <= 1, "hot_share", c.hot_share, "0 to 1")
+
+
+def _check_forwarding(c: Campaign) -> None:
+    allowed = (
+        f"forwarders and who consumes what they send on, {c.consumers} consumers in all, or [0, 0]"
+    )
+    least, together = min(c.forwarding), sum(c.forwarding)
+    is_whole = together == 0 or (least > 0 and together <= c.consumers)
+    _require(least >= 0 and is_whole, "forwarding", c.forwarding, allowed)
+    _require(
+        not together or WORKLOADS[c.workload].forwards,
+        "forwarding",
+        c.forwarding,
+        f"[0, 0] with workload {c.workload}",
+    )
 
 
 def _check_replication(c: Campaign) -> None:

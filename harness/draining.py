@@ -102,7 +102,7 @@ class Drain:
         rows: dict[Scope, list[QueueRow]] = {}
         complete = True
         for told in self._members:
-            scopes = [(told.topic, self._environment.queues_max)]
+            scopes = [(told.topic, max(told.queues, self._environment.queues_max))]
             if told.sends_back:
                 scopes.append((told.retry_topic, 1))
             for topic, queues in scopes:

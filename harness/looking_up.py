@@ -38,7 +38,8 @@ class LookUps:
 
     async def run(self) -> None:
         for name in self._environment.shape.broker_names:
-            await self._look_up(name)
+            for topic, acknowledged in self._acknowledged(name).items():
+                await self._look_up(name, topic, acknowledged)
         for broker in self._environment.shape.brokers:
             if not broker.is_master and self._counts_for_us(broker.node):
                 outcome = await self._ask("messages_served", broker.node)
@@ -49,14 +50,16 @@ class LookUps:
         """Whether what the node has served was served to this run."""
         return not self._environment.is_lost(node) and not self._environment.is_foreign(node)
 
-    async def _look_up(self, broker_name: str) -> None:
+    def _acknowledged(self, broker_name: str) -> dict[str, list[list[Any]]]:
+        """What to look for, by topic."""
+        found: dict[str, list[list[Any]]] = {self._environment.campaign.topic: []}
+        for op in self._recorder.ops:
+            if op.type == "ok" and op.f in SENDS and op.value["broker"] == broker_name:
+                found.setdefault(op.value["topic"], []).extend(_wanted(op))
+        return found
+
+    async def _look_up(self, broker_name: str, topic: str, acknowledged: list[list[Any]]) -> None:
         environment = self._environment
-        acknowledged = [
-            row
-            for op in self._recorder.ops
-            if op.type == "ok" and op.f in SENDS and op.value["broker"] == broker_name
-            for row in _wanted(op)
-        ]
         living = [
             replica.node
             for replica in environment.shape.replicas(broker_name)
@@ -64,7 +67,7 @@ class LookUps:
         ]
         properties = dict(environment.campaign.broker_properties)
         value: dict[str, Any] = {
-            "topic": environment.campaign.topic,
+            "topic": topic,
             "broker": broker_name,
             "node": living[0],
             "indexed": properties.get("messageIndexEnable", "true").lower() == "true",

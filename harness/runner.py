@@ -155,12 +155,14 @@ class Run:
         environment = self._environment
         await self._start((*environment.shape.servers, ADMIN))
         told = WORKLOADS[self._campaign.workload].members(self._campaign)
-        topics = dict.fromkeys((self._campaign.topic, *(member.topic for member in told)))
+        queues = self._campaign.queues
+        topics = {self._campaign.topic: queues}
+        topics |= {member.topic: member.queues or queues for member in told}
         if self._campaign.auto_topic:
-            topics = {self._campaign.probe_topic: None}
+            topics = {self._campaign.probe_topic: queues}
         for master in environment.shape.masters:
-            for topic in topics:
-                await self._create_topic(master.node, topic)
+            for topic, queues in topics.items():
+                await self._create_topic(master.node, topic, queues)
         await self._start((PROBE,))  # a producer looks for a missing topic only every 30 s
         for name in environment.shape.broker_names:
             await self._wait_until_serving(name)
@@ -171,11 +173,11 @@ class Run:
     async def _start(self, nodes: Sequence[str]) -> None:
         await asyncio.gather(*map(self._environment.start, nodes))
 
-    async def _create_topic(self, node: str, topic: str) -> None:
+    async def _create_topic(self, node: str, topic: str, queues: int) -> None:
         request = {
             "f": "create_topic",
             "topic": topic,
-            "queues": self._campaign.queues,
+            "queues": queues,
             "address": self._environment.server_address(node),
         }
         outcome = await self._ask_until_ok(request, SETUP_BOUND_S)

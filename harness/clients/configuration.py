@@ -41,6 +41,8 @@ LISTENING: Mapping[str, Kind] = {
     "failing_tries": WHOLE,
     "delay_level": WHOLE,
     "condensed": FLAG,
+    "forward_to": TEXT,
+    "process": WHOLE,
 }
 CONSUMER: Mapping[str, Kind] = {
     "expression": TEXT,
@@ -98,6 +100,8 @@ class Listening:
     failing_tries: int = 0  # how often each message fails before it succeeds
     delay_level: int = 0  # what it asks for when it fails
     condensed: bool = False  # it tells what it was given as stretches
+    forward_to: str = ""  # a topic: all that it does is send on what it was given
+    process: int = 0  # the number of this client in the history, for keys of what it sends on
 
 
 def check_producer(fields: Configuration) -> None:
@@ -115,6 +119,8 @@ def check_consumer(fields: Configuration) -> Listening:
     for pair in fields.get("more_topics", []):
         if type(pair) is not list or [type(item) for item in pair] != [str, str]:
             raise LineError(f"'more_topics' holds {pair!r:.80}; expected pairs of topic and tags")
+    if ("forward_to" in fields) != ("process" in fields):
+        raise LineError("the configuration has only one of 'forward_to' and 'process'; give both")
     return Listening(**_given(fields, LISTENING))
 
 

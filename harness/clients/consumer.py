@@ -13,9 +13,11 @@ from random import Random
 from typing import Any
 
 from checkers.stretches import CONSUME_MANY, condensed
+from harness.clients.forwarding import Forwarder, forwarder_config
 from harness.clients.payload import delivered_message, key_of, make_body
-from harness.clients.port import ClientSide, Outcome, Request
+from harness.clients.port import GO_ON, ClientSide, Outcome, Request
 from system_under_test.client.listening import SUCCESS, ConsumeResult
+from system_under_test.client.producer import Producer
 from system_under_test.client.push_consumer import ConsumerConfig, PushConsumer
 from system_under_test.client.request_reply import wants_reply
 from system_under_test.client.send_result import SendFailed
@@ -38,6 +40,8 @@ class ListenerControl:
         0  # after which a message that failed is to come again; 0: by the number of tries
     )
     condensed: bool = False  # tells what it was given as stretches
+    forward_to: str = ""  # a topic: all that it does is send on what it was given
+    process: int = 0  # the number of this client in the history, for keys of what it sends on
     delayed: int = 0
     failed: int = 0
 
@@ -72,6 +76,7 @@ class RecordingListener:
         self._port = port
         self._control = control
         self.reply: Callable[[Message, MessageQueue, bytes], Awaitable[object]] | None = None
+        self.forwarder: Forwarder | None = None
 
     async def __call__(self, messages: list[Message], queue: MessageQueue) -> ConsumeResult:
         f, value = self._told(messages, queue)
@@ -86,6 +91,10 @@ class RecordingListener:
         for message in messages:
             if wants_reply(message):
                 await self._answer(message, queue)
+        error = None if self.forwarder is None else await self.forwarder.forward(messages)
+        if error is not None:
+            self._port.emit("info", f, value, f"not sent on: {error}")
+            return ConsumeResult(succeeded=False)
         self._port.emit("ok", f, value, None)
         return SUCCESS
 
@@ -178,11 +187,29 @@ async def serve_consumer(
         on_commit=None if config.broadcast else reports.committed,
     )
     listener.reply = consumer.reply
+    forwarder = listener.forwarder = _forwarder(env, config, port, control)
+    if forwarder is not None:
+        await forwarder.start()
     await consumer.start()
     port.emit("ok", "open", subscription_of(config), None)
     try:
         while True:
             request, reply = await port.next()
+            if request["f"] == GO_ON and forwarder is not None:
+                forwarder.go_on(request["key"])
             reply(control.apply(request))
     finally:
+        if forwarder is not None:
+            forwarder.end()
         await consumer.stop()
+        if forwarder is not None:
+            await forwarder.stop()
+
+
+def _forwarder(
+    env: Env, config: ConsumerConfig, port: ClientSide, control: ListenerControl
+) -> Forwarder | None:
+    if not control.forward_to:
+        return None
+    producer = Producer(env, forwarder_config(config))
+    return Forwarder(producer, port, control.forward_to, control.process)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from checkers.stretches import MANY_MAX, SEND_MANY
+from checkers.stretches import MANY_MAX, SEND_MANY, is_plain
 from harness.clients.line_port import Check
 from harness.clients.lines import (
     FLAG,
@@ -18,7 +18,7 @@ from harness.clients.lines import (
     check_fields,
     check_value,
 )
-from harness.clients.port import Request
+from harness.clients.port import GO_ON, Request
 
 Fields = Mapping[str, Kind]
 
@@ -36,6 +36,7 @@ CONSUMER: Mapping[str, Fields] = {
     "slow_listener": {"delay_s": NUMBER},
     "failing_listener": {"share": NUMBER},
     "listener_counters": {},
+    GO_ON: {"key": TEXT},
 }
 MESSAGE_OPTIONAL: Fields = {"tag": TEXT, "delay_level": WHOLE, "properties": OBJECT}
 OPTIONAL: Mapping[str, Fields] = {
@@ -67,14 +68,23 @@ def checker(role: str, known: Mapping[str, Fields]) -> Check:
             optional = {**MESSAGE_OPTIONAL, "topic": TEXT}
             check_fields("a message of send_batch", message, MESSAGE, optional)
             _check_message(message)
-        if f == SEND_MANY and not 1 <= request["count"] <= MANY_MAX:
-            raise LineError(f"'count' is {request['count']}; allowed are 1 to {MANY_MAX}")
-        if f == "send":
+        if f == SEND_MANY:
+            _check_many(request)
+        elif f == "send":
             _check_send(request)
         elif f == "transact":
             _check_transaction(request)
 
     return check
+
+
+def _check_many(request: Request) -> None:
+    if not 1 <= request["count"] <= MANY_MAX:
+        raise LineError(f"'count' is {request['count']}; allowed are 1 to {MANY_MAX}")
+    if not is_plain(request["key"]):
+        raise LineError(
+            f"'key' of send_many is {request['key']!r:.80}; allowed is p<process>-<n>, such as p3-98"
+        )
 
 
 def _check_send(request: Request) -> None:

@@ -5,7 +5,7 @@ A client of any language writes these lines, so what it got wrong is told at onc
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.clients.lines import (
     FLAG,
@@ -19,6 +19,9 @@ from harness.clients.lines import (
 )
 from harness.clients.port import Outcome, Request
 
+if TYPE_CHECKING:
+    from checkers.history import OpType
+
 SCOPE = {"group": TEXT, "topic": TEXT}
 EMITTED: dict[str, dict[str, Kind]] = {
     "open": {},
@@ -26,6 +29,7 @@ EMITTED: dict[str, dict[str, Kind]] = {
     "commit": {**SCOPE, "offsets": LIST},
     "consume": {**SCOPE, "broker": TEXT, "queue": WHOLE, "messages": LIST},
     "consume_many": {**SCOPE, "broker": TEXT, "queue": WHOLE, "stretches": LIST},
+    "send_many": {"topic": TEXT, "key": TEXT, "count": WHOLE, "size": WHOLE},
     "check_back": {"topic": TEXT, "key": TEXT, "state": TEXT},
     "reply": {**SCOPE, "key": TEXT},
     "send_back": {**SCOPE, "broker": TEXT, "queue": WHOLE, "messages": LIST},
@@ -46,12 +50,14 @@ HALF: dict[str, Kind] = {"broker": TEXT, "queue": WHOLE, "state": TEXT}
 PLACE_OPTIONAL: dict[str, Kind] = {"physical_offset": WHOLE, "status": TEXT, "attempts": WHOLE}
 
 
-def check_emitted(f: str, value: dict[str, Any]) -> None:
+def check_emitted(type: OpType, f: str, value: dict[str, Any]) -> None:
     """Raises LineError for an op that no client reports by itself, or whose value lacks something."""
     if f not in EMITTED:
         raise LineError(f"'emit' is {f!r:.80}; allowed are {', '.join(EMITTED)}")
     what = f"the value of {f}"
     check_fields(what, value, EMITTED[f])
+    if f == "send_many" and (type == "ok" or "stretches" in value):
+        _check_many(value)
     if f in ROWS:
         name, kinds = ROWS[f]
         for row in value[name]:
@@ -79,9 +85,13 @@ def check_result(request: Request, outcome: Outcome) -> None:
     elif f == "send_batch" and (outcome.type == "ok" or "messages" in value):
         _check_batch(len(request["messages"]), value)
     elif f == "send_many" and (outcome.type == "ok" or "stretches" in value):
-        check_fields("the value of a send_many", value, MANY, PLACE_OPTIONAL)
-        for row in value["stretches"]:
-            _check_row("a stretch of send_many", row, SENT_STRETCH)
+        _check_many(value)
+
+
+def _check_many(value: dict[str, Any]) -> None:
+    check_fields("the value of a send_many", value, MANY, PLACE_OPTIONAL)
+    for row in value["stretches"]:
+        _check_row("a stretch of send_many", row, SENT_STRETCH)
 
 
 def _check_batch(sent: int, value: dict[str, Any]) -> None:

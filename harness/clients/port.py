@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from checkers.stretches import SEND_MANY
+
 if TYPE_CHECKING:  # a client process starts sooner without
     from checkers.history import OpType
 
@@ -28,6 +30,16 @@ TO_BE_ASKED = "undecided: the broker has to ask"  # the same of a transaction
 Request = dict[str, Any]  # {"f": "send", ...}
 Reply = Callable[[Outcome], None]
 Emit = Callable[["OpType", str, dict[str, Any], str | None], None]  # type, f, value, error
+
+
+# What the harness tells a client when it has written down that a send of the client's own begins. The client waits for
+# it: histories must not know of a send only after it has taken its place in a queue.
+GO_ON = "go_on"
+
+
+def answer_to_emitted(type: OpType, f: str, value: dict[str, Any]) -> Request | None:
+    """The request that an op which was written down is answered with; None for nearly all."""
+    return {"f": GO_ON, "key": value["key"]} if f == SEND_MANY and type == "invoke" else None
 
 
 class PortClosed(Exception):
@@ -51,7 +63,7 @@ class ClientPort:
     """One client process, seen from both sides. A new process gets a new port."""
 
     def __init__(self, emit: Emit) -> None:
-        self.emit = emit
+        self._emit = emit
         self._requests: asyncio.Queue[tuple[Request, asyncio.Future[Outcome]]] = asyncio.Queue()
         self._unanswered: dict[asyncio.Future[Outcome], None] = {}
         self._abandoned = ""
@@ -62,9 +74,8 @@ class ClientPort:
         """Hand over a request and wait for its outcome; `info` if the process dies first."""
         if self._abandoned:
             return Outcome("info", {}, self._abandoned)
-        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        future = self._hand_over(request)
         self._unanswered[future] = None
-        self._requests.put_nowait((request, future))
         try:
             return await future
         finally:
@@ -77,7 +88,18 @@ class ClientPort:
             if not future.done():
                 future.set_result(Outcome("info", {}, reason))
 
+    def _hand_over(self, request: Request) -> asyncio.Future[Outcome]:
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._requests.put_nowait((request, future))
+        return future
+
     # the client's side
+
+    def emit(self, type: OpType, f: str, value: dict[str, Any], error: str | None) -> None:
+        self._emit(type, f, value, error)
+        answer = answer_to_emitted(type, f, value)
+        if answer is not None:
+            self._hand_over(answer)
 
     async def next(self) -> tuple[Request, Reply]:
         request, future = await self._requests.get()

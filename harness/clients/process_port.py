@@ -24,7 +24,7 @@ from harness.clients.lines import (
     encode_line,
     show,
 )
-from harness.clients.port import Emit, Outcome, Request
+from harness.clients.port import Emit, Outcome, Request, answer_to_emitted
 
 READ_BYTES = 1 << 16
 OUTCOME = {"type": TEXT, "value": OBJECT}
@@ -76,14 +76,16 @@ class ProcessPort:
 
     async def request(self, request: Request) -> Outcome:
         """Hand over a request and wait for its outcome; `info` if the process dies first."""
-        if not self._abandoned:
-            self._last_id += 1
-            self._write({"id": self._last_id, **request})
         if self._abandoned:
             return Outcome("info", {}, self._abandoned)
+        return await self._hand_over(request)
+
+    def _hand_over(self, request: Request) -> asyncio.Future[Outcome]:
+        self._last_id += 1
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._unanswered[self._last_id] = Waiting(request, future)
-        return await future
+        self._write({"id": self._last_id, **request})
+        return future
 
     def abandon(self, reason: str) -> None:
         """The process is gone: whatever it had not answered is unknown. What it has said still counts.
@@ -141,8 +143,11 @@ class ProcessPort:
         check_fields("an op", fields, {"emit": TEXT, **OUTCOME}, OUTCOME_OPTIONAL)
         f = fields["emit"]
         outcome = _outcome(f"an op {f!r:.40}", fields)
-        check_emitted(f, outcome.value)
+        check_emitted(outcome.type, f, outcome.value)
         self._emit(outcome.type, f, outcome.value, outcome.error)
+        answer = answer_to_emitted(outcome.type, f, outcome.value)
+        if answer is not None and not self._abandoned:
+            self._hand_over(answer)
 
     def _take_answer(self, fields: dict[str, Any]) -> None:
         check_fields("an answer", fields, {"id": WHOLE, **OUTCOME}, OUTCOME_OPTIONAL)

@@ -179,6 +179,8 @@ class RealEnvironment:
         self._consumer_processes += 1
         emit = partial(self._emit, node, number)
         told = {**configuration, **node.listener}
+        if "forward_to" in told:
+            told["process"] = number
         node.port = ProcessPort(node.name, emit, process.output, process.write, told)
 
     def _emit(

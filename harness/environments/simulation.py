@@ -122,20 +122,21 @@ class SimulationEnvironment:
         return self._client_main(node)
 
     def _client_main(self, node: SimulatedNode) -> Main:
-        port = node.port = ClientPort(self._emitter(node))
+        number = self._consumer_processes
+        self._consumer_processes += 1
+        port = node.port = ClientPort(self._emitter(node, number))
         if node.name == ADMIN:
             return lambda env: serve_admin(env, port)
         if node.name in self.shape.consumers:
             consumer = self.target.consumer_config(node.name, node.name_servers)
-            node.listener.condensed = self.target.told(node.name).condensed
+            told = self.target.told(node.name)
+            node.listener.condensed = told.condensed
+            node.listener.forward_to, node.listener.process = told.forward_to, number
             return lambda env: serve_consumer(env, consumer, port, node.listener)
         producer = self.target.producer_config(node.name, node.name_servers)
         return lambda env: serve_producer(env, producer, port)
 
-    def _emitter(self, node: SimulatedNode) -> Callable[..., None]:
-        process = self._consumer_processes
-        self._consumer_processes += 1
-
+    def _emitter(self, node: SimulatedNode, process: int) -> Callable[..., None]:
         def emit(type: OpType, f: str, value: dict[str, Any], error: str | None) -> None:
             self.recorder.record(process, type, f, value, error, node.name)
 

@@ -36,8 +36,11 @@ class ClientProcesses:
             role = "consumer"
             consumer = self._cluster.consumer_config(node, name_servers)
             first_line = configuration_of(consumer, node=node)
-            if self._cluster.told(node).condensed:
+            told = self._cluster.told(node)
+            if told.condensed:
                 first_line["condensed"] = True
+            if told.forward_to:
+                first_line["forward_to"] = told.forward_to
             if consumer.broadcast:
                 first_line["offset_folder"] = f"{self._places[node].folder}/offsets"
         else:

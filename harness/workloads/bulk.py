@@ -10,12 +10,23 @@ from harness.workloads.membership import Membership, plain
 from harness.workloads.workload import Workload
 
 AT_ONCE = 500  # messages of a pull, and of a call of the listener
+WIDER = 4  # times as many queues in the topic to which is forwarded
+QUEUES_MAX = 64
 
 
 def member(campaign: Campaign, number: int) -> Membership:
-    return replace(
+    """The last ones forward, or consume what was forwarded, as the campaign says."""
+    told = replace(
         plain(campaign, number), pull_batch=AT_ONCE, consume_batch=AT_ONCE, condensed=True
     )
+    forwarders, behind = campaign.forwarding
+    topic = f"{told.topic}-forwarded"
+    if number >= campaign.consumers - behind:
+        queues = min(QUEUES_MAX, WIDER * campaign.queues)
+        return replace(told, group=f"{told.group}-forwarded", topic=topic, queues=queues)
+    if number >= campaign.consumers - behind - forwarders:
+        return replace(told, forward_to=topic)
+    return told
 
 
 BULK = Workload(
@@ -34,5 +45,12 @@ BULK = Workload(
         "maxTransferCountOnMessageInDisk": str(AT_ONCE),
         "maxTransferBytesOnMessageInDisk": str(256 << 10),
     },
+    forwards=True,
     lacks={"cpp": "its batches are stored as one message"},
+)
+FORWARDED = replace(
+    BULK,
+    name="forwarded",
+    summary="a group sends what it is given on to a topic with more queues: at least once, and nothing is lost",
+    options={**BULK.options, "consumers": 4, "forwarding": (2, 2)},
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.workloads.batch import BATCH
 from harness.workloads.broadcast import BROADCAST
-from harness.workloads.bulk import BULK
+from harness.workloads.bulk import BULK, FORWARDED
 from harness.workloads.delayed import DELAYED
 from harness.workloads.filtered import FILTERED
 from harness.workloads.ordered import ORDERED
@@ -28,6 +28,7 @@ WORKLOADS: dict[str, Workload] = {
         BROADCAST,
         BATCH,
         BULK,
+        FORWARDED,
         REBALANCE,
         REQUEST_REPLY,
         RESERVATIONS,

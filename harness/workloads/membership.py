@@ -31,6 +31,8 @@ class Membership:
     sends_back: bool = False  # what its listener fails for goes to the retry topic, and at last to the dead letters
     replies: bool = False  # its listener answers requests
     condensed: bool = False  # what its listener is given is told as stretches
+    forward_to: str = ""  # a topic: all that its listener does is send on what it is given
+    queues: int = 0  # of its topic on each broker; 0: as many as the campaign says
 
     @property
     def retry_topic(self) -> str:

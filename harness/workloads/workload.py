@@ -34,6 +34,7 @@ class Workload:
         faults: kinds that it is not itself without; they come on top of those of the campaign, if it has any.
         avoids: kinds under which it has no answer.
         broker_properties: the same for properties of brokers, one by one.
+        forwards: whether its members can forward (`forwarding` of a campaign).
         lacks: features of clients that it needs and the named implementation has not, by client.
     """
 
@@ -47,6 +48,7 @@ class Workload:
     faults: tuple[str, ...] = ()
     avoids: tuple[str, ...] = ()
     broker_properties: Mapping[str, str] = field(default_factory=dict)
+    forwards: bool = False
     lacks: Mapping[str, str] = field(default_factory=dict)
 
     def member(self, campaign: Campaign, number: int) -> Membership:

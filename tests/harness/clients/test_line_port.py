@@ -96,6 +96,10 @@ def test_requests_before_the_end_are_still_given() -> None:
             b'{"id":1,"f":"send_many","topic":"T","key":"p1-0","size":9,"count":0}\n',
             "'count' is 0; allowed are 1 to",
         ),
+        (
+            b'{"id":1,"f":"send_many","topic":"T","key":"order-1","size":9,"count":2}\n',
+            "'key' of send_many is 'order-1'; allowed is p<process>-<n>",
+        ),
     ],
 )
 def test_a_bad_line_ends_it_after_what_came_before(line: bytes, complaint: str) -> None:

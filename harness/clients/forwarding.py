@@ -1,0 +1,119 @@
+"""Forwarding: a member of a group that does nothing but send what it is given on to another topic.
+
+The remedy for a backlog that lies in too few queues (RocketMQ: a group has at most one member working for each queue):
+few forwarders move it into a topic with many queues, where many consumers work. Copies have keys of their own, so the
+history has an ordinary send for each, and all that is asked of sends is asked of them. Whatever is not known to be
+stored as safely as asked is no success of the listener: it is given to the group again, and sent again. So every
+message arrives at least once, and a copy that is sent again is another message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from checkers.stretches import SEND_MANY
+from harness.clients.port import ClientSide, Request
+from harness.clients.producer import invoke_many
+from system_under_test.client.producer import Producer, ProducerConfig
+from system_under_test.client.push_consumer import ConsumerConfig
+from system_under_test.protocol.message import Message
+
+BATCH_BYTES_MAX = 1 << 20  # well below what brokers take (RocketMQ: maxMessageSize, 4 MiB)
+RECORD_BYTES = 256  # of a stored message, beside its body
+
+
+def forwarder_config(config: ConsumerConfig) -> ProducerConfig:
+    """The producer within a member of a group."""
+    return ProducerConfig(
+        group=f"{config.group}-forwarders",
+        client_id=f"{config.client_id}-forwarder",
+        name_servers=config.name_servers,
+        credentials=config.credentials,
+    )
+
+
+class Forwarder:
+    """Sends one batch at a time, as every process of a history does one op at a time.
+
+    Args:
+        topic: where copies go.
+        process: the number under which the history knows this client: keys are `p<process>-<n>`.
+    """
+
+    def __init__(self, producer: Producer, port: ClientSide, topic: str, process: int) -> None:
+        self._producer = producer
+        self._port = port
+        self._topic = topic
+        self._process = process
+        self._sent = 0
+        self._turn = asyncio.Lock()
+        self._announced: tuple[str, asyncio.Future[bool]] | None = None
+        self._is_over = False
+
+    async def start(self) -> None:
+        await self._producer.start()
+
+    async def stop(self) -> None:
+        await self._producer.stop()
+
+    async def forward(self, messages: Sequence[Message]) -> str | None:
+        """Send a copy of each. Returns why not all of them are as safe as asked; None if they are."""
+        async with self._turn:
+            for count, size in _batches(messages):
+                error = await self._send(count, size)
+                if error is not None:
+                    return error
+        return None
+
+    def go_on(self, key: str) -> None:
+        """The history has the beginning of this send."""
+        if self._announced is not None and self._announced[0] == key:
+            self._answer(goes_on=True)
+
+    def end(self) -> None:
+        """Nobody will say any more that sends may go on."""
+        self._is_over = True
+        self._answer(goes_on=False)
+
+    def _answer(self, *, goes_on: bool) -> None:
+        if self._announced is not None and not self._announced[1].done():
+            self._announced[1].set_result(goes_on)
+
+    async def _send(self, count: int, size: int) -> str | None:
+        value: Request = {
+            "topic": self._topic,
+            "key": f"p{self._process}-{self._sent}",
+            "count": count,
+            "size": size,
+        }
+        self._sent += count
+        if not await self._announce(value):
+            self._port.emit("fail", SEND_MANY, value, "the client ends")
+            return "the client ends"
+        outcome = await invoke_many(self._producer, value)
+        self._port.emit(outcome.type, SEND_MANY, {**value, **outcome.value}, outcome.error)
+        return None if outcome.type == "ok" else outcome.error or outcome.type
+
+    async def _announce(self, value: Request) -> bool:
+        """Have the beginning of a send written down; whether it may go on."""
+        recorded: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._announced = value["key"], recorded
+        self._port.emit("invoke", SEND_MANY, value, None)
+        if self._is_over:
+            self._answer(goes_on=False)
+        try:
+            return await recorded
+        finally:
+            self._announced = None
+
+
+def _batches(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
+    """How many messages, and their size in bytes, of each batch: messages of one size, and not too many."""
+    for size, alike in groupby(len(message.body) for message in messages):
+        left = len(list(alike))
+        most = max(1, BATCH_BYTES_MAX // (size + RECORD_BYTES))
+        while left:
+            yield min(left, most), size
+            left -= min(left, most)
