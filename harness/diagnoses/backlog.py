@@ -6,15 +6,19 @@ a second is a constant, however much lies there. More queues raise it, and more 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from checkers.history import Op
 from checkers.promises import NS_PER_S
-from checkers.stretches import CONSUME_MANY, DELIVERIES, SEND_MANY, messages_in, of_delivery
+from checkers.stretches import CONSUME_MANY, DELIVERIES, SEND_MANY, SENDS, messages_in
 from checkers.verdict import seconds
+from faults.client_faults import SlowConsumer
+from harness.diagnoses.forwarding import Way, forwardings, sentences, way_of
+from harness.diagnoses.new_deliveries import NewDeliveries
 from harness.run_result import RunResult
 
+BOTH_ENDS = SENDS | DELIVERIES
 PEAK_MIN = 1000  # messages: less than this is no backlog
 DRAINED_SHARE = 20  # of the peak: worked off when no more than a twentieth is left
 
@@ -60,18 +64,45 @@ class Backlog:
 
 def backlog(result: RunResult) -> list[str]:
     """One paragraph for all backlogs of a run."""
-    found = list(_backlogs(_steps(result)))
+    forwarded = forwardings(result.ops)
+    found = list(_backlogs(_steps(result.ops, {one.topic for one in forwarded})))
     if not found:
         return []
     largest = max(one.peak for one in found)
     found = [
         one for one in found if one.peak * DRAINED_SHARE > largest
     ]  # the others are no more than noise
-    return [" ".join([*map(_sentence, found), *_more_members(found), *_more_queues(found)])]
+    ways = {
+        one: way
+        for one in found
+        for forwarding in forwarded
+        if (way := way_of(forwarding, one.start_ns, one.end_ns)) is not None
+    }
+    direct = [one for one in found if one not in ways]
+    said = [
+        part
+        for one in found
+        for part in (_sentence(one), *_slowness(result, one), *_forwarded(one, ways, direct))
+    ]
+    return [" ".join([*said, *_more_members(direct), *_more_queues(direct)])]
+
+
+def _forwarded(
+    one: Backlog, ways: Mapping[Backlog, Way], direct: Sequence[Backlog]
+) -> Sequence[str]:
+    """What forwarding made of it, against what the group did by itself with these queues the last time before."""
+    if one not in ways:
+        return ()
+    before = [
+        other for other in direct if other.queues == one.queues and other.end_ns <= one.start_ns
+    ]
+    return sentences(ways[one], before[-1].rate if before else None)
 
 
 def _more_members(found: Sequence[Backlog]) -> Iterator[str]:
     """What more members made of the same queues."""
+    if not found:
+        return
     few = min(found, key=lambda one: one.members)
     same = [one for one in found if one.queues == few.queues and one.members > few.members]
     if same:
@@ -84,7 +115,9 @@ def _more_members(found: Sequence[Backlog]) -> Iterator[str]:
 
 def _more_queues(found: Sequence[Backlog]) -> Iterator[str]:
     """What more queues made of it, with the same members if there are such two backlogs."""
-    many = max(found, key=lambda one: one.queues)
+    many = max(found, key=lambda one: one.queues, default=None)
+    if many is None:
+        return
     fewer = [one for one in found if one.queues < many.queues]
     if not fewer:
         return
@@ -101,6 +134,20 @@ def _more_queues(found: Sequence[Backlog]) -> Iterator[str]:
         )
 
 
+def _slowness(result: RunResult, one: Backlog) -> Iterator[str]:
+    """How long listeners took meanwhile, if a fault made them slow."""
+    delays = [
+        record.planned.params["delay_s"]
+        for record in result.faults
+        if record.planned.kind == SlowConsumer.name
+        and record.fired_ns is not None
+        and record.fired_ns <= one.start_ns
+        and (record.healed_ns is None or record.healed_ns >= one.end_ns)
+    ]
+    if delays:
+        yield f"Meanwhile {len(delays)} listeners took {max(delays):g} s for every call."
+
+
 def _sentence(one: Backlog) -> str:
     first, second, third = one.thirds()
     return (
@@ -110,14 +157,14 @@ def _sentence(one: Backlog) -> str:
     )
 
 
-def _steps(result: RunResult) -> Iterator[Step]:
-    """What is open of what was acknowledged; a message counts as consumed once."""
+def _steps(ops: Sequence[Op], copies: Container[str]) -> Iterator[Step]:
+    """What is open of what was acknowledged; a message counts as consumed once, a copy in one of these topics not."""
     acked: set[str] = set()
     consumed: set[str] = set()
     many = 0  # open of those that were sent many at once
-    taken: dict[tuple[str, int], bytearray] = {}  # of those, by queue offset
-    for op in result.ops:
-        if op.type != "ok":
+    deliveries = NewDeliveries()  # of those
+    for op in ops:
+        if op.type != "ok" or op.f not in BOTH_ENDS or op.value["topic"] in copies:
             continue
         if op.f == SEND_MANY:
             many += messages_in(op)
@@ -128,7 +175,7 @@ def _steps(result: RunResult) -> Iterator[Step]:
         elif op.f in DELIVERIES:
             queue = op.value["broker"], op.value["queue"]
             if op.f == CONSUME_MANY:
-                new = _newly_taken(taken.setdefault(queue, bytearray()), op)
+                new = deliveries.count(op)
                 many -= new
             else:
                 keys = {message[0] for message in op.value["messages"]}
@@ -136,18 +183,6 @@ def _steps(result: RunResult) -> Iterator[Step]:
                 acked -= keys
                 consumed |= keys
             yield Step(op.time_ns, len(acked) + many, queue, op.node or str(op.process), new)
-
-
-def _newly_taken(taken: bytearray, op: Op) -> int:
-    """How many messages of a `consume_many` nobody had before; marks them."""
-    new = 0
-    for row in op.value["stretches"]:
-        stretch = of_delivery(row)
-        first, behind = stretch.queue_offset, stretch.queue_offset + stretch.length
-        taken.extend(bytes(max(0, behind - len(taken))))
-        new += taken.count(0, first, behind)
-        taken[first:behind] = b"\1" * stretch.length
-    return new
 
 
 def _backlogs(steps: Iterator[Step]) -> Iterator[Backlog]:

@@ -35,10 +35,10 @@ plan = [
     {id = 3, kind = "client-crash", at_s = 6.0, duration_s = 1.0, targets = ["consumer-1"]},
 ]
 """
-# `large-backlog` in little: nobody consumes for a while.
+# `large-backlog` in little: nobody forwards for a while.
 BACKLOG = """
 [campaign]
-workload = "bulk"
+workload = "forwarded"
 time_s = 8.0
 name_servers = 1
 slaves = [0]
@@ -46,7 +46,8 @@ flush = "async"
 replication = "none"
 queues = 4
 producers = 2
-consumers = 2
+consumers = 4
+forwarding = [2, 2]
 think_ms = 50.0
 batch_messages = [200, 200]
 faults = ["client-crash"]
@@ -90,12 +91,16 @@ def test_a_host_that_plays_dead(tmp_path: Path) -> None:
     assert "2 clients that started then found their way" in diagnosis
 
 
-def test_a_backlog_that_is_sent_and_consumed_in_batches(tmp_path: Path) -> None:
+def test_a_backlog_that_is_sent_on_in_batches_and_consumed_out_of_more_queues(
+    tmp_path: Path,
+) -> None:
     campaign = tmp_path / "backlog.toml"
     campaign.write_text(BACKLOG)
     status, said, diagnoses = run(campaign, tmp_path / "runs")
     assert status == 0, said
-    assert any("out of 4 queues by" in text for text in diagnoses), said
+    [text] = [text for text in diagnoses if "out of 4 queues by" in text]
+    assert "These members only sent it on, to StaticfireTopic-forwarded" in text
+    assert "consumed there out of 16 queues by 2 members" in text
     [kept] = (tmp_path / "runs").iterdir()
     history = (kept / "history.jsonl").read_text()
     assert '"f":"send_many"' in history

@@ -106,6 +106,10 @@ def test_no_seed_draws_the_faithful_mode() -> None:
         ({"speed": 1}, "speed"),
         ({"mode": "brave"}, "mode"),
         ({"acks_min": -1}, "acks_min"),
+        ({"workload": "queue", "consumers": 3, "forwarding": (1, 1)}, "forwarding is"),
+        ({"workload": "bulk", "consumers": 3, "forwarding": (2, 2)}, "3 consumers in all"),
+        ({"workload": "bulk", "consumers": 3, "forwarding": (2, 0)}, "forwarding is"),
+        ({"workload": "bulk", "consumers": 3, "forwarding": (-1, 1)}, "forwarding is"),
     ],
 )
 def test_what_is_not_allowed_is_named(given: dict[str, Any], named: str) -> None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
 import pytest
 
+from checkers.stretches import messages_in
+from faults.fault import PlannedFault
 from harness.campaign_draw import draw_campaign
 from harness.campaign_file import load_options
 from harness.diagnoses.catalogue import diagnose
@@ -62,7 +67,82 @@ def test_a_backlog_of_many_messages_is_worked_off_at_a_flat_rate() -> None:
     for words in (
         "out of 4 queues by 1 members",
         "members instead of 1 for 4 queues",
-        "16 queues instead of 4",
-        "times as fast",
+        "These members only sent it on",
+        "out of 16 queues by 4 members",
+        "no help here",
     ):
         assert words in text, text
+    assert text.count("A backlog of") == 5
+
+
+# The end of `large-backlog` in little: listeners that take a second for up to 500 messages of a queue.
+FORWARDED: dict[str, Any] = {
+    "workload": "forwarded",
+    "time_s": 32.0,
+    "name_servers": 1,
+    "slaves": (0,),
+    "replication": "none",
+    "queues": 4,
+    "producers": 4,
+    "consumers": 10,
+    "forwarding": (2, 4),
+    "think_ms": 100.0,
+    "latency_ms": (0.5, 1.0),
+    "payload_bytes": (64, 64),
+    "log_file_bytes": 1 << 20,
+    "batch_messages": (200, 200),
+    "broker_properties": (("notifyConsumerIdsChangedEnable", "true"),),
+}
+
+
+def planned(kind: str, start_s: float, end_s: float, *nodes: str) -> list[dict[str, Any]]:
+    params = {"delay_s": 1.0} if kind == "slow-consumer" else {}
+    shared = {"kind": kind, "at_s": start_s, "duration_s": end_s - start_s, "params": params}
+    return [{**shared, "targets": (node,)} for node in nodes]
+
+
+def test_forwarding_into_more_queues_helps_where_listeners_are_slow() -> None:
+    producers = [f"producer-{number}" for number in range(1, 5)]
+    members = [f"consumer-{number}" for number in range(1, 5)]
+    forwarders = ["consumer-5", "consumer-6"]
+    behind = [f"consumer-{number}" for number in range(7, 11)]
+    plan = [
+        *planned("client-crash", 0.5, 4.0, *members),
+        *planned("client-crash", 0.5, 22.0, *forwarders),
+        *planned("slow-consumer", 3.9, 17.0, *members),
+        *planned("client-crash", 3.5, 18.0, *producers),
+        *planned("client-crash", 17.5, 31.9, *members),
+        *planned("slow-consumer", 17.5, 31.5, *behind),
+        *planned("client-crash", 21.5, 31.9, *producers),
+    ]
+    given = {
+        **FORWARDED,
+        "plan": tuple(PlannedFault(fault_id=n, **one) for n, one in enumerate(plan)),
+    }
+    result = run_simulated(draw_campaign(1, given))
+    assert result.verdict.valid is True, [v for v in result.verdict.verdicts if not v.valid]
+    text = " ".join(diagnose(result))
+    for words in (
+        "Meanwhile 4 listeners took 1 s for every call.",
+        "These members only sent it on, to StaticfireTopic-forwarded",
+        "consumed there out of 16 queues by 4 members",
+        "Forwarding made it",
+    ):
+        assert words in text, text
+
+
+def test_what_is_forwarded_is_consumed_only_when_its_copies_are_safe() -> None:
+    """At least once, whatever dies meanwhile: of each process, at each time."""
+    for seed in (3, 5):
+        options = {"workload": "forwarded", "time_s": 25.0, "acks_min": 50}
+        result = run_simulated(draw_campaign(seed, options))
+        assert result.verdict.valid is True, [v for v in result.verdict.verdicts if not v.valid]
+        copies: Counter[int] = Counter()
+        for op in result.ops:
+            if op.type == "ok" and op.node in ("consumer-1", "consumer-2"):
+                sign = {"send_many": 1, "consume_many": -1}.get(op.f, 0)
+                copies[op.process] += sign * messages_in(op)
+                assert copies[op.process] >= 0, op
+        assert any(op.f == "send_many" and op.process in copies for op in result.ops)
+        looked_up = {op.value["topic"] for op in result.ops if op.f == "look_up"}
+        assert looked_up == {"StaticfireTopic", "StaticfireTopic-forwarded"}

@@ -148,6 +148,8 @@ def why_not(fields: Configuration) -> str:
             return f"librocketmq's C interface takes no {name} but {usual}; this is {fields[name]}"
     if fields.get("more_topics"):
         return "this client subscribes to one topic"
+    if fields.get("forward_to"):
+        return "this client does not send on what it is given"
     return ""
 
 

@@ -102,6 +102,7 @@ def test_a_bad_producer_is_refused(change: dict[str, Any], complaint: str) -> No
             "'limits' of the configuration has 'bytes'; known are count_max",
         ),
         ({"topic": "T", "delay_s": "1"}, "'delay_s' of the configuration is '1'"),
+        ({"topic": "T", "forward_to": "U"}, "only one of 'forward_to' and 'process'; give both"),
         ({"topic": "T", "broadcast": True}, "a broadcast consumer needs an offset_folder"),
         ({"topic": "T", "more_topics": [["U"]]}, "holds .*'U'.*; expected pairs of topic and tags"),
     ],

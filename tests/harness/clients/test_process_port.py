@@ -227,6 +227,24 @@ def test_a_batch_that_is_one_op_says_where_its_messages_are() -> None:
     play(story)
 
 
+def test_a_client_that_sends_by_itself_is_told_to_go_on_once_that_is_written_down() -> None:
+    value: dict[str, Any] = {"topic": "T", "key": "p7-0", "count": 2, "size": 64}
+    place: dict[str, Any] = {"broker": "a", "queue": 0, "stretches": [["p7-0", 0, 0, 2, 230]]}
+
+    async def story(client: Client) -> None:
+        client.emit("send_many", "invoke", **value)
+        client.emit("send_many", **value, **place)
+        await asyncio.sleep(1.0)
+        assert [op[:2] for op in client.emitted] == [("invoke", "send_many"), ("ok", "send_many")]
+        assert client.heard[1:] == [{"id": 1, "f": "go_on", "key": "p7-0"}]
+        client.answer(1)
+        client.emit("send_many", **value)
+        with pytest.raises(ClientBroken, match="the value of a send_many lacks 'broker'"):
+            await client.reading
+
+    play(story)
+
+
 def test_a_line_without_end_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "LINE_BYTES_MAX", 100)
 

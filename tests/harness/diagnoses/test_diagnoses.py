@@ -226,6 +226,62 @@ def test_a_backlog_that_is_told_in_batches_and_what_members_and_queues_make_of_i
     assert "16 queues instead of 4 made it 2.0 times as fast" in text
 
 
+def forwarded(script: Script, start_s: float, number: int, rate: int, behind: int) -> None:
+    """A backlog as above that one member sends on at `rate`, consumed out of 16 queues by four members at `behind`."""
+    many(script, start_s, number, queues=4, members=1, rate=rate)
+    place = {"broker": "a", "topic": "t-forwarded"}
+    for batch in range(100):
+        queue, key, offset = batch % 16, f"p100004-{number}{batch:02}000", batch // 16 * 1000
+        there = {**place, "queue": queue, "key": key, "count": 1000}
+        offset += number * 100_000
+        sent = {**there, "stretches": [[key, offset, 0, 1000, 9]]}
+        at_s = start_s + 10 + batch * 1000 / rate
+        script.op(at_s, "ok", "send_many", sent, node="consumer-0")
+        got = {
+            **place,
+            "queue": queue,
+            "group": "g2",
+            "stretches": [[key, offset, 0, True, 0, 1000, 9]],
+        }
+        at_s = max(at_s, start_s + 10 + batch * 1000 / behind)
+        script.op(at_s, "ok", "consume_many", got, node=f"consumer-{4 + batch % 4}")
+    script.ops.sort(key=lambda op: op.time_ns)
+
+
+def test_a_backlog_that_is_forwarded_and_whether_that_was_of_any_use() -> None:
+    script = Script()
+    forwarded(script, 0, 1, rate=20_000, behind=20_000)  # nothing to compare it with
+    many(script, 100, 2, queues=4, members=4, rate=5_000)
+    forwarded(script, 200, 3, rate=20_000, behind=15_000)
+    many(script, 300, 4, queues=4, members=4, rate=30_000)
+    forwarded(script, 400, 5, rate=20_000, behind=20_000)
+    forwarded(script, 500, 6, rate=20_000, behind=8_000)
+    slow = [fault("slow-consumer", f"consumer-{n}", 101, 140, delay_s=0.4) for n in range(4)]
+    [text] = backlog(run_of(script, *slow))
+    assert text.count("A backlog of 100000 messages") == 6
+    first, direct, helped, _, useless, behind = text.split("A backlog of 100000 messages")[1:]
+    assert "These members only sent it on, to t-forwarded" in first
+    assert "by itself" not in first
+    assert "Meanwhile 4 listeners took 0.4 s for every call." in direct
+    assert "consumed there out of 16 queues by 4 members" in helped
+    assert "Forwarding made it 2." in helped
+    assert "listeners took" not in helped
+    assert "no help here" in useless
+    assert "and the forwarders were what limits" in useless
+    assert "and those who consumed the copies were what limits" in behind
+    assert "queues instead of" not in text
+
+
+def test_copies_that_nobody_consumed_are_no_remedy() -> None:
+    script = Script()
+    forwarded(script, 0, 1, rate=20_000, behind=20_000)
+    of_copies = [op for op in script.ops if op.value["topic"] == "t-forwarded"]
+    for lost in [op for op in of_copies if op.f == "consume_many"][-10:]:
+        script.ops.remove(lost)
+    [text] = backlog(run_of(script))
+    assert "sent it on" not in text
+
+
 def test_refusals_of_a_busy_broker() -> None:
     script = Script()
     script.op(1.0, "invoke", "send", {})

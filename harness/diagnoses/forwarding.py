@@ -1,0 +1,140 @@
+"""What forwarding made of a backlog: how fast it was sent on, and how fast it was worked off behind that.
+
+Source: the remedy for a backlog in RocketMQ whose listeners are slow: a group works on as many queues as there are, so
+forwarders that do nothing else move it into a topic with more of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from checkers.history import Op
+from checkers.promises import NS_PER_S
+from checkers.stretches import CONSUME_MANY, DELIVERIES, SEND_MANY, messages_in
+from checkers.verdict import seconds
+from harness.diagnoses.new_deliveries import NewDeliveries
+
+KEPT_UP_SHARE = 10  # of the time: whoever ends no later than that behind the forwarders kept up
+
+
+class Sent(NamedTuple):
+    """Copies that were acknowledged."""
+
+    time_ns: int
+    messages: int
+
+
+class Taken(NamedTuple):
+    """Copies that a member of the group behind had for the first time."""
+
+    time_ns: int
+    messages: int
+    queue: tuple[str, int]
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class Forwarding:
+    """All that went into one topic from members of groups, in the order of the history."""
+
+    topic: str
+    sent: Sequence[Sent]
+    taken: Sequence[Taken]
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """Of one backlog: from its first delivery to a forwarder until the last of its copies was consumed."""
+
+    topic: str
+    copies: int
+    start_ns: int
+    sent_ns: int  # the last copy was acknowledged
+    end_ns: int
+    queues: int
+    members: int
+
+    @property
+    def sent_rate(self) -> int:
+        """Messages a second."""
+        return self.copies * NS_PER_S // max(1, self.sent_ns - self.start_ns)
+
+    @property
+    def rate(self) -> int:
+        return self.copies * NS_PER_S // max(1, self.end_ns - self.start_ns)
+
+    @property
+    def kept_up(self) -> bool:
+        """Whether who consumed the copies was as fast as who sent them."""
+        return (self.end_ns - self.sent_ns) * KEPT_UP_SHARE <= self.end_ns - self.start_ns
+
+
+def forwardings(ops: Sequence[Op]) -> list[Forwarding]:
+    """One a topic into which nodes sent that consume."""
+    consumers = {op.node for op in ops if op.f in DELIVERIES and op.type == "ok"}
+    sent: dict[str, list[Sent]] = {}
+    taken: dict[str, list[Taken]] = {}
+    new = NewDeliveries()
+    for op in ops:
+        if op.type != "ok":
+            continue
+        if op.f == SEND_MANY and op.node in consumers:
+            sent.setdefault(op.value["topic"], []).append(Sent(op.time_ns, messages_in(op)))
+        elif op.f == CONSUME_MANY and op.value["topic"] in sent:
+            queue = op.value["broker"], op.value["queue"]
+            member = op.node or str(op.process)
+            one = Taken(op.time_ns, new.count(op), queue, member)
+            taken.setdefault(op.value["topic"], []).append(one)
+    return [Forwarding(topic, found, taken.get(topic, ())) for topic, found in sent.items()]
+
+
+def way_of(forwarding: Forwarding, start_ns: int, end_ns: int) -> Way | None:
+    """What became of a backlog that was worked off in this time; None if nothing of it was forwarded, or not all of the
+    copies were consumed."""
+    copies = [one for one in forwarding.sent if start_ns <= one.time_ns <= end_ns]
+    if not copies:
+        return None
+    wanted = sum(one.messages for one in forwarding.sent if one.time_ns <= end_ns)
+    queues, members = set(), set()
+    for one in forwarding.taken:
+        wanted -= one.messages
+        if one.time_ns >= start_ns:
+            queues.add(one.queue)
+            members.add(one.member)
+        if wanted <= 0:
+            return Way(
+                topic=forwarding.topic,
+                copies=sum(sent.messages for sent in copies),
+                start_ns=start_ns,
+                sent_ns=copies[-1].time_ns,
+                end_ns=max(one.time_ns, copies[-1].time_ns),
+                queues=len(queues),
+                members=len(members),
+            )
+    return None
+
+
+def sentences(way: Way, direct_rate: int | None) -> list[str]:
+    """What forwarding came to; `direct_rate` is how many messages a second the group worked off by itself before."""
+    said = [
+        f"These members only sent it on, to {way.topic}: {way.copies} copies, {way.sent_rate} a second, consumed there "
+        f"out of {way.queues} queues by {way.members} members. From the first message to the last copy "
+        f"(t={seconds(way.end_ns)}) that were {way.rate} a second."
+    ]
+    if direct_rate is None:
+        return said
+    if way.rate > direct_rate:
+        factor = way.rate / max(1, direct_rate)
+        return [
+            *said,
+            f"Forwarding made it {factor:.1f} times as fast as the group was by itself before.",
+        ]
+    who = "the forwarders" if way.kept_up else "those who consumed the copies"
+    return [
+        *said,
+        f"Forwarding was no help here: the group by itself had worked off {direct_rate} a second. Every message is "
+        f"pulled twice and sent once more, and {who} were what limits the rate; forwarding pays where listeners take "
+        "their time, and not where pulls out of the same queues, or processors that all nodes share, are the limit.",
+    ]

@@ -1,0 +1,28 @@
+"""Which messages of a delivery nobody had before: by queue offset, so that millions of them take little."""
+
+from __future__ import annotations
+
+from checkers.history import Op
+from checkers.stretches import of_delivery
+
+Place = tuple[str, str, int]  # topic, broker, queue
+
+
+class NewDeliveries:
+    """Counts each message once, however often it is delivered."""
+
+    def __init__(self) -> None:
+        self._taken: dict[Place, bytearray] = {}
+
+    def count(self, op: Op) -> int:
+        """How many messages of a `consume_many` nobody had before; marks them."""
+        place = op.value["topic"], op.value["broker"], op.value["queue"]
+        taken = self._taken.setdefault(place, bytearray())
+        new = 0
+        for row in op.value["stretches"]:
+            stretch = of_delivery(row)
+            first, behind = stretch.queue_offset, stretch.queue_offset + stretch.length
+            taken.extend(bytes(max(0, behind - len(taken))))
+            new += taken.count(0, first, behind)
+            taken[first:behind] = b"\1" * stretch.length
+        return new
