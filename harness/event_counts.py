@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from checkers.history import Op
 from checkers.stretches import SEND_MANY, SENDS, messages_in
 from harness.clients.port import ONE_WAY
+from harness.environments.environment import FIRST_CONSUMER_PROCESS
 from harness.log_line import LogLine
 
 _REFUSED = re.compile(r"refused the message with code (\d+)")
@@ -42,6 +43,7 @@ def count_sends(ops: Iterable[Op]) -> Counter[str]:
             continue
         if op.type == "ok":
             counts["batched"] += messages_in(op) * (op.f == SEND_MANY or "batch" in op.value)
+            counts["forwarded"] += messages_in(op) * (op.process >= FIRST_CONSUMER_PROCESS)
         elif op.error == ONE_WAY:
             counts["one way"] += 1
         elif op.error is not None and (refused := _REFUSED.search(op.error)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from checkers.history import Op, OpType
 from harness.event_counts import count_log, count_sends
 from harness.log_line import LogLine
@@ -44,6 +46,13 @@ def test_sends_by_what_was_special() -> None:
         send("fail", "broker-b refused the message with code 14: service not available now"),
         send("info", "broker-b refused the message with code 2: busy"),
         send("fail", "no name server knows the topic"),
+        replace(send("ok", count=5), process=100_003, f="send_many"),
     ]
 
-    assert count_sends(ops) == {"batched": 1, "one way": 1, "refused 14": 1, "refused 2": 1}
+    assert count_sends(ops) == {
+        "batched": 6,
+        "forwarded": 5,
+        "one way": 1,
+        "refused 14": 1,
+        "refused 2": 1,
+    }
