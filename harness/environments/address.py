@@ -15,6 +15,7 @@ from faults.linux.resources import Resource, removal_order
 from faults.proxy import Proxy, ProxyNetwork
 from faults.proxy.network import PROXY_LACKS
 from faults.proxy.servers import ServerKind
+from harness.campaign import Campaign
 from harness.environments.cluster_watch import ClusterWatch
 from harness.environments.environment import ADMIN, PROBE
 from harness.environments.errors import EnvironmentFailed
@@ -27,6 +28,7 @@ from harness.environments.run_files import check_room, make_run_folder
 from harness.environments.somebodys_cluster import find_cluster, remove_traces
 from harness.environments.state import state_folder
 from harness.targets.interpreter import OurInterpreter
+from harness.workloads.catalogue import WORKLOADS
 
 HOST = "127.0.0.1"
 SERVERS = "servers at --name-server are somebody's: they are neither stopped nor configured"
@@ -54,7 +56,7 @@ class AddressFleet(OurInterpreter):
         self._proxy: Proxy | None = None
         self._network: ProxyNetwork | None = None
         self._watch: ClusterWatch | None = None
-        self._traces: tuple[str, str] | None = None  # topic and group
+        self._traces: list[tuple[str, str]] = []  # topics and groups
         self._masters: list[str] = []  # their addresses
 
     async def up(
@@ -116,7 +118,7 @@ class AddressFleet(OurInterpreter):
     def controls(self, environment: RealEnvironment) -> MachineControls:
         assert self._watch is not None, "the machines are up"
         environment.foreign_states = self._watch.states
-        self._traces = environment.campaign.topic, environment.campaign.group
+        self._traces = traces_of(environment.campaign)
         self._masters = [self.addresses[master.node] for master in environment.shape.masters]
         return MachineControls(network=self._network)
 
@@ -129,8 +131,7 @@ class AddressFleet(OurInterpreter):
             await self._proxy.stop()
             self._proxy = None
         try:
-            if self._traces is not None:
-                topic, group = self._traces
+            for topic, group in self._traces:
                 await remove_traces(
                     self._name_servers, self._masters, topic=topic, group=group, say=_tell
                 )
@@ -143,6 +144,17 @@ class AddressFleet(OurInterpreter):
             for resource in removal_order(inventory.made):
                 await inventory.remove(resource, LocalExecutor())
             inventory.close()
+
+
+def traces_of(campaign: Campaign) -> list[tuple[str, str]]:
+    """Topics and groups that are this run's own: their names begin as those of the campaign, which hold its token."""
+    told = WORKLOADS[campaign.workload].members(campaign)
+    pairs = ((campaign.topic, campaign.group), *((member.topic, member.group) for member in told))
+    return [
+        (topic, group)
+        for topic, group in dict.fromkeys(pairs)
+        if topic.startswith(campaign.topic) and group.startswith(campaign.group)
+    ]
 
 
 def _tell(text: str) -> None:

@@ -8,7 +8,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from harness.campaign_draw import draw_campaign
 from harness.environments import somebodys_cluster
+from harness.environments.address import traces_of
 from harness.environments.errors import EnvironmentFailed
 from harness.environments.somebodys_cluster import FoundCluster, find_cluster, remove_traces
 from harness.local_cluster import LocalCluster
@@ -62,6 +64,15 @@ def test_traces_of_a_run_are_removed_and_nothing_else() -> None:
             assert said == []
 
     asyncio.run(run())
+
+
+def test_what_a_run_leaves_is_told_by_its_members_and_is_its_own() -> None:
+    given = {"workload": "forwarded", "consumers": 4, "token": "x"}
+    own, wide = traces_of(draw_campaign(1, given))
+    assert own == ("staticfire-x-1-topic", "staticfire-x-1-group")
+    assert wide == ("staticfire-x-1-topic-forwarded", "staticfire-x-1-group-forwarded")
+    theirs = {"consumers": 2, "token": "x", "consumer_topics": ("Orders", "Payments")}
+    assert traces_of(draw_campaign(1, theirs)) == [own]  # topics that the campaign names
 
 
 def test_what_cannot_be_removed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
