@@ -21,15 +21,20 @@ pytestmark = [
 ]
 
 
-def test_the_cpp_library_goes_on_behind_what_it_cannot_send_back_and_keeps_the_rest() -> None:
+def test_which_clauses_the_cpp_library_keeps() -> None:
     site = LoopbackSite(ProcessClients("cpp", our_command(sys.executable, "cpp")))
 
     result = run_suite(site, choose("client", ()))
 
     found = {one.clause.id: one for one in result.results}
-    assert found["RMQ-RTY-08"].outcome is Outcome.FAILED
-    assert "although nothing was consumed" in found["RMQ-RTY-08"].reason
-    assert found["RMQ-LIM-05"].outcome is Outcome.NOT_RUN
-    assert "batches" in found["RMQ-LIM-05"].reason
-    others = found.keys() - {"RMQ-RTY-08", "RMQ-LIM-05"}
-    assert {name: found[name].reason for name in others} == dict.fromkeys(others, "")
+    back = found.pop("RMQ-RTY-08")  # it goes on behind what it cannot send back
+    assert back.outcome is Outcome.FAILED
+    assert "although nothing was consumed" in back.reason
+    batches = found.pop("RMQ-LIM-05")
+    assert batches.outcome is Outcome.NOT_RUN
+    assert "batches" in batches.reason
+    alone = found.pop(
+        "RMQ-ORD-07"
+    )  # it unlocks a queue that it loses while its listener works: sometimes seen
+    assert alone.outcome is Outcome.PASSED or "at once for" in alone.reason
+    assert {name: one.reason for name, one in found.items()} == dict.fromkeys(found, "")
