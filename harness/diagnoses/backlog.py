@@ -20,6 +20,7 @@ from harness.run_result import RunResult
 
 BOTH_ENDS = SENDS | DELIVERIES
 PEAK_MIN = 1000  # messages: less than this is no backlog
+LONG_NS = 5 * NS_PER_S  # so long even a little one beside a large one is to be told
 DRAINED_SHARE = 20  # of the peak: worked off when no more than a twentieth is left
 
 
@@ -47,6 +48,10 @@ class Backlog:
     members: int
 
     @property
+    def lasts_long(self) -> bool:
+        return self.end_ns - self.start_ns >= LONG_NS
+
+    @property
     def rate(self) -> int:
         """Messages a second."""
         return self.peak * NS_PER_S // max(1, self.end_ns - self.start_ns)
@@ -69,9 +74,8 @@ def backlog(result: RunResult) -> list[str]:
     if not found:
         return []
     largest = max(one.peak for one in found)
-    found = [
-        one for one in found if one.peak * DRAINED_SHARE > largest
-    ]  # the others are no more than noise
+    # The others are no more than noise.
+    found = [one for one in found if one.peak * DRAINED_SHARE > largest or one.lasts_long]
     ways = {
         one: way
         for one in found

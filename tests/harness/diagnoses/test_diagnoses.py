@@ -282,6 +282,21 @@ def test_copies_that_nobody_consumed_are_no_remedy() -> None:
     assert "sent it on" not in text
 
 
+@pytest.mark.parametrize(("per_second", "told"), [(2000, 1), (200, 2)])
+def test_a_little_backlog_beside_a_large_one_is_told_if_it_lasts(
+    per_second: int, told: int
+) -> None:
+    script = Script()
+    many(script, 0, 1, queues=4, members=1, rate=10_000)
+    keys = [f"k{number}" for number in range(1200)]
+    for number, key in enumerate(keys):
+        script.sent(50 + number / 1200, key)
+    for number, key in enumerate(keys):
+        script.consumed(60 + number / per_second, key)
+    [text] = backlog(run_of(script))
+    assert text.count("A backlog of") == told
+
+
 def test_refusals_of_a_busy_broker() -> None:
     script = Script()
     script.op(1.0, "invoke", "send", {})
