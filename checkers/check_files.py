@@ -16,11 +16,11 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from checkers.columnar.borders import cut, orderly_groups
+from checkers.columnar.borders import cut, orderly_groups, owners_of
 from checkers.columnar.manifest import Part
 from checkers.columnar.portions import PIECES, WHOLE_ROWS, Portion, is_long, read_portion, whole
 from checkers.columnar.reader import ColumnarHistory
-from checkers.columnar.survey import Grid, Survey, grid_of, survey_part
+from checkers.columnar.survey import Grid, Survey, grid_of, is_sparse, span_of, survey_part
 from checkers.columns import Columns, Ints
 from checkers.compose import ALL_CHECKERS, RunVerdict, asked_of, conclude_run, kernels_of
 from checkers.engine import (
@@ -136,22 +136,34 @@ def _portions(
     """Whole queues, and pieces of those that are too long."""
     for queues in partitions_of(history, rows_max):
         parts = [part for queue in queues for part in history.manifest.parts_of(queue)]
-        if is_long(parts, whole_rows) and (grid := grid_of(parts)):
+        if not is_long(parts, whole_rows):
+            yield whole(parts)
+            continue
+        sparse = [part for part in parts if is_sparse(part)]
+        spans = each(_span, [(part,) for part in sparse])
+        paths = [part.path for part in sparse]
+        if grid := grid_of(parts, dict(zip(paths, spans, strict=True))):
             surveys = list(each(_survey, [(part, grid) for part in parts]))
-            orderly = orderly_groups(history.names, context.facts)
-            yield from cut(parts, surveys, orderly, whole_rows // PIECES)
+            owners = owners_of(history.names, context.facts, context.timeline, parts[0].queue)
+            yield from cut(parts, surveys, owners, whole_rows // PIECES)
         else:
             yield whole(parts)
 
 
+def _span(
+    history: ColumnarHistory, _context: Context, _checkers: Sequence[Checker], part: Part
+) -> tuple[int, int]:
+    return span_of(history, part)
+
+
 def _survey(
     history: ColumnarHistory,
-    _context: Context,
+    context: Context,
     _checkers: Sequence[Checker],
     part: Part,
     grid: Grid,
 ) -> Survey:
-    return survey_part(history, part, grid)
+    return survey_part(history, part, grid, orderly_groups(history.names, context.facts))
 
 
 class _Workers:

@@ -21,7 +21,7 @@ Source: RebalanceLockManager and ConsumeMessageOrderlyService of Apache RocketMQ
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from checkers.columns import Columns, Ints, Touches
 from checkers.facts import FaultFacts
 from checkers.kernel import Context, Kernel, finding_at, nothing_missing, queue_of, rows_by_id
 from checkers.promises import Judgement, judge
-from checkers.timeline import Ownership
+from checkers.timeline import same_stint
 from checkers.unrest import fault_near
 from checkers.verdict import Finding, Tally
 
@@ -108,26 +108,22 @@ def _latest_of_others(delivered: Touches, until: Ints) -> tuple[Ints, Ints]:
 
 
 def _kept_until(columns: Columns, context: Context, delivered: Touches) -> Ints:
-    """For each row: the op index of the last call of its process that began before the process gave the queue up."""
+    """For each row: when the next call of its process began, if the process had the queue from the one to the other.
+
+    Else when this one began. Only calls that follow each other are compared, so that a long queue may be cut nearby.
+    """
     queue = queue_of(columns, delivered, 0)
     group = columns.names.groups[delivered.group[0]]
     until = delivered.invoke_index.copy()
     changes = () if queue is None else context.timeline.ownership.get((group, queue), ())
     for process in np.unique(delivered.process).tolist():
         mine = np.flatnonzero(delivered.process == process)
-        until[mine] = _last_of_stint(until[mine], [c for c in changes if c.process == process])
+        begun = until[mine]
+        following = np.searchsorted(begun, begun, side="right")
+        later = begun[np.minimum(following, len(begun) - 1)]
+        own = [change for change in changes if change.process == process]
+        until[mine] = np.where(same_stint(begun, later, own), later, begun)
     return until
-
-
-def _last_of_stint(begun: Ints, changes: Sequence[Ownership]) -> Ints:
-    """For each call of one process, ascending: when the last one began that lies between the same changes of owner.
-
-    A call that began while the process did not say that it had the queue stands for itself.
-    """
-    stint = np.searchsorted([change.op_index for change in changes], begun)
-    has_it = np.array([False, *(change.change == "gained" for change in changes)])[stint]
-    last = begun[np.searchsorted(stint, stint, side="right") - 1]
-    return np.where(has_it, last, begun)
 
 
 def _finding(

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from checkers.columns import QueueKey
+import numpy as np
+
+from checkers.columns import Ints, Mask, QueueKey
 from checkers.history import OpType
 
 
@@ -195,3 +197,12 @@ class Timeline:
             if change.process == process and change.change == "gained"
         )
         return next(gains, None)
+
+
+def same_stint(earlier: Ints, later: Ints, changes: Sequence[Ownership]) -> Mask:
+    """Whether a process had a queue from one op index to another; `changes` are those of this process and queue."""
+    at = [change.op_index for change in changes]
+    stint = np.searchsorted(at, earlier)
+    has_it = np.array([False, *(change.change == "gained" for change in changes)])[stint]
+    same: Mask = has_it & (np.searchsorted(at, later) == stint)
+    return same

@@ -15,11 +15,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from checkers.columnar.borders import cut, orderly_groups
+from checkers.columnar.borders import cut, orderly_groups, owners_of
 from checkers.columnar.manifest import Part
 from checkers.columnar.portions import PIECES, WHOLE_ROWS, Portion, is_long, read_portion, whole
 from checkers.columnar.reader import ColumnarHistory
-from checkers.columnar.survey import Grid, Survey, grid_of, survey_part
+from checkers.columnar.survey import Grid, Survey, grid_of, is_sparse, span_of, survey_part
 from checkers.columns import Columns, Ints
 from checkers.compose import ALL_CHECKERS, RunVerdict, asked_of, conclude_run, kernels_of
 from checkers.engine import (
@@ -71,6 +71,17 @@ class Partition:
     @property
     def rows(self) -> int:
         return self.portion.rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surveying:
+    """A part of a queue that is too long; `at` is the number of its partition."""
+
+    at: int
+    history: Path
+    part: Part
+    grid: Grid
+    orderly: Sequence[int]  # groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,21 +184,21 @@ def partitions_of(run: RunInput, number: int) -> list[Partition]:
 def partitioned(runs: Sequence[RunInput], engine: Engine) -> list[Partition]:
     """Whole queues, and pieces of those that are too long. Raises HistoryError, OSError, SparkError."""
     partitions = [part for number, run in enumerate(runs) for part in partitions_of(run, number)]
-    grids = {
-        at: grid
-        for at, partition in enumerate(partitions)
-        if is_long(partition.portion.parts, WHOLE_ROWS)
-        and (grid := grid_of(partition.portion.parts)) is not None
-    }
     items = [
-        (at, runs[partitions[at].run].history, part, grid)
-        for at, grid in grids.items()
+        Surveying(
+            at=at,
+            history=runs[partitions[at].run].history,
+            part=part,
+            grid=grid,
+            orderly=_orderly(runs[partitions[at].run]),
+        )
+        for at, grid in _grids(runs, engine, partitions).items()
         for part in partitions[at].portion.parts
     ]
-    surveys = engine.map("survey", survey_of, items, [part.rows for _, _, part, _ in items])
+    surveys = engine.map("survey", survey_of, items, [item.part.rows for item in items])
     found: dict[int, list[Survey]] = {}
-    for (at, *_), survey in zip(items, surveys, strict=True):
-        found.setdefault(at, []).append(survey)
+    for item, survey in zip(items, surveys, strict=True):
+        found.setdefault(item.at, []).append(survey)
     return [
         Partition(run=partition.run, portion=portion)
         for at, partition in enumerate(partitions)
@@ -195,17 +206,51 @@ def partitioned(runs: Sequence[RunInput], engine: Engine) -> list[Partition]:
     ]
 
 
-def survey_of(item: tuple[int, Path, Part, Grid]) -> Survey:
+def _grids(
+    runs: Sequence[RunInput], engine: Engine, partitions: Sequence[Partition]
+) -> dict[int, Grid]:
+    """How offsets of queues that are too long are counted, by the number of the partition."""
+    long = {
+        at: partition.portion.parts
+        for at, partition in enumerate(partitions)
+        if is_long(partition.portion.parts, WHOLE_ROWS)
+    }
+    sparse = [
+        (at, runs[partitions[at].run].history, part)
+        for at, parts in long.items()
+        for part in parts
+        if is_sparse(part)
+    ]
+    spans = engine.map("offsets", span_in, sparse, [part.rows for _, _, part in sparse])
+    found: dict[int, dict[str, tuple[int, int]]] = {at: {} for at in long}
+    for (at, _, part), span in zip(sparse, spans, strict=True):
+        found[at][part.path] = span
+    grids = {at: grid_of(parts, found[at]) for at, parts in long.items()}
+    return {at: grid for at, grid in grids.items() if grid is not None}
+
+
+def span_in(item: tuple[int, Path, Part]) -> tuple[int, int]:
     """Raises HistoryError, OSError."""
-    _, history, part, grid = item
-    return survey_part(ColumnarHistory(history), part, grid)
+    _, history, part = item
+    return span_of(ColumnarHistory(history), part)
+
+
+def survey_of(item: Surveying) -> Survey:
+    """Raises HistoryError, OSError."""
+    return survey_part(ColumnarHistory(item.history), item.part, item.grid, item.orderly)
+
+
+def _orderly(run: RunInput) -> list[int]:
+    return orderly_groups(run.manifest.dictionaries.names(), run.facts)
 
 
 def _cut(partition: Partition, surveys: list[Survey] | None, run: RunInput) -> list[Portion]:
     if surveys is None:
         return [partition.portion]
-    orderly = orderly_groups(run.manifest.dictionaries.names(), run.facts)
-    return cut(partition.portion.parts, surveys, orderly, WHOLE_ROWS // PIECES)
+    history, parts = ColumnarHistory(run.history), partition.portion.parts
+    timeline = history.timeline_of_events()
+    owners = owners_of(history.names, run.facts, timeline, parts[0].queue)
+    return cut(parts, surveys, owners, WHOLE_ROWS // PIECES)
 
 
 def memory_bound_bytes(

@@ -1,9 +1,10 @@
 """Where a queue may be cut, so that its pieces give the verdict of the whole.
 
 A border lies between two offsets. It is *clean* when nobody went back across it: each group was called with everything
-below before it was called with anything above (in one call: in this order), in orderly groups everything below had also
-ended by then, and no send below began when one above had been acknowledged. Then what kernels compare lies on one side
-of the border, but for a few rows for each process (`Kernel.split`).
+below before it was called with anything above (in one call: in this order), and no send below began when one above had
+been acknowledged. In orderly groups everything below had also ended by then, and no process that kept the queue was
+called on both sides with a call of another in between (`turns.py`). Then what kernels compare lies on one side of the
+border, but for a few rows for each process (`Kernel.split`).
 
 Near redeliveries and rebalances no border is clean, a little further on one is. A group that reads a queue again from
 the start, or whose members each read all of it (broadcasting), leaves none on its way: such a queue is judged as a
@@ -12,7 +13,7 @@ whole, or in large pieces. That is the price: 420 bytes for each of its touches 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from itertools import pairwise
 
@@ -22,22 +23,25 @@ from numpy.typing import NDArray
 from checkers.columnar.manifest import Part
 from checkers.columnar.portions import Portion, whole
 from checkers.columnar.survey import SENDS, Survey, Times
+from checkers.columnar.turns import kept_together
 from checkers.columns import Ints, Mask, Names, Piece
 from checkers.facts import RunFacts
+from checkers.timeline import Ownership, Timeline
 
 Indices = NDArray[np.uint64]
+Owners = Mapping[int, Sequence[Ownership]]  # changes of the owner of one queue, by orderly group
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
 
 
 def cut(
-    parts: Sequence[Part], surveys: Sequence[Survey], orderly: Collection[int], rows_max: int
+    parts: Sequence[Part], surveys: Sequence[Survey], owners: Owners, rows_max: int
 ) -> list[Portion]:
-    """Cut a queue into pieces of about `rows_max` touches; `orderly` are groups. The whole where that cannot be.
+    """Cut a queue into pieces of about `rows_max` touches. The whole where that cannot be.
 
     Surveys are those of the parts of the queue, both in the order of time.
     """
     survey = reduce(Survey.merge, surveys)
-    clean = clean_borders(survey, orderly) & _follow(parts, survey)
+    clean = clean_borders(survey, owners) & _follow(parts, survey)
     starts = [0, *_chosen(survey.rows, clean, rows_max)]
     if len(starts) == 1:
         return [whole(parts)]
@@ -53,6 +57,15 @@ def cut(
 def orderly_groups(names: Names, facts: RunFacts) -> list[int]:
     """The ids of groups whose members take turns."""
     return [at for at, group in enumerate(names.groups) if group in facts.orderly]
+
+
+def owners_of(names: Names, facts: RunFacts, timeline: Timeline, queue: int) -> Owners:
+    """Who of orderly groups had a queue, and when."""
+    key = names.queues[queue]
+    return {
+        group: timeline.ownership.get((names.groups[group], key), ())
+        for group in orderly_groups(names, facts)
+    }
 
 
 def _portion(
@@ -87,7 +100,7 @@ def _follow(parts: Sequence[Part], survey: Survey) -> Mask:
     return follow
 
 
-def clean_borders(survey: Survey, orderly: Collection[int]) -> Mask:
+def clean_borders(survey: Survey, owners: Owners) -> Mask:
     """Whether the lower border of each cell is clean, shape (cells,)."""
     clean: Mask = np.cumsum(survey.within[:-1]) == 0
     for group, times in survey.times.items():
@@ -95,9 +108,22 @@ def clean_borders(survey: Survey, orderly: Collection[int]) -> Mask:
             clean &= _before(times.last_call >> np.uint64(32), times.first_end)
         else:
             clean &= _before(times.last_call, times.first_call)
-            if group in orderly:
+            if group in owners:
                 clean &= _before(times.last_end, _calls(times))
+                clean &= _undivided(times, kept_together(survey.turns[group], owners[group]))
     return clean
+
+
+def _undivided(times: Times, pairs: Sequence[tuple[int, int]]) -> Mask:
+    """At which cells none of these pairs of calls is divided: one in lower cells, the other from there on."""
+    latest = _latest_below(times.last_call >> np.uint64(32)).astype(np.int64)
+    steps = np.zeros(len(latest) + 1, np.int64)
+    if pairs:
+        earlier, later = np.searchsorted(latest, np.array(pairs).T)
+        np.add.at(steps, earlier, 1)
+        np.add.at(steps, later, -1)
+    undivided: Mask = np.cumsum(steps[:-1]) == 0
+    return undivided
 
 
 def _calls(times: Times) -> Indices:
@@ -106,10 +132,14 @@ def _calls(times: Times) -> Indices:
 
 def _before(last: Indices, first: Indices) -> Mask:
     """At which cells everything in lower ones is not later than anything from there on."""
-    below = np.concatenate(([np.uint64(0)], np.maximum.accumulate(last)[:-1]))
+    below = _latest_below(last)
     above = np.minimum.accumulate(first[::-1])[::-1]
     ordered: Mask = below <= above
     return ordered
+
+
+def _latest_below(last: Indices) -> Indices:
+    return np.concatenate(([np.uint64(0)], np.maximum.accumulate(last)[:-1]))
 
 
 def _chosen(rows: Ints, clean: Mask, rows_max: int) -> list[int]:

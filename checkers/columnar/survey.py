@@ -6,7 +6,7 @@ from that of all parts where the queue may be cut.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 from checkers.columnar.manifest import Part
 from checkers.columnar.reader import ColumnarHistory
 from checkers.columnar.schema import Kind
+from checkers.columnar.turns import Turns, turns_of
 from checkers.columns import COMMIT_FIELDS, UNKNOWN, Commits, Ints, Outcome, joined
 
 Keys = NDArray[np.uint64]  # call and end of an op in one number, which ascends with calls
 SENDS = -1  # in place of a group
 CELLS = 4001
 SPARSE = 64  # offsets for each row
+FAR = 0.01  # of the rows of a part may lie far from all others, at either end
 READ = (
     "kind",
     "op_index",
@@ -53,17 +55,31 @@ class Grid:
         return self.low + cell * self.width
 
 
-def grid_of(parts: Sequence[Part], cells: int = CELLS) -> Grid | None:
+def is_sparse(part: Part) -> bool:
+    """Whether its lowest and highest offset do not tell where its rows lie: one may be that of a wrong commit."""
+    return part.high - part.low >= SPARSE * part.rows
+
+
+def span_of(history: ColumnarHistory, part: Part) -> tuple[int, int]:
+    """Between which offsets a part has nearly all of its rows. Raises HistoryError, OSError."""
+    offset = history.table(part, ["queue_offset"])["queue_offset"].to_numpy()
+    low, high = np.quantile(offset, [FAR, 1 - FAR], method="nearest").tolist()
+    return low, high
+
+
+def grid_of(
+    parts: Sequence[Part], spans: Mapping[str, tuple[int, int]], cells: int = CELLS
+) -> Grid | None:
     """The cells of a queue, of which these are the parts; None where offsets are too far apart to be counted.
 
+    `spans` are those of the sparse ones by path: one offset far away must not make the cells too wide for all others.
     Their width is odd, as the sizes of calls mostly are not: else each border might lie within a call.
     """
     low, high = min(part.low for part in parts), max(part.high for part in parts)
     if low < UNKNOWN or high >= 1 << 62 or max(part.last for part in parts) > INDEX_MAX:
         return None
-    # One offset far away, perhaps of a wrong commit, must not make the cells too wide for all others.
-    dense = [part for part in parts if part.high - part.low < SPARSE * part.rows] or parts
-    low, high = min(part.low for part in dense), max(part.high for part in dense)
+    lows, highs = zip(*(spans.get(part.path, (part.low, part.high)) for part in parts), strict=True)
+    low, high = min(lows), max(highs)
     width = -(-(high - low + 1) // cells) | 1
     return Grid(low=low, width=width, cells=-(-(high - low + 1) // width))
 
@@ -94,6 +110,7 @@ class Survey:
     rows: Ints  # shape (cells,)
     times: Mapping[int, Times]  # by group: its deliveries; SENDS: what was acknowledged
     within: Ints  # shape (cells + 1,): changes of how many calls run backwards across the lower border of each cell
+    turns: Mapping[int, Turns]  # by orderly group
     given: Mapping[int, tuple[int, int]]  # group -> lowest and highest offset that it was given
     reach: Mapping[
         str, tuple[int, int]
@@ -115,6 +132,12 @@ class Survey:
                 for of in sorted({*self.times, *other.times})
             },
             within=self.within + other.within,
+            turns={
+                of: self.turns[of].merge(other.turns[of])
+                if of in self.turns and of in other.turns
+                else self.turns.get(of) or other.turns[of]
+                for of in sorted({*self.turns, *other.turns})
+            },
             given={
                 group: _span(self.given.get(group), other.given.get(group))
                 for group in sorted({*self.given, *other.given})
@@ -125,8 +148,10 @@ class Survey:
         )
 
 
-def survey_part(history: ColumnarHistory, part: Part, grid: Grid) -> Survey:
-    """Raises HistoryError, OSError."""
+def survey_part(
+    history: ColumnarHistory, part: Part, grid: Grid, orderly: Collection[int]
+) -> Survey:
+    """`orderly` are groups. Raises HistoryError, OSError."""
     table = history.table(part, READ)
     column = {name: table[name].to_numpy() for name in READ}
     kind, offset, group = column["kind"], column["queue_offset"], column["group"]
@@ -146,6 +171,11 @@ def survey_part(history: ColumnarHistory, part: Part, grid: Grid) -> Survey:
             (_backwards(column, of_stream, grid) for of_stream in of_group.values()),
             np.zeros(grid.cells + 1, np.int64),
         ),
+        turns={
+            of: turns_of(column["process"][mine], column["invoke_index"][mine])
+            for of, mine in of_group.items()
+            if of in orderly
+        },
         given={
             of: (int(offset[mine].min()), int(offset[mine].max())) for of, mine in of_group.items()
         },
