@@ -21,9 +21,10 @@ from itertools import pairwise
 import numpy as np
 
 from checkers.columns import Columns, Commits, Ints, Outcome, Piece, QueueKey
+from checkers.facts import RunFacts
 from checkers.kernel import Checker, Context, Kernel, Split, nothing_missing, rows_by_id
 from checkers.place_index import index_of, number_runs, stable_order, stream_ids
-from checkers.promises import Damage, Judgement, judge
+from checkers.promises import Judgement, judge
 from checkers.timeline import Drain, QueueEnd
 from checkers.unrest import fault_near
 from checkers.verdict import Finding, Tally, Verdict
@@ -237,12 +238,18 @@ def _judge_end(
 
 def _judge_committed(context: Context, anomaly: str, broker: str, drain: Drain) -> Judgement:
     """A disk that is lost for good takes along what only weaker statuses promised, consumed or not."""
-    lost = context.promises.damaged(
-        broker, at_least=Damage.DISK, since_ns=0, until_ns=drain.time_ns
-    )
-    if lost and anomaly == "commit_beyond_end":
+    if anomaly == "commit_beyond_end" and _lost_for_good(context.facts, broker, drain.time_ns):
         return Judgement.ALLOWED
     return judge(context.facts.mode, anomaly)
+
+
+def _lost_for_good(facts: RunFacts, broker: str, until_ns: int) -> bool:
+    """Whether a disk of this broker is; one that was only wiped is filled from what the others have."""
+    return any(
+        fault.permanent and fault.fired_ns is not None and fault.fired_ns <= until_ns
+        for fault in facts.faults
+        if fault.bitten_ns is not None and set(fault.targets) & set(facts.brokers.get(broker, ()))
+    )
 
 
 OFFSETS = Kernel(

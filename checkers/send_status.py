@@ -132,8 +132,9 @@ def check_weak_statuses(columns: Columns, context: Context) -> Verdict:
         for broker, row, seen in observed
         if copies.missing(broker, seen, NOBODY) is None
     ]
-    counts = {"weak": len(weak), "weak_observed": len(observed)}
-    reason = None if len(observed) >= len(weak) else f"{len(weak) - len(observed)} {NOT_OBSERVED}"
+    unseen = len(weak) - len({row for _, row, _ in observed})
+    counts = {"weak": len(weak), "weak_observed": len(weak) - unseen}
+    reason = f"{unseen} {NOT_OBSERVED}" if unseen else None
     return observed_verdict("weak_statuses", findings, counts, reason)
 
 

@@ -89,8 +89,12 @@ def drain(draw: st.DrawFn) -> dict[str, Any]:
 @st.composite
 def histories(draw: st.DrawFn) -> list[Op]:
     """Random ops: invocations and completions interleave, keys are sent once, anything may be delivered."""
-    steps = draw(st.lists(st.one_of(send(), send(), consume(), consume(), of_group()), max_size=16))
+    focused = draw(st.booleans())
+    some = st.one_of(send(), send(), consume(), consume(), of_group(), of_group())
+    steps = draw(st.lists(some, min_size=8 * focused, max_size=16))
     steps += draw(st.lists(drain(), max_size=3))
+    if focused:
+        steps = [{**step, "value": _in_one_place(step["value"])} for step in steps]
     ops: list[Op] = []
     waiting: list[tuple[int, dict[str, Any]]] = []
     sent: set[str] = set()
@@ -110,6 +114,24 @@ def histories(draw: st.DrawFn) -> list[Op]:
             process, step = waiting.pop(0)
             _append(ops, process, step["ending"], step)
     return ops
+
+
+def _in_one_place(value: dict[str, Any]) -> dict[str, Any]:
+    """The same with one group and one queue, so that things meet."""
+    of_queue = {"topic": "t", "broker": "b", "queue": 0, "group": "g"}
+    moved = {name: of_queue.get(name, known) for name, known in value.items()}
+    if "offsets" in value:
+        moved["offsets"] = [["b", 0, offset] for *_, offset in value["offsets"][:1]]
+    if "queues" in value:
+        moved["queues"] = [["b", 0, *rest] for _, _, *rest in value["queues"][:1]]
+    if "messages" in value:
+        moved["messages"] = [
+            [key or "k0", offset % 7, *physical, True, tries]
+            for key, offset, *physical, _, tries in value["messages"]
+        ]
+    if "queue_offset" in value:
+        moved["queue_offset"] = value["queue_offset"] % 7
+    return moved
 
 
 def _append(ops: list[Op], process: int, ending: str, step: dict[str, Any]) -> None:
@@ -229,6 +251,33 @@ def test_polls(ops: list[Op]) -> None:
     for finding in verdict.findings:
         what = (finding.anomaly, finding.judgement == "allowed", finding.group, *place(finding))
         assert any(known[:-1] == what for known in expected)
+
+
+def test_every_anomaly_occurs() -> None:
+    """Or the histories would prove nothing."""
+    seen: Counter[str] = Counter()
+
+    @settings(max_examples=150)
+    @given(histories())
+    def look(ops: list[Op]) -> None:
+        seen.update({anomaly for anomaly, *_ in reference.loss(ops, GROUPS)})
+        seen.update({anomaly for anomaly, *_ in reference.provenance(ops)})
+        seen.update({anomaly for anomaly, *_ in reference.poll_anomalies(ops, GROUPS)})
+        seen["corrupt"] += reference.corrupt(ops) > 0
+        seen["inconsistent_offsets"] += bool(reference.inconsistent_offsets(ops))
+        seen["misordered send"] += bool(reference.misordered_sends(ops))
+        seen["out_of_order"] += bool(reference.out_of_order(ops))
+        seen["commit_ahead"] += bool(reference.commits_ahead(ops))
+        for explained in reference.duplicates(ops).values():
+            seen["duplicate" if explained else "duplicate_unexplained"] += 1
+
+    look()
+    assert set(+seen) == {
+        *("lost", "unseen", "phantom", "aborted_read", "misrouted", "corrupt", "commit_ahead"),
+        *("inconsistent_offsets", "misordered send", "out_of_order", "duplicate"),
+        *("duplicate_unexplained", "poll_skip", "int_poll_skip", "nonmonotonic_poll"),
+        "int_nonmonotonic_poll",
+    }, seen
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)

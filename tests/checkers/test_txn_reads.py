@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import given, settings
 
@@ -15,6 +17,8 @@ from tests.checkers.test_cycles import histories
 from tests.support import reference_cycles as reference
 from tests.support.history_language import facts
 from tests.support.txn_language import txns
+
+STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "200")))
 
 
 def check(ops: list[Op]) -> Verdict:
@@ -56,7 +60,7 @@ def test_the_finding_says_what_was_polled() -> None:
     assert finding.detail == "polled 1 at offset 0, sent by op 1, which failed"
 
 
-@settings(max_examples=200)
+@STEADY
 @given(histories())
 def test_against_the_reference(ops: list[Op]) -> None:
     found = {(f.anomaly, f.op_index, f.key) for f in check(ops).findings}

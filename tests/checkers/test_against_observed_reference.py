@@ -1,0 +1,236 @@
+"""What the harness saw, and how runs end, against plain references, on random runs in which every case occurs.
+
+`HISTORIES=2000 pytest tests/checkers/test_against_observed_reference.py` tries more of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from checkers.column_builder import build_columns
+from checkers.compose import check_run
+from checkers.kernel import Context
+from checkers.promises import LossPromises
+from checkers.send_status import DURABLE_BEFORE_ACK
+from checkers.verdict import Finding, Validity, Verdict
+from tests.support import reference_copies, reference_endings
+from tests.support.history_language import facts
+from tests.support.observed_histories import Observed, observed_history
+from tests.support.reference_semantics import Found
+
+STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "100")))
+SEEDS = st.integers(0, 2**32)  # a history is made by one: shrinking it would take minutes
+
+
+def verdict_of(run: Observed, name: str) -> Verdict | None:
+    """Nothing if the checker had nothing to judge."""
+    verdicts = check_run(run.ops, run.observations, facts(**run.facts)).verdicts
+    return next((verdict for verdict in verdicts if verdict.checker == name), None)
+
+
+def judged(run: Observed, name: str) -> Verdict:
+    verdict = verdict_of(run, name)
+    assert verdict is not None
+    return verdict
+
+
+def validity(*, wrong: object, missing: object) -> Validity:
+    return False if wrong else "unknown" if missing else True
+
+
+def times_of(verdict: Verdict, *anomalies: str) -> Counter[str]:
+    """How often each was found, whatever it was judged to be."""
+    return Counter(
+        {
+            of: sum(
+                verdict.counts.get(f"{of}{end}", 0) for end in ("", "_informational", "_allowed")
+            )
+            for of in anomalies
+        }
+    )
+
+
+def same(verdict: Verdict, expected: Found, of: Callable[[Finding], tuple[object, ...]]) -> None:
+    """The same findings, and they are counted so."""
+    assert Counter((one.anomaly, *of(one)) for one in verdict.findings) == expected
+    counted: Counter[str] = Counter()
+    for (anomaly, *_), times in expected.items():
+        counted[anomaly] += times
+    assert times_of(verdict, *(of.anomaly for of in verdict.findings)) == counted
+
+
+@STEADY
+@given(SEEDS)
+def test_acknowledgements(seed: int) -> None:
+    run = observed_history(seed)
+    verdict = judged(run, "durable_before_ack")
+    expected = reference_copies.acknowledged(*run)
+
+    assert {name: count for name, count in verdict.counts.items() if count} == +Counter(
+        acks=expected.acks,
+        acks_observed=expected.looked_at,
+        acks_proven=len(expected.proven),
+        acks_unclear=len(expected.unclear),
+        acked_not_durable=len(expected.not_durable),
+    )
+    assert Counter(of.key for of in verdict.findings) == Counter(expected.not_durable)
+    missing = not expected.proven or expected.looked_at < expected.acks
+    assert verdict.valid == validity(wrong=expected.not_durable, missing=missing)
+
+
+@STEADY
+@given(seed=SEEDS, pieces=st.integers(2, 7))
+def test_any_cut_says_the_same_of_acknowledgements(seed: int, pieces: int) -> None:
+    run = observed_history(seed)
+    columns, timeline = build_columns(run.ops)
+    known = facts(**run.facts)
+    context = Context(
+        facts=known,
+        timeline=timeline,
+        promises=LossPromises(known),
+        observations=run.observations,
+    )
+    kernel = DURABLE_BEFORE_ACK.kernel
+    assert kernel is not None
+    whole = kernel.check(columns, context)
+    assert kernel.check_pieces(columns, context, pieces).to_json() == whole.to_json()
+
+
+@STEADY
+@given(SEEDS)
+def test_weak_statuses(seed: int) -> None:
+    run = observed_history(seed)
+    verdict = judged(run, "weak_statuses")
+    expected = reference_copies.weak(*run)
+
+    assert {name: count for name, count in verdict.counts.items() if count} == +Counter(
+        weak=expected.weak,
+        weak_observed=expected.looked_at,
+        weak_though_safe=len(expected.wrong),
+        weak_though_safe_informational=len(expected.excused),
+    )
+    found = Counter(of.key for of in verdict.findings)
+    assert found == Counter([*expected.wrong, *expected.excused])
+    unseen = expected.looked_at < expected.weak
+    assert verdict.valid == validity(wrong=expected.wrong, missing=unseen)
+
+
+@STEADY
+@given(SEEDS)
+def test_replicas(seed: int) -> None:
+    run = observed_history(seed)
+    verdict = verdict_of(run, "replica_prefix")
+    pairs = reference_endings.pairs_left(run.facts)
+    assert (verdict is not None) == bool(pairs)
+    if verdict is not None:
+        expected = reference_endings.replicas(run.observations)
+        same(verdict, expected, lambda of: (of.broker, of.physical_offset))
+        compared = {of["broker_name"] for of in run.observations if of["kind"] == "replica"}
+        wrong = expected and run.facts["mode"] == "hardened"
+        assert verdict.valid == validity(wrong=wrong, missing=pairs - compared)
+
+
+@STEADY
+@given(SEEDS)
+def test_queue_entries(seed: int) -> None:
+    run = observed_history(seed)
+    verdict = judged(run, "queue_entries")
+    expected = reference_endings.queue_entries(run.observations)
+    same(verdict, expected, lambda of: (of.broker, of.topic, of.queue, of.queue_offset))
+    looked = any(of["kind"] == "queue_entries" for of in run.observations)
+    unread = reference_endings.brokers_unread(run.observations, run.facts)
+    wrong = expected and run.facts["mode"] == "hardened"
+    assert verdict.valid == validity(wrong=wrong, missing=unread or not looked)
+
+
+@STEADY
+@given(SEEDS)
+def test_look_ups(seed: int) -> None:
+    run = observed_history(seed)
+    verdict = verdict_of(run, "look_ups")
+    assert (verdict is not None) == any(op.f == "look_up" for op in run.ops)
+    if verdict is not None:
+        expected = reference_endings.look_ups(run.ops)
+        same(verdict, expected, lambda of: (of.key, of.broker, of.queue, of.queue_offset))
+        missing = reference_endings.not_answered(run.ops)
+        assert verdict.valid == validity(wrong=expected, missing=missing)
+
+
+@STEADY
+@given(SEEDS)
+def test_exits(seed: int) -> None:
+    run = observed_history(seed)
+    verdict = judged(run, "node_exits")
+    expected = reference_endings.died(run.facts)
+    same(verdict, expected, lambda of: (of.detail.split()[0], of.time_ns))
+    assert verdict.valid is not bool(expected)
+
+
+@STEADY
+@given(SEEDS)
+def test_liveness(seed: int) -> None:
+    run = observed_history(seed)
+    verdict = judged(run, "liveness")
+    expected = reference_endings.liveness(run.ops, run.facts)
+    missing = reference_endings.never_asked(run.ops, run.facts)
+    same(verdict, expected, lambda of: (of.broker, of.group, of.topic))
+    assert verdict.valid == validity(wrong=expected, missing=missing)
+    assert (verdict.reason or "").split("; ") == (missing or [""])
+
+
+@STEADY
+@given(SEEDS)
+def test_offsets_at_the_drain(seed: int) -> None:
+    run = observed_history(seed)
+    verdict = judged(run, "drained_offsets")
+    expected = reference_endings.drained_offsets(run.ops, run.facts)
+    same(
+        verdict,
+        expected,
+        lambda of: (
+            of.judgement == "allowed",
+            *(of.group, of.topic, of.broker, of.queue, of.queue_offset),
+        ),
+    )
+    drained = any(op.f == "drain" and op.type in ("ok", "info") for op in run.ops)
+    wrong = [found for found in expected if not found[1]]
+    assert verdict.valid == validity(wrong=wrong, missing=not drained)
+
+
+def test_everything_occurs() -> None:
+    """Or the histories would prove nothing."""
+    seen: Counter[str] = Counter()
+    for seed in range(200):
+        run = observed_history(seed)
+        acked, weak = reference_copies.acknowledged(*run), reference_copies.weak(*run)
+        seen.update({f"acknowledged: {name}": bool(of) for name, of in acked._asdict().items()})
+        seen.update({f"weak: {name}": bool(of) for name, of in weak._asdict().items()})
+        seen["all proven"] += len(acked.proven) == acked.acks > 0
+        seen["never asked"] += bool(reference_endings.never_asked(run.ops, run.facts))
+        seen["not answered"] += reference_endings.not_answered(run.ops)
+        seen["unread"] += bool(reference_endings.brokers_unread(run.observations, run.facts))
+        seen["no pair left"] += not reference_endings.pairs_left(run.facts)
+        ended = reference_endings.died(run.facts)
+        seen["disk failed"] += len(run.facts["exits"]) > ended.total()
+        for found in (
+            reference_endings.replicas(run.observations),
+            reference_endings.queue_entries(run.observations),
+            reference_endings.look_ups(run.ops),
+            reference_endings.liveness(run.ops, run.facts),
+            reference_endings.drained_offsets(run.ops, run.facts),
+            ended,
+        ):
+            seen.update(f"{of[0]} allowed" if of[1] is True else of[0] for of in found)
+    assert {name for name, count in seen.items() if count >= 5} == {
+        *(f"acknowledged: {name}" for name in reference_copies.Acknowledged._fields),
+        *(f"weak: {name}" for name in reference_copies.Weak._fields),
+        *("all proven", "never asked", "not answered", "unread", "no pair left", "disk failed"),
+        *("replica_diverged", "replica_ahead", "queue_hole", "queue_entry_wrong"),
+        *("queue_entry_missing", "invisible", "unindexed", "not_serving", "not_drained"),
+        *("commit_beyond_end", "commit_beyond_end allowed", "commit_behind", "node_died"),
+    }

@@ -1,0 +1,49 @@
+"""Every anomaly has a plain reference that a test asks, and references share no code with checkers."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from checkers.compose import ALL_CHECKERS
+from tests.support.references import OF_FUNCTION, REFERENCES
+
+HERE = Path(__file__).parent
+SUPPORT = HERE.parent / "support"
+SHARED = {"checkers.facts", "checkers.history"}  # what ops and facts are; no rule of theirs
+
+
+def test_every_anomaly_has_a_reference() -> None:
+    assert sorted(REFERENCES) == sorted(name for of in ALL_CHECKERS for name in of.anomalies)
+    assert len(REFERENCES) == sum(len(names.split()) for names in OF_FUNCTION.values())
+
+
+@pytest.mark.parametrize("module", sorted({function.__module__ for function in OF_FUNCTION}))
+def test_references_share_no_code_with_checkers(module: str) -> None:
+    tree = ast.parse((SUPPORT / f"{module.rpartition('.')[2]}.py").read_text(encoding="utf-8"))
+    imported = {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)} | {
+        name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names
+    }
+    foreign = {name for name in imported if name.split(".")[0] in ("checkers", "spark_analysis")}
+    assert foreign <= SHARED
+    assert not any(name.split(".")[0] in ("harness", "system_under_test") for name in imported)
+
+
+def test_a_random_test_asks_every_reference() -> None:
+    """One that imports it and is no list of references itself."""
+    asked = set()
+    for path in HERE.glob("test_*.py"):
+        text = path.read_text(encoding="utf-8")
+        if "@given(" in text:
+            names = {
+                node.attr for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)
+            }
+            names |= {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+            asked |= {
+                function
+                for function in OF_FUNCTION
+                if function.__module__.rpartition(".")[2] in text and function.__name__ in names
+            }
+    assert {function.__qualname__ for function in OF_FUNCTION if function not in asked} == set()

@@ -1,0 +1,145 @@
+"""Who must hold what was acknowledged, in plain Python over ops and observations; no code shared with the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Any, NamedTuple
+
+from checkers.facts import FaultFacts
+from checkers.history import Op
+from tests.support.reference_checkers import Send, sends_of
+from tests.support.reference_semantics import began_ns, ended_ns
+
+AFTERMATH_NS = 30 * 10**9
+Facts = Mapping[str, Any]
+Seen = Mapping[str, Any]
+
+
+class Acknowledged(NamedTuple):
+    """What became of acknowledgements: keys, one for each time that somebody looked."""
+
+    acks: int
+    looked_at: int  # acknowledgements, each once
+    proven: list[str]
+    unclear: list[str]
+    not_durable: list[str]
+
+
+class Weak(NamedTuple):
+    """What became of weaker statuses."""
+
+    weak: int
+    looked_at: int
+    wrong: list[str]
+    excused: list[str]
+
+
+def acknowledged(ops: Sequence[Op], observations: Sequence[Seen], facts: Facts) -> Acknowledged:
+    """Of each look at an acknowledged message: whether as many nodes held it as SEND_OK promises."""
+    proven, unclear, not_durable = [], [], []
+    looks = list(_looks(ops, observations, "ok"))
+    for send, seen in looks:
+        on_disk, held = set(seen["durable_on"]), {*seen["durable_on"], *seen["cached_on"]}
+        perhaps = set(seen["unobserved"]) | _may_have_lost(ops, facts, send)
+        if not _enough(facts, send, on_disk | perhaps, held | perhaps):
+            not_durable.append(send.key)
+        elif _enough(facts, send, on_disk, held):
+            proven.append(send.key)
+        else:
+            unclear.append(send.key)
+    looked_at = len({send.key for send, _ in looks})
+    return Acknowledged(len(_stored(ops, "ok")), looked_at, proven, unclear, not_durable)
+
+
+def weak(ops: Sequence[Op], observations: Sequence[Seen], facts: Facts) -> Weak:
+    """Of each look at a message with a weaker status: whether SEND_OK would have been true."""
+    wrong: list[str] = []
+    excused: list[str] = []
+    looks = list(_looks(ops, observations, "weak"))
+    for send, seen in looks:
+        if _enough(facts, send, set(seen["durable_on"]), {*seen["durable_on"], *seen["cached_on"]}):
+            excuse = _fault_near(ops, facts, send) or _came_up(ops, send)
+            (excused if excuse else wrong).append(send.key)
+    return Weak(len(_stored(ops, "weak")), len({send.key for send, _ in looks}), wrong, excused)
+
+
+def _stored(ops: Sequence[Op], outcome: str) -> list[Send]:
+    return [send for send in sends_of(ops) if send.outcome == outcome and send.queue is not None]
+
+
+def _looks(
+    ops: Sequence[Op], observations: Sequence[Seen], outcome: str
+) -> Iterator[tuple[Send, Seen]]:
+    for seen in observations:
+        for send in _stored(ops, outcome):
+            if seen["kind"] == "ack_durability" and seen["key"] == send.key:
+                yield send, seen
+
+
+def _enough(facts: Facts, send: Send, on_disk: Set[str], held: Set[str]) -> bool:
+    """Whether so many nodes are as many as SEND_OK promises: of nodes that there are, at most all."""
+    assert send.queue is not None
+    nodes = facts["brokers"].get(send.queue[1], ("a node that nobody knows",))
+    master_flushes = facts["flush"] == "sync"
+    slave_has_it = facts["replication"] == "sync"
+    slave_flushes = slave_has_it and master_flushes and facts["mode"] == "hardened"
+    disks = master_flushes + slave_flushes
+    memories = 2 if slave_has_it else 0 if facts["transient_pool"] else 1
+    return len(on_disk) >= min(disks, len(nodes)) and len(held) >= min(memories, len(nodes))
+
+
+def _may_have_lost(ops: Sequence[Op], facts: Facts, send: Send) -> set[str]:
+    """The nodes that may have had the message when it was acknowledged, and not when somebody looked."""
+    assert send.queue is not None
+    nodes = facts["brokers"].get(send.queue[1], ())
+    return {
+        node
+        for number, node in enumerate(nodes)
+        for fault in facts["faults"]
+        if node in fault.targets
+        and fault.bitten_ns is not None
+        and _strikes_between(fault, began_ns(ops, send), ended_ns(ops, send))
+        and _takes(fault.kind, facts, is_master=number == 0)
+    }
+
+
+def _strikes_between(fault: FaultFacts, since_ns: int, until_ns: int) -> bool:
+    """A failing disk strikes at any time until it is mended, the others when they are fired."""
+    assert fault.fired_ns is not None
+    assert fault.bitten_ns is not None
+    last_ns = max(fault.fired_ns, fault.bitten_ns)
+    if fault.kind == "failing_disk":
+        last_ns = 1 << 62 if fault.healed_ns is None else fault.healed_ns
+    return fault.fired_ns <= until_ns and last_ns >= since_ns
+
+
+def _takes(kind: str, facts: Facts, *, is_master: bool) -> bool:
+    in_process: bool = facts["transient_pool"] and is_master
+    in_page_cache: bool = facts["flush"] == "async"
+    return {
+        "kill": in_process,
+        "failing_disk": in_page_cache,
+        "power_cut": in_page_cache,
+        "disk_lost": True,
+        "wiped_slave": True,
+    }.get(kind, False)
+
+
+def _fault_near(ops: Sequence[Op], facts: Facts, send: Send) -> bool:
+    for fault in facts["faults"]:
+        over_ns = (1 << 62) if fault.healed_ns is None else fault.healed_ns + AFTERMATH_NS
+        begun = fault.bitten_ns is not None and fault.fired_ns <= ended_ns(ops, send)
+        if begun and over_ns >= began_ns(ops, send):
+            return True
+    return False
+
+
+def _came_up(ops: Sequence[Op], send: Send) -> bool:
+    """Whether its broker has given a SEND_OK, and the first one was not there yet when this send began."""
+    assert send.queue is not None
+    safe = [
+        other.ended
+        for other in _stored(ops, "ok")
+        if other.queue is not None and other.queue[1] == send.queue[1]
+    ]
+    return bool(safe) and min(safe) >= send.began

@@ -1,0 +1,181 @@
+"""How a run must end: nodes that live, serve, and agree with each other; queues that are read, in plain Python.
+
+No code shared with the kernels. Each function returns how often it found what: (anomaly, where, ...) -> times; the
+`missing` ones say of what nobody knows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from checkers.facts import FaultFacts
+from checkers.history import Op
+from tests.support.reference_semantics import Found
+
+Facts = Mapping[str, Any]
+Seen = Mapping[str, Any]
+DISK_KINDS = ("failing_disk", "disk_full", "disk_lost")
+AFTERMATH_NS = 10 * 10**9
+
+
+def replicas(observations: Sequence[Seen]) -> Found:
+    """The last comparison of each pair counts."""
+    pairs = {(of["broker_name"], of["master"], of["slave"]) for of in _of(observations, "replica")}
+    found: Found = Counter()
+    for broker, master, slave in pairs:
+        last = [
+            of
+            for of in _of(observations, "replica")
+            if (of["broker_name"], of["master"], of["slave"]) == (broker, master, slave)
+        ][-1]
+        if last["first_difference"] is not None:
+            found["replica_diverged", broker, last["first_difference"]] += 1
+        elif last["slave_end"] > last["master_end"]:
+            found["replica_ahead", broker, last["master_end"]] += 1
+    return found
+
+
+def pairs_left(facts: Facts) -> set[str]:
+    """Brokers of which two nodes are left."""
+    return {name for name in facts["brokers"] if len(_left(facts, name)) > 1}
+
+
+def queue_entries(observations: Sequence[Seen]) -> Found:
+    """The last look at each node counts."""
+    found: Found = Counter()
+    looks = _of(observations, "queue_entries")
+    for node in {of["node"] for of in looks}:
+        last = [of for of in looks if of["node"] == node][-1]
+        for topic, queue, offset in last["hole_at"]:
+            found["queue_hole", last["broker_name"], topic, queue, offset] += 1
+        for topic, queue, offset in last["wrong_at"]:
+            found["queue_entry_wrong", last["broker_name"], topic, queue, offset] += 1
+        if last["missing"]:
+            found["queue_entry_missing", last["broker_name"], None, None, None] += 1
+    return found
+
+
+def brokers_unread(observations: Sequence[Seen], facts: Facts) -> set[str]:
+    """Brokers with a disk that somebody could have read, and nobody has."""
+    read = {of["broker_name"] for of in _of(observations, "queue_entries")}
+    return {name for name in facts["brokers"] if _left(facts, name)} - read
+
+
+def _left(facts: Facts, broker: str) -> set[str]:
+    return {
+        node
+        for node in facts["brokers"][broker]
+        if not any(fault.permanent and node in fault.targets for fault in facts["faults"])
+    }
+
+
+def _of(observations: Sequence[Seen], kind: str) -> list[Seen]:
+    return [seen for seen in observations if seen["kind"] == kind]
+
+
+def look_ups(ops: Sequence[Op]) -> Found:
+    """What lies in its queue and is not found by its id, or by its key where there is an index."""
+    found: Found = Counter()
+    for op in ops:
+        for key, queue, offset, by_key, by_id, in_queue in (
+            op.value["messages"] if op.f == "look_up" else ()
+        ):
+            place = key, op.value["broker"], queue, offset
+            if in_queue and not by_id:
+                found["invisible", *place] += 1
+            if in_queue and not by_key and op.value["indexed"]:
+                found["unindexed", *place] += 1
+    return found
+
+
+def not_answered(ops: Sequence[Op]) -> bool:
+    return any(op.f == "look_up" and op.type != "ok" for op in ops)
+
+
+def died(facts: Facts) -> Found:
+    """Nodes that ended by themselves while no disk of theirs was broken, or had been shortly before."""
+    return Counter(
+        ("node_died", ended.node, ended.time_ns)
+        for ended in facts["exits"]
+        if not any(
+            fault.kind in DISK_KINDS
+            and ended.node in fault.targets
+            and fault.fired_ns <= ended.time_ns
+            and (fault.healed_ns is None or ended.time_ns - fault.healed_ns <= AFTERMATH_NS)
+            for fault in facts["faults"]
+        )
+    )
+
+
+def liveness(ops: Sequence[Op], facts: Facts) -> Found:
+    """Brokers that do not serve by their last probe, and groups that their last drain did not get to the end."""
+    found: Found = Counter()
+    for broker in _living(facts):
+        probes = _probes(ops, broker)
+        if probes and probes[-1].type != "ok":
+            found["not_serving", broker, None, None] += 1
+    for group, topic in _readers(facts):
+        drains = _drains(ops, group, topic)
+        if drains and drains[-1].type != "ok":
+            found["not_drained", None, group, topic] += 1
+    return found
+
+
+def never_asked(ops: Sequence[Op], facts: Facts) -> list[str]:
+    """What nobody knows of the end of a run, in the words of a reader."""
+    return [
+        *(f"broker {of} was never probed" for of in _living(facts) if not _probes(ops, of)),
+        *(
+            f"group {group} on {topic} was never drained"
+            for group, topic in _readers(facts)
+            if not _drains(ops, group, topic)
+        ),
+    ]
+
+
+def drained_offsets(ops: Sequence[Op], facts: Facts) -> Found:
+    """(anomaly, whether it is allowed, group, topic, broker, queue, offset) of last drains."""
+    found: Found = Counter()
+    for group, topic in {(op.value["group"], op.value["topic"]) for op in ops if op.f == "drain"}:
+        for drain in _drains(ops, group, topic)[-1:]:
+            for broker, queue, _low, end, committed in drain.value["queues"]:
+                place = group, topic, broker, queue, committed
+                if committed > end:
+                    gone = any(_disk_gone(of, facts, broker, drain) for of in facts["faults"])
+                    found["commit_beyond_end", gone, *place] += 1
+                if committed < end and drain.type == "ok":
+                    found["commit_behind", False, *place] += 1
+    return found
+
+
+def _disk_gone(fault: FaultFacts, facts: Facts, broker: str, drain: Op) -> bool:
+    assert fault.fired_ns is not None
+    struck = any(node in fault.targets for node in facts["brokers"][broker])
+    bitten = fault.bitten_ns is not None and fault.fired_ns <= drain.time_ns
+    return struck and bitten and fault.kind == "disk_lost"
+
+
+def _living(facts: Facts) -> Sequence[str]:
+    return sorted(facts["brokers"]) if facts["living"] is None else facts["living"]
+
+
+def _readers(facts: Facts) -> list[tuple[str, str]]:
+    return [(group, topic) for group, topics in facts["groups"].items() for topic in topics]
+
+
+def _probes(ops: Sequence[Op], broker: str) -> list[Op]:
+    return [
+        op for op in ops if op.f == "probe" and op.type != "invoke" and op.value["broker"] == broker
+    ]
+
+
+def _drains(ops: Sequence[Op], group: str, topic: str) -> list[Op]:
+    """Those that came to an end; a failed one has not happened."""
+    return [
+        op
+        for op in ops
+        if op.f == "drain" and op.type in ("ok", "info")
+        if (op.value["group"], op.value["topic"]) == (group, topic)
+    ]

@@ -1,0 +1,72 @@
+"""Which plain reference knows which anomaly: all of them, a row each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tests.support import (
+    reference_checkers,
+    reference_copies,
+    reference_cycles,
+    reference_endings,
+    reference_groups,
+    reference_log,
+    reference_recovery,
+    reference_routes,
+    reference_semantics,
+    reference_waits,
+)
+
+OF_FUNCTION: Mapping[Callable[..., Any], str] = {
+    reference_checkers.loss: "lost unseen",
+    reference_checkers.provenance: "phantom aborted_read misrouted",
+    reference_checkers.corrupt: "corrupt",
+    reference_checkers.duplicates: "duplicate duplicate_unexplained",
+    reference_checkers.inconsistent_offsets: "inconsistent_offsets",
+    reference_checkers.misordered_sends: "nonmonotonic_send realtime_order",
+    reference_checkers.out_of_order: "out_of_order",
+    reference_checkers.commits_ahead: "commit_ahead",
+    reference_checkers.poll_anomalies: "poll_skip int_poll_skip nonmonotonic_poll int_nonmonotonic_poll",
+    reference_copies.acknowledged: "acked_not_durable",
+    reference_copies.weak: "weak_though_safe",
+    reference_cycles.phenomena: " ".join(
+        phenomenon + level
+        for phenomenon in reference_cycles.PATHS
+        for level in reference_cycles.LEVELS
+    ),
+    reference_cycles.reads: "G1a G1b precommitted_read",
+    reference_endings.replicas: "replica_diverged replica_ahead",
+    reference_endings.queue_entries: "queue_hole queue_entry_wrong queue_entry_missing",
+    reference_endings.look_ups: "invisible unindexed",
+    reference_endings.died: "node_died",
+    reference_endings.liveness: "not_serving not_drained",
+    reference_endings.drained_offsets: "commit_beyond_end commit_behind",
+    reference_groups.ownership: "queue_unowned owned_twice",
+    reference_groups.differing_groups: "subscriptions_differ",
+    reference_groups.answers: "wrong_answer answered_twice made_up_answer",
+    reference_log.log_holes: "log_hole",
+    reference_recovery.read_beyond_recovery: "read_beyond_recovery",
+    reference_recovery.hot_key: "hot_key",
+    reference_routes.wrong_answers: "wrong_route ghost_route missing_route",
+    reference_routes.switches: "slow_switch",
+    reference_semantics.unwanted: "unwanted_delivery",
+    reference_semantics.delays: "early_delivery late_delivery",
+    reference_semantics.two_listeners: "two_listeners",
+    reference_semantics.overlapping_owners: "overlapping_owners",
+    reference_semantics.overtaken: "overtaken",
+    reference_semantics.moved_keys: "key_moved",
+    reference_semantics.retries: "retry_unprovoked retry_early retried_too_often dead_too_early "
+    "consumed_too_long",
+    reference_semantics.transactions: "rolled_back_visible unresolved_transaction check_too_early "
+    "checked_too_often",
+    reference_semantics.missed_by_members: "member_missed",
+    reference_semantics.vanished: "vanished",
+    reference_semantics.rewound: "commit_rewound",
+    reference_waits.waits: "send_gap start_gap delivery_gap",
+}
+REFERENCES: Mapping[str, Callable[..., Any]] = {
+    anomaly: function
+    for function, anomalies in OF_FUNCTION.items()
+    for anomaly in anomalies.split()
+}
