@@ -20,7 +20,9 @@ from system_under_test.client.producer import Producer, ProducerConfig
 from system_under_test.client.push_consumer import ConsumerConfig
 from system_under_test.protocol.message import Message
 
-BATCH_BYTES_MAX = 1 << 20  # well below what brokers take (RocketMQ: maxMessageSize, 4 MiB)
+BATCH_BYTES_MAX = (
+    48 << 10
+)  # fits into the smallest log file that is drawn; brokers take up to 4 MiB (maxMessageSize)
 RECORD_BYTES = 256  # of a stored message, beside its body
 
 

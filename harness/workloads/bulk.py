@@ -53,4 +53,6 @@ FORWARDED = replace(
     name="forwarded",
     summary="a group sends what it is given on to a topic with more queues: at least once, and nothing is lost",
     options={**BULK.options, "consumers": 4, "forwarding": (2, 2)},
+    avoids=("disk-lost",),  # who has nowhere to send to cannot work off what it is given
+    settle_s=300.0,  # each message is sent again, and what one send meets delays all behind it
 )
