@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -12,6 +13,10 @@ from harness.queue_files import inspect_queues
 from system_under_test.protocol.message import RecordError, scan_header
 
 READ_MAX = 1_000_000  # acknowledged messages: larger stores are not read into memory
+LOOKS_MAX = 5
+LOOK_AGAIN_S = (
+    0.5  # a record has its entry a flush later, and a send that was held up may come at any time
+)
 
 
 class Inspector:
@@ -49,10 +54,18 @@ class Inspector:
                 self._compare(name, living[0], node, logs)
 
     async def _look_into(self, broker_name: str, node: str) -> LogBytes:
-        """The node's commit log; how its queues agree with it is written down."""
-        files = await self._environment.store_files(node)
-        log = log_of(files)
-        seen = inspect_queues(files, log.data, log.start)
+        """The node's commit log; how its queues agree with it is written down.
+
+        Records without an entry are looked for again: those that have just come will have one.
+        """
+        for look in range(LOOKS_MAX):
+            if look:
+                await asyncio.sleep(LOOK_AGAIN_S)
+            files = await self._environment.store_files(node)
+            log = log_of(files)
+            seen = inspect_queues(files, log.data, log.start)
+            if not seen["missing"]:
+                break
         seen["log_files"] = sum(map(is_log_file, files))
         self._recorder.observe("queue_entries", broker_name=broker_name, node=node, **seen)
         return log

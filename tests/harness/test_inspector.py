@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
-from harness.inspector import LogBytes, first_difference
+from harness.environments.environment import Environment
+from harness.inspector import Inspector, LogBytes, first_difference
+from harness.simulation.world import World
+from tests.harness.test_queue_files import BASE, entry, log
 
 
 @pytest.mark.parametrize(
@@ -23,3 +29,52 @@ from harness.inspector import LogBytes, first_difference
 )
 def test_first_difference(master: LogBytes, slave: LogBytes, expected: int | None) -> None:
     assert first_difference(master, slave) == expected
+
+
+class OneBroker:
+    """An environment whose node has other files at each look; the last ones stay."""
+
+    def __init__(self, *looks: dict[str, bytes]) -> None:
+        self.recorder = self
+        self.shape = self
+        self.acknowledged = 1
+        self.broker_names = ("broker-a",)
+        self.seen: dict[str, Any] = {}
+        self._looks = list(looks)
+
+    def replicas(self, _: str) -> list[SimpleNamespace]:
+        return [SimpleNamespace(node="broker-a-0")]
+
+    def is_foreign(self, _: str) -> bool:
+        return False
+
+    is_lost = is_foreign
+
+    async def store_files(self, _: str) -> dict[str, bytes]:
+        return self._looks.pop(0) if len(self._looks) > 1 else self._looks[0]
+
+    def observe(self, _: str, **seen: Any) -> None:
+        self.seen = seen
+
+
+def files(records: int, entries: int) -> dict[str, bytes]:
+    queue = b"".join(entry(number) for number in range(entries))
+    return {"/store/commitlog/00000000000000000000": log(records), BASE: queue}
+
+
+@pytest.mark.parametrize(
+    ("looks", "missing", "seen"),
+    [
+        ((files(2, 2),), 0, 2),
+        ((files(3, 2), files(3, 3)), 0, 3),  # one had just come
+        ((files(3, 2), files(4, 3), files(4, 4)), 0, 4),  # and another one meanwhile
+        ((files(3, 2),), 1, 2),
+        ((files(3, 2), files(4, 3)), 1, 3),  # one that comes does not stand for one that is missing
+    ],
+)
+def test_records_that_have_just_come_are_looked_for_again(
+    looks: tuple[dict[str, bytes], ...], missing: int, seen: int
+) -> None:
+    broker = OneBroker(*looks)
+    World(1).run(Inspector(cast(Environment, broker)).compare_replicas)
+    assert (broker.seen["missing"], broker.seen["entries"]) == (missing, seen)
