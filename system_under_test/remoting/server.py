@@ -13,9 +13,7 @@ from system_under_test.remoting.held_memory import HeldMemory
 from system_under_test.remoting.tls import FirstByte
 
 BACKLOG = 1024  # RocketMQ: serverSocketBacklog
-ACCEPTS_A_TURN = (
-    2  # who is too many holds a descriptor for some turns of the loop, before being turned away
-)
+ACCEPTS_A_TURN = 2  # who is one too many holds a descriptor for some turns of the loop
 STOP_TIMEOUT_S = 1.0  # connections that are not gone by then are aborted
 
 
