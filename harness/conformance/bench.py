@@ -3,82 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zlib import crc32
 
 from faults.capabilities import Controls
 from harness.conformance import wire
+from harness.conformance.answers import Pulled, json_object, number, read_pull
+from harness.conformance.failures import TargetUnfit
+from harness.conformance.request_fields import READ, WRITE, pull_fields, send_fields, topic_fields
 from harness.conformance.stored_ends import StoredEnds
+from harness.conformance.target_facts import BrokerAddress, TargetFacts, known_brokers
 from harness.conformance.wire import CannotConnect, NoAnswer, Wire
 from harness.conformance.wire_log import WireLog
-from system_under_test.protocol import json_dialect
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.message import Message, RecordError, decode_records
-
-if TYPE_CHECKING:
-    from harness.conformance.clients.client import ClientMaker
 
 MASTER = 0
-READ, WRITE = 4, 2  # permissions
 READABLE_S = 5.0  # between the answer to a send and a pull that finds the message
-ROUTE_S = (
-    35.0  # within which a topic that was made is known to name servers: brokers register every 30 s
-)
+# Within this a topic that was made is known to name servers: brokers register every 30 s.
+ROUTE_S = 35.0
 HOLD_S = 15.0  # of a pull that may wait
-
-
-ReadStore = Callable[[str], Awaitable[Mapping[str, bytes]]]  # node -> files by path
-# Node that does not run, and files by path: what they hold from now on, None to remove one.
-ChangeStore = Callable[[str, Mapping[str, bytes | None]], Awaitable[None]]
-
-
-class TargetUnfit(Exception):
-    """The target is not in the state that a case begins with: no master, a topic that cannot be made."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerAddress:
-    """One broker as name servers know it."""
-
-    name: str
-    id: int
-    address: str
-    cluster: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TargetFacts:
-    """What is known of the target before the first case."""
-
-    name_servers: tuple[str, ...]
-    prefix: str  # of every topic and group that cases make
-    may_administrate: bool = True
-    nodes: Mapping[str, str] = field(
-        default_factory=dict
-    )  # address -> node, where nodes can be broken
-    controls: Controls | None = None  # where nodes can be broken
-    read_store: ReadStore | None = None  # where the files of a node can be read
-    change_store: ChangeStore | None = None  # where they can be changed, too
-    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000  # of the target's wall clock
-    clients: ClientMaker | None = None  # the client library under test
-    listen_host: str = "127.0.0.1"  # where clients under test reach the suite
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pulled:
-    """An answer to a pull."""
-
-    code: int
-    messages: list[Message]
-    next_offset: int
-    min_offset: int
-    max_offset: int
-    suggested_broker: int
-    answer: RemotingCommand
 
 
 class Bench:
@@ -389,157 +334,3 @@ class Bench:
         ext = pull_fields(topic, queue=queue, offset=offset, group=f"{self._names}-g")
         answer = await broker.ask(RequestCode.PULL_MESSAGE, ext)
         return None if "nextBeginOffset" not in answer.ext_fields else read_pull(answer)
-
-
-async def known_brokers(name_server: Wire) -> tuple[BrokerAddress, ...]:
-    """All brokers of all clusters, by name and id. Raises TargetUnfit."""
-    answer = await name_server.ask(RequestCode.GET_BROKER_CLUSTER_INFO)
-    table = json_object(answer).get("brokerAddrTable")
-    if not isinstance(table, dict):
-        raise TargetUnfit("the answer about the cluster has no brokerAddrTable")
-    try:
-        found = [
-            BrokerAddress(
-                name=name, id=int(number), address=str(address), cluster=str(data["cluster"])
-            )
-            for name, data in table.items()
-            for number, address in data["brokerAddrs"].items()
-        ]
-    except (TypeError, KeyError, ValueError, AttributeError) as error:
-        raise TargetUnfit(f"the answer about the cluster cannot be read: {error!r}") from error
-    return tuple(sorted(found, key=lambda broker: (broker.name, broker.id)))
-
-
-def topic_fields(name: str, *, queues: int, perm: int = READ | WRITE) -> dict[str, object]:
-    """Of request 17."""
-    return {
-        "topic": name,
-        "defaultTopic": "TBW102",
-        "readQueueNums": queues,
-        "writeQueueNums": queues,
-        "perm": perm,
-        "topicFilterType": "SINGLE_TAG",
-        "topicSysFlag": 0,
-        "order": False,
-    }
-
-
-def send_fields(
-    topic: str, *, queue: int, properties: Mapping[str, str] | None = None, **fields: object
-) -> dict[str, object]:
-    """Of request 10."""
-    return {
-        "producerGroup": "staticfire-conformance",
-        "topic": topic,
-        "defaultTopic": "TBW102",
-        "defaultTopicQueueNums": 4,
-        "queueId": queue,
-        "sysFlag": 0,
-        "bornTimestamp": 1_600_000_000_000,
-        "flag": 0,
-        "properties": property_text(properties or {}),
-        "reconsumeTimes": 0,
-        "unitMode": False,
-        **fields,
-    }
-
-
-LONG_NAMES = (
-    "producerGroup",
-    "topic",
-    "defaultTopic",
-    "defaultTopicQueueNums",
-    "queueId",
-    "sysFlag",
-    "bornTimestamp",
-    "flag",
-    "properties",
-    "reconsumeTimes",
-    "unitMode",
-    "maxReconsumeTimes",
-    "batch",
-)
-SHORT_NAMES = dict(zip(LONG_NAMES, "abcdefghijklm", strict=True))
-
-
-def short_fields(fields: Mapping[str, object]) -> dict[str, object]:
-    """The same fields as request 310 names them."""
-    return {SHORT_NAMES[name]: value for name, value in fields.items()}
-
-
-def property_text(properties: Mapping[str, str]) -> str:
-    return "\x02".join(f"{name}\x01{value}" for name, value in properties.items())
-
-
-def pull_fields(
-    topic: str, *, queue: int, offset: int, group: str, **fields: object
-) -> dict[str, object]:
-    """Of request 11: a pull that does not wait, with its subscription to everything."""
-    return {
-        "consumerGroup": group,
-        "topic": topic,
-        "queueId": queue,
-        "queueOffset": offset,
-        "maxMsgNums": 32,
-        "sysFlag": 4,  # the subscription comes along
-        "commitOffset": 0,
-        "suspendTimeoutMillis": 0,
-        "subscription": "*",
-        "subVersion": 0,
-        "expressionType": "TAG",
-        **fields,
-    }
-
-
-def read_pull(answer: RemotingCommand) -> Pulled:
-    """Raises BadAnswer."""
-    ext = answer.ext_fields
-    return Pulled(
-        code=answer.code,
-        messages=read_messages(answer.body),
-        next_offset=number(ext, "nextBeginOffset"),
-        min_offset=number(ext, "minOffset"),
-        max_offset=number(ext, "maxOffset"),
-        suggested_broker=number(ext, "suggestWhichBrokerId"),
-        answer=answer,
-    )
-
-
-class BadAnswer(Exception):
-    """An answer cannot be read: the target broke the protocol."""
-
-
-def read_messages(body: bytes) -> list[Message]:
-    """Raises BadAnswer."""
-    try:
-        return decode_records(body)
-    except RecordError as error:
-        raise BadAnswer(f"a body of {len(body)} bytes is no list of records: {error}") from error
-
-
-def number(fields: Mapping[str, str], name: str) -> int:
-    """A field that is an integer. Raises BadAnswer."""
-    try:
-        return int(fields[name])
-    except KeyError:
-        raise BadAnswer(f"the answer lacks the field {name}; it has {sorted(fields)}") from None
-    except ValueError:
-        raise BadAnswer(f"the field {name} is {fields[name]!r:.80}; expected an integer") from None
-
-
-def json_object(answer: RemotingCommand) -> dict[str, Any]:
-    """The body of an answer. Raises BadAnswer."""
-    if answer.code != ResponseCode.SUCCESS:
-        raise BadAnswer(f"the answer is {answer.code} {answer.remark!r:.200}; expected 0")
-    return json_in(answer.body)
-
-
-def json_in(data: bytes) -> dict[str, Any]:
-    """A JSON object. Raises BadAnswer."""
-    try:
-        found = json_dialect.loads(data)
-    except ValueError as error:
-        raise BadAnswer(f"a body of {len(data)} bytes is not JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise BadAnswer(f"the body is a JSON {type(found).__name__}; expected an object")
-    return found

@@ -13,17 +13,10 @@ from typing import Any
 
 from harness.conformance.bench import Bench
 from harness.conformance.clause import Clause, Level, Need, contract
+from harness.conformance.failures import ClauseBroken
 
 Trial = Callable[[Bench], Awaitable[None]]
 LIMIT_S = 30.0  # of the clock of the place where the target runs
-
-
-class ClauseBroken(AssertionError):
-    """The target does not keep the clause: what was asked, what was expected, what came."""
-
-
-class NotTriable(Exception):
-    """The clause cannot be tried with what is there, which is no failure: one sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.conformance.bench import Bench, TargetUnfit
+from harness.conformance.bench import Bench
+from harness.conformance.failures import TargetUnfit
 from harness.conformance.wire import Wire
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand

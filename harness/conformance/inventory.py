@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.conformance.bench import BadAnswer, json_object
+from harness.conformance.answers import json_object
+from harness.conformance.failures import BadAnswer
 from harness.conformance.wire import Wire
 from system_under_test.protocol.codes import RequestCode
 

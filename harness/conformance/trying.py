@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from harness.conformance.bench import BadAnswer, Bench, TargetFacts, TargetUnfit
-from harness.conformance.case import Case, ClauseBroken, NotTriable
+from harness.conformance.bench import Bench
+from harness.conformance.case import Case
 from harness.conformance.clients.client import ClientGone, ClientUnusable
+from harness.conformance.failures import BadAnswer, ClauseBroken, NotTriable, TargetUnfit
 from harness.conformance.result import CaseResult, Outcome
+from harness.conformance.target_facts import TargetFacts
 from harness.conformance.wire import CannotConnect, NoAnswer, Refused
 from harness.conformance.wire_log import WireLog
 

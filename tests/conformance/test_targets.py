@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from harness.conformance.bench import Bench, TargetFacts
+from harness.conformance.bench import Bench
 from harness.conformance.case import Case
 from harness.conformance.clause import contract
 from harness.conformance.result import CaseResult, Outcome
@@ -16,6 +16,7 @@ from harness.conformance.sites.presence import find_brokers
 from harness.conformance.sites.simulated import SimulatedSite, run_in_world
 from harness.conformance.sites.site import OnResult, SiteFailed
 from harness.conformance.suite import FLOOR, run_suite
+from harness.conformance.target_facts import TargetFacts
 from harness.conformance.wire import CannotConnect, connect
 from harness.conformance.wire_log import WireLog
 from harness.simulation.world import World

@@ -8,17 +8,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from harness.conformance.bench import (
-    BadAnswer,
-    Bench,
-    json_in,
-    json_object,
-    number,
-    read_messages,
-    topic_fields,
-)
+from harness.conformance.answers import json_in, json_object, number, read_messages
+from harness.conformance.bench import Bench
 from harness.conformance.case import case, require, require_equal
 from harness.conformance.consumers import register_consumer
+from harness.conformance.failures import BadAnswer
+from harness.conformance.request_fields import topic_fields
 from harness.conformance.wire import Wire, request
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.message import Message, parse_offset_message_id

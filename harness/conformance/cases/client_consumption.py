@@ -7,11 +7,12 @@ from itertools import count, pairwise
 
 from harness.clients.payload import make_body
 from harness.conformance.bench import Bench
-from harness.conformance.case import NotTriable, case, require, require_equal
+from harness.conformance.case import case, require, require_equal
 from harness.conformance.cases.offsets import committed
 from harness.conformance.clients.client import Call, Client
 from harness.conformance.clients.door import refusal
 from harness.conformance.clients.stage import Stage
+from harness.conformance.failures import NotTriable
 from harness.conformance.wire import Wire
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from itertools import pairwise
 
-from harness.conformance.bench import Bench, topic_fields
-from harness.conformance.case import NotTriable, case, require, require_equal
+from harness.conformance.bench import Bench
+from harness.conformance.case import case, require, require_equal
 from harness.conformance.cases.client_consumption import Feeder
 from harness.conformance.cases.rebalance import members
 from harness.conformance.clients.client import Client
 from harness.conformance.clients.stage import Stage
+from harness.conformance.failures import NotTriable
+from harness.conformance.request_fields import topic_fields
 from harness.conformance.wire import Wire
 from system_under_test.protocol.codes import RequestCode
 

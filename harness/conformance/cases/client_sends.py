@@ -8,9 +8,10 @@ from typing import Any
 from harness.clients.payload import key_of
 from harness.clients.port import Outcome
 from harness.conformance.bench import Bench
-from harness.conformance.case import NotTriable, case, require, require_equal
+from harness.conformance.case import case, require, require_equal
 from harness.conformance.clients.client import Client
 from harness.conformance.clients.stage import Stage
+from harness.conformance.failures import NotTriable
 from system_under_test.protocol import json_dialect
 from system_under_test.protocol.codes import RequestCode
 from system_under_test.protocol.command import RemotingCommand

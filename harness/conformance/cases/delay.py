@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from harness.conformance.bench import Bench, Pulled
+from harness.conformance.answers import Pulled
+from harness.conformance.bench import Bench
 from harness.conformance.case import case, require, require_equal
 from harness.conformance.wire import Wire
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from harness.conformance.bench import Bench, pull_fields
+from harness.conformance.bench import Bench
 from harness.conformance.case import case, require, require_equal
 from harness.conformance.consumers import Member, register_consumer, subscription
+from harness.conformance.request_fields import pull_fields
 from harness.conformance.wire import Wire
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
-from harness.conformance.bench import Bench, pull_fields, send_fields
+from harness.conformance.bench import Bench
 from harness.conformance.case import case, require, require_equal
+from harness.conformance.request_fields import pull_fields, send_fields
 from harness.conformance.wire import NoAnswer, Wire, request
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from harness.conformance.bench import Bench, pull_fields
+from harness.conformance.bench import Bench
 from harness.conformance.case import case, require, require_equal
+from harness.conformance.request_fields import pull_fields
 from harness.conformance.wire import NoAnswer, Wire, request
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand

@@ -8,8 +8,10 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from harness.conformance.bench import Bench, TargetUnfit, json_object
+from harness.conformance.answers import json_object
+from harness.conformance.bench import Bench
 from harness.conformance.case import case, require, require_equal
+from harness.conformance.failures import TargetUnfit
 from harness.conformance.wire import CannotConnect, NoAnswer, Wire
 from system_under_test.protocol import json_dialect
 from system_under_test.protocol.codes import RequestCode, ResponseCode

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from harness.conformance.bench import BadAnswer, Bench, json_in, json_object, number
+from harness.conformance.answers import json_in, json_object, number
+from harness.conformance.bench import Bench
 from harness.conformance.case import case, require, require_equal
 from harness.conformance.cases.admin import by_queue
 from harness.conformance.consumers import register_consumer
+from harness.conformance.failures import BadAnswer
 from harness.conformance.wire import Wire, request
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 

@@ -6,7 +6,8 @@ import asyncio
 import json
 from collections.abc import Sequence
 
-from harness.conformance.bench import Bench, json_object, number
+from harness.conformance.answers import json_object, number
+from harness.conformance.bench import Bench
 from harness.conformance.case import case, require, require_equal
 from harness.conformance.wire import Wire
 from system_under_test.protocol.codes import RequestCode

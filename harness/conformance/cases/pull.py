@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from harness.conformance.bench import READ, WRITE, Bench, number, pull_fields
+from harness.conformance.answers import number
+from harness.conformance.bench import Bench
 from harness.conformance.case import case, require, require_equal
+from harness.conformance.request_fields import READ, WRITE, pull_fields
 from harness.conformance.wire import Wire
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 

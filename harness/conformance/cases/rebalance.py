@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from harness.conformance.bench import Bench, json_object
+from harness.conformance.answers import json_object
+from harness.conformance.bench import Bench
 from harness.conformance.case import case, require, require_equal
 from harness.conformance.consumers import register_consumer
 from harness.conformance.wire import Wire

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from harness.conformance.bench import Bench, number, send_fields
+from harness.conformance.answers import number
+from harness.conformance.bench import Bench
 from harness.conformance.case import case, require, require_equal
+from harness.conformance.request_fields import send_fields
 from harness.conformance.wire import NoAnswer, Wire, request
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand

@@ -7,8 +7,9 @@ import json
 import struct
 from typing import Any
 
-from harness.conformance.bench import Bench, pull_fields, send_fields
+from harness.conformance.bench import Bench
 from harness.conformance.case import case, require, require_equal
+from harness.conformance.request_fields import pull_fields, send_fields
 from harness.conformance.wire import NoAnswer, Wire, request
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import ROCKETMQ

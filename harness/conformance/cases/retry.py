@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 
-from harness.conformance.bench import Bench, number
+from harness.conformance.answers import number
+from harness.conformance.bench import Bench
 from harness.conformance.case import case, require, require_equal
 from harness.conformance.consumers import register_consumer
 from harness.conformance.wire import Wire

@@ -6,14 +6,10 @@ import asyncio
 import struct
 import zlib
 
-from harness.conformance.bench import (
-    Bench,
-    number,
-    property_text,
-    send_fields,
-    short_fields,
-)
+from harness.conformance.answers import number
+from harness.conformance.bench import Bench
 from harness.conformance.case import case, require, require_equal
+from harness.conformance.request_fields import property_text, send_fields, short_fields
 from harness.conformance.wire import request
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.message import parse_offset_message_id

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from zlib import crc32
 
-from harness.conformance.bench import BadAnswer, Bench
+from harness.conformance.bench import Bench
 from harness.conformance.case import case, require, require_equal
 from harness.conformance.cases.offsets import commit
 from harness.conformance.consumers import register_consumer
+from harness.conformance.failures import BadAnswer
 from harness.conformance.wire import Wire
 from system_under_test.protocol import json_dialect
 from system_under_test.protocol.codes import RequestCode

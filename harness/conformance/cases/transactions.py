@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from harness.conformance.bench import BadAnswer, Bench, number, read_messages
+from harness.conformance.answers import number, read_messages
+from harness.conformance.bench import Bench
 from harness.conformance.case import case, require, require_equal
 from harness.conformance.consumers import Member, register_producer
+from harness.conformance.failures import BadAnswer
 from harness.conformance.wire import NoAnswer, Wire
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.clients.port import Outcome, Request
-from harness.conformance.case import NotTriable
+from harness.conformance.failures import NotTriable
 
 if TYPE_CHECKING:
     from checkers.history import OpType

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Sequence
 
-from harness.conformance.bench import MASTER, BrokerAddress, TargetFacts
+from harness.conformance.bench import MASTER
 from harness.conformance.case import Case
 from harness.conformance.clause import Need
 from harness.conformance.clients.processes import ProcessClients
@@ -13,6 +13,7 @@ from harness.conformance.sites.clean_up import CleanUp
 from harness.conformance.sites.concurrent import run_beside, run_with_client
 from harness.conformance.sites.presence import find_brokers, require_admitted
 from harness.conformance.sites.site import OnResult
+from harness.conformance.target_facts import BrokerAddress, TargetFacts
 
 UNBREAKABLE = "the target is somebody's: its nodes are not ours to {}"
 _LACKING = {

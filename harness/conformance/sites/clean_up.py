@@ -6,8 +6,10 @@ import asyncio
 import re
 from collections.abc import Sequence
 
-from harness.conformance.bench import BadAnswer, Bench, TargetFacts, TargetUnfit
+from harness.conformance.bench import Bench
+from harness.conformance.failures import BadAnswer, TargetUnfit
 from harness.conformance.inventory import Inventory, inventory
+from harness.conformance.target_facts import TargetFacts
 from harness.conformance.wire import CannotConnect, NoAnswer, Wire
 from harness.conformance.wire_log import WireLog
 from system_under_test.protocol.codes import RequestCode

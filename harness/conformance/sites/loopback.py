@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from harness.conformance.bench import TargetFacts
 from harness.conformance.case import Case
 from harness.conformance.clause import Need
 from harness.conformance.clients.processes import ProcessClients
 from harness.conformance.sites.concurrent import run_with_client
 from harness.conformance.sites.site import OnResult, SiteFailed
+from harness.conformance.target_facts import TargetFacts
 from harness.local_cluster.cluster import LocalCluster
 from harness.local_cluster.errors import ClusterError
 

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from harness.conformance.bench import (
-    BadAnswer,
-    Bench,
-    BrokerAddress,
-    TargetFacts,
-    TargetUnfit,
-    send_fields,
-    topic_fields,
-)
+from harness.conformance.bench import Bench
+from harness.conformance.failures import BadAnswer, TargetUnfit
+from harness.conformance.request_fields import send_fields, topic_fields
 from harness.conformance.sites.site import SiteFailed
+from harness.conformance.target_facts import BrokerAddress, TargetFacts
 from harness.conformance.wire import CannotConnect, NoAnswer, Wire
 from harness.conformance.wire_log import WireLog
 from system_under_test.protocol.codes import RequestCode, ResponseCode

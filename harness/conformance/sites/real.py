@@ -8,7 +8,6 @@ from typing import Any
 
 from faults.capabilities import Controls
 from harness.campaign_draw import draw_campaign
-from harness.conformance.bench import TargetFacts
 from harness.conformance.case import Case
 from harness.conformance.clause import Need
 from harness.conformance.sites.concurrent import run_beside
@@ -16,6 +15,7 @@ from harness.conformance.sites.files import change_files
 from harness.conformance.sites.readiness import until_serving
 from harness.conformance.sites.simulated import SHAPE
 from harness.conformance.sites.site import OnResult, SiteFailed
+from harness.conformance.target_facts import TargetFacts
 from harness.environments.catalogue import DEFAULTS, make_fleet
 from harness.environments.errors import EnvironmentFailed
 from harness.environments.fleet_options import FleetOptions

@@ -9,7 +9,6 @@ from typing import Any
 
 from harness.campaign import Campaign
 from harness.campaign_draw import draw_campaign
-from harness.conformance.bench import TargetFacts
 from harness.conformance.case import Case
 from harness.conformance.clause import Need
 from harness.conformance.clients.simulated import SimulatedClients
@@ -17,6 +16,7 @@ from harness.conformance.result import CaseResult, Outcome
 from harness.conformance.sites.files import change_files
 from harness.conformance.sites.readiness import until_serving
 from harness.conformance.sites.site import OnResult
+from harness.conformance.target_facts import TargetFacts
 from harness.conformance.trying import try_case
 from harness.environments.simulated_controls import simulated_controls
 from harness.environments.simulation import SimulationEnvironment
