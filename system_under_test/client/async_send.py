@@ -93,7 +93,7 @@ class AsyncSend:
 
     async def _look_up(self) -> None:
         try:
-            route = await self._sender.client.publish_route(self._message.topic)
+            route = await self._sender.route(self._message.topic, self._progress)
         except ClientError as error:
             self._fail(str(error))
             return

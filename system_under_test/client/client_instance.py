@@ -132,14 +132,19 @@ class ClientInstance:
             raise RouteNotFound(f"no name server knows the topic {topic}")
         return self.routes.update(topic, brokers, asyncio.get_running_loop().time())
 
+    def known_publish_route(self, topic: str) -> Route | None:
+        """The route to send to `topic`, if nobody has to be asked for it."""
+        known = self.routes.route(topic)
+        return known if known is not None and self._can_publish(known) else None
+
     async def publish_route(self, topic: str) -> Route:
         """The route to send to `topic`; for a topic that does not exist, that of the template.
 
         Raises: as look_up.
         """
+        if (good := self.known_publish_route(topic)) is not None:
+            return good
         known = self.routes.route(topic)
-        if known is not None and self._can_publish(known):
-            return known
         try:
             return await self.look_up(topic)
         except NoNameServer:

@@ -19,6 +19,7 @@ from system_under_test.protocol.bodies_queues import (
 )
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.compression import inflate_body
 from system_under_test.protocol.headers_admin import (
     ConsumeMessageDirectlyHeader,
     ConsumerRunningInfoHeader,
@@ -50,7 +51,15 @@ class AdministeredConsumer(Protocol):
 class ConsumerRequests:
     """Answers for one consumer. A message that is consumed directly has a task of its own."""
 
-    def __init__(self, consumer: AdministeredConsumer, listener: Listener, log: Log) -> None:
+    def __init__(
+        self,
+        consumer: AdministeredConsumer,
+        listener: Listener,
+        log: Log,
+        *,
+        is_ordered: bool,
+    ) -> None:
+        self._is_ordered = is_ordered
         self._consumer = consumer
         self._listener = listener
         self._log = log
@@ -103,7 +112,7 @@ class ConsumerRequests:
         header = ConsumeMessageDirectlyHeader.from_ext(request.ext_fields)
         if header.consumer_group != self._consumer.group:
             return refuse_group(request, header.consumer_group)
-        message = decode_record(request.body)
+        message = inflate_body(decode_record(request.body))
         message.topic = message.properties.get(RETRY_TOPIC, message.topic)
         queue = MessageQueue(message.topic, header.broker_name or "", message.queue_id)
         number = self._next_task = self._next_task + 1
@@ -131,7 +140,10 @@ class ConsumerRequests:
             del self._tasks[number]
         spent_ms = int((loop.time() - started_s) * 1000)
         body = ConsumeDirectlyResult(
-            consume_result=result, remark=remark, spent_time_mills=spent_ms
+            consume_result=result,
+            order=self._is_ordered,
+            remark=remark,
+            spent_time_mills=spent_ms,
         )
         connection.send(answer(request, body))
 

@@ -53,7 +53,8 @@ class ProducerConfig:
 
     `send_timeout_s` is the budget of one send over all attempts; an attempt may take `try_timeout_s` of it while
     there is another broker to turn to, and all that is left otherwise. Bodies of `compress_over_bytes` and more are
-    compressed. `avoids_as_rocketmq` leaves slow brokers alone for as long as RocketMQ does (see latency_faults).
+    compressed. `avoids_as_rocketmq` leaves slow and failing brokers alone for as long as RocketMQ does (see
+    latency_faults).
     `trace` sends what becomes of each message to a topic of its own (see tracing).
     """
 
@@ -177,7 +178,7 @@ class Producer:
         progress = sender.begin()
         body = sender.body_of(message, progress)
         try:
-            route = await self._client.publish_route(message.topic)
+            route = await sender.route(message.topic, progress)
             queue, address = sender.target(route, None, progress)
             command = sender.command(message, body, queue, progress)
             await self._client.remoting.invoke_oneway(address, command)

@@ -76,7 +76,7 @@ class PushConsumer:
         self._tracing = Tracing(self._client, config.group) if config.trace else None
         if self._tracing is not None:
             listener = self._tracing.traced(listener)
-        self._requests = ConsumerRequests(self, listener, env.log)
+        self._requests = ConsumerRequests(self, listener, env.log, is_ordered=config.ordered)
         self._client.on_request = self._requests.handle
         self._started_at_ms = 0
         self._sender: Sender | None = None  # for replies

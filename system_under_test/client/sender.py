@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from system_under_test.client.client_instance import ClientInstance
-from system_under_test.client.errors import ClientError
+from system_under_test.client.errors import ClientError, NoNameServer
 from system_under_test.client.latency_faults import (
     BROKEN_LATENCY_MS,
     NOT_AVAILABLE_MS,
@@ -131,7 +131,7 @@ class Sender:
     async def ordered_queue(self, topic: str, key: str, progress: SendProgress) -> MessageQueue:
         """The queue that belongs to the key. Raises SendFailed: nothing was sent."""
         try:
-            route = await self.client.publish_route(topic)
+            route = await self.route(topic, progress)
         except ClientError as error:
             progress.text = str(error)
             raise progress.error() from error
@@ -140,6 +140,18 @@ class Sender:
             progress.text = f"the topic {topic} has no queue that can be written now"
             raise progress.error()
         return queue
+
+    async def route(self, topic: str, progress: SendProgress) -> Route:
+        """The route to send to `topic`, found in the time that the send has left. Raises ClientError."""
+        if (known := self.client.known_publish_route(topic)) is not None:
+            return known
+        try:
+            async with asyncio.timeout(self.left_s(progress)):
+                return await self.client.publish_route(topic)
+        except TimeoutError as error:
+            raise NoNameServer(
+                f"no name server said in time where the topic {topic} can be sent to"
+            ) from error
 
     def body_of(self, message: Message, progress: SendProgress) -> WireBody:
         """What goes out as the body. Raises SendFailed for one that no broker takes."""
@@ -162,7 +174,7 @@ class Sender:
     ) -> SendResult | None:
         """One attempt. None: another one may follow. Raises SendFailed if none may."""
         try:
-            route = await self.client.publish_route(message.topic)
+            route = await self.route(message.topic, progress)
             queue, address = self.target(route, wanted, progress)
         except ClientError as error:
             progress.text = str(error)
@@ -261,7 +273,7 @@ class Sender:
         self, queue: MessageQueue, error: RemotingError, started_ms: int, progress: SendProgress
     ) -> None:
         now_ms = self.now_ms()
-        is_slow = isinstance(error, RemotingTimeout)
+        is_slow = isinstance(error, RemotingTimeout) and not self.options.avoids_as_rocketmq
         latency_ms = now_ms - started_ms if is_slow else BROKEN_LATENCY_MS
         self.faults.record(queue.broker_name, latency_ms, now_ms)
         progress.note_failure(queue.broker_name, error, str(error))
@@ -272,11 +284,16 @@ class Sender:
         """Raises SendFailed if no other broker could do better."""
         text = f"{broker_name} refused the message with code {response.code}: {response.remark}"
         progress.note_failure(broker_name, response.code, text)
+        if self.options.avoids_as_rocketmq:
+            self.faults.record(broker_name, BROKEN_LATENCY_MS, self.now_ms())
+        elif is_worth_retrying(response.code):
+            self.faults.record(broker_name, REFUSED_LATENCY_MS, self.now_ms())
         if not is_worth_retrying(response.code):
             raise progress.error()
-        self.faults.record(broker_name, REFUSED_LATENCY_MS, self.now_ms())
 
     def _broker_back(self, address: str) -> None:
+        if self.options.avoids_as_rocketmq:
+            return
         broker_name = self.client.routes.broker_name_of(address)
         if broker_name is not None and self.client.master(broker_name) == address:
             self.faults.lift(broker_name)

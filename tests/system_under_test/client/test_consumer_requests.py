@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import zlib
 from collections.abc import Mapping
 
 import pytest
 
 from system_under_test.client.consume_figures import ConsumeFigures
 from system_under_test.client.consumer_requests import ConsumerRequests
+from system_under_test.client.send_command import ZLIB_FLAG
 from system_under_test.protocol.bodies import BodyError, MessageQueue
 from system_under_test.protocol.bodies_clients import (
     ConsumeDirectlyResult,
@@ -23,6 +25,7 @@ from system_under_test.protocol.bodies_queues import (
 )
 from system_under_test.protocol.codes import RequestCode
 from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.compression import COMPRESSED_FLAG
 from system_under_test.protocol.json_body import JsonBody
 from system_under_test.protocol.message import Message, RecordError, encode_record
 from tests.system_under_test.broker.bench import Peer
@@ -35,12 +38,12 @@ QUEUE = MessageQueue("t", "a", 1)
 class Consumer:
     """A consumer of group g that remembers what is done to it, with a listener that does as it is told."""
 
-    def __init__(self, verdict: bool | Exception = True) -> None:
+    def __init__(self, verdict: bool | Exception = True, *, is_ordered: bool = False) -> None:
         self.group = "g"
         self.resets: list[dict[MessageQueue, int]] = []
         self.heard: list[tuple[str, MessageQueue]] = []
         self._verdict = verdict
-        self.requests = ConsumerRequests(self, self._listen, MemoryLog())
+        self.requests = ConsumerRequests(self, self._listen, MemoryLog(), is_ordered=is_ordered)
 
     def offsets(self, topic: str) -> dict[MessageQueue, int]:
         return {QUEUE: 5} if topic == "t" else {}
@@ -151,6 +154,20 @@ def test_a_message_that_was_sent_back_has_its_topic_again() -> None:
     message = Message(topic="%RETRY%g", body=b"again", properties={"RETRY_TOPIC": "t"})
     run(consumer.consume(message))
     assert consumer.heard == [("again", MessageQueue("t", "a", 0))]
+
+
+def test_a_compressed_message_is_consumed_as_it_was_sent() -> None:
+    body = b"x" * 5000
+    message = Message("t", zlib.compress(body), queue_id=1, sys_flag=COMPRESSED_FLAG | ZLIB_FLAG)
+    consumer = Consumer()
+    run(consumer.consume(message))
+    assert consumer.heard == [(body.decode(), QUEUE)]
+
+
+@pytest.mark.parametrize("is_ordered", [False, True])
+def test_the_answer_tells_whether_the_listener_is_for_messages_in_order(is_ordered: bool) -> None:
+    result = run(Consumer(is_ordered=is_ordered).consume(Message("t", b"", queue_id=1)))
+    assert (result.order, result.auto_commit) == (is_ordered, True)
 
 
 def test_a_record_that_is_none() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -459,5 +460,93 @@ def test_a_new_producer_knows_what_an_earlier_one_has_learned_of_keys(
             used.append([result.queue for result in results])
             remoting.scripts["n"] = answer_route(route_of("a"))  # b is away
         assert used[1] == [queue for queue in used[0] if queue.broker_name == "a"]
+
+    scenario(main)
+
+
+async def send_plain(producer: Producer) -> None:
+    await producer.send(Message(topic="t", body=b"x"))
+
+
+async def send_ordered(producer: Producer) -> None:
+    await producer.send_ordered(Message(topic="t", body=b"x"), "k")
+
+
+async def send_batch(producer: Producer) -> None:
+    await producer.send_batch(two_messages())
+
+
+async def send_one_way(producer: Producer) -> None:
+    await producer.send_one_way(Message(topic="t", body=b"x"))
+
+
+async def send_async(producer: Producer) -> None:
+    ended: asyncio.Future[SendResult | SendFailed] = asyncio.get_running_loop().create_future()
+    producer.send_async(Message(topic="t", body=b"x"), ended.set_result)
+    outcome = await ended
+    if isinstance(outcome, SendFailed):
+        raise outcome
+
+
+@pytest.mark.parametrize("send", [send_plain, send_ordered, send_batch, send_one_way, send_async])
+def test_looking_for_the_route_takes_its_time_from_the_send(
+    remoting: ScriptedRemoting, send: Callable[[Producer], Awaitable[None]]
+) -> None:
+    async def main() -> None:
+        remoting.scripts["n"] = stay_silent  # a question to it ends after 3 s
+        config = ProducerConfig(
+            group="p", name_servers=("n",), client_id="10.0.0.1@c", send_timeout_s=0.7
+        )
+        with pytest.raises(SendFailed) as failure:
+            await send(Producer(make_env(), config))
+        assert now_s() == pytest.approx(0.7, abs=0.01)
+        assert (failure.value.definite, failure.value.attempts) == (True, 0)
+        assert "no name server said in time" in failure.value.text
+
+    scenario(main)
+
+
+def test_a_broker_and_name_servers_that_play_dead_share_the_time_of_one_send(
+    remoting: ScriptedRemoting,
+) -> None:
+    async def main() -> None:
+        sender = Sender(remoting, a=broker(STORED))
+        await sender.send()
+        remoting.scripts["a:0"] = remoting.scripts["n"] = stay_silent
+        began_s = now_s()
+        with pytest.raises(SendFailed) as failure:
+            await sender.send()
+        assert now_s() - began_s == pytest.approx(3.0, abs=0.01)
+        assert (failure.value.definite, failure.value.attempts) == (False, 1)
+
+    scenario(main)
+
+
+@pytest.mark.parametrize(
+    ("failing", "alone_s"),
+    [(stay_silent, 600.0), (reset, 600.0), (NOT_AVAILABLE, 600.0), (ILLEGAL, 600.0), (STORED, 0.0)],
+)
+def test_as_rocketmq_a_broker_that_failed_is_left_alone_for_ten_minutes(
+    remoting: ScriptedRemoting, failing: Script, alone_s: float
+) -> None:
+    async def main() -> None:
+        sender = Sender(remoting, a=broker(failing), b=broker(STORED))
+        options = ProducerConfig(
+            group="p", name_servers=("n",), client_id="10.0.0.1@c", avoids_as_rocketmq=True
+        )
+        sender.producer = Producer(make_env(), options)
+        await sender.producer.start()
+        while "a" not in sender.sends_by_broker():
+            with contextlib.suppress(SendFailed):
+                await sender.send()
+        failed_at_s = now_s()
+        remoting.scripts["a:0"] = broker(STORED)  # well again, and it answers pings
+        await asyncio.sleep(5)
+        count = len(sender.sends())
+        while "a" not in sender.sends_by_broker().split()[count:]:
+            await asyncio.sleep(1)
+            await sender.send()
+        assert now_s() - failed_at_s == pytest.approx(alone_s, abs=12)
+        await sender.producer.stop()
 
     scenario(main)
