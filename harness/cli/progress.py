@@ -1,7 +1,8 @@
-"""Progress of a run on stderr: a live line on a terminal, nothing where nobody watches."""
+"""Progress of a run on stderr: a live line on a terminal, and a line now and then in the log of a CI system."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -11,21 +12,26 @@ from rich.progress import BarColumn, Progress, TextColumn
 from harness.campaign import Campaign
 from harness.run_status import RunStatus
 
+LOG_EVERY_S = 30.0  # of the wall clock
+
+ReportStatus = Callable[[RunStatus], None]
+
 
 @contextmanager
-def show_progress(campaign: Campaign) -> Iterator[Callable[[RunStatus], None]]:
+def show_progress(campaign: Campaign) -> Iterator[ReportStatus]:
     """Yields a callback that takes the status of the run."""
-    console = Console(stderr=True)
-    seconds = "virtual s" if campaign.environment == "simulation" else "s"
+    console = Console(stderr=True, soft_wrap=True, markup=False)
+    unit = "virtual s" if campaign.environment == "simulation" else "s"
+    if not console.is_terminal:
+        yield line_now_and_then(console.print, campaign.time_s, unit, time.monotonic)
+        return
     columns = (
         TextColumn("{task.description:>8}"),
         BarColumn(bar_width=20),
-        TextColumn("{task.completed:.0f} " + seconds),
+        TextColumn("{task.completed:.0f} " + unit),
         TextColumn("{task.fields[details]}"),
     )
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("set up", total=campaign.time_s, details="")
 
         def update(status: RunStatus) -> None:
@@ -39,6 +45,24 @@ def show_progress(campaign: Campaign) -> Iterator[Callable[[RunStatus], None]]:
             )
 
         yield update
+
+
+def line_now_and_then(
+    write: Callable[[str], None], time_s: float, unit: str, clock: Callable[[], float]
+) -> ReportStatus:
+    """A callback that writes a line when LOG_EVERY_S of `clock` have passed since the last; short runs have none."""
+    written_s = clock()
+
+    def update(status: RunStatus) -> None:
+        nonlocal written_s
+        if clock() - written_s >= LOG_EVERY_S:
+            written_s = clock()
+            total_s = max(time_s, status.at_s)
+            write(
+                f"{status.phase:>8}  {status.at_s:.0f} of {total_s:.0f} {unit}  {details(status)}"
+            )
+
+    return update
 
 
 def details(status: RunStatus) -> str:
