@@ -5,8 +5,14 @@ even if every node that could not be observed held it. **weak_though_safe**: a w
 FLUSH_SLAVE_TIMEOUT, SLAVE_NOT_AVAILABLE) although as many nodes held the message as SEND_OK promises, and no fault was
 near. Near one the last copy may have come just after the broker had given up waiting; then it is informational.
 
-An observation that nobody made is 'not observed': unknown, never green. Cannot see: copies that came and went before
-the status arrived, and what a real disk holds (only the simulation can look into one).
+An observation that nobody made is 'not observed': unknown, never green. So is an acknowledgement that is true only if a
+node held it that could not be looked into (`acks_unclear`); one whose disk was destroyed before the send began held
+nothing. A copy that a fault destroyed while the acknowledgement was on its way is another matter: somebody looked, and
+what is missing is what the fault took, as with a loss that the profile allows after it. Such acknowledgements are
+excused (`acks_excused`) and the others decide; where none is proven, the answer is unknown.
+
+Cannot see: copies that came and went before the status arrived, and what a real disk holds (only the simulation can
+look into one).
 
 Source: PutMessageStatus and SendStatus of Apache RocketMQ 4.9; openchaos counts weak statuses as success.
 """
@@ -88,36 +94,56 @@ def tally_durable_before_ack(columns: Columns, context: Context) -> Tally:
     sends = columns.sends
     acked = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.queue != UNKNOWN))
     copies = _Copies(context.facts)
-    findings, proven, unclear = [], 0, 0
+    gone = _gone(context.facts)
+    findings, proven, excused, unclear = [], 0, 0, 0
     observed = list(_observed(columns, context, acked))
     rows = [row for _, row, _ in observed]
     robbed = _robbed(columns, context, np.array(rows, np.int64))
     for broker, row, seen in observed:
-        hidden = robbed.get(row, NOBODY)
+        robbed_of = hidden = robbed.get(row, NOBODY)
         if seen["unobserved"]:
-            hidden = hidden.union(seen["unobserved"])
+            began_ns = int(sends.invoke_ns[row])
+            hidden |= {node for node in seen["unobserved"] if began_ns <= gone.get(node, began_ns)}
         missing = copies.missing(broker, seen, hidden)
         if missing is not None:
             findings.append(_not_durable(columns, context, row, missing))
         elif not hidden or copies.missing(broker, seen, NOBODY) is None:
             proven += 1
+        elif copies.missing(broker, seen, robbed_of) is None:
+            excused += 1
         else:
             unclear += 1
     counts = {
         "acks": len(acked),
         "acks_observed": len(set(rows)),
         "acks_proven": proven,
+        "acks_excused": excused,
         "acks_unclear": unclear,
     }
     return Tally.of(findings, **counts)
 
 
+def _gone(facts: RunFacts) -> Mapping[str, int]:
+    """Nodes whose disks were destroyed for good, and the last moment at which each can have held anything."""
+    return {
+        node: max(fault.bitten_ns, fault.fired_ns or 0)
+        for fault in facts.faults
+        if fault.permanent and fault.bitten_ns is not None
+        for node in fault.targets
+    }
+
+
 def _not_all_proven(tally: Tally, _context: Context) -> str | None:
-    acks, observed = tally.counts.get("acks", 0), tally.counts.get("acks_observed", 0)
-    if tally.counts.get("acks_proven", 0) == 0:
+    count = tally.counts.get
+    acks, observed = count("acks", 0), count("acks_observed", 0)
+    if observed == 0:
         return NOT_OBSERVED
     if observed < acks:
         return f"{acks - observed} of {acks} acknowledgements were {NOT_OBSERVED}"
+    if unclear := count("acks_unclear", 0):
+        return f"{unclear} of {acks} acknowledgements rest on nodes that were {NOT_OBSERVED}"
+    if count("acks_proven", 0) == 0 and count("acks_excused", 0) > 0:
+        return f"none of {acks} acknowledgements is proven: faults took the copies first"
     return None
 
 

@@ -75,11 +75,12 @@ def test_acknowledgements(seed: int) -> None:
         acks=expected.acks,
         acks_observed=expected.looked_at,
         acks_proven=len(expected.proven),
+        acks_excused=len(expected.excused),
         acks_unclear=len(expected.unclear),
         acked_not_durable=len(expected.not_durable),
     )
     assert Counter(of.key for of in verdict.findings) == Counter(expected.not_durable)
-    missing = not expected.proven or expected.looked_at < expected.acks
+    missing = bool(expected.unclear or expected.looked_at < expected.acks) or not expected.proven
     assert verdict.valid == validity(wrong=expected.not_durable, missing=missing)
 
 

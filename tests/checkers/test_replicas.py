@@ -12,6 +12,7 @@ from checkers.verdict import Validity, Verdict
 from tests.support.history_language import facts, fault, history
 
 PAIR = {"b": ("n0", "n1")}
+SYNC = {"flush": "sync", "replication": "sync"}
 
 
 def check(
@@ -95,6 +96,36 @@ def test_a_fault_may_take_a_copy_before_the_acknowledgement_arrives(
     ops = ("0 invoke send a t=1", "0 ok send a")
 
     verdict = check("durable_before_ack", ack(), ops=ops, flush=flush, faults=(cut,))
+
+    assert verdict.valid == valid
+
+
+def test_copies_that_a_fault_took_meanwhile_are_excused_beside_proven_ones() -> None:
+    cut = fault("power_cut", "n0", at_s=1.0005, healed_s=9)
+    ops = ("0 ok send z", "0 invoke send a t=1", "0 ok send a")
+    seen = ack(cached="n0", key="z"), ack()
+
+    verdict = check("durable_before_ack", *seen, ops=ops, flush="async", faults=(cut,))
+
+    assert (verdict.valid, verdict.counts["acks_excused"]) == (True, 1)
+
+
+def test_one_that_may_be_where_nobody_looked_is_not_green_beside_proven_ones() -> None:
+    seen = ack(durable="n0 n1", key="z"), ack(durable="n0", unobserved="n1")
+
+    verdict = check("durable_before_ack", *seen, ops=("0 ok send z", "0 ok send a"), **SYNC)
+
+    assert (verdict.valid, verdict.counts["acks_unclear"]) == ("unknown", 1)
+    assert verdict.reason == "1 of 2 acknowledgements rest on nodes that were not observed"
+
+
+@pytest.mark.parametrize(("at_s", "valid"), [(0.5, False), (1.0005, True), (2, "unknown")])
+def test_a_disk_that_was_destroyed_before_holds_nothing(at_s: float, valid: Validity) -> None:
+    lost = replace(fault("disk_lost", "n1", at_s=at_s, healed_s=None), permanent=True)
+    ops = ("0 ok send z", "0 invoke send a t=1", "0 ok send a")
+    seen = ack(durable="n0 n1", key="z"), ack(durable="n0", unobserved="n1")
+
+    verdict = check("durable_before_ack", *seen, ops=ops, faults=(lost,), **SYNC)
 
     assert verdict.valid == valid
 

@@ -21,7 +21,8 @@ class Acknowledged(NamedTuple):
     acks: int
     looked_at: int  # acknowledgements, each once
     proven: list[str]
-    unclear: list[str]
+    excused: list[str]  # what is missing is what a fault took meanwhile
+    unclear: list[str]  # it may be on a node that nobody looked into
     not_durable: list[str]
 
 
@@ -36,19 +37,23 @@ class Weak(NamedTuple):
 
 def acknowledged(ops: Sequence[Op], observations: Sequence[Seen], facts: Facts) -> Acknowledged:
     """Of each look at an acknowledged message: whether as many nodes held it as SEND_OK promises."""
-    proven, unclear, not_durable = [], [], []
+    proven, excused, unclear, not_durable = [], [], [], []
     looks = list(_looks(ops, observations, "ok"))
     for send, seen in looks:
         on_disk, held = set(seen["durable_on"]), {*seen["durable_on"], *seen["cached_on"]}
-        perhaps = set(seen["unobserved"]) | _may_have_lost(ops, facts, send)
+        taken = _may_have_lost(ops, facts, send)
+        perhaps = taken | set(seen["unobserved"]) - _destroyed_before(ops, facts, send)
         if not _enough(facts, send, on_disk | perhaps, held | perhaps):
             not_durable.append(send.key)
         elif _enough(facts, send, on_disk, held):
             proven.append(send.key)
+        elif _enough(facts, send, on_disk | taken, held | taken):
+            excused.append(send.key)
         else:
             unclear.append(send.key)
     looked_at = len({send.key for send, _ in looks})
-    return Acknowledged(len(_stored(ops, "ok")), looked_at, proven, unclear, not_durable)
+    acks = len(_stored(ops, "ok"))
+    return Acknowledged(acks, looked_at, proven, excused, unclear, not_durable)
 
 
 def weak(ops: Sequence[Op], observations: Sequence[Seen], facts: Facts) -> Weak:
@@ -101,6 +106,16 @@ def _may_have_lost(ops: Sequence[Op], facts: Facts, send: Send) -> set[str]:
         and _strikes_between(fault, began_ns(ops, send), ended_ns(ops, send))
         and _takes(fault.kind, facts, is_master=number == 0)
     }
+
+
+def _destroyed_before(ops: Sequence[Op], facts: Facts, send: Send) -> set[str]:
+    """The nodes whose disks were gone for good when the send began."""
+    found: set[str] = set()
+    for fault in facts["faults"]:
+        bit = fault.permanent and fault.bitten_ns is not None
+        if bit and max(fault.fired_ns, fault.bitten_ns) < began_ns(ops, send):
+            found.update(fault.targets)
+    return found
 
 
 def _strikes_between(fault: FaultFacts, since_ns: int, until_ns: int) -> bool:
