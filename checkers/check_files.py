@@ -18,25 +18,26 @@ from typing import Any
 
 from checkers.columnar.borders import cut, orderly_groups, owners_of
 from checkers.columnar.manifest import Part
-from checkers.columnar.portions import PIECES, WHOLE_ROWS, Portion, is_long, read_portion, whole
+from checkers.columnar.portions import (
+    PARTITION_ROWS,
+    PIECES,
+    WHOLE_ROWS,
+    Portion,
+    is_long,
+    read_portion,
+    together,
+    whole,
+)
 from checkers.columnar.reader import ColumnarHistory
 from checkers.columnar.survey import Grid, Survey, grid_of, is_sparse, span_of, survey_part
 from checkers.columns import Columns, Ints
 from checkers.compose import ALL_CHECKERS, RunVerdict, asked_of, conclude_run, kernels_of
-from checkers.engine import (
-    FirstLook,
-    SecondLook,
-    conclude,
-    first_look,
-    gathered,
-    second_look,
-)
+from checkers.engine import FirstLook, SecondLook, conclude, first_look, gathered, second_look
 from checkers.facts import RunFacts
 from checkers.kernel import Checker, Context
 from checkers.promises import LossPromises
 from checkers.reading import Asked, Read, rows_asked_for, rows_asked_for_again
 
-PARTITION_ROWS = 1 << 18  # touches: about 150 MB while they are judged
 Progress = Callable[[int, int], None]  # rows judged, rows in all
 
 
@@ -112,20 +113,6 @@ def check_files(
     return conclude_run(checkers, context, by_kernel, read.answer, first.totals)
 
 
-def partitions_of(history: ColumnarHistory, rows_max: int) -> Iterator[list[int]]:
-    """Queues in order, so many together that they have about `rows_max` touches."""
-    together: list[int] = []
-    rows = 0
-    for queue in history.queues():
-        if together and rows + history.rows(queue) > rows_max:
-            yield together
-            together, rows = [], 0
-        together.append(queue)
-        rows += history.rows(queue)
-    if together:
-        yield together
-
-
 def _portions(
     history: ColumnarHistory,
     context: Context,
@@ -134,8 +121,7 @@ def _portions(
     each: Callable[..., Iterator[Any]],
 ) -> Iterator[Portion]:
     """Whole queues, and pieces of those that are too long."""
-    for queues in partitions_of(history, rows_max):
-        parts = [part for queue in queues for part in history.manifest.parts_of(queue)]
+    for parts in together(history.manifest, rows_max):
         if not is_long(parts, whole_rows):
             yield whole(parts)
             continue

@@ -86,6 +86,11 @@ def build_columns(ops: Iterable[Op]) -> tuple[Columns, Timeline]:
 R = TypeVar("R", Touches, Commits)
 
 
+def _end_of(op: Op, invoke: Op, outcome: Outcome) -> tuple[int, int, int, int, int, Outcome]:
+    """The first columns of a touch: when it ended and began, whose it was and how it ended."""
+    return op.index, invoke.index, op.time_ns, invoke.time_ns, op.process, outcome
+
+
 def _sorted(kind: type[R], parts: Sequence[R]) -> R:
     if len(parts) == 1:
         return parts[0]
@@ -203,8 +208,7 @@ class TouchBuilder:
         if outcome is Outcome.OK and "stretches" not in op.value:
             raise KeyError("stretches")
         queue, topic = self._queue_of(op.value, outcome), self.topics[op.value["topic"]]
-        times = op.index, invoke.index, op.time_ns, invoke.time_ns
-        return (*times, op.process, outcome, topic, queue, UNKNOWN)
+        return (*_end_of(op, invoke, outcome), topic, queue, UNKNOWN)
 
     def _send_row(self, op: Op, invoke: Op, outcome: Outcome) -> SendRow:
         value = op.value
@@ -215,12 +219,7 @@ class TouchBuilder:
             integer(value["queue_offset"])
         sharding_key, tag = get("sharding_key"), get("tag")
         return (
-            op.index,
-            invoke.index,
-            op.time_ns,
-            invoke.time_ns,
-            op.process,
-            outcome,
+            *_end_of(op, invoke, outcome),
             value["key"],
             self.topics[topic],
             queue,
@@ -262,12 +261,7 @@ class TouchBuilder:
         value = op.value
         topic = value["topic"]
         shared = (
-            op.index,
-            invoke.index,
-            op.time_ns,
-            invoke.time_ns,
-            op.process,
-            outcome,
+            *_end_of(op, invoke, outcome),
             self.topics[topic],
             self.queues[topic, value["broker"], value["queue"]],
             self.groups[value["group"]],

@@ -29,8 +29,9 @@ from spark_analysis.latency import (
     tally,
 )
 from spark_analysis.layout import lay_out
+from spark_analysis.partitioning import Partition
 from spark_analysis.plot import can_plot, plot_latency
-from spark_analysis.verdicts import Partition, judge_runs
+from spark_analysis.verdicts import judge_runs
 
 VERDICT_FILE, WITNESS_FILE, LATENCY_FILE = "verdict.json", "witnesses.jsonl", "latency.json"
 

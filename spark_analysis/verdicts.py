@@ -1,13 +1,12 @@
 """Verdicts over runs in columns, whatever their size and wherever they are judged: the same kernels, the same merges.
 
 Two narrow passes over partitions of whole queues (`checkers/engine.py`), of all runs together: nothing is shuffled, and
-the second reads only for the suspects of the first. Queues with more than WHOLE_ROWS touches are surveyed before, and
-cut into pieces by offset.
+the second reads only for the suspects of the first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,21 +14,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from checkers.columnar.borders import cut, orderly_groups, owners_of
 from checkers.columnar.manifest import Part
-from checkers.columnar.portions import PIECES, WHOLE_ROWS, Portion, is_long, read_portion, whole
+from checkers.columnar.portions import read_portion
 from checkers.columnar.reader import ColumnarHistory
-from checkers.columnar.survey import Grid, Survey, grid_of, is_sparse, span_of, survey_part
 from checkers.columns import Columns, Ints
 from checkers.compose import ALL_CHECKERS, RunVerdict, asked_of, conclude_run, kernels_of
-from checkers.engine import (
-    FirstLook,
-    SecondLook,
-    conclude,
-    first_look,
-    gathered,
-    second_look,
-)
+from checkers.engine import FirstLook, SecondLook, conclude, first_look, gathered, second_look
 from checkers.facts import RunFacts
 from checkers.history import NEMESIS
 from checkers.kernel import Checker, Context, Kernel
@@ -40,12 +30,10 @@ from checkers.timeline import Timeline
 from checkers.timeline_builder import TimelineBuilder
 from spark_analysis.engines import Engine
 from spark_analysis.inputs import RunInput
-from spark_analysis.observed_file import ObservedFile, bytes_in_memory, observed_file
+from spark_analysis.observed_file import ObservedFile, observed_file
+from spark_analysis.partitioning import Partition, partitioned
 
 T = TypeVar("T")
-ROWS_A_PARTITION = 1 << 18  # small queues are judged together
-BYTES_A_ROW = 420  # of a partition while it is judged, measured
-BASE_BYTES = 180 << 20  # of a Python process with NumPy and Arrow
 REPLACED = "latency"  # is measured from the ops, slice by slice
 CHECKERS = tuple(checker for checker in ALL_CHECKERS if checker.name != REPLACED)
 
@@ -59,29 +47,6 @@ class Question:
     facts: RunFacts
     timeline: Timeline
     checkers: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Partition:
-    """Some whole queues of one run, or a piece of one."""
-
-    run: int
-    portion: Portion
-
-    @property
-    def rows(self) -> int:
-        return self.portion.rows
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surveying:
-    """A part of a queue that is too long; `at` is the number of its partition."""
-
-    at: int
-    history: Path
-    part: Part
-    grid: Grid
-    orderly: Sequence[int]  # groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +71,7 @@ def judge_runs(
     names = tuple(checker.name for checker in checkers)
     questions = [question_of(run, names) for run in runs]
     partitions = partitioned(runs, engine) if partitions is None else partitions
-    rows = [partition.rows for partition in partitions]
+    rows = [partition.portion.rows for partition in partitions]
     looks = engine.map("first look", partial(look_at, questions), partitions, rows)
     firsts = [
         gathered(look.first for look in _of_run(looks, partitions, number))[0]
@@ -121,7 +86,7 @@ def judge_runs(
         "second look",
         partial(look_again, questions),
         again,
-        [partition.rows for partition, _, _ in again],
+        [partition.portion.rows for partition, _, _ in again],
     )
     strangers = {
         id(partition): second
@@ -162,104 +127,6 @@ def question_of(run: RunInput, checkers: tuple[str, ...]) -> Question:
         timeline=builder.timeline(),
         checkers=checkers,
     )
-
-
-def partitions_of(run: RunInput, number: int) -> list[Partition]:
-    """Whole queues in order; neighbours share a partition while it is small."""
-    by_queue: dict[int, list[Part]] = {}
-    for part in run.manifest.touches:
-        by_queue.setdefault(part.queue, []).append(part)
-    partitions: list[list[Part]] = []
-    room = 0
-    for queue in sorted(by_queue):
-        rows = sum(part.rows for part in by_queue[queue])
-        if not partitions or rows > room:
-            partitions.append([])
-            room = ROWS_A_PARTITION
-        partitions[-1].extend(by_queue[queue])
-        room -= rows
-    return [Partition(run=number, portion=whole(parts)) for parts in partitions or [[]]]
-
-
-def partitioned(runs: Sequence[RunInput], engine: Engine) -> list[Partition]:
-    """Whole queues, and pieces of those that are too long. Raises HistoryError, OSError, SparkError."""
-    partitions = [part for number, run in enumerate(runs) for part in partitions_of(run, number)]
-    items = [
-        Surveying(
-            at=at,
-            history=runs[partitions[at].run].history,
-            part=part,
-            grid=grid,
-            orderly=_orderly(runs[partitions[at].run]),
-        )
-        for at, grid in _grids(runs, engine, partitions).items()
-        for part in partitions[at].portion.parts
-    ]
-    surveys = engine.map("survey", survey_of, items, [item.part.rows for item in items])
-    found: dict[int, list[Survey]] = {}
-    for item, survey in zip(items, surveys, strict=True):
-        found.setdefault(item.at, []).append(survey)
-    return [
-        Partition(run=partition.run, portion=portion)
-        for at, partition in enumerate(partitions)
-        for portion in _cut(partition, found.get(at), runs[partition.run])
-    ]
-
-
-def _grids(
-    runs: Sequence[RunInput], engine: Engine, partitions: Sequence[Partition]
-) -> dict[int, Grid]:
-    """How offsets of queues that are too long are counted, by the number of the partition."""
-    long = {
-        at: partition.portion.parts
-        for at, partition in enumerate(partitions)
-        if is_long(partition.portion.parts, WHOLE_ROWS)
-    }
-    sparse = [
-        (at, runs[partitions[at].run].history, part)
-        for at, parts in long.items()
-        for part in parts
-        if is_sparse(part)
-    ]
-    spans = engine.map("offsets", span_in, sparse, [part.rows for _, _, part in sparse])
-    found: dict[int, dict[str, tuple[int, int]]] = {at: {} for at in long}
-    for (at, _, part), span in zip(sparse, spans, strict=True):
-        found[at][part.path] = span
-    grids = {at: grid_of(parts, found[at]) for at, parts in long.items()}
-    return {at: grid for at, grid in grids.items() if grid is not None}
-
-
-def span_in(item: tuple[int, Path, Part]) -> tuple[int, int]:
-    """Raises HistoryError, OSError."""
-    _, history, part = item
-    return span_of(ColumnarHistory(history), part)
-
-
-def survey_of(item: Surveying) -> Survey:
-    """Raises HistoryError, OSError."""
-    return survey_part(ColumnarHistory(item.history), item.part, item.grid, item.orderly)
-
-
-def _orderly(run: RunInput) -> list[int]:
-    return orderly_groups(run.manifest.dictionaries.names(), run.facts)
-
-
-def _cut(partition: Partition, surveys: list[Survey] | None, run: RunInput) -> list[Portion]:
-    if surveys is None:
-        return [partition.portion]
-    history, parts = ColumnarHistory(run.history), partition.portion.parts
-    timeline = history.timeline_of_events()
-    owners = owners_of(history.names, run.facts, timeline, parts[0].queue)
-    return cut(parts, surveys, owners, WHOLE_ROWS // PIECES)
-
-
-def memory_bound_bytes(
-    runs: Iterable[RunInput], partitions: Iterable[Partition], parallel: int
-) -> int:
-    """What the workers need at most: as many of the largest partitions as run at a time, each with observations."""
-    observed = max((bytes_in_memory(run.observations) for run in runs), default=0)
-    largest = sorted((partition.rows for partition in partitions), reverse=True)[:parallel]
-    return sum(BASE_BYTES + observed + BYTES_A_ROW * count for count in largest)
 
 
 def look_at(questions: Sequence[Question], partition: Partition) -> Look:
@@ -308,7 +175,7 @@ def _read(
         for question, of in zip(questions, read, strict=True)
     ]
     again = [partition for partition in partitions if asking[partition.run]]
-    rows = [partition.rows for partition in again]
+    rows = [partition.portion.rows for partition in again]
     found = engine.map("rows again", partial(rows_again, questions, asking), again, rows)
     return [of.then(Read.of(names[at], _of_run(found, again, at))) for at, of in enumerate(read)]
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from checkers.columnar.manifest import Part
+from checkers.columnar.manifest import Manifest, Part
 from checkers.columnar.reader import ColumnarHistory
 from checkers.columnar.schema import Kind
 from checkers.columns import UNKNOWN, Columns, Ints, Mask, Piece
 
+PARTITION_ROWS = 1 << 18  # touches: small queues are judged together, about 150 MB at a time
 WHOLE_ROWS = 1 << 22  # a queue with more is cut,
 PIECES = 4  # into pieces of this part of that
 
@@ -29,6 +30,23 @@ class Portion:
 def whole(parts: Sequence[Part]) -> Portion:
     """Whole queues."""
     return Portion(parts=tuple(parts), rows=sum(part.rows for part in parts))
+
+
+def together(manifest: Manifest, rows_max: int) -> list[list[Part]]:
+    """The parts of queues in order, so many queues together that they have about `rows_max` touches."""
+    by_queue: dict[int, list[Part]] = {}
+    for part in manifest.touches:
+        by_queue.setdefault(part.queue, []).append(part)
+    found: list[list[Part]] = []
+    room = 0
+    for queue in sorted(by_queue):
+        rows = sum(part.rows for part in by_queue[queue])
+        if not found or rows > room:
+            found.append([])
+            room = rows_max
+        found[-1].extend(by_queue[queue])
+        room -= rows
+    return found
 
 
 def is_long(parts: Sequence[Part], whole_rows: int) -> bool:

@@ -21,8 +21,8 @@ from spark_analysis.analysis import analyse, laid_out, write_analysis
 from spark_analysis.engines import Engine, InProcess, OnSpark, Report
 from spark_analysis.inputs import RunInput, find_runs
 from spark_analysis.java import SparkError
+from spark_analysis.partitioning import memory_bound_bytes, partitioned
 from spark_analysis.session import Settings, spark_session
-from spark_analysis.verdicts import memory_bound_bytes, partitioned
 
 MB = 1 << 20
 

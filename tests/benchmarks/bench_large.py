@@ -24,8 +24,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from checkers.check_files import PARTITION_ROWS, check_files, partitions_of
+from checkers.check_files import check_files
 from checkers.columnar.manifest import Dictionaries
+from checkers.columnar.portions import PARTITION_ROWS, together
 from checkers.columnar.reader import ColumnarHistory
 from checkers.columnar.rows import QueueRows
 from checkers.columnar.writer import ColumnarWriter
@@ -66,8 +67,8 @@ class _Bench:
         """CPU seconds of the first look at all partitions (nobody is suspect), without reading."""
         self.read_s = judged_s = 0.0
         total = FirstLook()
-        for queues in partitions_of(self._history, PARTITION_ROWS):
-            columns, read_s = _timed(partial(self._read, queues))
+        for parts in together(self._history.manifest, PARTITION_ROWS):
+            columns, read_s = _timed(partial(self._history.columns_of, parts))
             look, look_s = _timed(partial(first_look, columns, self._context, kernels))
             total = total.merge(look)
             self.read_s += read_s
@@ -75,10 +76,6 @@ class _Bench:
         assert not len(total.suspects)
         assert not total.failed, total.failed
         return judged_s
-
-    def _read(self, queues: Sequence[int]) -> Columns:
-        parts = [part for queue in queues for part in self._history.manifest.parts_of(queue)]
-        return self._history.columns_of(parts)
 
     def verdict_s(self, kernels: Sequence[Kernel]) -> float:
         """CPU seconds of `check_files`, reading included; the history has no drain op, so groups stay undrained."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -64,24 +64,36 @@ def same(verdict: Verdict, expected: Found, of: Callable[[Finding], tuple[object
     assert times_of(verdict, *(of.anomaly for of in verdict.findings)) == counted
 
 
+def agrees(
+    verdict: Verdict, *, counts: Counter[str], keys: Sequence[str], wrong: object, missing: object
+) -> None:
+    """So much of each is counted, the findings are of these messages, and it is valid or not because of these."""
+    assert Counter({name: count for name, count in verdict.counts.items() if count}) == +counts
+    assert Counter(of.key for of in verdict.findings) == Counter(keys)
+    assert verdict.valid == validity(wrong=wrong, missing=missing)
+
+
 @STEADY
 @given(SEEDS)
 def test_acknowledgements(seed: int) -> None:
     run = observed_history(seed)
-    verdict = judged(run, "durable_before_ack")
     expected = reference_copies.acknowledged(*run)
+    unseen = expected.looked_at < expected.acks
 
-    assert {name: count for name, count in verdict.counts.items() if count} == +Counter(
-        acks=expected.acks,
-        acks_observed=expected.looked_at,
-        acks_proven=len(expected.proven),
-        acks_excused=len(expected.excused),
-        acks_unclear=len(expected.unclear),
-        acked_not_durable=len(expected.not_durable),
+    agrees(
+        judged(run, "durable_before_ack"),
+        counts=Counter(
+            acks=expected.acks,
+            acks_observed=expected.looked_at,
+            acks_proven=len(expected.proven),
+            acks_excused=len(expected.excused),
+            acks_unclear=len(expected.unclear),
+            acked_not_durable=len(expected.not_durable),
+        ),
+        keys=expected.not_durable,
+        wrong=expected.not_durable,
+        missing=unseen or expected.unclear or not expected.proven,
     )
-    assert Counter(of.key for of in verdict.findings) == Counter(expected.not_durable)
-    missing = bool(expected.unclear or expected.looked_at < expected.acks) or not expected.proven
-    assert verdict.valid == validity(wrong=expected.not_durable, missing=missing)
 
 
 @STEADY
@@ -106,19 +118,20 @@ def test_any_cut_says_the_same_of_acknowledgements(seed: int, pieces: int) -> No
 @given(SEEDS)
 def test_weak_statuses(seed: int) -> None:
     run = observed_history(seed)
-    verdict = judged(run, "weak_statuses")
     expected = reference_copies.weak(*run)
 
-    assert {name: count for name, count in verdict.counts.items() if count} == +Counter(
-        weak=expected.weak,
-        weak_observed=expected.looked_at,
-        weak_though_safe=len(expected.wrong),
-        weak_though_safe_informational=len(expected.excused),
+    agrees(
+        judged(run, "weak_statuses"),
+        counts=Counter(
+            weak=expected.weak,
+            weak_observed=expected.looked_at,
+            weak_though_safe=len(expected.wrong),
+            weak_though_safe_informational=len(expected.excused),
+        ),
+        keys=[*expected.wrong, *expected.excused],
+        wrong=expected.wrong,
+        missing=expected.looked_at < expected.weak,
     )
-    found = Counter(of.key for of in verdict.findings)
-    assert found == Counter([*expected.wrong, *expected.excused])
-    unseen = expected.looked_at < expected.weak
-    assert verdict.valid == validity(wrong=expected.wrong, missing=unseen)
 
 
 @STEADY

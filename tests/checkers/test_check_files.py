@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from checkers.availability_gaps import AVAILABILITY_GAPS, check_availability_gaps
-from checkers.check_files import check_files, partitions_of
+from checkers.check_files import check_files
+from checkers.columnar.portions import together
 from checkers.columns import Columns
 from checkers.compose import ALL_CHECKERS, check_columns
 from checkers.facts import RunFacts
@@ -130,10 +131,15 @@ def test_so_it_does_in_several_processes(tmp_path: Path) -> None:
 def test_partitions_are_whole_queues_in_order(tmp_path: Path) -> None:
     history = record(planted_history(1, []), tmp_path / "h", part_rows=10)
 
-    each = list(partitions_of(history, 1))
+    def queues(rows_max: int) -> list[list[int]]:
+        groups = together(history.manifest, rows_max)
+        return [list(dict.fromkeys(part.queue for part in parts)) for parts in groups]
 
-    assert each == [[queue] for queue in history.queues()]
-    assert list(partitions_of(history, 10**6)) == [history.queues()]
+    assert queues(1) == [[queue] for queue in history.queues()]
+    assert queues(10**6) == [history.queues()]
+    assert sum(len(parts) for parts in together(history.manifest, 1)) == len(
+        history.manifest.touches
+    )
 
 
 def test_progress_is_told(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from checkers.history import HistoryError
 from spark_analysis.engines import InProcess
 from spark_analysis.inputs import find_runs
 from spark_analysis.observed_file import ObservedFile, bytes_in_memory, observed_file
-from spark_analysis.verdicts import judge_runs, memory_bound_bytes, partitioned, question_of
+from spark_analysis.partitioning import memory_bound_bytes, partitioned
+from spark_analysis.verdicts import judge_runs, question_of
 from tests.support.synthetic import small
 
 # They rest on observations; the last two are asked without any, too.

@@ -12,12 +12,13 @@ import orjson
 import pytest
 
 from checkers.history import HistoryError
-from spark_analysis import raw, verdicts
+from spark_analysis import partitioning, raw
 from spark_analysis.analysis import analyse, laid_out
 from spark_analysis.engines import InProcess, OnSpark
 from spark_analysis.java import SparkError
+from spark_analysis.partitioning import partitioned
 from spark_analysis.stream import follow_runs
-from spark_analysis.verdicts import judge_runs, partitioned
+from spark_analysis.verdicts import judge_runs
 from tests.support.synthetic import disagreements, small
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def test_verdict_and_latency_are_equal_to_the_bit(
     spark: SparkSession, shape: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(raw, "PART_ROWS", 5000)
-    monkeypatch.setattr(verdicts, "ROWS_A_PARTITION", 2000)
+    monkeypatch.setattr(partitioning, "PARTITION_ROWS", 2000)
     [here] = small(tmp_path / "here", **shape)
     told: list[tuple[str, int, int]] = []
     engine = OnSpark(spark, lambda *done: told.append(done))
@@ -54,11 +55,11 @@ def test_one_long_queue_is_many_tasks_and_a_checker_that_raises_is_unknown(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nine of ten touches are in one queue. No gap is longer than infinity, which is no number of nanoseconds."""
-    monkeypatch.setattr(verdicts, "ROWS_A_PARTITION", 1000)
+    monkeypatch.setattr(partitioning, "PARTITION_ROWS", 1000)
     [run] = small(tmp_path, skew=4.0, queues=8)
     run = replace(run, facts=replace(run.facts, gap_max_s=float("inf")))
     whole = judge_runs([run], InProcess())[0].to_json()
-    monkeypatch.setattr(verdicts, "WHOLE_ROWS", 4000)
+    monkeypatch.setattr(partitioning, "WHOLE_ROWS", 4000)
     told: list[tuple[str, int, int]] = []
     engine = OnSpark(spark, lambda *done: told.append(done))
 
@@ -66,7 +67,7 @@ def test_one_long_queue_is_many_tasks_and_a_checker_that_raises_is_unknown(
     judged = judge_runs([run], engine, partitions=partitions)[0]
 
     assert judged.to_json() == whole
-    assert max(of.rows for of in partitions) < 0.25 * run.manifest.rows
+    assert max(of.portion.rows for of in partitions) < 0.25 * run.manifest.rows
     assert ("first look", min(len(partitions), 2 * engine.parallel)) in {
         (what, total) for what, _, total in told
     }

@@ -19,12 +19,13 @@ from checkers.facts import RunFacts
 from checkers.history import HistoryError
 from checkers.kernel import Checker, Context
 from checkers.promises import LossPromises
-from spark_analysis import raw, verdicts
+from spark_analysis import partitioning, raw, verdicts
 from spark_analysis.analysis import analyse, laid_out
 from spark_analysis.engines import InProcess, sentence_of
 from spark_analysis.inputs import FACTS_FILE, RunInput, find_runs
 from spark_analysis.observed_file import observed_file
-from spark_analysis.verdicts import CHECKERS, judge_runs, partitioned, partitions_of
+from spark_analysis.partitioning import partitioned, partitions_of
+from spark_analysis.verdicts import CHECKERS, judge_runs
 from tests.checkers.columnar.test_round_trip import record
 from tests.support.gap_histories import FACTS as GAP_FACTS
 from tests.support.gap_histories import gap_history
@@ -53,7 +54,7 @@ def at_once(run: RunInput) -> RunVerdict:
 def test_partitions_do_not_change_the_verdict(
     shape: dict[str, Any], rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verdicts, "ROWS_A_PARTITION", rows)
+    monkeypatch.setattr(partitioning, "PARTITION_ROWS", rows)
     [run] = small(tmp_path, **shape)
     queues = len({part.queue for part in run.manifest.touches})
     assert len(partitions_of(run, 0)) in {1: {queues}, 10**9: {1}}.get(rows, set(range(2, queues)))
@@ -66,16 +67,16 @@ def test_a_long_queue_is_judged_in_pieces(
 ) -> None:
     """Nine of ten touches are in one queue, and no task has more than a part of it."""
     monkeypatch.setattr(raw, "PART_ROWS", 3000)
-    monkeypatch.setattr(verdicts, "ROWS_A_PARTITION", 1000)
+    monkeypatch.setattr(partitioning, "PARTITION_ROWS", 1000)
     runs = laid_out(small(tmp_path, layout=layout, skew=4.0, queues=8), InProcess())
     before = partitioned(runs, InProcess())
-    monkeypatch.setattr(verdicts, "WHOLE_ROWS", 4000)
+    monkeypatch.setattr(partitioning, "WHOLE_ROWS", 4000)
 
     partitions = partitioned(runs, InProcess())
 
     rows = runs[0].manifest.rows
-    assert max(partition.rows for partition in before) > 0.8 * rows
-    assert max(partition.rows for partition in partitions) < 0.25 * rows
+    assert max(partition.portion.rows for partition in before) > 0.8 * rows
+    assert max(partition.portion.rows for partition in partitions) < 0.25 * rows
     assert len(partitions) > len(before) + 5
     judged = judge_runs(runs, InProcess(), partitions=partitions)
     assert judged[0].to_json() == at_once(runs[0]).to_json()
@@ -108,7 +109,7 @@ def test_gaps_are_found_across_partitions(
     rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three seeds of random clients, judged together with a run that promises nothing about gaps."""
-    monkeypatch.setattr(verdicts, "ROWS_A_PARTITION", rows)
+    monkeypatch.setattr(partitioning, "PARTITION_ROWS", rows)
     runs = small(tmp_path / "synthetic")
     for seed in range(3):
         ops, crashes = gap_history(seed, together=True)

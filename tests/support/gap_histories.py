@@ -8,6 +8,7 @@ from typing import Any
 from checkers.facts import FaultFacts
 from checkers.history import Op
 from tests.support.history_language import fault
+from tests.support.told_ops import ToldOps
 
 GROUPS = {"g": ("t",), "h": ("t", "u")}
 PRODUCERS = {0: "p1", 1: "p1", 2: "p2"}  # process -> node
@@ -24,34 +25,21 @@ FACTS: dict[str, Any] = {
 PAUSES_NS = [1, 1, 10**8, 10**8, 5 * 10**8, 10**9, 4 * 10**9]
 
 
-class _Run:
+class _Run(ToldOps):
     """Ops so far, and what lies where."""
 
     def __init__(self, random: Random, together: bool) -> None:
-        self.ops: list[Op] = []
-        self._random = random
-        self._now_ns = 0
-        self._pauses_ns = [0 if together and ns == 1 else ns for ns in PAUSES_NS]
+        super().__init__(random, [0 if together and ns == 1 else ns for ns in PAUSES_NS])
         self._ends: dict[tuple[str, int], int] = {}
         self._stored: list[tuple[str, str, int, int]] = []
         self._waiting: list[tuple[int, str]] = []
 
     def op(self, process: int, type: str, f: str, value: dict[str, Any]) -> None:
-        self._now_ns += self._random.choice(self._pauses_ns)
-        self.ops.append(
-            Op(
-                index=len(self.ops),
-                time_ns=self._now_ns,
-                process=process,
-                type=type,  # type: ignore[arg-type]  # one of the four
-                f=f,
-                value=value,
-                node={**PRODUCERS, **CONSUMERS, 9: "probe"}[process],
-                error=self._random.choice(["timeout", "FLUSH_DISK_TIMEOUT"])
-                if type == "info"
-                else None,
-            )
-        )
+        self.pause()
+        why = ["timeout", "FLUSH_DISK_TIMEOUT"]
+        error = self._random.choice(why) if type == "info" else None
+        node = {**PRODUCERS, **CONSUMERS, 9: "probe"}[process]
+        self.tell(process, type, f, value, node=node, error=error)
 
     def begin(self) -> None:
         """A send that somebody begins; most end soon."""

@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 from checkers.facts import FaultFacts, NodeExit
 from checkers.history import Op
 from tests.support.history_language import fault
+from tests.support.told_ops import ToldOps
 
 GROUPS = {"g": ("t",), "h": ("t", "u")}
 BROKERS = {"b": ("n0", "n1"), "c": ("n2",)}
 NODES = ("n0", "n1", "n2")
-PAUSES_S = [0.001, 0.001, 0.001, 1, 12, 40]
+PAUSES_NS = [10**6, 10**6, 10**6, 10**9, 12 * 10**9, 40 * 10**9]
 DESTRUCTIVE = ("kill", "power_cut", "failing_disk", "disk_lost", "wiped_slave")
 KINDS = (*DESTRUCTIVE, "disk_lost", "disk_lost", "partition", "disk_full")
 WEAK = ("FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE")
@@ -32,28 +33,16 @@ class Observed(NamedTuple):
     facts: dict[str, Any]
 
 
-class _Run:
+class _Run(ToldOps):
     """Ops so far, and sends that have not ended."""
 
     def __init__(self, random: Random) -> None:
-        self.ops: list[Op] = []
-        self._random = random
-        self._now_ns = 0
+        super().__init__(random, PAUSES_NS)
         self._open: list[dict[str, Any]] = []
 
     def op(self, type: str, f: str, value: dict[str, Any], error: str | None = None) -> None:
-        self._now_ns += round(self._random.choice(PAUSES_S) * 1e9)
-        self.ops.append(
-            Op(
-                index=len(self.ops),
-                time_ns=self._now_ns,
-                process=0 if f == "send" else 9,
-                type=type,  # type: ignore[arg-type]  # one of the four
-                f=f,
-                value=value,
-                error=error,
-            )
-        )
+        self.pause()
+        self.tell(0 if f == "send" else 9, type, f, value, error=error)
 
     def send(self) -> None:
         value = {"key": f"p0-{len(self.ops)}", "topic": self._random.choice("tu")}

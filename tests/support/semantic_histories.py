@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from checkers.history import Op
+from tests.support.told_ops import ToldOps
 
 GROUPS = {"g": ("t",), "h": ("t", "u"), "all": ("t",)}
 TAGS, SHARDS = ["red", "blue"], ["s0", "s1"]
@@ -27,31 +28,19 @@ FACTS: dict[str, Any] = {
 PAUSES_NS = [10**6, 10**6, 10**6, 2 * 10**7, 10**9, 20 * 10**9, 950 * 10**9]
 
 
-class _Run:
+class _Run(ToldOps):
     """Ops so far, and what may be said about them next."""
 
     def __init__(self, random: Random) -> None:
-        self.ops: list[Op] = []
-        self._random = random
-        self._now_ns = 0
+        super().__init__(random, PAUSES_NS)
         self._sent: list[str] = []
         self._ends: dict[tuple[str, int], int] = {}
         self._open: list[tuple[int, str, dict[str, Any]]] = []
 
     def op(self, process: int, type: str, f: str, value: dict[str, Any], node: Any = None) -> None:
-        self._now_ns += self._random.choice(PAUSES_NS)
-        self.ops.append(
-            Op(
-                index=len(self.ops),
-                time_ns=self._now_ns,
-                process=process,
-                type=type,  # type: ignore[arg-type]  # one of the four
-                f=f,
-                value=value,
-                node=node,
-                error="so it ended" if type in ("fail", "info") else None,
-            )
-        )
+        self.pause()
+        error = "so it ended" if type in ("fail", "info") else None
+        self.tell(process, type, f, value, node=node, error=error)
 
     def send(self) -> None:
         random = self._random

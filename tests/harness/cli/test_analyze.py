@@ -14,7 +14,7 @@ from checkers.verdict import Validity
 from harness.cli.check import judge
 from harness.run_facts_file import facts_of_run
 from harness.run_folder import RunFolder
-from spark_analysis import verdicts
+from spark_analysis import partitioning, verdicts
 from spark_analysis.engines import InProcess
 from spark_analysis.inputs import FACTS_FILE, find_runs
 from spark_analysis.verdicts import judge_runs
@@ -130,7 +130,7 @@ def test_a_run_is_judged_as_check_judges_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """All but latency, which is measured from the ops here."""
-    monkeypatch.setattr(verdicts, "ROWS_A_PARTITION", partition_rows)
+    monkeypatch.setattr(partitioning, "PARTITION_ROWS", partition_rows)
     file = run_folder / "observations.jsonl"
     seen = [orjson.loads(line) for line in file.read_bytes().splitlines()]
     change(seen)

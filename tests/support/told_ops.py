@@ -1,0 +1,46 @@
+"""Ops that a random history tells one after the other, as time goes by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from checkers.history import Op
+
+
+class ToldOps:
+    """Ops so far. Each comes one of some pauses after the one before."""
+
+    def __init__(self, random: Random, pauses_ns: Sequence[int]) -> None:
+        self.ops: list[Op] = []
+        self._random = random
+        self._pauses_ns = pauses_ns
+        self._now_ns = 0
+
+    def pause(self) -> None:
+        self._now_ns += self._random.choice(self._pauses_ns)
+
+    def tell(
+        self,
+        process: int,
+        type: str,
+        f: str,
+        value: dict[str, Any],
+        *,
+        node: str | None = None,
+        error: str | None = None,
+    ) -> None:
+        """Add an op that happens now."""
+        self.ops.append(
+            Op(
+                index=len(self.ops),
+                time_ns=self._now_ns,
+                process=process,
+                type=type,  # type: ignore[arg-type]  # one of the four
+                f=f,
+                value=value,
+                node=node,
+                error=error,
+            )
+        )
