@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Protocol
 
-from system_under_test.client.listening import ConsumeResult, Listener
+from system_under_test.client.listening import Listener, has_succeeded
 from system_under_test.client.message_properties import RETRY_TOPIC
 from system_under_test.env import Log
 from system_under_test.protocol import json_dialect
@@ -146,10 +146,6 @@ class ConsumerRequests:
             spent_time_mills=spent_ms,
         )
         connection.send(answer(request, body))
-
-
-def has_succeeded(result: bool | ConsumeResult) -> bool:
-    return result.succeeded if isinstance(result, ConsumeResult) else result
 
 
 def read_targets(body: bytes) -> dict[MessageQueue, int]:

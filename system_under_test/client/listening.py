@@ -40,6 +40,11 @@ LATER = ConsumeResult(succeeded=False)
 Listener = Callable[[list[Message], MessageQueue], Awaitable[bool | ConsumeResult]]
 
 
+def has_succeeded(result: bool | ConsumeResult) -> bool:
+    """Whether the listener says so, of some of the messages at least."""
+    return result.succeeded if isinstance(result, ConsumeResult) else bool(result)
+
+
 async def listen(
     env: Env, listener: Listener, batch: list[Message], queue: MessageQueue
 ) -> ConsumeResult:

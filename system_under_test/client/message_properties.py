@@ -20,6 +20,8 @@ MESSAGE_TYPE = "MSG_TYPE"
 CORRELATION_ID = "CORRELATION_ID"
 REPLY_TO = "REPLY_TO_CLIENT"
 TIME_TO_LIVE = "TTL"  # ms
+REGION = "MSG_REGION"  # if the broker adds it
+TRACE_ON = "TRACE_ON"  # the same; "false" switches trace off
 
 RETRY_PREFIX = "%RETRY%"  # RocketMQ: MixAll.RETRY_GROUP_TOPIC_PREFIX
 DEAD_LETTER_PREFIX = "%DLQ%"

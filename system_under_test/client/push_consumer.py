@@ -75,7 +75,7 @@ class PushConsumer:
         self._client.consumer = self
         self._tracing = Tracing(self._client, config.group) if config.trace else None
         if self._tracing is not None:
-            listener = self._tracing.traced(listener)
+            listener = self._tracing.traced(listener, timeout_s=config.consume_timeout_s)
         self._requests = ConsumerRequests(self, listener, env.log, is_ordered=config.ordered)
         self._client.on_request = self._requests.handle
         self._started_at_ms = 0

@@ -9,11 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from system_under_test.client.message_properties import DELAY_LEVEL, KEYS, TAGS, TRANSACTION
+from system_under_test.client.message_properties import (
+    DELAY_LEVEL,
+    KEYS,
+    REGION,
+    TAGS,
+    TRANSACTION,
+)
 from system_under_test.protocol.message import Message
 
 FIELD_END, RECORD_END = "\x01", "\x02"
-REGION = "MSG_REGION"  # property, if the broker adds it
 
 
 class MessageType(IntEnum):
@@ -121,13 +126,14 @@ def consumed(
     message_id: str,
     cost_ms: int,
     code: ContextCode,
+    succeeded: bool,
 ) -> TraceRecord:
-    """A listener has returned."""
+    """A listener has returned; one that took too long may have succeeded all the same."""
     fields = (
         request_id,
         message_id,
         cost_ms,
-        code is ContextCode.SUCCESS,
+        succeeded,
         message.properties.get(KEYS, ""),
         int(code),
         now_ms,

@@ -7,8 +7,8 @@ from collections import deque
 
 from system_under_test.client.async_send import AsyncSends
 from system_under_test.client.client_instance import ClientInstance
-from system_under_test.client.listening import SUCCESS, ConsumeResult, Listener
-from system_under_test.client.message_properties import KEYS, UNIQUE_KEY
+from system_under_test.client.listening import ConsumeResult, Listener, has_succeeded
+from system_under_test.client.message_properties import KEYS, TRACE_ON, UNIQUE_KEY
 from system_under_test.client.send_result import SendFailed, SendResult
 from system_under_test.client.sender import Sender, SendOptions
 from system_under_test.client.trace_records import (
@@ -19,6 +19,7 @@ from system_under_test.client.trace_records import (
     published,
     transaction_ended,
 )
+from system_under_test.client.transactions import TransactionEnd
 from system_under_test.protocol.bodies import MessageQueue
 from system_under_test.protocol.message import Message, offset_message_id
 
@@ -35,6 +36,7 @@ class TraceBuffer:
 
     def __init__(self) -> None:
         self._records: deque[TraceRecord] = deque()
+        self.characters = 0
         self.dropped = 0
 
     def __len__(self) -> int:
@@ -46,6 +48,7 @@ class TraceBuffer:
             self.dropped += 1
         else:
             self._records.append(record)
+            self.characters += len(record.text)
 
     def take(self) -> tuple[str, list[str]] | None:
         """Text and keys of the next message; None if nothing waits."""
@@ -59,6 +62,7 @@ class TraceBuffer:
             texts.append(record.text)
             keys.update(dict.fromkeys(record.keys))
             size += len(record.text)
+        self.characters -= size
         return "".join(texts), list(keys)
 
 
@@ -97,37 +101,47 @@ class Tracing:
             )
         )
 
-    def ended(self, message: Message, result: SendResult, state: int) -> None:
-        """A transaction has ended here."""
+    def ended(self, end: TransactionEnd) -> None:
+        """A broker was told, or is, how a transaction ended."""
         self._add(
             transaction_ended(
-                message,
+                end.message,
                 now_ms=self._now_ms(),
-                region=result.region,
+                region=end.region,
                 group=self.group,
-                message_id=result.message_id,
-                store_host=self._host(result.queue),
-                state=STATE_NAMES[state],
-                from_check=False,
+                message_id=id_of(end.message),
+                store_host=end.broker,
+                state=STATE_NAMES[end.state],
+                from_check=end.from_check,
             )
         )
 
-    def traced(self, listener: Listener) -> Listener:
-        """The same listener; what it does is traced."""
+    def traced(self, listener: Listener, *, timeout_s: float) -> Listener:
+        """The same listener; what it does is traced. One that takes `timeout_s` or longer has timed out."""
 
         async def listen(messages: list[Message], queue: MessageQueue) -> bool | ConsumeResult:
-            request_id = self._begin(messages)
+            traced = [message for message in messages if self._is_traced(message)]
+            request_id = self._begin(traced)
             started_s = self._loop.time()
-            code = ContextCode.EXCEPTION
             try:
                 result = await listener(messages, queue)
-                done = result is True or (isinstance(result, ConsumeResult) and result == SUCCESS)
-                code = ContextCode.SUCCESS if done else ContextCode.FAILED
-                return result
-            finally:
-                self._end(messages, request_id, self._loop.time() - started_s, code)
+            except BaseException:
+                cost_s = self._loop.time() - started_s
+                self._end(traced, request_id, cost_s, ContextCode.EXCEPTION, succeeded=False)
+                raise
+            succeeded = has_succeeded(result)
+            cost_s = self._loop.time() - started_s
+            code = ContextCode.SUCCESS if succeeded else ContextCode.FAILED
+            if cost_s >= timeout_s:
+                code = ContextCode.TIME_OUT
+            self._end(traced, request_id, cost_s, code, succeeded=succeeded)
+            return result
 
         return listen
+
+    def _is_traced(self, message: Message) -> bool:
+        """Not the trace itself, which would never end, and not what the broker has switched off."""
+        return message.topic != self._topic and message.properties.get(TRACE_ON) != "false"
 
     def _begin(self, messages: list[Message]) -> str:
         self._requests += 1
@@ -145,7 +159,13 @@ class Tracing:
         return request_id
 
     def _end(
-        self, messages: list[Message], request_id: str, cost_s: float, code: ContextCode
+        self,
+        messages: list[Message],
+        request_id: str,
+        cost_s: float,
+        code: ContextCode,
+        *,
+        succeeded: bool,
     ) -> None:
         for message in messages:
             self._add(
@@ -157,12 +177,15 @@ class Tracing:
                     message_id=id_of(message),
                     cost_ms=int(cost_s * 1000) // max(len(messages), 1),
                     code=code,
+                    succeeded=succeeded,
                 )
             )
 
     def _add(self, record: TraceRecord) -> None:
         self._buffer.add(record)
-        if self._flush_timer is None:
+        if self._buffer.characters >= CHARACTERS_MAX:
+            self.flush()
+        elif self._flush_timer is None:
             self._flush_timer = self._loop.call_later(DELAY_S, self.flush)
 
     def flush(self) -> None:

@@ -17,6 +17,7 @@ from system_under_test.client.message_properties import (
     CHECK_IMMUNITY,
     DELAY_LEVEL,
     PRODUCER_GROUP,
+    REGION,
     TRANSACTION,
     UNIQUE_KEY,
 )
@@ -34,6 +35,7 @@ from system_under_test.protocol.message import (
 from system_under_test.remoting import Connection, RemotingError
 
 PREPARED_FLAG = 0x4  # RocketMQ: MessageSysFlag.TRANSACTION_PREPARED_TYPE
+DEFAULT_REGION = "DefaultRegion"  # RocketMQ: MixAll.DEFAULT_TRACE_REGION_ID
 CHECKS_MAX = 2000  # RocketMQ: checkRequestHoldMax; what comes on top is asked again by the broker
 
 
@@ -55,6 +57,17 @@ class TransactionResult:
     sent: SendResult
     state: TransactionState
     is_told: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionEnd:
+    """What a broker is told of a transaction; `from_check` if it had asked. `broker` is its address, if it is known."""
+
+    message: Message
+    state: TransactionState
+    broker: str | None
+    region: str | None
+    from_check: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +94,7 @@ class Transactions:
         self._sender = sender
         self._group = group
         self._check = check
-        self.on_ended: Callable[[Message, SendResult, int], None] | None = None
+        self.on_ended: Callable[[TransactionEnd], None] | None = None
         self._log = client.env.log
         self._checks: deque[Check] = deque()
         self._checking: asyncio.Task[None] | None = None
@@ -104,7 +117,9 @@ class Transactions:
         else:
             state = TransactionState.ROLLBACK  # it may vanish, so nothing may depend on it
         if self.on_ended is not None:
-            self.on_ended(message, sent, state)
+            broker = self._client.master(sent.queue.broker_name)
+            end = TransactionEnd(message=message, state=state, broker=broker, region=sent.region)
+            self.on_ended(end)
         return TransactionResult(sent=sent, state=state, is_told=self._tell(sent, state))
 
     async def _run(self, work: Execute, message: Message) -> TransactionState:
@@ -155,8 +170,21 @@ class Transactions:
                 question = self._checks.popleft()
                 state = await self._run(check, question.message)
                 self._answer(question, state)
+                self._note_check(question, state)
         finally:
             self._checking = None
+
+    def _note_check(self, question: Check, state: TransactionState) -> None:
+        if self.on_ended is not None:
+            self.on_ended(
+                TransactionEnd(
+                    message=question.message,
+                    state=state,
+                    broker=question.connection.address,
+                    region=question.message.properties.get(REGION, DEFAULT_REGION),
+                    from_check=True,
+                )
+            )
 
     def _answer(self, question: Check, state: TransactionState) -> None:
         header = EndTransactionHeader(
