@@ -10,6 +10,7 @@ from harness.diagnoses.busy_refusals import busy_refusals
 from harness.diagnoses.fake_death import fake_death
 from harness.diagnoses.moved_keys import moved_keys
 from harness.diagnoses.one_broker import one_broker
+from harness.diagnoses.pairs import pairs
 from harness.diagnoses.reservations import reservations
 from harness.diagnoses.slave_takeover import slave_takeover
 from harness.run_result import RunResult
@@ -25,6 +26,7 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
     atomic_writes,
     reservations,
     fake_death,
+    pairs,
 )
 
 

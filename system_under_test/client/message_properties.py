@@ -19,6 +19,7 @@ CLUSTER = "CLUSTER"
 MESSAGE_TYPE = "MSG_TYPE"
 CORRELATION_ID = "CORRELATION_ID"
 REPLY_TO = "REPLY_TO_CLIENT"
+WAIT = "WAIT"  # "false": the answer to a send waits for neither flush nor replica
 TIME_TO_LIVE = "TTL"  # ms
 REGION = "MSG_REGION"  # if the broker adds it
 TRACE_ON = "TRACE_ON"  # the same; "false" switches trace off

@@ -46,8 +46,8 @@ class ProcessQueue:
 
     @property
     def span(self) -> int:
-        """Offsets from the lowest unfinished message to the end of what arrived."""
-        return self.next_offset - self.commit_offset
+        """From the offset of the lowest unfinished message to that of the last that arrived; 0 if all is finished."""
+        return self._arrived[-1] - self._arrived[0] if self._arrived else 0
 
     @property
     def commit_offset(self) -> int:

@@ -14,6 +14,7 @@ from system_under_test.client.message_properties import (
     RETRY_PREFIX,
     SHARDING_KEY,
     UNIQUE_KEY,
+    WAIT,
 )
 from system_under_test.client.ordered_queues import OrderedQueues
 from system_under_test.client.request_reply import Reply, Requests, RequestTimeout
@@ -161,7 +162,9 @@ class Producer:
         for message in messages:
             self._sender.identify(message)
         entries = [BatchEntry(m.body, m.properties, m.flag) for m in messages]
-        batch = Message(topic=messages[0].topic, body=encode_batch(entries), properties={})
+        # What the answer waits for is decided once for all of them.
+        properties = {k: v for k, v in messages[0].properties.items() if k == WAIT}
+        batch = Message(topic=messages[0].topic, body=encode_batch(entries), properties=properties)
         progress = self._sender.begin()
         progress.is_batch = True
         result = await self._sender.send(batch, None, progress)
@@ -242,6 +245,8 @@ def why_no_batch(messages: Sequence[Message]) -> str:
         return f"a batch has messages of one topic; these have {', '.join(topics)}"
     if messages[0].topic.startswith(RETRY_PREFIX):
         return f"a batch cannot go to a retry topic; this one is {messages[0].topic}"
+    if len({message.properties.get(WAIT, "true").lower() for message in messages}) > 1:
+        return "the messages of a batch wait for flush and replica, or none does; WAIT differs here"
     if any(message.properties.get(DELAY_LEVEL, "0") != "0" for message in messages):
         return "a batch cannot be delayed; a message in it has a delay level"
     return ""

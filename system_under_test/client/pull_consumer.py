@@ -13,11 +13,13 @@ from system_under_test.client.client_instance import ClientInstance
 from system_under_test.client.offset_store import OffsetStore
 from system_under_test.client.pulling import PullAnswer, PullOutcome, pull_command, read_answer
 from system_under_test.client.routes import MASTER_ID
-from system_under_test.client.subscription import ALL, Subscription
+from system_under_test.client.subscription import ALL, TAG, Subscription
 from system_under_test.env import Env
 from system_under_test.protocol.bodies import MessageQueue
 
 PULL_TIMEOUT_S = 10.0  # RocketMQ: consumerPullTimeoutMillis
+HOLD_S = 20.0  # RocketMQ: brokerSuspendMaxTimeMillis
+HELD_TIMEOUT_S = 30.0  # RocketMQ: consumerTimeoutMillisWhenSuspend
 
 __all__ = ["PullAnswer", "PullConsumer", "PullConsumerConfig", "PullOutcome"]
 
@@ -54,18 +56,36 @@ class PullConsumer:
         return list((await self._client.read_route(topic)).read_queues)
 
     async def pull(
-        self, queue: MessageQueue, offset: int, *, count_max: int = 32, expression: str = ALL
+        self,
+        queue: MessageQueue,
+        offset: int,
+        *,
+        count_max: int = 32,
+        expression: str = ALL,
+        expression_type: str = TAG,
+        waits: bool = False,
     ) -> PullAnswer:
-        """Up to `count_max` messages from `offset` on; answered at once, also when there is nothing."""
-        subscription = Subscription(queue.topic, expression, version_ms=self._version_ms)
+        """Up to `count_max` messages from `offset` on; answered at once, also when there is nothing.
+
+        With `waits` the broker holds a pull that finds nothing, for 20 s and up to 5 more, until there is a message
+        (RocketMQ: pullBlockIfNotFound). Raises ValueError for an expression type that there is not.
+        """
+        subscription = Subscription(
+            queue.topic, expression, version_ms=self._version_ms, expression_type=expression_type
+        )
         command = pull_command(
-            self._config.group, queue, subscription, offset=offset, count_max=count_max
+            self._config.group,
+            queue,
+            subscription,
+            offset=offset,
+            count_max=count_max,
+            hold_s=HOLD_S if waits else 0.0,
         )
         await self._client.read_route(queue.topic)
         _, response = await self._client.ask_replica(
             queue.broker_name,
             command,
-            self._config.pull_timeout_s,
+            HELD_TIMEOUT_S if waits else self._config.pull_timeout_s,
             self._suggested_ids.get(queue, MASTER_ID),
         )
         answer = read_answer(response)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from system_under_test.client.client_instance import ClientInstance
 from system_under_test.client.consume_figures import ConsumeFigures
-from system_under_test.client.errors import ClientError
+from system_under_test.client.errors import BrokerRefused, ClientError
 from system_under_test.client.message_properties import RETRY_PREFIX, RETRY_TOPIC
 from system_under_test.client.offset_store import ConsumeFrom, Offsets, OffsetUnknown
 from system_under_test.client.process_queue import ProcessQueue
@@ -19,12 +19,14 @@ from system_under_test.client.pulling import PullAnswer, PullOutcome, pull_comma
 from system_under_test.client.routes import MASTER_ID
 from system_under_test.client.subscription import Subscription
 from system_under_test.protocol.bodies import MessageQueue
+from system_under_test.protocol.codes import ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.message import Message
 
 PULL_TIMEOUT_S = 30.0  # RocketMQ: CONSUMER_TIMEOUT_MILLIS_WHEN_SUSPEND
 HOLD_S = 15.0  # RocketMQ: BROKER_SUSPEND_MAX_TIME_MILLIS
 ERROR_PAUSE_S = 1.0  # RocketMQ: pullTimeDelayMillsWhenException
+REFUSED_FOR_NOW_PAUSE_S = 0.02  # RocketMQ: PULL_TIME_DELAY_MILLS_WHEN_BROKER_FLOW_CONTROL
 EMPTY_PAUSE_S = 0.2  # after an empty answer that the broker did not hold back
 # RocketMQ drops the queue on OFFSET_ILLEGAL and starts again 10 s later. A broker that has just restarted may say so
 # before it has found its whole queue again, so here the answer counts when it comes this many times in a row.
@@ -33,7 +35,11 @@ ILLEGAL_ANSWERS_MIN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowLimits:
-    """When to stop pulling until the listener has caught up, for one queue."""
+    """When to stop pulling until the listener has caught up, for one queue.
+
+    The span goes to the last message that arrived, in RocketMQ to the last that is not finished: there a message that
+    hangs slows its queue down, here it stops it, so that not more than this comes again after a crash.
+    """
 
     count_max: int = 1000  # RocketMQ: pullThresholdForQueue
     size_bytes_max: int = 100 << 20  # RocketMQ: pullThresholdSizeForQueue
@@ -43,7 +49,7 @@ class FlowLimits:
         return (
             len(queue) <= self.count_max
             and queue.size_bytes <= self.size_bytes_max
-            and (self.span_max is None or not len(queue) or queue.span <= self.span_max)
+            and (self.span_max is None or queue.span <= self.span_max)
         )
 
 
@@ -201,6 +207,12 @@ class QueuePuller:
             return
         try:
             answer = read_answer(future.result())
+        except BrokerRefused as refusal:
+            if refusal.code == ResponseCode.FLOW_CONTROL:
+                self._pull_soon(REFUSED_FOR_NOW_PAUSE_S)
+            else:
+                self._after_error(str(refusal))
+            return
         except (ValueError, ClientError) as invalid:
             self._after_error(str(invalid))
             return

@@ -33,6 +33,10 @@ pytestmark = pytest.mark.long
             "database-and-message",
             ("The database decided", "they asked", "none of a write that was rolled back"),
         ),
+        (
+            "recommended-deployment",
+            ("2 pairs with synchronous replication", "was lost", "does not survive"),
+        ),
         ("send-queue-overflow", ("too busy for", "did not fit into the queue", "SYSTEM_BUSY")),
     ],
 )
@@ -45,12 +49,6 @@ def test_campaign_ends_with_its_diagnosis(name: str, words: tuple[str, ...], see
     text = " ".join(diagnose(result))
     for word in words:
         assert word in text, text
-
-
-def test_the_recommended_deployment_keeps_everything_under_all_faults() -> None:
-    result = run_simulated(draw_campaign(7, load_options("recommended-deployment")))
-    assert result.verdict.valid is True
-    assert (result.campaign.flush, result.campaign.replication) == ("async", "sync")
 
 
 def test_a_backlog_of_many_messages_is_worked_off_at_a_flat_rate() -> None:

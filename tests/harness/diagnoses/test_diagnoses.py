@@ -16,6 +16,7 @@ from harness.diagnoses.catalogue import diagnose
 from harness.diagnoses.fake_death import fake_death
 from harness.diagnoses.moved_keys import moved_keys
 from harness.diagnoses.one_broker import one_broker
+from harness.diagnoses.pairs import pairs
 from harness.diagnoses.reservations import reservations
 from harness.diagnoses.slave_takeover import slave_takeover
 from harness.run_result import RunResult
@@ -59,11 +60,14 @@ def run_of(
     script: Script,
     *faults: Any,
     replication: str = "async",
+    flush: str = "sync",
     auto_topic: bool = False,
     workload: str = "queue",
 ) -> RunResult:
     campaign = SimpleNamespace(
         replication=replication,
+        flush=flush,
+        mode="hardened",
         auto_topic=auto_topic,
         queues=2,
         workload=workload,
@@ -372,3 +376,59 @@ def test_a_host_that_plays_dead() -> None:
     [text] = fake_death(run_of(script, *faults))
     assert "ns-1 and b-0 played dead from t=3.000s to 9.000s" in text
     assert "2 messages were acknowledged meanwhile, at most 2.5 s apart, and 1 clients" in text
+
+
+def pairs_run(*faults: Any, mode: str = "hardened", slaves_of_b: tuple[str, ...] = ("b-1",)) -> str:
+    run = cast(Any, run_of(Script(), *faults, flush="async", replication="sync"))
+    run.campaign.mode = mode
+    run.facts.brokers = {"a": ("a-0", "a-1"), "b": ("b-0", *slaves_of_b)}
+    loss = SimpleNamespace(checker="loss", counts={"acked": 9})
+    run.verdict = SimpleNamespace(counts={"acked": 9, "weak": 2}, verdicts=(loss,))
+    return " ".join(pairs(run))
+
+
+def died(kind: str, node: str, **evidence: int) -> SimpleNamespace:
+    record = fault(kind, node, 3, 9)
+    record.evidence = evidence
+    return record
+
+
+@pytest.mark.parametrize(
+    ("record", "mode", "words"),
+    [
+        (
+            died("power-cut", "a-0", lost_bytes=5),
+            "hardened",
+            "5 bytes that were not flushed; it gets them",
+        ),
+        (died("power-cut", "a-0", lost_bytes=5), "faithful", "and does not give them back"),
+        (died("power-cut", "a-1", lost_bytes=5), "faithful", "Slave a-1 lost power"),
+        (died("power-cut", "a-0", lost_bytes=0), "hardened", "when everything was flushed"),
+        (
+            died("cluster-power-cut", "a-0", lost_bytes=5),
+            "hardened",
+            "5 bytes that were not flushed are gone",
+        ),
+        (
+            died("disk-lost", "b-0"),
+            "hardened",
+            "Master b-0 was lost for good at t=3.000s: its slave serves",
+        ),
+        (died("kill", "b-1"), "hardened", "Slave b-1 was killed"),
+        (died("pause", "b-1"), "hardened", "No machine died"),
+    ],
+)
+def test_the_recommended_deployment_says_who_died_and_what_that_cost(
+    record: SimpleNamespace, mode: str, words: str
+) -> None:
+    text = pairs_run(record, mode=mode)
+    assert words in text
+    assert "2 pairs" in text
+    assert "9 messages were acknowledged with SEND_OK" in text
+    assert "SEND_OK none was lost" in text
+
+
+def test_another_deployment_is_not_the_recommended_one() -> None:
+    assert pairs_run(died("kill", "b-0"), slaves_of_b=()) == ""
+    assert pairs(run_of(Script(), flush="sync", replication="sync")) == []
+    assert pairs(run_of(Script(), flush="async", replication="async")) == []

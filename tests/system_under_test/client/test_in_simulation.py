@@ -229,3 +229,37 @@ def test_pull_consumer() -> None:
 
     cluster.run(story, "p1", "pull")
     assert sorted(one.key for one in cluster.sent) == sorted(found["keys"])  # type: ignore[call-overload]
+
+
+def test_a_pull_that_waits_gets_the_next_message_or_nothing_after_twenty_seconds() -> None:
+    cluster = Cluster()
+    took_s: list[float] = []
+    outcomes: list[PullOutcome] = []
+
+    async def pull_twice(env: Env) -> None:
+        config = PullConsumerConfig(
+            group="pull", name_servers=cluster.name_servers, client_id="10.0.9.9@pull"
+        )
+        consumer = PullConsumer(env, config)
+        await consumer.start()
+        queue = (await consumer.fetch_queues(TOPIC))[0]
+        offset = 0
+        for _ in range(2):
+            began_s = cluster.now_s
+            answer = await consumer.pull(queue, offset, waits=True)
+            took_s.append(cluster.now_s - began_s)
+            outcomes.append(answer.outcome)
+            await asyncio.sleep(2.0)
+            offset = await consumer.max_offset(queue)
+        await consumer.stop()
+
+    async def story() -> None:
+        cluster.world.hosts["pull"].start("pull", pull_twice)
+        await cluster.until(12.0)
+        cluster.start_producer("p1", until_s=12.6, every_s=0.05)
+        await cluster.until(50.0)
+
+    cluster.run(story, "p1", "pull")
+    assert outcomes == [PullOutcome.FOUND, PullOutcome.NOTHING_NEW]
+    assert 5.0 < took_s[0] < 12.0
+    assert 20.0 <= took_s[1] <= 25.5  # RocketMQ looks at those that wait every 5 s

@@ -371,18 +371,45 @@ def test_a_batch_is_one_request_and_each_message_has_its_place(remoting: Scripte
         (("%RETRY%g", "%RETRY%g"), {}, "cannot go to a retry topic"),
         (("t", "t"), {"DELAY": "3"}, "cannot be delayed"),
         ((), {}, "needs a message"),
+        (("t", "t"), [{"WAIT": "false"}, {}], "WAIT differs here"),
+        (("t", "t"), [{"WAIT": "true"}, {"WAIT": "false"}], "WAIT differs here"),
     ],
 )
 def test_what_cannot_be_a_batch_is_not_sent(
-    remoting: ScriptedRemoting, topics: tuple[str, ...], properties: dict[str, str], said: str
+    remoting: ScriptedRemoting,
+    topics: tuple[str, ...],
+    properties: dict[str, str] | list[dict[str, str]],
+    said: str,
 ) -> None:
     async def main() -> None:
         sender = Sender(remoting, a=stored_batch(f"{OFFSET_ID},{OFFSET_ID}"))
-        messages = [Message(topic=topic, body=b"x", properties={**properties}) for topic in topics]
+        each = [properties] * len(topics) if isinstance(properties, dict) else properties
+        messages = [
+            Message(topic=topic, body=b"x", properties=dict(own))
+            for topic, own in zip(topics, each, strict=True)
+        ]
         with pytest.raises(SendFailed, match=said) as failed:
             await sender.producer.send_batch(messages)
         assert (failed.value.definite, failed.value.attempts) == (True, 0)
         assert not remoting.calls
+
+    scenario(main)
+
+
+@pytest.mark.parametrize(
+    ("waits", "of_batch"), [(None, ""), ("false", "WAIT\x01false"), ("true", "WAIT\x01true")]
+)
+def test_what_a_batch_waits_for_is_what_its_messages_wait_for(
+    remoting: ScriptedRemoting, waits: str | None, of_batch: str
+) -> None:
+    async def main() -> None:
+        sender = Sender(remoting, a=stored_batch(f"{OFFSET_ID},{OFFSET_ID}"))
+        messages = two_messages()
+        for message in messages if waits else ():
+            message.properties["WAIT"] = str(waits)
+        await sender.producer.send_batch(messages)
+        [call] = [call for call in remoting.calls if call.command.code == BATCH]
+        assert call.command.ext_fields["i"].strip("\x02") == of_batch
 
     scenario(main)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 
@@ -21,6 +22,7 @@ from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.message import Message, encode_record
 from system_under_test.remoting import RemotingClosed
 from tests.system_under_test.client.scripted_remoting import (
+    LATENCY_S,
     Answer,
     Script,
     ScriptedRemoting,
@@ -261,6 +263,39 @@ def test_pulling_stops_while_the_listener_is_behind(remoting: ScriptedRemoting) 
         consumption.blocked.set()
         await asyncio.sleep(1.0)
         assert consumption.seen == list(range(100))
+
+    run(main())
+
+
+@pytest.mark.parametrize(("span_max", "pulls"), [(15, [0, 8, 16]), (14, [0, 8])])
+def test_pulling_stops_when_what_is_here_spans_too_many_offsets(
+    remoting: ScriptedRemoting, span_max: int, pulls: list[int]
+) -> None:
+    """RocketMQ: the last offset minus the first one is more than consumeConcurrentlyMaxSpan."""
+
+    async def main() -> None:
+        consumption = Consumption(
+            remoting, master=broker(FakeQueue(100).pull), limits=FlowLimits(span_max=span_max)
+        )
+        consumption.blocked = asyncio.Event()
+        await asyncio.sleep(5.0)
+        assert consumption.pulled_from("a:0") == pulls
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("code", "pause_s"), [(ResponseCode.FLOW_CONTROL, 0.02), (ResponseCode.SYSTEM_ERROR, 1.0)]
+)
+def test_a_broker_that_refuses_pulls_for_now_is_asked_again_soon(
+    remoting: ScriptedRemoting, code: ResponseCode, pause_s: float
+) -> None:
+    async def main() -> None:
+        consumption = Consumption(remoting, master=broker(answer_code(code)))
+        await asyncio.sleep(5.0)
+        pulls = [call.at_s for call in consumption.remoting.calls_to("a:0", PULL)]
+        gaps = {round(later - earlier, 4) for earlier, later in pairwise(pulls)}
+        assert gaps == {round(pause_s + LATENCY_S, 4)}
 
     run(main())
 
