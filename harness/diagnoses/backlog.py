@@ -68,7 +68,7 @@ class Backlog:
 
 
 def backlog(result: RunResult) -> list[str]:
-    """One paragraph for all backlogs of a run."""
+    """A paragraph for each backlog of a run, and one for what more members and more queues made of them."""
     forwarded = forwardings(result.ops)
     found = list(_backlogs(_steps(result.ops, {one.topic for one in forwarded})))
     if not found:
@@ -83,12 +83,11 @@ def backlog(result: RunResult) -> list[str]:
         if (way := way_of(forwarding, one.start_ns, one.end_ns)) is not None
     }
     direct = [one for one in found if one not in ways]
-    said = [
-        part
-        for one in found
-        for part in (_sentence(one), *_slowness(result, one), *_forwarded(one, ways, direct))
+    each = [
+        (_sentence(one), *_slowness(result, one), *_forwarded(one, ways, direct)) for one in found
     ]
-    return [" ".join([*said, *_more_members(direct), *_more_queues(direct)])]
+    said = [*each, (*_more_members(direct), *_more_queues(direct))]
+    return [" ".join(sentences) for sentences in said if sentences]
 
 
 def _forwarded(
@@ -154,9 +153,10 @@ def _slowness(result: RunResult, one: Backlog) -> Iterator[str]:
 
 def _sentence(one: Backlog) -> str:
     first, second, third = one.thirds()
+    members = "1 member" if one.members == 1 else f"{one.members} members"
     return (
         f"A backlog of {one.peak} messages was worked off from t={seconds(one.start_ns)} to {seconds(one.end_ns)} out "
-        f"of {one.queues} queues by {one.members} members: {one.rate} a second beyond what came in; {first} at the "
+        f"of {one.queues} queues by {members}: {one.rate} a second beyond what came in; {first} at the "
         f"beginning, {second} in the middle and {third} at the end."
     )
 

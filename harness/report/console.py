@@ -1,4 +1,5 @@
-"""The report on the console: the campaign first, at most 25 lines at the end, the command that repeats it last."""
+"""The report on the console: the campaign first, at most 25 lines and the diagnosis at the end, then the command that
+repeats it."""
 
 from __future__ import annotations
 
@@ -92,10 +93,9 @@ def _planned_line(planned: PlannedFault) -> str:
 
 
 def print_result(result: RunResult, folder: Path, cpu_s: float | None) -> None:
-    lines = [*summary_lines(result, cpu_s), *diagnosis_lines(result)]
-    room = LINES_MAX - len(lines) - 1
-    lines += verdict_lines(result.verdict)[:room]
-    print("\n".join([*lines, _repeat_line(result, folder)]))
+    summary, verdict = summary_lines(result, cpu_s), verdict_lines(result.verdict)
+    verdict = verdict[: LINES_MAX - len(summary) - 1]
+    print("\n".join([*summary, *diagnosis_lines(result), *verdict, _repeat_line(result, folder)]))
 
 
 def summary_lines(result: RunResult, cpu_s: float | None) -> list[str]:

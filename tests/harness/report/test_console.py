@@ -12,6 +12,7 @@ from checkers.facts import NodeExit
 from checkers.history import Op
 from harness.campaign_draw import draw_campaign
 from harness.nemesis import FaultRecord
+from harness.report import console
 from harness.report.console import LINES_MAX, campaign_lines, print_result
 from harness.report.verdict_lines import WIDTH, first_violations, verdict_lines
 from harness.run_result import RunResult
@@ -67,6 +68,18 @@ def test_a_catastrophe_still_fits_and_ends_with_the_command(
     assert len(lines) <= LINES_MAX == 25
     assert "verdict   INVALID" in lines
     assert lines[-1].startswith("repeat ")
+
+
+def test_a_long_diagnosis_takes_no_room_from_the_verdict(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = printed(result(losses(1)), capsys)
+    monkeypatch.setattr(console, "diagnose", lambda _: ["long " * 1000])
+
+    lines = printed(result(losses(1)), capsys)
+
+    assert len(lines) > LINES_MAX
+    assert [line for line in lines if "long" not in line] == short
 
 
 def test_unknown_says_why(capsys: pytest.CaptureFixture[str]) -> None:
