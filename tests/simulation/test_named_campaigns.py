@@ -63,7 +63,7 @@ def test_a_backlog_of_many_messages_is_worked_off_at_a_flat_rate() -> None:
     assert result.verdict.valid is True
     text = " ".join(diagnose(result))
     for words in (
-        "out of 4 queues by 1 members",
+        "out of 4 queues by 1 member:",
         "members instead of 1 for 4 queues",
         "These members only sent it on",
         "out of 16 queues by 4 members",
