@@ -17,6 +17,7 @@ from harness.cli.admin import (
     sending,
     topic_shares,
     topics,
+    traces,
 )
 from harness.cli.admin.command import AdminGroup
 
@@ -45,6 +46,7 @@ MODULES = (
     offsets,
     queues,
     messages,
+    traces,
     reading,
     sending,
     brokers,

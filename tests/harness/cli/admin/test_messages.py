@@ -128,3 +128,24 @@ def test_bodies_that_are_no_text_are_base_64() -> None:
     record = message_record(Message(topic="T", body=b"\xff", store_host=host))
     assert record["bodyBase64"] == "/w=="
     assert "body" not in record
+
+
+def test_the_trace_of_a_message_is_told_in_order(admin: Admin, topic: str) -> None:
+    records = (
+        "SubAfter|R|ID-1|5|false|k|4|1600000000900|billing",
+        "SubBefore|1600000000100|null|billing|R|ID-1|3|k",
+        "EndTransaction|1600000000050|DefaultRegion|p|Orders|ID-1|a|k|10.0.0.1:10911|2|ID-1|COMMIT_MESSAGE|true",
+        "Pub|1600000000000|DefaultRegion|p|Orders|ID-1|a|k|10.0.0.1:10911|11|5|1|OFFID|true",
+        "Pub|1600000000000|DefaultRegion|p|Orders|ID-2|a|k|10.0.0.1:10911|11|5|1|OFFID|true",
+        "nonsense",
+    )
+    text = "".join(f"{record.replace('|', chr(1))}{chr(2)}" for record in records)
+    admin.json("sendMessage", "-t", topic, "-p", text, "-k", "ID-1 ID-2 k")
+    events = admin.json("queryMsgTraceById", "-t", topic, "-i", "ID-1")
+    assert [event["status"] for event in events] == ["sent", "COMMIT_MESSAGE", "begun", "FAILED"]
+    shown = admin.text("queryMsgTraceById", "-t", topic, "-i", "ID-1")
+    assert "COMMIT_MESSAGE, asked for" in shown
+    assert "1 records cannot be read" in shown
+    for wrong in ("k", "ID-3"):
+        err = admin.refusal("queryMsgTraceById", "-t", topic, "-i", wrong)
+        assert "has no trace of a message with the id" in err
