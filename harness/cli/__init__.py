@@ -36,7 +36,7 @@ COMMANDS = {
     "check": "harness.cli.check:check",
     "history": "harness.cli.history:history",
     "conform": "harness.cli.conform.command:conform",
-    "hunt": "harness.cli.hunt:hunt",
+    "hunt": "harness.cli.hunt.command:hunt",
     "doctor": "harness.cli.doctor:doctor",
     "clean": "harness.cli.clean:clean",
     "crash-store": "harness.cli.crash_store:crash_store",

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import harness.runner
-from harness.cli.hunt import SeedResult
+from harness.cli.hunt import seeds
+from harness.cli.hunt.seeds import SeedResult
 from tests.harness.cli.conftest import SHORT, Said
 
 Staticfire = Callable[..., Said]
@@ -39,8 +40,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> dict[int, bool | str]:
     def answer(seed: int, options: dict[str, Any], client_only: bool) -> SeedResult:
         return seed_result(seed, given.get(seed, True), options.get("workload", "queue"))
 
-    # `harness.cli.hunt` as an attribute is the command; the module is what importlib knows.
-    monkeypatch.setattr(importlib.import_module("harness.cli.hunt"), "run_seed", answer)
+    monkeypatch.setattr(seeds, "run_seed", answer)
     return given
 
 
@@ -98,6 +98,50 @@ def test_until_found_stops_at_the_first_invalid_seed(
     assert said.status == 1
     assert "story of 2" in said.out
     assert "seeds     3:" in said.out
+
+
+def test_until_found_stops_at_the_first_invalid_seed_of_all_workloads(
+    answers: dict[int, Any], staticfire: Staticfire
+) -> None:
+    answers[2] = False
+    chosen = ("--workload", "retry,batch", "--seeds", "0-9", "--until-found")
+    said = staticfire("hunt", *chosen, "--jobs", 1)
+    assert "workload  batch" not in said.out
+    assert "all       3 seeds of 1 workloads: 2 valid, 1 invalid, 0 unknown" in said.out
+
+
+def test_what_an_interrupted_hunt_found_is_kept(
+    staticfire: Staticfire, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def answer(seed: int, options: dict[str, Any], judging: Any) -> SeedResult:
+        return replace(seed_result(seed, True), interrupted=seed == 2)
+
+    monkeypatch.setattr(seeds, "run_seed", answer)
+    out, part = tmp_path / "out.jsonl", tmp_path / "out.jsonl.part"
+    out.write_text("of a hunt before\n")
+    said = staticfire("hunt", "--seeds", "0-9", "--jobs", 1, "--out", out)
+    assert said.status == 255
+    assert f"interrupted after 3 of 10 seeds; their rows are in {part}" in said.err
+    assert [json.loads(line)["seed"] for line in part.read_text().splitlines()] == [0, 1, 2]
+    assert out.read_text() == "of a hunt before\n"
+    assert "seeds     3: 3 valid" in said.out
+
+
+def test_a_device_gets_the_rows_as_they_come_and_stays_one(
+    answers: dict[int, Any], staticfire: Staticfire
+) -> None:
+    said = staticfire("hunt", "--seeds", "0-2", "--jobs", 1, "--out", "/dev/null")
+    assert said.status == 0
+    assert Path("/dev/null").is_char_device()
+    assert not Path("/dev/null.part").exists()
+
+
+def test_a_file_that_cannot_be_written_is_said_before_the_work(
+    answers: dict[int, Any], staticfire: Staticfire, tmp_path: Path
+) -> None:
+    said = staticfire("hunt", "--jobs", 1, "--out", tmp_path / "none" / "out.jsonl")
+    assert said.status == 254
+    assert "cannot be written: No such file or directory" in said.err
 
 
 def test_a_seed_that_cannot_be_carried_out_hides_no_other(

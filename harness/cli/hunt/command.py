@@ -1,0 +1,167 @@
+"""`staticfire hunt`: many seeds of one campaign, on all cores."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from faults.defects import DefectError
+from faults.errors import FaultError
+from harness.campaign import CampaignError
+from harness.cli.fleet_options import fleet_options
+from harness.cli.hunt.rows import Rows
+from harness.cli.hunt.seeds import Judging, SeedResult, campaign_of, run_seeds
+from harness.cli.hunt.summary import print_summary, print_total
+from harness.cli.options import campaign_options, check_nodes, given_options
+from harness.cli.somebodys_cluster import take_cluster
+from harness.cli.status import (
+    EXIT_HARNESS_ERROR,
+    EXIT_INVALID,
+    EXIT_UNKNOWN,
+    EXIT_VALID,
+    BadInput,
+    HarnessError,
+)
+from harness.defective import use_defect
+from harness.environments.fleet_options import FleetOptions
+from harness.workloads.catalogue import WORKLOADS
+
+SEEDS_MAX = 1_000_000
+
+
+@click.command(short_help="Run many seeds of a campaign.")
+@click.option(
+    "--seeds", default="0-99", show_default=True, metavar="FIRST-LAST", help="Range of seeds."
+)
+@campaign_options
+@fleet_options
+@click.option("--jobs", type=int, default=os.cpu_count() or 1, show_default=True, help="Processes.")
+@click.option("--reverse", is_flag=True, help="Last seed first.")
+@click.option("--until-found", is_flag=True, help="Stop at the first seed that is invalid.")
+@click.option("--client-only", is_flag=True, help="Judge by what clients saw alone.")
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write a JSON line a seed."
+)
+def hunt(
+    seeds: str,
+    jobs: int,
+    reverse: bool,
+    until_found: bool,
+    client_only: bool,
+    out: Path | None,
+    fleet: FleetOptions,
+    **options: Any,
+) -> int:
+    """Run one campaign with every seed of a range and say what came of them.
+
+    \b
+    Example:
+      staticfire hunt --campaign default --seeds 0-99
+      staticfire hunt --workload ordered,retry --seeds 0-99
+      staticfire hunt --workload all --seeds 0-299 --out rows.jsonl
+      staticfire hunt --defect ack-before-fsync --seeds 0-49 --until-found
+
+    With --defect and without --campaign, the defect's own recipe is used. --workload may name several, or all: one
+    after the other. While it goes on, the lines of --out are in a file beside it that ends with .part.
+
+    Exit status: 0 none invalid, 1 some invalid, 2 only unknown, 254 bad arguments, 255 harness error.
+    """
+    order = _seed_range(seeds)
+    if not 1 <= jobs <= 256:
+        raise BadInput(f"--jobs is {jobs}; allowed: 1 to 256")
+    judging = Judging(client_only, fleet)
+    hunts = [{**options, "workload": name} for name in _workloads(options["workload"])]
+    prepared = [_prepare(hunt_options, order, judging) for hunt_options in hunts]
+    order = order[::-1] if reverse else order
+    with Rows(out) as rows:
+        for hunt_options, given in zip(hunts, prepared, strict=True):
+            if len(hunts) > 1:
+                print(f"workload  {hunt_options['workload']}", flush=True)
+            is_real = given.get("environment", "simulation") != "simulation"
+            found: list[SeedResult] = []
+            try:
+                _run_all(found, rows, order, given, 1 if is_real else jobs, until_found, judging)
+            except KeyboardInterrupt:
+                done, wanted = len(rows.results), len(order) * len(hunts)
+                raise HarnessError(
+                    f"interrupted after {done} of {wanted} seeds{rows.where}"
+                ) from None
+            finally:
+                if found:
+                    print_summary(found, hunt_options)
+            if until_found and found[-1].valid is False:
+                break
+        rows.finish()
+    if len(hunts) > 1:
+        print_total(rows.results)
+    return _status(rows.results)
+
+
+def _workloads(text: str | None) -> list[str | None]:
+    """The names that --workload gives; None is that of the campaign."""
+    if text == "all":
+        return [*WORKLOADS]
+    return [None] if text is None else [*dict.fromkeys(text.split(","))]
+
+
+def _prepare(options: dict[str, Any], order: range, judging: Judging) -> dict[str, Any]:
+    """What the user has given, found to make campaigns of all these seeds. Raises BadInput."""
+    try:
+        given = given_options(**options)
+        take_cluster(given, judging.fleet)
+        use_defect(str(given.get("defect", "")))  # before anything imports the system
+        for seed in (order[0], order[-1]):
+            check_nodes(campaign_of(seed, given, judging), judging.fleet)
+    except (CampaignError, FaultError, DefectError) as error:
+        raise BadInput(str(error)) from error
+    return given
+
+
+def _seed_range(text: str) -> range:
+    first, dash, last = text.partition("-")
+    try:
+        low, high = int(first), int(last if dash else first)
+    except ValueError as error:
+        raise BadInput(f"--seeds is {text!r}; allowed: a range such as 0-99") from error
+    if not 0 <= low <= high < low + SEEDS_MAX:
+        raise BadInput(f"--seeds is {text!r}; allowed: FIRST-LAST with at most {SEEDS_MAX} seeds")
+    return range(low, high + 1)
+
+
+def _run_all(
+    found: list[SeedResult],
+    rows: Rows,
+    order: range,
+    given: dict[str, Any],
+    jobs: int,
+    until_found: bool,
+    judging: Judging,
+) -> None:
+    """Appends to `found` and `rows` as they come. Raises KeyboardInterrupt, HarnessError."""
+    started = time.monotonic()
+    for result in run_seeds(order, given, jobs, judging):
+        found.append(result)
+        rows.add(result)
+        if result.valid is not True:
+            print("\n".join([f"seed {result.seed}: {result.valid}", *result.summary]), flush=True)
+        if sys.stderr.isatty() or len(found) % 50 == 0:
+            rate = len(found) / (time.monotonic() - started)
+            print(f"{len(found)} of {len(order)} seeds, {rate:.1f} a second", file=sys.stderr)
+        if until_found and result.valid is False:
+            break
+        if result.interrupted:
+            raise KeyboardInterrupt
+
+
+def _status(results: list[SeedResult]) -> int:
+    answers = {str(result.valid) for result in results}
+    if "False" in answers:
+        return EXIT_INVALID
+    if any(result.failed for result in results):
+        return EXIT_HARNESS_ERROR
+    return EXIT_VALID if "True" in answers else EXIT_UNKNOWN

@@ -1,0 +1,80 @@
+"""The results of a hunt, and a file with a JSON line for each: whatever ends a hunt, what it found is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO
+
+import orjson
+
+from harness.cli.hunt.seeds import SeedResult
+from harness.cli.status import BadInput, HarnessError
+
+
+class Rows:
+    """Lines go to `<out>.part` as they come; a hunt that is finished leaves them in `out`, by workload and seed.
+
+    A pipe or a device gets them as they come. BadInput if nothing can be written there, before the work is done.
+    Without `out` results are kept in memory alone.
+    """
+
+    def __init__(self, out: Path | None) -> None:
+        self.results: list[SeedResult] = []
+        self._out = out
+        self._stream: BinaryIO | None = None
+        self._part: Path | None = None
+        if out is None:
+            return
+        try:
+            if not out.exists() or out.is_file():
+                target = out.resolve()
+                self._part = target.with_name(target.name + ".part")
+            self._stream = (self._part or out).open("wb", buffering=0)
+        except OSError as error:
+            raise BadInput(f"--out {out} cannot be written: {error.strerror}") from error
+
+    @property
+    def where(self) -> str:
+        """Where the results of a hunt that is not finished are, as the end of a sentence."""
+        return "" if self._part is None else f"; their rows are in {self._part}"
+
+    def add(self, result: SeedResult) -> None:
+        """Raises HarnessError."""
+        self.results.append(result)
+        if self._stream is not None:
+            try:
+                self._stream.write(_line(result))
+            except OSError as error:
+                raise self._cannot_write(error) from error
+
+    def finish(self) -> None:
+        """Put the lines in order. Raises HarnessError."""
+        if self._part is None or self._stream is None:
+            return
+        ordered = sorted(self.results, key=lambda result: (result.workload, result.seed))
+        try:
+            self._stream.seek(0)
+            self._stream.write(b"".join(map(_line, ordered)))
+            self._part.replace(self._part.with_suffix(""))
+        except OSError as error:
+            raise self._cannot_write(error) from error
+
+    def _cannot_write(self, error: OSError) -> HarnessError:
+        return HarnessError(f"--out {self._out} cannot be written: {error.strerror}")
+
+    def __enter__(self) -> Rows:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._stream is not None:
+            self._stream.close()
+
+
+def _line(result: SeedResult) -> bytes:
+    return orjson.dumps(result.row) + b"\n"

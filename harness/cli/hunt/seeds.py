@@ -1,0 +1,145 @@
+"""The seeds of a hunt: each run and judged, on several cores at once."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
+from typing import Any, NamedTuple
+
+from checkers.stretches import SENDS, messages_in
+from harness.campaign import Campaign
+from harness.campaign_draw import draw_campaign
+from harness.cli.options import choose_faults
+from harness.cli.status import EXIT_HARNESS_ERROR
+from harness.environments.fleet_options import FleetOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeedResult:
+    """What is kept of one seed's run."""
+
+    seed: int
+    workload: str
+    valid: bool | str
+    digest: str
+    acked: int
+    bitten: tuple[str, ...]  # kinds of fault
+    dirty_power_cut: bool  # power was cut while unsynced data lay in a page cache
+    cpu_s: float
+    summary: tuple[str, ...]  # of a run that is not valid
+    coverage: dict[str, int] = field(default_factory=dict)  # see RunVerdict.coverage
+    interrupted: bool = False  # somebody wants no more of it
+    failed: bool = False  # the harness could not carry the run out
+
+    @property
+    def row(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+class Judging(NamedTuple):
+    """How the seeds of a hunt are run and judged."""
+
+    client_only: bool
+    fleet: FleetOptions
+
+
+def run_seeds(
+    order: range, given: dict[str, Any], jobs: int, judging: Judging
+) -> Iterator[SeedResult]:
+    """The results as they come."""
+    if jobs == 1:
+        for seed in order:
+            yield run_seed(seed, given, judging)
+        return
+    context = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(
+        min(jobs, len(order)), mp_context=context, initializer=_begin_worker
+    ) as pool:
+        try:
+            futures = [pool.submit(run_seed, seed, given, judging) for seed in order]
+            for future in as_completed(futures):
+                yield future.result()
+        except BaseException:  # stopped early: nobody waits for the seeds under way
+            for worker in multiprocessing.active_children():
+                worker.kill()
+            raise
+
+
+def _begin_worker() -> None:
+    """Signals are for the parent, which ends its workers; without a parent no worker stays."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(EXIT_HARNESS_ERROR)
+
+
+def run_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult:
+    """Never raises: whatever happens to one seed must not hide what the others found."""
+    try:
+        return judge_seed(seed, given, judging)
+    except Exception as error:
+        return SeedResult(
+            seed=seed,
+            workload=str(given.get("workload", "queue")),
+            valid="unknown",
+            digest="",
+            acked=0,
+            bitten=(),
+            dirty_power_cut=False,
+            cpu_s=0.0,
+            summary=("harness error: " + "".join(traceback.format_exception(error)),),
+            failed=True,
+        )
+
+
+def campaign_of(seed: int, given: dict[str, Any], judging: Judging) -> Campaign:
+    """Raises CampaignError, BadInput."""
+    given = dict(given)
+    choose_faults(seed, given, judging.fleet)
+    return draw_campaign(seed, given)
+
+
+def judge_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult:
+    from checkers.compose import CLIENT_CHECKERS, check_run
+    from harness.any_runner import runner_of
+    from harness.report.console import summary_lines
+    from harness.report.verdict_lines import verdict_lines
+
+    started = time.process_time()
+    campaign = campaign_of(seed, given, judging)
+    result = runner_of(campaign, judging.fleet)(campaign)
+    verdict = result.verdict
+    if judging.client_only:
+        verdict = check_run(result.ops, [], result.facts, CLIENT_CHECKERS)
+    cuts = [record for record in result.faults if record.evidence.get("lost_bytes", 0) > 0]
+    cpu_s = time.process_time() - started
+    lines = (
+        () if verdict.valid is True else (*summary_lines(result, cpu_s), *verdict_lines(verdict))
+    )
+    return SeedResult(
+        seed=seed,
+        workload=campaign.workload,
+        valid=verdict.valid,
+        digest=result.digest,
+        acked=sum(messages_in(op) for op in result.ops if op.f in SENDS and op.type == "ok"),
+        bitten=tuple(dict.fromkeys(r.planned.kind for r in result.faults if r.bitten)),
+        dirty_power_cut=bool(cuts),
+        cpu_s=round(cpu_s, 3),
+        summary=lines,
+        coverage=dict(result.verdict.coverage),
+        interrupted=result.interrupted,
+    )

@@ -1,0 +1,82 @@
+"""What a hunt tells at the end of a workload, and at the end of all of them."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+from statistics import median
+from typing import Any
+
+from checkers.coverage import missed
+from harness.cli.hunt.seeds import SeedResult
+
+
+def _as_given(options: dict[str, Any]) -> str:
+    """The options that describe the campaign, as one writes them."""
+    words = []
+    for name, given in options.items():
+        if name == "broker_properties":
+            words += [f"--broker-property {shlex.quote(value)}" for value in given]
+        elif given is not None:
+            option = name.removesuffix("_s").replace("_", "-")
+            words.append(f"--{option} {shlex.quote(str(given))}")
+    return "".join(f" {word}" for word in words)
+
+
+def print_summary(results: Sequence[SeedResult], options: dict[str, Any]) -> None:
+    """Of one workload; at least one result."""
+    kinds = Counter(kind for result in results for kind in result.bitten)
+    print(f"seeds     {len(results)}: {_answers(results)}")
+    print(
+        f"acked     median {median(r.acked for r in results):.0f}, least {min(r.acked for r in results)}, "
+        f"all {sum(r.acked for r in results)}"
+    )
+    print(f"power     {sum(r.dirty_power_cut for r in results)} seeds cut power with dirty data")
+    print(
+        f"cpu       median {median(r.cpu_s for r in results):.2f} s a seed, all {sum(r.cpu_s for r in results):.0f} s"
+    )
+    print("bitten    " + ", ".join(f"{kind} {count}" for kind, count in kinds.most_common()))
+    _print_coverage(results, _reaching(results, options))
+    invalid = sorted(result.seed for result in results if result.valid is False)
+    if invalid:
+        print(f"first     staticfire run --seed {invalid[0]}{_as_given(options)}")
+
+
+def _reaching(results: Sequence[SeedResult], options: dict[str, Any]) -> str:
+    """Under which name the marks of coverage say what is to be reached."""
+    workload = results[0].workload
+    return str(options.get("campaign") or ("default" if workload == "queue" else workload))
+
+
+def _print_coverage(results: Sequence[SeedResult], campaign: str) -> None:
+    """The marks that were reached; and a warning for those that this campaign should have reached."""
+    counts = _marks(results)
+    reached = [f"{name} {sum(c)} in {sum(map(bool, c))}" for name, c in counts.items() if any(c)]
+    print(f"reached   {len(reached)} of {len(counts)} marks (how often, in how many seeds)")
+    print("          " + ", ".join(reached))
+    if never := missed({name: sum(count) for name, count in counts.items()}, campaign):
+        print(f"warning   never reached, as {campaign} should: {', '.join(never)}")
+
+
+def print_total(results: Sequence[SeedResult]) -> None:
+    """Of several workloads; at least one result."""
+    workloads = len({result.workload for result in results})
+    print(
+        f"all       {len(results)} seeds of {workloads} workloads: {_answers(results)}; "
+        f"{sum(result.cpu_s for result in results):.0f} CPU s"
+    )
+    never = [name for name, count in _marks(results).items() if not any(count)]
+    if never:
+        print(f"          marks that none of them reached: {', '.join(never)}")
+
+
+def _answers(results: Sequence[SeedResult]) -> str:
+    count = Counter(str(result.valid) for result in results)
+    return f"{count['True']} valid, {count['False']} invalid, {count['unknown']} unknown"
+
+
+def _marks(results: Sequence[SeedResult]) -> dict[str, list[int]]:
+    """Mark of coverage -> how often each run reached it."""
+    names = dict.fromkeys(name for result in results for name in result.coverage)
+    return {name: [result.coverage.get(name, 0) for result in results] for name in names}
