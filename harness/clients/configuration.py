@@ -72,7 +72,13 @@ CONSUME_FROM = (
     "CONSUME_FROM_TIMESTAMP",
 )
 CREDENTIALS: Mapping[str, Kind] = {"access_key": TEXT, "secret_key": TEXT, "security_token": TEXT}
-LIMITS: Mapping[str, Kind] = {"count_max": WHOLE, "size_bytes_max": WHOLE, "span_max": WHOLE}
+LIMITS: Mapping[str, Kind] = {
+    "count_max": WHOLE,
+    "size_bytes_max": WHOLE,
+    "span_max": WHOLE,
+    "topic_count_max": WHOLE,
+    "topic_size_bytes_max": WHOLE,
+}
 
 
 def configuration_of(
@@ -88,6 +94,8 @@ def configuration_of(
     if (credentials := fields["credentials"]) is not None and not credentials["security_token"]:
         del credentials["security_token"]
     given = {name: value for name, value in fields.items() if value is not None}
+    if limits := given.get("limits"):
+        given["limits"] = {name: most for name, most in limits.items() if most is not None}
     return {**given, **more}
 
 

@@ -52,6 +52,10 @@ class Assignment:
     def consumers(self) -> list[QueueConsumer]:
         return list(self._consumers.values())
 
+    def count(self, topic: str) -> int:
+        """How many queues of the topic it has."""
+        return sum(queue.topic == topic for queue in self._consumers)
+
     def consumer(self, queue: MessageQueue) -> QueueConsumer:
         return self._consumers[queue]
 

@@ -42,6 +42,7 @@ def make_parts(
     listener: Listener,
     may_consume: Callable[[MessageQueue], bool],
     on_sent_back: OnSentBack | None,
+    queues_owned: Callable[[str], int],
 ) -> dict[str, ConsumerParts]:
     """What the queues of each topic share; the retry topic comes last. Raises ValueError."""
     limits = config.limits
@@ -68,6 +69,7 @@ def make_parts(
         consume_timeout_s=config.consume_timeout_s,
         is_ordered=config.ordered,
         may_consume=may_consume,
+        queues_owned=queues_owned,
         suspend_s=config.suspend_s,
         reconsume_times_max=config.redeliveries_max,
     )

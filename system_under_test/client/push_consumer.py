@@ -82,7 +82,13 @@ class PushConsumer:
         self._sender: Sender | None = None  # for replies
         self._offsets = offsets_of(self._client, config)
         self._parts_of = make_parts(
-            self._client, config, self._offsets, listener, self._may_consume, on_sent_back
+            self._client,
+            config,
+            self._offsets,
+            listener,
+            self._may_consume,
+            on_sent_back,
+            self._queues_owned,
         )
         self._parts = self._parts_of[config.topic]
         self._assigned = Assignment(
@@ -191,6 +197,9 @@ class PushConsumer:
     def broker_back(self, address: str) -> None:
         self._replicas_changed()
         self._rebalancing.wake()
+
+    def _queues_owned(self, topic: str) -> int:
+        return self._assigned.count(topic)
 
     def _replicas_changed(self) -> None:
         for consumer in self._assigned.consumers:

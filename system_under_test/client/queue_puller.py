@@ -39,18 +39,35 @@ class FlowLimits:
 
     The span goes to the last message that arrived, in RocketMQ to the last that is not finished: there a message that
     hangs slows its queue down, here it stops it, so that not more than this comes again after a crash.
+
+    Limits of a topic are shared out evenly among the queues of it that the consumer has, in place of those of a queue.
     """
 
     count_max: int = 1000  # RocketMQ: pullThresholdForQueue
     size_bytes_max: int = 100 << 20  # RocketMQ: pullThresholdSizeForQueue
     span_max: int | None = 2000  # RocketMQ: consumeConcurrentlyMaxSpan; None for queues in order
+    topic_count_max: int | None = None  # RocketMQ: pullThresholdForTopic
+    topic_size_bytes_max: int | None = None  # RocketMQ: pullThresholdSizeForTopic
 
-    def allow(self, queue: ProcessQueue) -> bool:
+    def allow(self, queue: ProcessQueue, queues_owned: int = 1) -> bool:
+        """Whether to pull more. `queues_owned` is how many queues of the topic the consumer has."""
         return (
-            len(queue) <= self.count_max
-            and queue.size_bytes <= self.size_bytes_max
+            len(queue) <= self._count_max_of_one(queues_owned)
+            and queue.size_bytes <= self._size_max_of_one(queues_owned)
             and (self.span_max is None or queue.span <= self.span_max)
         )
+
+    # RocketMQ: RebalancePushImpl.messageQueueChanged, which counts in MiB
+
+    def _count_max_of_one(self, queues_owned: int) -> int:
+        if self.topic_count_max is None:
+            return self.count_max
+        return max(self.topic_count_max // max(queues_owned, 1), 1)
+
+    def _size_max_of_one(self, queues_owned: int) -> int:
+        if self.topic_size_bytes_max is None:
+            return self.size_bytes_max
+        return max(self.topic_size_bytes_max // max(queues_owned, 1), 1 << 20)
 
 
 DEFAULT_LIMITS = FlowLimits()
@@ -61,7 +78,7 @@ class PullParts:
     """What all queues of one topic share.
 
     `commits_on_pull`: whether pulls carry the group's offset to the master. `is_paused` is asked before each pull of a
-    queue; whoever ends a pause resumes the puller.
+    queue; whoever ends a pause resumes the puller. `queues_owned` says how many queues of a topic the consumer has.
     """
 
     client: ClientInstance
@@ -74,6 +91,7 @@ class PullParts:
     figures: ConsumeFigures
     commits_on_pull: bool = True
     is_paused: Callable[[MessageQueue], bool] = lambda _: False
+    queues_owned: Callable[[str], int] = lambda _: 1
 
 
 class QueuePuller:
@@ -174,7 +192,7 @@ class QueuePuller:
         messages = self.messages
         if self.is_dropped or messages is None or self._parts.is_paused(self.queue):
             return
-        if not self._parts.limits.allow(messages):
+        if not self._parts.limits.allow(messages, self._parts.queues_owned(self.queue.topic)):
             return
         replica = self._replica()
         if replica is None:

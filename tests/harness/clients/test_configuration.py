@@ -49,7 +49,7 @@ def test_a_consumer_gets_what_it_was_to_get() -> None:
         topic="T",
         consume_from=ConsumeFrom.LAST_OFFSET,
         consume_batch=3,
-        limits=FlowLimits(count_max=5),
+        limits=FlowLimits(count_max=5, topic_size_bytes_max=9),
         more_topics=(("U", "red"),),
         machine_rooms=("r1", "r2"),
         strategy="MACHINE_ROOM",

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
+
+import pytest
 
 from system_under_test.client.push_consumer import ConsumerConfig, PushConsumer
+from system_under_test.client.queue_puller import FlowLimits
 from system_under_test.protocol import json_dialect
 from system_under_test.protocol.bodies import MessageQueue
 from system_under_test.protocol.codes import RequestCode, ResponseCode
@@ -41,7 +45,7 @@ class Group:
 class Member:
     """Consumer c1 of a group on brokers a and b, with four queues of ten messages each, and no retry topic."""
 
-    def __init__(self, remoting: ScriptedRemoting, group: Group) -> None:
+    def __init__(self, remoting: ScriptedRemoting, group: Group, **options: Any) -> None:
         self.remoting = remoting
         self.group = group
         self.well: Script = by_code(c38=group.answer, other=broker(FakeQueue(10).pull))
@@ -54,7 +58,12 @@ class Member:
         self.consumer = PushConsumer(
             make_env(),
             ConsumerConfig(
-                group="g", name_servers=("n",), client_id="c1", topic="t", sends_back=False
+                group="g",
+                name_servers=("n",),
+                client_id="c1",
+                topic="t",
+                sends_back=False,
+                **options,
             ),
             self._listen,
             on_assignment=lambda queues: self.shares.append(text_of(queues)),
@@ -101,6 +110,35 @@ def test_a_new_member_takes_its_share_at_once(remoting: ScriptedRemoting) -> Non
         await asyncio.sleep(0.1)
         assert member.shares == ["a0 a1 b0 b1", "b0 b1"]
         assert text_of(sorted(member.commits[-1])) == "a0 a1"  # what was lost is committed first
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("limits", "cached"),
+    [
+        (FlowLimits(count_max=4), 5),
+        (FlowLimits(count_max=4, topic_count_max=24), 7),  # 24 for four queues
+        (FlowLimits(topic_count_max=3), 2),  # each may have one at least
+        (FlowLimits(topic_size_bytes_max=1), 10),  # a MiB at least
+    ],
+)
+def test_the_limit_of_a_topic_is_shared_out_among_its_queues(
+    remoting: ScriptedRemoting, limits: FlowLimits, cached: int
+) -> None:
+    """RocketMQ: pullThresholdForTopic; pulling stops when there is more than the limit."""
+
+    async def main() -> None:
+        member = Member(remoting, Group("c1"), limits=limits, pull_batch=1, consume_batch=1)
+        replace_listener(member.consumer, hang)
+        await member.consumer.start()
+        await asyncio.sleep(6.0)
+        table = member.consumer.running_info().mq_table
+        assert [info.cached_msg_count for info in table.values()] == [cached] * 4
+
+    async def hang(_messages: list[Message], _queue: MessageQueue) -> bool:
+        await asyncio.sleep(1000)
+        return True
 
     run(main())
 
