@@ -33,6 +33,7 @@ PRODUCER: Mapping[str, Kind] = {
     "try_timeout_s": NUMBER,
     "compress_over_bytes": WHOLE,
     "avoids_as_rocketmq": FLAG,
+    "retries_weak": FLAG,
     "trace": FLAG,
 }
 LISTENING: Mapping[str, Kind] = {

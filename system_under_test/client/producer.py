@@ -55,7 +55,8 @@ class ProducerConfig:
     `send_timeout_s` is the budget of one send over all attempts; an attempt may take `try_timeout_s` of it while
     there is another broker to turn to, and all that is left otherwise. Bodies of `compress_over_bytes` and more are
     compressed. `avoids_as_rocketmq` leaves slow and failing brokers alone for as long as RocketMQ does (see
-    latency_faults).
+    latency_faults). `retries_weak` tries another broker, in the same time, also for a status other than SEND_OK: the
+    message is then stored more than once.
     `trace` sends what becomes of each message to a topic of its own (see tracing).
     """
 
@@ -67,6 +68,7 @@ class ProducerConfig:
     try_timeout_s: float = 1.0
     compress_over_bytes: int = COMPRESS_OVER_BYTES
     avoids_as_rocketmq: bool = False  # RocketMQ: sendLatencyFaultEnable
+    retries_weak: bool = False  # RocketMQ: retryAnotherBrokerWhenNotStoreOK
     trace: bool = False  # RocketMQ: enableMsgTrace
     credentials: Credentials | None = None  # RocketMQ: AclClientRPCHook
 
@@ -78,6 +80,7 @@ class ProducerConfig:
             try_timeout_s=self.try_timeout_s,
             compress_over_bytes=self.compress_over_bytes,
             avoids_as_rocketmq=self.avoids_as_rocketmq,
+            retries_weak=self.retries_weak,
         )
 
 

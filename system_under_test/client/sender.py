@@ -31,7 +31,7 @@ from system_under_test.client.send_result import (
 )
 from system_under_test.client.send_rules import is_worth_retrying
 from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.codes import SEND_STATUS_OF_CODE
+from system_under_test.protocol.codes import SEND_STATUS_OF_CODE, SendStatus
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.message import Message, RecordError, UniqueIdGenerator
 from system_under_test.remoting import RemotingError, RemotingTimeout
@@ -53,6 +53,7 @@ class SendOptions:
     try_timeout_s: float = 1.0
     compress_over_bytes: int = COMPRESS_OVER_BYTES
     avoids_as_rocketmq: bool = False
+    retries_weak: bool = False
 
 
 class Sender:
@@ -122,11 +123,23 @@ class Sender:
     ) -> SendResult:
         body = self.body_of(message, progress)
         attempts_max = 1 if queue is not None else 1 + self.options.retries
+        weak: SendResult | None = None
         while progress.attempts < attempts_max and self.left_s(progress) > 0:
-            result = await self._attempt(message, body, queue, progress)
-            if result is not None:
+            try:
+                result = await self._attempt(message, body, queue, progress)
+            except SendFailed:
+                if weak is None:
+                    raise
+                return weak
+            if result is None:
+                continue
+            if result.status is SendStatus.SEND_OK or not self.options.retries_weak:
                 return result
-        raise progress.error()
+            weak = result
+            progress.failed_broker = result.queue.broker_name
+        if weak is None:
+            raise progress.error()
+        return weak
 
     async def ordered_queue(self, topic: str, key: str, progress: SendProgress) -> MessageQueue:
         """The queue that belongs to the key. Raises SendFailed: nothing was sent."""

@@ -121,6 +121,42 @@ def test_stored_but_weaker_is_no_failure_and_not_retried(
     scenario(main)
 
 
+WEAK: Script = lambda request: answer_code(  # noqa: E731
+    ResponseCode.SLAVE_NOT_AVAILABLE, msgId=OFFSET_ID, queueId="0", queueOffset="7"
+)(request)
+
+
+@pytest.mark.parametrize(
+    ("others", "explicit", "tried", "status"),
+    [
+        (STORED, False, "a b", SendStatus.SEND_OK),
+        (WEAK, False, "a b a", SendStatus.SLAVE_NOT_AVAILABLE),
+        (stay_silent, False, "a b a", SendStatus.SLAVE_NOT_AVAILABLE),
+        (answer_code(ResponseCode.MESSAGE_ILLEGAL), False, "a b", SendStatus.SLAVE_NOT_AVAILABLE),
+        (STORED, True, "a", SendStatus.SLAVE_NOT_AVAILABLE),
+    ],
+)
+def test_what_is_stored_but_weaker_is_tried_elsewhere_if_that_is_wanted(
+    remoting: ScriptedRemoting, others: Script, explicit: bool, tried: str, status: SendStatus
+) -> None:
+    async def main() -> None:
+        sender = Sender(remoting, a=broker(WEAK), b=broker(others))
+        config = ProducerConfig(
+            group="p", name_servers=("n",), client_id="10.0.0.1@c", retries_weak=True
+        )
+        sender.producer = Producer(make_env(), config)
+        queue = MessageQueue(topic="t", broker_name="a", queue_id=0) if explicit else None
+        while True:  # until the turn of a
+            before = len(sender.sends())
+            result = await sender.send(queue)
+            used = " ".join(sender.sends_by_broker().split()[before:])
+            if used.startswith("a"):
+                break
+        assert (used, result.status) == (tried, status)
+
+    scenario(main)
+
+
 BUSY = answer_code(ResponseCode.SYSTEM_BUSY)
 ERROR = answer_code(ResponseCode.SYSTEM_ERROR)
 NOT_AVAILABLE = answer_code(ResponseCode.SERVICE_NOT_AVAILABLE)
