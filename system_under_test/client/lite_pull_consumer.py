@@ -12,11 +12,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from system_under_test.acl.signature import Credentials
-from system_under_test.client.allocation import strategy
+from system_under_test.client.allocation import Allocate, strategy
 from system_under_test.client.assignment import Assignment
 from system_under_test.client.client_instance import ClientInstance
 from system_under_test.client.consume_figures import ConsumeFigures
 from system_under_test.client.errors import ClientError
+from system_under_test.client.lite_pull_info import LitePullInfo
 from system_under_test.client.offset_store import ConsumeFrom, OffsetStore
 from system_under_test.client.periodic_task import PeriodicTask
 from system_under_test.client.polled_consumption import PolledConsumption
@@ -58,9 +59,17 @@ class LitePullConsumer:
     """Subscribe or assign, then poll."""
 
     def __init__(
-        self, env: Env, config: LitePullConfig, *, on_assignment: OnAssignment | None = None
+        self,
+        env: Env,
+        config: LitePullConfig,
+        *,
+        on_assignment: OnAssignment | None = None,
+        allocate: Allocate | None = None,
     ) -> None:
-        """Raises ValueError for a strategy that there is not."""
+        """`allocate` is in place of the strategy that the configuration names.
+
+        Raises ValueError for a strategy that there is not.
+        """
         self.group = config.group
         self._env = env
         self._config = config
@@ -80,9 +89,24 @@ class LitePullConsumer:
             config.group,
             self._assigned,
             self._parts_of,
-            allocate=strategy(config.strategy, config.machine_rooms),
+            allocate=allocate or strategy(config.strategy, config.machine_rooms),
             on_assignment=on_assignment,
         )
+        info = LitePullInfo(
+            config.group,
+            {
+                "PROP_NAMESERVER_ADDR": "".join(f"{name};" for name in config.name_servers),
+                "PROP_CONSUMER_START_TIMESTAMP": str(env.clock.wall_ms()),
+                "consumerGroup": config.group,
+                "autoCommit": str(config.auto_commit).lower(),
+                "pullBatchSize": str(config.pull_batch),
+                "pullThresholdForAll": str(config.cached_max),
+            },
+            lambda: list(self._parts_of.values()),
+            self._assigned,
+            lambda: asyncio.get_running_loop().time(),
+        )
+        self._client.on_request = info.serve
         self._quiet_check = PeriodicTask(
             env.log, "quiet check", self._check_quiet, lambda: QUIET_CHECK_INTERVAL_S
         )

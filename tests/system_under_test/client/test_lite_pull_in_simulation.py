@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
+from system_under_test.client.allocation import allocate_as_told
 from system_under_test.client.errors import ClientError
 from system_under_test.client.lite_pull_consumer import LitePullConfig, LitePullConsumer
 from system_under_test.env import Env
 from system_under_test.protocol.bodies import MessageQueue
+from system_under_test.protocol.bodies_clients import ConsumerRunningInfo
+from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.message import Message
 from tests.system_under_test.client.simulated_cluster import TOPIC, Cluster
+from tests.system_under_test.client.test_administration import Ask, administer
 
 Work = Callable[[LitePullConsumer], Awaitable[None]]
 A0 = MessageQueue(TOPIC, "a", 0)
@@ -189,3 +194,55 @@ def test_polling_goes_on_while_a_broker_is_killed_and_comes_back() -> None:
 
     polling.cluster.run(story, "p", "c1")
     assert set(polling.all_got()) >= set(polling.all_sent())
+
+
+def test_an_administrator_sees_what_a_polled_consumer_has() -> None:
+    polling = Polling()
+    seen: list[ConsumerRunningInfo] = []
+
+    async def look(ask: Ask) -> None:
+        who = {"consumerGroup": "lite", "clientId": "10.1.0.1@c1", "jstackEnable": "false"}
+        answer = await ask(RequestCode.GET_CONSUMER_RUNNING_INFO, who)
+        assert answer.code == ResponseCode.SUCCESS, answer.remark
+        seen.append(ConsumerRunningInfo.from_bytes(answer.body))
+
+    async def story() -> None:
+        polling.cluster.start_producer("p", until_s=12.0, every_s=0.05)
+        polling.use("c1", polling.poller("c1", 40.0), pull_batch=7)
+        await polling.cluster.until(15.0)
+        await administer(polling.cluster, "a", look)
+
+    polling.cluster.run(story, "p", "c1")
+    [info] = seen
+    assert info.properties["PROP_CONSUME_TYPE"] == "CONSUME_ACTIVELY"
+    assert info.properties["pullBatchSize"] == "7"
+    assert [each.topic for each in info.subscription_set] == [TOPIC]
+    assert len(info.mq_table) == 8
+    assert sum(queue.commit_offset for queue in info.mq_table.values()) > 100
+    assert info.status_table[TOPIC].pull_tps > 0
+
+
+def test_queues_are_shared_out_as_the_application_says() -> None:
+    """CONFIG, one of the strategies that a name alone does not tell."""
+    polling = Polling()
+    mine = MessageQueue(TOPIC, "b", 2)
+    config = LitePullConfig(
+        group="lite", name_servers=polling.cluster.name_servers, client_id="10.1.0.1@c1"
+    )
+
+    async def main(env: Env) -> None:
+        def assigned(queues: list[MessageQueue]) -> None:
+            polling.assigned["c1"] = queues
+
+        told = partial(allocate_as_told, [mine])
+        consumer = LitePullConsumer(env, config, on_assignment=assigned, allocate=told)
+        await consumer.start()
+        consumer.subscribe(TOPIC)
+        await asyncio.sleep(5.0)
+        await consumer.stop()
+
+    async def story() -> None:
+        await polling.cluster.world.hosts["c1"].start("c1", main).exit
+
+    polling.cluster.run(story, "c1")
+    assert polling.assigned["c1"] == [mine]
