@@ -69,7 +69,8 @@ class IndexRecovery:
         if not (is_whole and clean) or (index.files and index.files[-1].is_full):
             self._cut(index.end_offset)  # the last message may lack a key
         position = index.end_offset if index.files else first
-        if index.files and first <= position < start and self._record_at(position) is None:
+        # Beyond `start` the log is only known to be whole after a clean end.
+        if first <= position < (_NO_LIMIT if clean else start) and not self._is_of_this_log():
             self._log.warning("the index does not fit the log, rebuilding it", offset=position)
             index.drop_from(0)
             index.continue_at_last()
@@ -173,6 +174,18 @@ class IndexRecovery:
             end = self._record_at(file.header.end_offset)
             expected = max(expected, file.header.end_offset + (end.size if end else 0))
         return True
+
+    def _is_of_this_log(self) -> bool:
+        """Whether the last message of the index lies where it says, under a key of its own.
+
+        An index that somebody brought from elsewhere may be as sound as any, and hides what this log holds.
+        """
+        newest = self._index.newest
+        if newest is None:
+            return True
+        record = self._record_at(newest.header.end_offset)
+        last = newest.entry(newest.header.next_number - 1)
+        return record is not None and last.key_hash in record_hashes(self._hasher, record)
 
     def _time_of(self, physical_offset: int) -> int:
         record = self._record_at(physical_offset)

@@ -41,3 +41,17 @@ def restart(disk: SimDisk) -> None:
     """Cut the power and bring it back."""
     disk.power_cut()
     disk.power_on()
+
+
+def replace_folder(source: SimDisk, target: SimDisk, folder: str) -> None:
+    """Put the files of a folder of one disk in the place of those of another, durably."""
+    for path in target.snapshot():
+        if path.startswith(f"{folder}/"):
+            target.unlink(path)
+    for path, data in source.snapshot().items():
+        if path.startswith(f"{folder}/"):
+            file = target.open(path, create=True)
+            file.pwrite(data, 0)
+            file.fsync()
+            file.close()
+    target.fsync_dir(folder)

@@ -13,6 +13,7 @@ from system_under_test.store.key_search import (
     search,
 )
 from system_under_test.store.message_store import PutStatus
+from tests.support.disks import replace_folder
 from tests.system_under_test.store.store_on_disk import (
     INDEX_FOLDER,
     START_MS,
@@ -101,6 +102,26 @@ def test_a_damaged_file_after_a_crash(world: StoreOnDisk, position: int) -> None
         world.write(f"{INDEX_FOLDER}/{name}", b"\xff" * 8, position)
     world.open()
     check_found(world, 8)
+
+
+@pytest.mark.parametrize("count", [3, 9, 25, 60])  # of messages in the other store
+@pytest.mark.parametrize("size", [0, 40])  # 0: records lie at the same places in both
+def test_files_of_another_store_hide_nothing(world: StoreOnDisk, count: int, size: int) -> None:
+    other = StoreOnDisk(log_file_size=4096, index_slots=3, index_numbers=10)
+    other.open()
+    for number in range(count):
+        body = b"%d" % number + b"x" * size
+        message = make_message(body, UNIQ_KEY=f"unique:{number}", KEYS=f"k:{number}")
+        other.put_visible(message)
+    other.store.close()
+    put_keyed(world, 0, 25)
+    world.store.close()
+    replace_folder(other.disk, world.disk, INDEX_FOLDER)
+    world.open()
+    check_found(world, 25)
+    assert world.found("k:1") == []
+    put_keyed(world, 25, 5)
+    check_found(world, 30)
 
 
 def test_a_cut_goes_back_through_files(world: StoreOnDisk) -> None:
