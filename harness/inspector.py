@@ -119,9 +119,9 @@ class LogBytes(NamedTuple):
 def log_of(store: Mapping[str, bytes]) -> LogBytes:
     """Every record of a node's commit log, without what lies behind the last one."""
     # By name: several folders may hold the files of one log.
-    files = {path.rpartition("/")[2]: data for path, data in store.items() if is_log_file(path)}
-    data = b"".join(whole_records(files[name]) for name in sorted(files))
-    return LogBytes(start=int(min(files, default="0")), data=data)
+    paths = {path.rpartition("/")[2]: path for path in store if is_log_file(path)}
+    data = b"".join(whole_records(store[paths[name]]) for name in sorted(paths))
+    return LogBytes(start=int(min(paths, default="0")), data=data)
 
 
 def is_log_file(path: str) -> bool:

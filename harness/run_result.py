@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ class NodeRecord:
 
     name: str
     log: list[dict[str, Any]]
-    store: dict[str, bytes]
+    store: Mapping[str, bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ from harness.simulation.disk_file import SimFile
 from harness.simulation.disk_inode import Content, Inode, whole_blocks
 from harness.simulation.disk_namespace import Namespace, parent_of, posix_error
 from harness.simulation.disk_options import DiskCounters, DiskOptions, PowerCutReport
+from harness.simulation.disk_snapshot import Snapshot
 from system_under_test.env import DiskUsage
 
 __all__ = ["DiskCounters", "DiskOptions", "PowerCut", "PowerCutReport", "SimDisk", "SimFile"]
@@ -194,9 +195,9 @@ class SimDisk(DiskDevice):
             raise posix_error(errno.ENOENT, path)
         return _read(inode.durable, offset, size)
 
-    def snapshot(self) -> dict[str, bytes]:
-        """Every file by path with its content as a process would read it."""
-        return {path: _read(inode.cached, 0, None) for path, inode in self._names.files()}
+    def snapshot(self) -> Snapshot:
+        """Every file by path with its content as a process would read it now."""
+        return Snapshot((path, inode.cached) for path, inode in self._names.files())
 
     def flip_bits(self, path: str, count: int = 1) -> list[int]:
         """Flip `count` seeded bits of what is on the platter; return their byte offsets (none in an empty file)."""

@@ -17,6 +17,7 @@ from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.headers import CreateTopicHeader, SendMessageHeader
 from system_under_test.remoting import RemotingClient
+from tests.support.small_index import SMALL_INDEX
 
 ADDRESSES = {"ns": "10.0.0.1", "broker": "10.0.0.2", "slave": "10.0.0.3", "peer": "10.0.0.9"}
 PORTS = {"name server": ("ns", 9876), "broker": ("broker", 10911), "replication": ("broker", 10912)}
@@ -197,5 +198,6 @@ def broker_config(name: str) -> BrokerConfig:
         sync_flush=True,
         commit_log_file_size=1 << 20,
         consume_queue_file_size=4000,
+        **SMALL_INDEX,
         ha_peers=(f"{ADDRESSES[other]}:10912",),
     )

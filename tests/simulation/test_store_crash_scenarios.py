@@ -14,6 +14,7 @@ from system_under_test.store.config import StoreConfig
 from system_under_test.store.message_store import MessageStore
 from system_under_test.store.results import PutStatus
 from tests.support.disks import make_disk
+from tests.support.small_index import SMALL_INDEX
 
 LOG_FILE_SIZE = 1024
 SEEDS = range(8)
@@ -25,6 +26,7 @@ def start(disk: SimDisk) -> MessageStore:
         root="/d",
         commit_log_file_size=LOG_FILE_SIZE,
         consume_queue_file_size=60,
+        **SMALL_INDEX,
     )
     store = MessageStore(disk, CycleClock(), SilentLog(), config)
     store.open()

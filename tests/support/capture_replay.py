@@ -26,6 +26,7 @@ from system_under_test.protocol.command import RemotingCommand, decode_command
 from system_under_test.protocol.frames import FrameDecoder
 from system_under_test.protocol.headers import CreateTopicHeader
 from system_under_test.remoting import RemotingClient
+from tests.support.small_index import SMALL_INDEX
 
 CAPTURES = Path(__file__).parents[1] / "data" / "captures"
 RECORDED_CUT = 200  # bytes: a longer binary body is recorded up to here
@@ -322,5 +323,6 @@ def _broker_config(name: str) -> BrokerConfig:
         default_topic_queues=4,
         commit_log_file_size=1 << 20,
         consume_queue_file_size=4000,
+        **SMALL_INDEX,
         ha_peers=(f"{other}:{other_port + 1}",),
     )

@@ -14,6 +14,7 @@ from system_under_test.env import Env
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.message import Message, decode_records, encode_properties
 from system_under_test.remoting import Connection, Handler, RemotingClient, RemotingError
+from tests.support.small_index import SMALL_INDEX
 
 BROKER, CLIENT = "10.0.0.1", "10.0.0.2"
 ADDRESS = f"{BROKER}:10911"
@@ -117,7 +118,7 @@ class CrashingBroker:
             listen_host=BROKER,
             commit_log_file_size=1 << 18,
             consume_queue_file_size=4000,
-            **{"sync_flush": True, **options},
+            **{"sync_flush": True, **SMALL_INDEX, **options},
         )
 
     def start(self) -> None:

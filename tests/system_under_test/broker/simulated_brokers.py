@@ -19,6 +19,7 @@ from system_under_test.protocol.codes import ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.message import decode_records
 from system_under_test.remoting import RemotingClient, RemotingError
+from tests.support.small_index import SMALL_INDEX
 from tests.system_under_test.broker.bench import pull_ext, send_ext
 
 MASTER, SLAVE, CLIENT, NAME_SERVER = "10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"
@@ -98,7 +99,12 @@ class Cluster:
             sync_flush=self._sync_flush,
             ha_master_address=ha_master,
             ha_peers=tuple(f"{host}:10912" for host in hosts if host != address),
-            **{"consume_queue_file_size": 20_000, "commit_log_file_size": 1 << 20, **self._options},
+            **{
+                "consume_queue_file_size": 20_000,
+                "commit_log_file_size": 1 << 20,
+                **SMALL_INDEX,
+                **self._options,
+            },
         )
 
     def run(self, story: Callable[[Client], Coroutine[Any, Any, None]]) -> None:

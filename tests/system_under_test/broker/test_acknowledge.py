@@ -18,6 +18,7 @@ from system_under_test.protocol.bodies_clients import KVTable
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.remoting import RemotingClient
+from tests.support.small_index import SMALL_INDEX
 from tests.system_under_test.broker.bench import Bench, send_ext
 
 MASTER, CLIENT = "10.0.0.1", "10.0.0.2"
@@ -84,6 +85,7 @@ def test_a_process_that_is_killed_after_an_answer_has_written_the_message() -> N
         listen_host=MASTER,
         commit_log_file_size=1 << 20,
         consume_queue_file_size=20_000,
+        **SMALL_INDEX,
     )
 
     async def tell(env: Env) -> None:
@@ -115,6 +117,7 @@ def test_a_broker_tells_how_long_its_puts_took() -> None:
         sync_flush=True,
         commit_log_file_size=1 << 20,
         consume_queue_file_size=20_000,
+        **SMALL_INDEX,
     )
     told: dict[str, str] = {}
 

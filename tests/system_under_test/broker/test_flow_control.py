@@ -20,6 +20,7 @@ from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import ONEWAY_FLAG, RemotingCommand
 from system_under_test.protocol.message import decode_records
 from system_under_test.remoting import RemotingClient
+from tests.support.small_index import SMALL_INDEX
 from tests.system_under_test.broker.bench import HandClock, Peer, pull_ext, send_ext
 
 MASTER, CLIENT = "10.0.0.1", "10.0.0.3"
@@ -39,6 +40,7 @@ class Stalls:
             sync_flush=sync_flush,
             commit_log_file_size=1 << 20,
             consume_queue_file_size=20_000,
+            **SMALL_INDEX,
             **options,  # type: ignore[arg-type]
         )
         self.answers: dict[str, RemotingCommand] = {}

@@ -23,6 +23,7 @@ from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.headers import CreateTopicHeader
 from system_under_test.protocol.message import Message
 from system_under_test.remoting import RemotingClient
+from tests.support.small_index import SMALL_INDEX
 
 TOPIC = "orders"
 ADMIN = "admin"
@@ -148,6 +149,7 @@ class Cluster:
             sync_flush=True,
             commit_log_file_size=1 << 20,
             consume_queue_file_size=4000,
+            **SMALL_INDEX,
             ha_peers=(f"{self._addresses[peer]}:10912",) if self._slaves else (),
         )
 

@@ -19,6 +19,7 @@ from system_under_test.name_server.name_server import main as name_server_main
 from system_under_test.protocol import json_dialect
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.remoting import RemotingClient
+from tests.support.small_index import SMALL_INDEX
 
 TOPIC_NOT_EXIST = 17
 BROKER_ADDRESS = "10.0.0.3:10911"
@@ -46,6 +47,7 @@ class Cluster:
             name_servers=tuple(f"{host.address}:9876" for host in self.name_servers),
             commit_log_file_size=1 << 20,
             consume_queue_file_size=20_000,
+            **SMALL_INDEX,
             **options,
         )
 
