@@ -64,7 +64,7 @@ MARKS: tuple[Mark, ...] = (
     ),
     Mark("member left", "fault", "member_leaves", ("rebalance",)),
     Mark("pull failed", "log", "pull failed", _DEFAULT),
-    Mark("offsets reset", "log", "offsets are reset"),
+    Mark("offsets reset", "log", "offsets are reset", ("rebalance",)),
     # the semantics of messages
     Mark("delayed message delivered", "verdict", "delays.delayed_delivered", ("delayed",)),
     Mark("consumed after a retry", "verdict", "retries.retried", ("retry",)),
@@ -75,7 +75,7 @@ MARKS: tuple[Mark, ...] = (
     Mark(
         "checked back more than once", "verdict", "transactions.checked_again", ("transactional",)
     ),
-    Mark("transaction given up", "log", "transaction was given up"),
+    Mark("transaction given up", "log", "transaction was given up", ("transactional",)),
     Mark("consumed in order", "verdict", "orderly.consumed_in_order", ("ordered",)),
     Mark("lock handed over", "verdict", "coverage.handed_over", ("ordered",)),
     Mark("lock expired at its broker", "log", "queue lock had expired", ("ordered",)),
@@ -86,7 +86,12 @@ MARKS: tuple[Mark, ...] = (
     Mark("answered a request", "verdict", "requests.answered", ("request-reply",)),
     # routes
     Mark("broker dropped from the route", "log", "brokers gone: connection closed", _DEFAULT),
-    Mark("silent broker dropped from the route", "log", "broker gone: silent too long"),
+    Mark(
+        "silent broker dropped from the route",
+        "log",
+        "broker gone: silent too long",
+        ("broker-silent",),
+    ),
     Mark("client gave a broker up", "log", "broker is silent", _DEFAULT),
     Mark("client missed a name server", "log", "name server is silent", _DEFAULT),
     Mark("no name server answered", "log", "no name server", _DEFAULT),

@@ -22,7 +22,7 @@ from checkers.kernel import Context, Kernel, finding_at, nothing_missing
 from checkers.message_ids import dense_numbers
 from checkers.place_index import number_runs
 from checkers.promises import NS_PER_S, Damage, Judgement, judge
-from checkers.unrest import fault_active, fault_near
+from checkers.unrest import fault_active, fault_near, is_sent_back
 from checkers.verdict import Finding, Tally
 
 # Consumers persist offsets every 5 s, brokers write them every 5 s, slaves copy them every 10 s.
@@ -207,7 +207,10 @@ def _safe_commit(columns: Columns, context: Context, given: Given) -> int | None
     rows = _commits_of(columns, given.queue, given.group)
     persisted = commits.time_ns[rows] + PERSISTED_AFTER_NS < gain.time_ns
     for commit in rows[persisted & (commits.offset[rows] > given.queue_offset)].tolist():
-        if _stays(context, queue, int(commits.time_ns[commit]), gain.time_ns):
+        committed_ns = int(commits.time_ns[commit])
+        if is_sent_back(context.facts.faults, committed_ns, given.invoke_ns):
+            continue
+        if _stays(context, queue, committed_ns, gain.time_ns):
             return int(commits.offset[commit])
     return None
 

@@ -40,6 +40,7 @@ KEEPS_LOCKS = frozenset(
         "clock_skew",
         "failing_listener",
         "member_leaves",
+        "offsets_reset",
         "slow_consumer",
         "topic_change",
     }

@@ -4,7 +4,8 @@
 **unresolved_transaction**: half of it was stored with SEND_OK, the producer left the end to the broker's question and
 would have answered "commit", and a group has read everything without it. (A transaction that ended as `ok` and is never
 seen is `lost`.) **check_too_early**: a broker asked before the time in which it must not (allowed where its clock was
-stepped). **checked_too_often**: it asked more often than configured.
+stepped). **checked_too_often**: it asked more often than configured, for each half that the send may have stored
+(allowed where a broker died meanwhile and may have forgotten).
 
 Cannot see: a transaction whose half message nobody acknowledged, unless it shows up; questions that never reached a
 producer.
@@ -22,9 +23,10 @@ import numpy as np
 from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches, Transaction
 from checkers.delays import CLOCK_ROUGHNESS_NS, clock_stepped
 from checkers.kernel import Context, Kernel, finding_at, nothing_missing, queue_of
-from checkers.promises import NS_PER_S, Judgement, judge
+from checkers.promises import DAMAGE_OF_FAULT, NS_PER_S, Judgement, judge
 from checkers.screening import is_among
 from checkers.timeline import CheckBack
+from checkers.unrest import fault_active
 from checkers.verdict import Finding, Tally
 
 
@@ -121,9 +123,24 @@ def _checked(
             what = f"asked {early_ns / NS_PER_S:.3f} s before the time in which it may be"
             excuse = clock_stepped(context, began, checks[0].time_ns)
             yield _question(columns, context, halves, row, "check_too_early", what, excuse)
-        if len(checks) > facts.check_max:
+        attempts = max(int(halves.tries[row]), 1)  # each may have stored a half of its own
+        if len(checks) > facts.check_max * attempts:
             what = f"asked {len(checks)} times; {facts.check_max} are allowed"
-            yield _question(columns, context, halves, row, "checked_too_often", what, None)
+            if attempts > 1:
+                what += f" for each of {attempts} attempts"
+            excuse = _broker_died(context, began, checks[-1].time_ns)
+            yield _question(columns, context, halves, row, "checked_too_often", what, excuse)
+
+
+def _broker_died(context: Context, first_ns: int, last_ns: int) -> str | None:
+    """Why a broker may have asked again: what it had put back or passed lately was not durable."""
+    facts = context.facts
+    deadly = [fault for fault in facts.faults if fault.kind in DAMAGE_OF_FAULT]
+    fault = fault_active(deadly, first_ns, last_ns)
+    if fault is not None:
+        return f"fault {fault.fault_id} ({fault.kind}): a broker may have forgotten that it asked"
+    ended = (ended for ended in facts.exits if first_ns <= ended.time_ns <= last_ns)
+    return next((f"{ended.node} ended by itself: {ended.error}" for ended in ended), None)
 
 
 def _question(

@@ -188,6 +188,10 @@ class ClusterControl(Protocol):
         """Set read and write queues of the topic on every master; returns how many accepted."""
         ...
 
+    async def reset_offsets(self, topic: str) -> int:
+        """Send every group that shares the topic back to its beginning; returns how many masters told the members."""
+        ...
+
 
 class Controls:
     """The capabilities of one environment, and what else it lacks: a need (`disk.power_cut_at`) and the reason."""

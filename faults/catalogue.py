@@ -10,6 +10,7 @@ from faults.disk_faults import DiskFull, DiskLost, FailingDisk, SlowDisk
 from faults.errors import FaultError
 from faults.fault import Fault
 from faults.name_server_faults import NameServerAmnesia, NameServerFreeze, SplitNameServers
+from faults.offsets_reset import OffsetsReset
 from faults.partition import (
     PartitionBridge,
     PartitionHalves,
@@ -52,6 +53,7 @@ _ALL: tuple[Fault, ...] = (
     NameServerAmnesia(),
     SplitNameServers(),
     TopicChange(),
+    OffsetsReset(),
     ClientCrash(),
     MemberLeaves(),
     SlowConsumer(),

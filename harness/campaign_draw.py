@@ -50,9 +50,10 @@ def draw_faults(seed: int, available: Sequence[str]) -> tuple[str, ...]:
     """A swarm: each seed knows only some of the kinds, so that none drowns the others."""
     random = Random(f"staticfire/{seed}/faults")
     share = between(random, 0.3, 0.9)
-    kinds = [name for name in available if random.random() < share]
-    left = [name for name in available if name not in kinds]
-    while len(kinds) < min(7, len(available)):
+    swarm = [name for name in available if FAULTS[name].in_swarms]
+    kinds = [name for name in swarm if random.random() < share]
+    left = [name for name in swarm if name not in kinds]
+    while len(kinds) < min(7, len(swarm)):
         kinds.append(left.pop(int(random.random() * len(left))))
     return tuple(shuffled(random, kinds))
 

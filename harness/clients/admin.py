@@ -90,6 +90,19 @@ async def create_topic(remoting: RemotingClient, request: Request) -> dict[str, 
     return {}
 
 
+async def reset_offsets(remoting: RemotingClient, request: Request) -> dict[str, Any]:
+    """Let the members of a group go on at the beginning of the queues of one broker, which tells them."""
+    ext = {
+        "topic": request["topic"],
+        "group": request["group"],
+        "timestamp": "0",
+        "isForce": "true",
+    }
+    code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
+    await ask(remoting, request["address"], code, ext)
+    return {}
+
+
 async def queue_state(remoting: RemotingClient, request: Request) -> dict[str, Any]:
     """Minimum, maximum and committed offset of each queue of one broker: `queues` [[id, min, max, committed]].
 
@@ -262,6 +275,7 @@ async def route(remoting: RemotingClient, request: Request) -> dict[str, Any]:
 
 ACTIONS: dict[str, Action] = {
     "create_topic": create_topic,
+    "reset_offsets": reset_offsets,
     "queue_state": queue_state,
     "topics_known": topics_known,
     "route": route,

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from faults.capabilities import ProcessControl
 from harness.environments.environment import ADMIN, Environment
+from harness.facts import groups_of
+from harness.workloads.membership import BROADCASTING
 
 
 class ClusterThroughAdmin:
@@ -46,3 +48,20 @@ class ClusterThroughAdmin:
             accepted += outcome.type == "ok"
         environment.queues_max = max(environment.queues_max, count if accepted else 0)
         return accepted
+
+    async def reset_offsets(self, topic: str) -> int:
+        environment = self._environment
+        groups = dict.fromkeys(
+            told.group
+            for members in groups_of(environment.campaign).values()
+            for told in members
+            if told.topic == topic and told.model != BROADCASTING
+        )
+        told = 0
+        for master in environment.shape.masters:
+            address = environment.server_address(master.node)
+            for group in groups:
+                request = {"f": "reset_offsets", "topic": topic, "group": group, "address": address}
+                outcome = await environment.request(ADMIN, request)
+                told += outcome.type == "ok"
+        return told

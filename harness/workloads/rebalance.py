@@ -7,8 +7,8 @@ from harness.workloads.workload import Workload
 
 REBALANCE = Workload(
     name="rebalance",
-    summary="members of a group come and go all the time: queues change hands, no message is forgotten",
+    summary="members come and go all the time and are sent back: queues change hands, no message is forgotten",
     generator=KeyedSends,
     options={"consumers": 4},
-    faults=("member-leaves",) * 6,
+    faults=("member-leaves",) * 6 + ("offsets-reset",),
 )

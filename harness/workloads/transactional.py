@@ -14,6 +14,10 @@ from harness.generators.keyed_sends import KeyedSends
 from harness.workloads.workload import Workload
 
 ASKED_SHARE = 0.15  # of the transactions the producer leaves to the question of the broker
+UNDECIDED_SHARE = (
+    0.02  # of which nobody ever knows the end: brokers ask as often as they may, and give up
+)
+UNDECIDED = "unknown"
 DECISIONS = ("commit", "commit", "rollback")
 
 
@@ -25,10 +29,13 @@ class Transactions(KeyedSends):
 
     def _decide(self, _process: int, message: dict[str, Any]) -> None:
         decision = pick(self._random, DECISIONS)
-        asked = self._random.random() < ASKED_SHARE
+        share = self._random.random()
+        asked = share < ASKED_SHARE
+        if share < UNDECIDED_SHARE:
+            decision = UNDECIDED
         message |= {
             "transaction": decision,
-            "state": "unknown" if asked else decision,
+            "state": UNDECIDED if asked else decision,
             "answers": [decision],
         }
 
@@ -50,7 +57,7 @@ def awaits(ops: Sequence[Op], _now_ns: int) -> str | None:
 
 TRANSACTIONAL = Workload(
     name="transactional",
-    summary="committed transactions are seen, rolled back ones never; brokers ask about the others",
+    summary="committed transactions are seen, rolled back ones never; brokers ask about the others and give up at last",
     generator=Transactions,
     awaits=awaits,
     settle_s=120.0,
@@ -59,6 +66,10 @@ TRANSACTIONAL = Workload(
         "one_way_share": 0.0,
         "acks_min": 50,
     },  # half of them are committed at once
-    broker_properties={"transactionTimeOut": "3000", "transactionCheckInterval": "5000"},
+    broker_properties={
+        "transactionTimeOut": "3000",
+        "transactionCheckInterval": "5000",
+        "transactionCheckMax": "8",  # in 15 rounds nobody would give up before the run ends
+    },
     lacks={"cpp": "it is not asked for transactions"},
 )

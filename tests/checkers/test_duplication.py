@@ -136,5 +136,14 @@ def test_a_later_fault_does_not_excuse_forgetting_a_persisted_offset() -> None:
     assert check_duplication(*REWIND, faults=(late,)).valid is False
 
 
+@pytest.mark.parametrize(
+    ("at_s", "valid"), [(3.0, False), (50.0, True), (60.5, True), (70.0, False)]
+)
+def test_an_operator_who_sends_the_group_back_explains_a_rewind(at_s: float, valid: bool) -> None:
+    reset = fault("offsets_reset", at_s=at_s, healed_s=at_s + 1, bitten=False)  # nobody answered
+
+    assert check_duplication(*REWIND, faults=(reset,)).valid is valid
+
+
 def test_bodies_without_a_key_are_not_one_message() -> None:
     assert check_duplication("1 ok consume ?@0:0", "1 ok consume ?@0:1").findings == ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from checkers.facts import FaultFacts
 from tests.checkers.stories import DEAD_TOPIC, RETRY_TOPIC, Story
 from tests.support.history_language import GROUP, NODE, fault
 
@@ -184,6 +185,27 @@ def test_brokers_ask_neither_too_early_nor_too_often(
         story.op(at_s, "ok", "check_back", {"topic": "t", "key": "a", "state": "unknown"})
     story.consume(10.0, "a", 0)
     assert story.counts("transactions", **CHECKS) == found
+
+
+@pytest.mark.parametrize(
+    ("attempts", "asked", "faults", "found"),
+    [
+        (2, 4, (), set()),  # each attempt may have stored a half
+        (2, 5, (), {"checked_too_often"}),
+        (1, 3, (fault("kill", NODE, at_s=7.5, healed_s=8.0),), {"checked_too_often_allowed"}),
+        (1, 3, (fault("kill", NODE, at_s=20.0, healed_s=21.0),), {"checked_too_often"}),
+        (1, 3, (fault("pause", NODE, at_s=7.5, healed_s=8.0),), {"checked_too_often"}),
+    ],
+)
+def test_a_half_is_asked_for_so_often_and_more_after_a_crash(
+    attempts: int, asked: int, faults: tuple[FaultFacts, ...], found: set[str]
+) -> None:
+    story = Story().send(1.0, "a", "info", transaction="commit", state="unknown", attempts=attempts)
+    for number in range(asked):
+        answer = {"topic": "t", "key": "a", "state": "unknown"}
+        story.op(7.1 + number, "ok", "check_back", answer)
+    story.consume(15.0, "a", 0)
+    assert story.counts("transactions", **CHECKS, faults=faults) == found
 
 
 # Filters

@@ -1,12 +1,22 @@
-"""Rolling restarts, with and without a frozen name server, and slaves that come back empty."""
+"""Rolling restarts, with and without a frozen name server, slaves that come back empty, groups that are sent back."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
+import pytest
+
 from faults.rolling_restart import ANSWER_BOUND_S
 from tests.faults.fault_stories import carried_out
+
+
+@pytest.mark.parametrize(("told", "bitten"), [(2, True), (0, False)])
+def test_groups_are_sent_back_once(told: int, bitten: bool) -> None:
+    script = {"reset_offsets": told}
+    calls, evidence = carried_out("offsets-reset", answers=script, params={"topic": "Orders"})
+    assert calls == ["reset_offsets Orders"]
+    assert evidence == {"bitten": bitten, "brokers_told": told}
 
 
 def test_each_broker_is_waited_for_before_the_next_is_stopped() -> None:

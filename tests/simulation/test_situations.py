@@ -31,6 +31,23 @@ def test_a_situation_ends_with_its_diagnosis(
         assert part in told
 
 
+def test_a_master_that_is_silent_is_dropped_from_the_routes_and_comes_back() -> None:
+    result = run_simulated(draw_campaign(1, load_options("broker-silent")))
+    assert result.verdict.valid is True, result.verdict.findings()
+    assert result.verdict.coverage["silent broker dropped from the route"] == 1
+    assert result.verdict.coverage["broker dropped from the route"] == 1  # by the other name server
+
+
+@pytest.mark.parametrize(
+    ("workload", "seed", "mark"),
+    [("rebalance", 33, "offsets reset"), ("transactional", 1, "transaction given up")],
+)
+def test_a_workload_reaches_what_only_it_can(workload: str, seed: int, mark: str) -> None:
+    result = run_simulated(draw_campaign(seed, {"workload": workload}))
+    assert result.verdict.valid is True, result.verdict.findings()
+    assert result.verdict.coverage[mark] > 0
+
+
 @pytest.mark.parametrize("name", sorted(WORKLOADS))
 def test_a_short_run_of_each_workload_is_valid(name: str) -> None:
     campaign = draw_campaign(5, {"workload": name, "time_s": 10.0, "acks_min": 20, "faults": ()})

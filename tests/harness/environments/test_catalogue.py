@@ -41,6 +41,7 @@ def test_servers_that_are_somebodys_are_not_stopped_and_their_disks_are_their_ow
         "network-latency",
         "bandwidth",
         "topic-change",
+        "offsets-reset",
         "client-crash",
         "member-leaves",
         "slow-consumer",

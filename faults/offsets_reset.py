@@ -1,0 +1,32 @@
+"""An operator sends the groups of the topic back to the beginning while they consume."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import ClassVar
+
+from faults.capabilities import Controls, Evidence
+from faults.fault import Fault, PlannedFault, Situation, Strike
+
+
+class OffsetsReset(Fault):
+    """RocketMQ: resetOffsetByTime. What was consumed comes again; nothing may be left out."""
+
+    name = "offsets-reset"
+    summary = (
+        "an operator sends the groups back to the beginning of their queues while they consume"
+    )
+    needs = ("cluster",)
+    max_per_run = 2
+    in_swarms: ClassVar[bool] = False  # nobody expects an operator by chance
+    duration_s = (1.0, 2.0)
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        return Strike(targets=(), params={"topic": situation.topic})
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        told = await controls.cluster.reset_offsets(planned.params["topic"])
+        return {"bitten": told > 0, "brokers_told": told}
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        return fired
