@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -46,6 +47,19 @@ def test_a_workload_reaches_what_only_it_can(workload: str, seed: int, mark: str
     result = run_simulated(draw_campaign(seed, {"workload": workload}))
     assert result.verdict.valid is True, result.verdict.findings()
     assert result.verdict.coverage[mark] > 0
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("name", ["mixed-tags", "mixed-topics"])
+def test_of_nothing_that_only_one_member_asks_for_does_the_group_get_all(
+    name: str, seed: int
+) -> None:
+    """Whether members hear of each other at once is not drawn: until they do, both have all queues."""
+    result = run_simulated(draw_campaign(seed, load_options(name)))
+    told = " ".join(line.strip() for line in diagnosis_lines(result.verdict))
+    got = [(int(some), int(all_)) for some, all_ in re.findall(r"(\d+) of (\d+) ", told)]
+    assert len(got) == (3 if name == "mixed-tags" else 2), told
+    assert all(0.3 * all_ <= some <= 0.7 * all_ for some, all_ in got), told
 
 
 @pytest.mark.parametrize("name", sorted(WORKLOADS))
