@@ -117,6 +117,9 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "answered_twice": PLAIN,
         "made_up_answer": PLAIN,
         "subscriptions_differ": PLAIN,
+        # forwarding.py
+        "not_forwarded": PLAIN,
+        "made_up_copy": PLAIN,
         # look_ups.py
         "invisible": PLAIN,
         "unindexed": PLAIN,

@@ -26,6 +26,7 @@ from checkers.engine import failure, judge_columns
 from checkers.exits import NODE_EXITS
 from checkers.facts import FaultFacts, Mode, RunFacts
 from checkers.filters import FILTERS
+from checkers.forwarding import FORWARDING
 from checkers.groups import GROUPS
 from checkers.history import Op
 from checkers.kernel import Checker, Context, Kernel, undrained
@@ -65,6 +66,7 @@ ALL_CHECKERS: tuple[Checker, ...] = (
     SHARDING_KEYS,
     REQUESTS,
     SUBSCRIPTIONS,
+    FORWARDING,
     TXN_READS,
     CYCLES,
     NODE_EXITS,

@@ -72,6 +72,7 @@ class RunFacts:
     living: tuple[str, ...] | None = None  # broker names that must serve after heal; None: all
     producers: tuple[str, ...] = ()  # client nodes under load
     consumers: tuple[str, ...] = ()
+    forwarders: tuple[str, ...] = ()  # consumers that do nothing but send on what they are given
     gap_max_s: float | None = None  # how long a client may do without; None: no such promise
     faults: tuple[FaultFacts, ...] = ()
     exits: tuple[NodeExit, ...] = ()
@@ -114,6 +115,7 @@ class RunFacts:
                 "broadcasting": tuple(fields.get("broadcasting", ())),
                 "producers": tuple(fields.get("producers", ())),
                 "consumers": tuple(fields.get("consumers", ())),
+                "forwarders": tuple(fields.get("forwarders", ())),
                 "brokers": {name: tuple(nodes) for name, nodes in fields["brokers"].items()},
                 "living": None if fields["living"] is None else tuple(fields["living"]),
                 "faults": tuple(map(_fault_from_json, fields["faults"])),

@@ -37,6 +37,7 @@ CLIENT_FUNCTIONS = frozenset(
         "look_up",
         "check_back",
         "send_back",
+        "forward",
         "reply",
         "answer",
         "txn",

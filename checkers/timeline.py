@@ -156,6 +156,22 @@ class Subscribed:
     orderly: bool
 
 
+class Forward(NamedTuple):
+    """A member has sent copies of messages on, and they are stored as safely as asked."""
+
+    op_index: int
+    time_ns: int
+    process: int
+    group: str
+    queue: QueueKey  # in which it was given the originals
+    originals: Sequence[tuple[int, int]]  # first queue offset, and how many follow each other
+    copy: int  # id of the first copy; those of the others follow
+
+    @property
+    def messages(self) -> int:
+        return sum(count for _, count in self.originals)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
     """Ops that touch no message, each list in history order."""
@@ -172,6 +188,7 @@ class Timeline:
     replies: Sequence[Exchange] = ()  # that responders wrote
     answers: Sequence[Exchange] = ()  # that requesters got
     subscriptions: Sequence[Subscribed] = ()
+    forwards: Sequence[Forward] = ()
     nodes: Mapping[int, str]  # process -> where it runs, of clients that opened or sent
 
     def drains_of(self, group: str, topic: str) -> Drain | None:

@@ -8,11 +8,14 @@ from typing import Any
 from checkers.column_values import BAD_VALUE, bad_op, integer, text
 from checkers.columns import QueueKey
 from checkers.history import INT64_MAX, Op, OpType
+from checkers.message_ids import OTHER, MessageIds
+from checkers.stretches import MANY_MAX
 from checkers.timeline import (
     CheckBack,
     Commit,
     Drain,
     Exchange,
+    Forward,
     Found,
     LookUp,
     Opened,
@@ -36,6 +39,7 @@ class TimelineBuilder:
         "_assignments",
         "_check_backs",
         "_drains",
+        "_forwards",
         "_handlers",
         "_look_ups",
         "_open_txns",
@@ -65,6 +69,7 @@ class TimelineBuilder:
         self._replies: list[Exchange] = []
         self._answers: list[Exchange] = []
         self._subscriptions: list[Subscribed] = []
+        self._forwards: list[Forward] = []
         self._handlers = self.handlers()
 
     def add(self, op: Op) -> None:
@@ -90,6 +95,7 @@ class TimelineBuilder:
             "reply": self._reply,
             "answer": self._answer,
             "send_back": _skip,
+            "forward": self._forward,
         }
 
     def _probe(self, op: Op) -> None:
@@ -144,6 +150,18 @@ class TimelineBuilder:
 
     def _answer(self, op: Op) -> None:
         self._answers.append(_exchange(op, op.value["reply"]))
+
+    def _forward(self, op: Op) -> None:
+        value = op.value
+        copy, originals = MessageIds()[text(value["key"])], tuple(map(_range, value["originals"]))
+        if copy & OTHER:
+            raise ValueError(f"key {value['key']!r} of a copy; expected the form p<process>-<n>")
+        if op.type == "ok":
+            queue = QueueKey(text(value["topic"]), text(value["broker"]), integer(value["queue"]))
+            forward = Forward(
+                op.index, op.time_ns, op.process, text(value["group"]), queue, originals, copy
+            )
+            self._forwards.append(forward)
 
     def _assign(self, op: Op) -> None:
         if op.type != "ok":
@@ -234,6 +252,7 @@ class TimelineBuilder:
         self._replies.clear()
         self._answers.clear()
         self._subscriptions.clear()
+        self._forwards.clear()
 
     def timeline(self) -> Timeline:
         for op in self._open_txns.values():
@@ -252,6 +271,7 @@ class TimelineBuilder:
             replies=self._replies,
             answers=self._answers,
             subscriptions=self._subscriptions,
+            forwards=self._forwards,
             nodes=self.nodes,
         )
 
@@ -288,6 +308,14 @@ def _mop(f: Any, *rest: Any) -> Sent | Polled:
 
 def _value(value: Any) -> int | str:
     return value if type(value) is str else integer(value)
+
+
+def _range(row: Sequence[Any]) -> tuple[int, int]:
+    """The first of some offsets that follow each other, and how many there are."""
+    first, count = map(integer, row)
+    if first < 0 or not 1 <= count <= MANY_MAX or first > INT64_MAX - count:
+        raise ValueError(f"{row!r} is no offset and how many follow; allowed are 1 to {MANY_MAX}")
+    return first, count
 
 
 def _skip(_op: Op) -> None:

@@ -29,7 +29,7 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
     brokers = {
         name: tuple(replica.node for replica in shape.replicas(name)) for name in shape.broker_names
     }
-    groups = groups_of(campaign)
+    told, groups = WORKLOADS[campaign.workload].members(campaign), groups_of(campaign)
     living = tuple(name for name, nodes in brokers.items() if nodes[0] not in lost)
     return RunFacts(
         disks_observed=campaign.environment == "simulation",
@@ -61,6 +61,9 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
         living=living,
         producers=shape.producers,
         consumers=shape.consumers,
+        forwarders=tuple(
+            node for node, member in zip(shape.consumers, told, strict=True) if member.forward_to
+        ),
         gap_max_s=campaign.gap_max_s or None,
         faults=tuple(_fault_facts(record) for record in records),
         exits=tuple(_exits(ops)),

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from checkers.facts import FaultFacts, NodeExit
 from checkers.history import OpType
+from spark_analysis.planted_forwarding import FORWARDING_PLANTS
 from spark_analysis.planted_observations import OBSERVED_PLANTS, SWITCH_PLANTS
 from spark_analysis.planted_txns import TXN_PLANTS
 from spark_analysis.story import Story, StoryPlant
@@ -357,6 +358,7 @@ STORIES: Mapping[str, StoryPlant] = {
     "unindexed": _looked_up("unindexed", by_key=False, by_id=True, in_queue=True),
     "vanished": _looked_up("vanished", by_key=True, by_id=True, in_queue=False),
     "int_poll_skip": _int_poll_skip,
+    **FORWARDING_PLANTS,
     **TXN_PLANTS,
     **OBSERVED_PLANTS,
 }

@@ -91,7 +91,7 @@ class RecordingListener:
         for message in messages:
             if wants_reply(message):
                 await self._answer(message, queue)
-        error = None if self.forwarder is None else await self.forwarder.forward(messages)
+        error = None if self.forwarder is None else await self.forwarder.forward(messages, queue)
         if error is not None:
             self._port.emit("info", f, value, f"not sent on: {error}")
             return ConsumeResult(succeeded=False)
@@ -212,4 +212,4 @@ def _forwarder(
     if not control.forward_to:
         return None
     producer = Producer(env, forwarder_config(config))
-    return Forwarder(producer, port, control.forward_to, control.process)
+    return Forwarder(producer, port, config.group, control.forward_to, control.process)

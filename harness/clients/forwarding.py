@@ -18,6 +18,7 @@ from harness.clients.port import ClientSide, Request
 from harness.clients.producer import invoke_many
 from system_under_test.client.producer import Producer, ProducerConfig
 from system_under_test.client.push_consumer import ConsumerConfig
+from system_under_test.protocol.bodies import MessageQueue
 from system_under_test.protocol.message import Message
 
 BATCH_BYTES_MAX = (
@@ -40,13 +41,17 @@ class Forwarder:
     """Sends one batch at a time, as every process of a history does one op at a time.
 
     Args:
+        group: whose member it is.
         topic: where copies go.
         process: the number under which the history knows this client: keys are `p<process>-<n>`.
     """
 
-    def __init__(self, producer: Producer, port: ClientSide, topic: str, process: int) -> None:
+    def __init__(
+        self, producer: Producer, port: ClientSide, group: str, topic: str, process: int
+    ) -> None:
         self._producer = producer
         self._port = port
+        self._group = group
         self._topic = topic
         self._process = process
         self._sent = 0
@@ -60,13 +65,25 @@ class Forwarder:
     async def stop(self) -> None:
         await self._producer.stop()
 
-    async def forward(self, messages: Sequence[Message]) -> str | None:
-        """Send a copy of each. Returns why not all of them are as safe as asked; None if they are."""
+    async def forward(self, messages: Sequence[Message], queue: MessageQueue) -> str | None:
+        """Send a copy of each message of a queue, and tell which is whose.
+
+        Returns why not all of them are as safe as asked; None if they are.
+        """
+        place = {
+            "group": self._group,
+            "topic": queue.topic,
+            "broker": queue.broker_name,
+            "queue": queue.queue_id,
+        }
         async with self._turn:
-            for count, size in _batches(messages):
-                error = await self._send(count, size)
+            for batch in _batches(messages):
+                first = f"p{self._process}-{self._sent}"
+                error = await self._send(first, len(batch), len(batch[0].body))
                 if error is not None:
                     return error
+                told = {**place, "originals": _ranges(batch), "key": first}
+                self._port.emit("ok", "forward", told, None)
         return None
 
     def go_on(self, key: str) -> None:
@@ -83,13 +100,8 @@ class Forwarder:
         if self._announced is not None and not self._announced[1].done():
             self._announced[1].set_result(goes_on)
 
-    async def _send(self, count: int, size: int) -> str | None:
-        value: Request = {
-            "topic": self._topic,
-            "key": f"p{self._process}-{self._sent}",
-            "count": count,
-            "size": size,
-        }
+    async def _send(self, key: str, count: int, size: int) -> str | None:
+        value: Request = {"topic": self._topic, "key": key, "count": count, "size": size}
         self._sent += count
         if not await self._announce(value):
             self._port.emit("fail", SEND_MANY, value, "the client ends")
@@ -111,11 +123,21 @@ class Forwarder:
             self._announced = None
 
 
-def _batches(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
-    """How many messages, and their size in bytes, of each batch: messages of one size, and not too many."""
-    for size, alike in groupby(len(message.body) for message in messages):
-        left = len(list(alike))
+def _batches(messages: Sequence[Message]) -> Iterator[Sequence[Message]]:
+    """Messages of one size that follow each other, and not too many at a time."""
+    for size, alike in groupby(messages, lambda message: len(message.body)):
+        together = list(alike)
         most = max(1, BATCH_BYTES_MAX // (size + RECORD_BYTES))
-        while left:
-            yield min(left, most), size
-            left -= min(left, most)
+        for first in range(0, len(together), most):
+            yield together[first : first + most]
+
+
+def _ranges(batch: Sequence[Message]) -> list[list[int]]:
+    """The queue offsets of a batch: the first of some that follow each other, and how many there are."""
+    found: list[list[int]] = []
+    for message in batch:
+        if found and message.queue_offset == sum(found[-1]):
+            found[-1][1] += 1
+        else:
+            found.append([message.queue_offset, 1])
+    return found

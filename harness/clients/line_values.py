@@ -33,15 +33,18 @@ EMITTED: dict[str, dict[str, Kind]] = {
     "check_back": {"topic": TEXT, "key": TEXT, "state": TEXT},
     "reply": {**SCOPE, "key": TEXT},
     "send_back": {**SCOPE, "broker": TEXT, "queue": WHOLE, "messages": LIST},
+    "forward": {**SCOPE, "broker": TEXT, "queue": WHOLE, "originals": LIST, "key": TEXT},
 }
 # The columns of the lists: broker, queue; broker, queue, offset; key, queue offset, physical offset, whether the body
-# is intact, how often it was tried before; of stretches also how many messages, and bytes from one to the next.
+# is intact, how often it was tried before; of stretches also how many messages, and bytes from one to the next. Of
+# originals: the first queue offset, and how many follow each other.
 ROWS: dict[str, tuple[str, tuple[Kind, ...]]] = {
     "assign": ("queues", (TEXT, WHOLE)),
     "commit": ("offsets", (TEXT, WHOLE, WHOLE)),
     "consume": ("messages", (TEXT, WHOLE, WHOLE, FLAG, WHOLE)),
     "consume_many": ("stretches", (TEXT, WHOLE, WHOLE, FLAG, WHOLE, WHOLE, WHOLE)),
     "send_back": ("messages", (TEXT, WHOLE, WHOLE)),
+    "forward": ("originals", (WHOLE, WHOLE)),
 }
 SENT_STRETCH = (TEXT, WHOLE, WHOLE, WHOLE, WHOLE)
 PLACE: dict[str, Kind] = {"broker": TEXT, "queue": WHOLE, "queue_offset": WHOLE}

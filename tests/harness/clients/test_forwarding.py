@@ -19,6 +19,7 @@ from system_under_test.protocol.bodies import MessageQueue
 from system_under_test.protocol.codes import SendStatus
 from system_under_test.protocol.message import Message, offset_message_id
 
+GIVEN = MessageQueue(topic="narrow", broker_name="b", queue_id=1)
 WIDE = MessageQueue(topic="wide", broker_name="a", queue_id=3)
 
 
@@ -53,9 +54,18 @@ class Bench:
     def __init__(self) -> None:
         self.said: list[tuple[OpType, str, dict[str, Any]]] = []
         self.sending = Sending()
-        self.port = ClientPort(lambda type, f, value, error: self.said.append((type, f, value)))
+        self.told: list[dict[str, Any]] = []  # which copies are whose
+        self.port = ClientPort(self._emit)
         producer = cast(Producer, self.sending)
-        self.forwarder = Forwarder(producer, self.port, "wide", 100_007)
+        self.forwarder = Forwarder(producer, self.port, "g", "wide", 100_007)
+
+    def _emit(self, type: OpType, f: str, value: dict[str, Any], _error: str | None) -> None:
+        if f == "forward":
+            assert type == "ok"
+            assert self.said[-1][0] == "ok"  # its copies are stored
+            self.told.append(value)
+        else:
+            self.said.append((type, f, value))
 
     async def go_on(self) -> None:
         """As serve_consumer does."""
@@ -78,14 +88,17 @@ def play(story: Callable[[Bench], Awaitable[None]], *, goes_on: bool = True) -> 
     return bench
 
 
-def messages(*sizes: int) -> list[Message]:
-    return [Message(topic="T", body=b"x" * size) for size in sizes]
+def messages(*sizes: int, first: int = 0) -> list[Message]:
+    return [
+        Message(topic="T", body=b"x" * size, queue_offset=offset)
+        for offset, size in enumerate(sizes, first)
+    ]
 
 
 def test_copies_have_keys_of_their_own_and_the_size_of_what_was_given() -> None:
     async def story(bench: Bench) -> None:
-        assert await bench.forwarder.forward(messages(90, 90, 60)) is None
-        assert await bench.forwarder.forward(messages(60)) is None
+        assert await bench.forwarder.forward(messages(90, 90, 60), GIVEN) is None
+        assert await bench.forwarder.forward(messages(60), GIVEN) is None
 
     bench = play(story)
     assert [(type, value["key"], value["count"]) for type, _, value in bench.said] == [
@@ -105,18 +118,38 @@ def test_copies_have_keys_of_their_own_and_the_size_of_what_was_given() -> None:
     ]
 
 
+def test_which_copies_are_whose_is_told_when_they_are_stored() -> None:
+    async def story(bench: Bench) -> None:
+        given = [*messages(90, 90, first=5), *messages(90, 60, first=9)]
+        assert await bench.forwarder.forward(given, GIVEN) is None
+
+    place = {"group": "g", "topic": "narrow", "broker": "b", "queue": 1}
+    assert play(story).told == [
+        {**place, "originals": [[5, 2], [9, 1]], "key": "p100007-0"},
+        {**place, "originals": [[10, 1]], "key": "p100007-3"},
+    ]
+
+
+def test_nothing_is_told_of_copies_that_may_not_be_stored() -> None:
+    async def story(bench: Bench) -> None:
+        bench.sending.status = SendStatus.FLUSH_DISK_TIMEOUT
+        assert await bench.forwarder.forward(messages(60), GIVEN) is not None
+
+    assert play(story).told == []
+
+
 def test_batches_stay_below_what_brokers_take(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forwarding, "BATCH_BYTES_MAX", 2 * (100 + forwarding.RECORD_BYTES))
 
     async def story(bench: Bench) -> None:
-        await bench.forwarder.forward(messages(100, 100, 100, 100, 100, 9000))
+        await bench.forwarder.forward(messages(100, 100, 100, 100, 100, 9000), GIVEN)
 
     assert [len(batch) for batch in play(story).sending.batches] == [2, 2, 1, 1]
 
 
 def test_two_calls_of_the_listener_take_turns() -> None:
     async def story(bench: Bench) -> None:
-        await asyncio.gather(*(bench.forwarder.forward(messages(60)) for _ in range(3)))
+        await asyncio.gather(*(bench.forwarder.forward(messages(60), GIVEN) for _ in range(3)))
 
     types = [type for type, _, _ in play(story).said]
     assert types == ["invoke", "ok"] * 3
@@ -126,9 +159,9 @@ def test_two_calls_of_the_listener_take_turns() -> None:
 def test_a_send_that_failed_is_no_success_and_what_follows_has_new_keys(definite: bool) -> None:
     async def story(bench: Bench) -> None:
         bench.sending.error = SendFailed("refused", definite=definite, code=2, attempts=1)
-        assert await bench.forwarder.forward(messages(60, 90)) is not None
+        assert await bench.forwarder.forward(messages(60, 90), GIVEN) is not None
         bench.sending.error = None
-        assert await bench.forwarder.forward(messages(60, 90)) is None
+        assert await bench.forwarder.forward(messages(60, 90), GIVEN) is None
 
     ended = [(type, value["key"]) for type, _, value in play(story).said if type != "invoke"]
     first = "fail" if definite else "info"
@@ -138,14 +171,14 @@ def test_a_send_that_failed_is_no_success_and_what_follows_has_new_keys(definite
 def test_a_copy_that_is_less_safe_than_asked_is_no_success() -> None:
     async def story(bench: Bench) -> None:
         bench.sending.status = SendStatus.FLUSH_DISK_TIMEOUT
-        assert await bench.forwarder.forward(messages(60)) == "FLUSH_DISK_TIMEOUT"
+        assert await bench.forwarder.forward(messages(60), GIVEN) == "FLUSH_DISK_TIMEOUT"
 
     assert [type for type, _, _ in play(story).said] == ["invoke", "info"]
 
 
 def test_nothing_is_sent_before_the_history_has_its_beginning() -> None:
     async def story(bench: Bench) -> None:
-        going = asyncio.ensure_future(bench.forwarder.forward(messages(60)))
+        going = asyncio.ensure_future(bench.forwarder.forward(messages(60), GIVEN))
         await asyncio.sleep(5.0)
         assert [type for type, _, _ in bench.said] == ["invoke"]
         assert bench.sending.batches == []
@@ -154,7 +187,7 @@ def test_nothing_is_sent_before_the_history_has_its_beginning() -> None:
         assert bench.sending.batches == []
         bench.forwarder.end()
         assert await going == "the client ends"
-        assert await bench.forwarder.forward(messages(60)) == "the client ends"
+        assert await bench.forwarder.forward(messages(60), GIVEN) == "the client ends"
 
     bench = play(story, goes_on=False)
     assert [type for type, _, _ in bench.said] == ["invoke", "fail", "invoke", "fail"]
