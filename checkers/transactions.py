@@ -139,8 +139,10 @@ def _broker_died(context: Context, first_ns: int, last_ns: int) -> str | None:
     fault = fault_active(deadly, first_ns, last_ns)
     if fault is not None:
         return f"fault {fault.fault_id} ({fault.kind}): a broker may have forgotten that it asked"
-    ended = (ended for ended in facts.exits if first_ns <= ended.time_ns <= last_ns)
-    return next((f"{ended.node} ended by itself: {ended.error}" for ended in ended), None)
+    servers = {node for nodes in facts.brokers.values() for node in nodes}
+    meanwhile = (of for of in facts.exits if first_ns <= of.time_ns <= last_ns)
+    ended = next((of for of in meanwhile if of.node in servers), None)
+    return None if ended is None else f"{ended.node} ended by itself: {ended.error}"
 
 
 def _question(

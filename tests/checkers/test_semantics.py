@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from checkers.facts import FaultFacts
+from checkers.facts import FaultFacts, NodeExit
 from tests.checkers.stories import DEAD_TOPIC, RETRY_TOPIC, Story
 from tests.support.history_language import GROUP, NODE, fault
 
@@ -206,6 +206,19 @@ def test_a_half_is_asked_for_so_often_and_more_after_a_crash(
         story.op(7.1 + number, "ok", "check_back", answer)
     story.consume(15.0, "a", 0)
     assert story.counts("transactions", **CHECKS, faults=faults) == found
+
+
+@pytest.mark.parametrize(
+    ("node", "found"), [(NODE, "checked_too_often_allowed"), ("consumer-1", "checked_too_often")]
+)
+def test_only_a_broker_that_ended_may_have_forgotten_its_questions(node: str, found: str) -> None:
+    story = Story().send(1.0, "a", "info", transaction="commit", state="unknown")
+    for number in range(3):
+        answer = {"topic": "t", "key": "a", "state": "unknown"}
+        story.op(7.1 + number, "ok", "check_back", answer)
+    story.consume(15.0, "a", 0)
+    exits = (NodeExit(node=node, time_ns=8 * 10**9, error="KeyError"),)
+    assert story.counts("transactions", **CHECKS, exits=exits) == {found}
 
 
 # Filters
