@@ -45,6 +45,7 @@ LISTENING: Mapping[str, Kind] = {
     "forward_to": TEXT,
     "process": WHOLE,
 }
+PROCESSES_MAX = 10**6  # as keys of messages tell them: p<process>-<n>
 CONSUMER: Mapping[str, Kind] = {
     "expression": TEXT,
     "expression_type": TEXT,
@@ -130,6 +131,14 @@ def check_consumer(fields: Configuration) -> Listening:
             raise LineError(f"'more_topics' holds {pair!r:.80}; expected pairs of topic and tags")
     if ("forward_to" in fields) != ("process" in fields):
         raise LineError("the configuration has only one of 'forward_to' and 'process'; give both")
+    if not fields.get("forward_to", "-"):
+        raise LineError("'forward_to' is empty; allowed is the name of a topic")
+    if fields.get("forward_to") == fields["topic"]:
+        what = f"'forward_to' is {fields['topic']!r:.80}, which it consumes"
+        raise LineError(f"{what}; allowed is another topic")
+    if not 0 <= fields.get("process", 0) < PROCESSES_MAX:
+        what = f"'process' is {fields['process']}"
+        raise LineError(f"{what}; allowed are 0 to {PROCESSES_MAX - 1}")
     return Listening(**_given(fields, LISTENING))
 
 

@@ -52,6 +52,7 @@ OPTIONAL: Mapping[str, Fields] = {
     "failing_listener": {"tries": WHOLE, "delay_level": WHOLE},
 }
 TRANSACTION_STATES = ("commit", "rollback", "unknown")
+SIZE_MAX = 64 << 20  # of a body; brokers take 4 MiB
 DELAY_LEVELS = range(1, 19)
 
 
@@ -67,7 +68,10 @@ def checker(role: str, known: Mapping[str, Fields]) -> Check:
             check_value("a message of send_batch", message, (dict,))
             optional = {**MESSAGE_OPTIONAL, "topic": TEXT}
             check_fields("a message of send_batch", message, MESSAGE, optional)
+            _check_size("a message of send_batch", message["size"])
             _check_message(message)
+        if "size" in known[f]:
+            _check_size(f, request["size"])
         if f == SEND_MANY:
             _check_many(request)
         elif f == "send":
@@ -76,6 +80,11 @@ def checker(role: str, known: Mapping[str, Fields]) -> Check:
             _check_transaction(request)
 
     return check
+
+
+def _check_size(what: str, size: int) -> None:
+    if not 0 <= size <= SIZE_MAX:
+        raise LineError(f"'size' of {what} is {size}; allowed are 0 to {SIZE_MAX}")
 
 
 def _check_many(request: Request) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from checkers.stretches import MANY_MAX, is_plain, nth_key
 from harness.clients.lines import (
     FLAG,
     LIST,
@@ -46,6 +47,7 @@ ROWS: dict[str, tuple[str, tuple[Kind, ...]]] = {
     "send_back": ("messages", (TEXT, WHOLE, WHOLE)),
     "forward": ("originals", (WHOLE, WHOLE)),
 }
+OFFSET_MAX = 1 << 62
 SENT_STRETCH = (TEXT, WHOLE, WHOLE, WHOLE, WHOLE)
 PLACE: dict[str, Kind] = {"broker": TEXT, "queue": WHOLE, "queue_offset": WHOLE}
 MANY: dict[str, Kind] = {"broker": TEXT, "queue": WHOLE, "stretches": LIST}
@@ -59,12 +61,16 @@ def check_emitted(type: OpType, f: str, value: dict[str, Any]) -> None:
         raise LineError(f"'emit' is {f!r:.80}; allowed are {', '.join(EMITTED)}")
     what = f"the value of {f}"
     check_fields(what, value, EMITTED[f])
-    if f == "send_many" and (type == "ok" or "stretches" in value):
-        _check_many(value)
+    if f == "send_many":
+        _check_count("'count' of send_many", value["count"], value["key"])
+        if type == "ok" or "stretches" in value:
+            _check_many(value, value["key"], value["count"])
     if f in ROWS:
         name, kinds = ROWS[f]
         for row in value[name]:
             _check_row(f"a row of {name!r} in {what}", row, kinds)
+            if f == "consume_many":
+                _check_stretch(row, count=row[5], stride=row[6])
 
 
 def _check_row(what: str, row: Any, kinds: tuple[Kind, ...]) -> None:
@@ -88,13 +94,39 @@ def check_result(request: Request, outcome: Outcome) -> None:
     elif f == "send_batch" and (outcome.type == "ok" or "messages" in value):
         _check_batch(len(request["messages"]), value)
     elif f == "send_many" and (outcome.type == "ok" or "stretches" in value):
-        _check_many(value)
+        _check_many(value, request["key"], request["count"])
 
 
-def _check_many(value: dict[str, Any]) -> None:
+def _check_many(value: dict[str, Any], key: str, count: int) -> None:
+    """All of the messages that were to be sent must be there, in their order."""
     check_fields("the value of a send_many", value, MANY, PLACE_OPTIONAL)
+    told = 0
     for row in value["stretches"]:
         _check_row("a stretch of send_many", row, SENT_STRETCH)
+        _check_stretch(row, count=row[3], stride=row[4])
+        if row[0] != nth_key(key, told):
+            what = f"a stretch of send_many begins with {row[0]!r:.80}"
+            raise LineError(f"{what}; expected {nth_key(key, told)!r}")
+        told += row[3]
+    if told != count:
+        raise LineError(f"the stretches of send_many hold {told} messages; {count} were to be sent")
+
+
+def _check_stretch(row: list[Any], *, count: int, stride: int) -> None:
+    """Key and offsets come first in any stretch."""
+    _check_count("the length of a stretch", count, row[0])
+    if not 0 <= row[1] < OFFSET_MAX:
+        raise LineError(f"the queue offset of a stretch is {row[1]}; allowed are 0 to 2^62")
+    if abs(row[2]) + count * abs(stride) >= OFFSET_MAX:
+        what = f"a stretch goes from the physical offset {row[2]} on in steps of {stride}"
+        raise LineError(f"{what}; its offsets do not fit 62 bits")
+
+
+def _check_count(what: str, count: int, first_key: str) -> None:
+    if not 1 <= count <= MANY_MAX:
+        raise LineError(f"{what} is {count}; allowed are 1 to {MANY_MAX}")
+    if count > 1 and not is_plain(first_key):
+        raise LineError(f"{what} is {count}, behind {first_key!r:.80}; nothing follows such a key")
 
 
 def _check_batch(sent: int, value: dict[str, Any]) -> None:

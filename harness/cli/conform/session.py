@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from harness.campaign import MODES, CampaignError
+from harness.campaign_limits import PLACES
 from harness.cli.conform.client_option import client_under_test
 from harness.cli.options import check_nodes
 from harness.cli.status import (
@@ -99,9 +100,9 @@ def conform(options: ConformOptions) -> int:
         _print_list(console, clauses)
         return EXIT_VALID
     expectations = _expectations(options.expect)
+    others = _others(options)
     if options.out is not None:
         _check_out(options.out)
-    others = _others(options)
     try:
         result = _run(_site(options), clauses, options.slow, expectations, console)
     except CampaignError as error:
@@ -161,7 +162,8 @@ def _site(options: ConformOptions) -> Site:
         raise BadInput(f"--environment is {environment!r}; allowed: {', '.join(ENVIRONMENTS)}")
     if environment in ("address", "loopback", "simulation") and options.target != "own":
         raise BadInput(
-            f"--target {options.target} is started on machines; --environment is {environment}"
+            f"--target {options.target} is started on machines; --environment is {environment}, "
+            f"allowed: {', '.join(PLACES[options.target])}"
         )
     if environment == "address":
         if options.mode != "hardened" or options.defect:

@@ -96,6 +96,15 @@ def test_requests_before_the_end_are_still_given() -> None:
             b'{"id":1,"f":"send_many","topic":"T","key":"p1-0","size":9,"count":0}\n',
             "'count' is 0; allowed are 1 to",
         ),
+        (b'{"id":1,"f":"send","topic":"T","key":"k","size":-1}\n', "'size' of send is -1; allowed"),
+        (
+            b'{"id":1,"f":"send_many","topic":"T","key":"p1-0","size":99999999999,"count":2}\n',
+            "'size' of send_many is 99999999999; allowed are 0 to",
+        ),
+        (
+            b'{"id":1,"f":"send_batch","topic":"T","messages":[{"key":"k","size":-1}]}\n',
+            "'size' of a message of send_batch is -1",
+        ),
         (
             b'{"id":1,"f":"send_many","topic":"T","key":"order-1","size":9,"count":2}\n',
             "'key' of send_many is 'order-1'; allowed is p<process>-<n>",

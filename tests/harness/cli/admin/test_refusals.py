@@ -49,6 +49,7 @@ ARGUMENTS = {
     "queryMsgByKey": "-t T -k K",
     "queryMsgByUniqueKey": "-t T -i I",
     "queryMsgByOffset": "-t T -b broker-a -i 0 -o 0",
+    "queryMsgTraceById": "-i I",
     "messageTrack": "-i {id}",
     "printMsg": "-t T",
     "printMsgByQueue": "-t T -a broker-a -i 0",

@@ -1,0 +1,71 @@
+"""Stretches that a client tells: what cannot be is refused, before anybody counts a million million messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.clients.line_values import check_emitted, check_result
+from harness.clients.lines import LineError
+from harness.clients.port import Outcome
+
+SEND = {"topic": "T", "key": "p1-0", "count": 5, "size": 64}
+PLACE = {"broker": "a", "queue": 0}
+SCOPE = {"group": "g", "topic": "T", **PLACE}
+LONG = 10**12
+
+
+@pytest.mark.parametrize(
+    ("stretches", "complaint"),
+    [
+        ([["p1-0", 0, 0, LONG, 230]], f"the length of a stretch is {LONG}; allowed are 1 to"),
+        ([["p1-0", 0, 0, 0, 230]], "the length of a stretch is 0"),
+        ([["p1-0", -1, 0, 5, 230]], "the queue offset of a stretch is -1"),
+        ([["p1-0", 10**30, 0, 5, 230]], "the queue offset of a stretch is 1000"),
+        ([["p1-0", 0, 1 << 62, 5, 230]], "its offsets do not fit 62 bits"),
+        ([["p1-0", 0, 0, 5, 1 << 60]], "its offsets do not fit 62 bits"),
+        ([["order", 0, 0, 5, 230]], "behind 'order'; nothing follows such a key"),
+        ([["p1-7", 0, 0, 5, 230]], "begins with 'p1-7'; expected 'p1-0'"),
+        (
+            [["p1-0", 0, 0, 2, 230], ["p1-3", 2, 460, 3, 230]],
+            "begins with 'p1-3'; expected 'p1-2'",
+        ),
+        ([["p1-0", 0, 0, 4, 230]], "hold 4 messages; 5 were to be sent"),
+        ([], "hold 0 messages; 5 were to be sent"),
+    ],
+)
+def test_places_of_a_batch_that_cannot_be(stretches: list[list[Any]], complaint: str) -> None:
+    value = {**PLACE, "stretches": stretches}
+    with pytest.raises(LineError, match=complaint):
+        check_result({"f": "send_many", **SEND}, Outcome("ok", value))
+    with pytest.raises(LineError, match=complaint):
+        check_emitted("ok", "send_many", {**SEND, **value})
+
+
+def test_places_of_a_batch_in_several_stretches() -> None:
+    stretches = [["p1-0", 7, 100, 2, 230], ["p1-2", 9, 800, 3, 230]]
+    check_result({"f": "send_many", **SEND}, Outcome("ok", {**PLACE, "stretches": stretches}))
+    check_emitted("invoke", "send_many", SEND)
+
+
+@pytest.mark.parametrize(("key", "count"), [("p1-0", 0), ("p1-0", LONG), ("order", 2)])
+def test_a_batch_that_cannot_be(key: str, count: int) -> None:
+    with pytest.raises(LineError, match=f"'count' of send_many is {count}"):
+        check_emitted("invoke", "send_many", {**SEND, "key": key, "count": count})
+
+
+@pytest.mark.parametrize(
+    ("stretch", "complaint"),
+    [
+        (["p1-0", 0, 0, True, 0, LONG, 230], f"the length of a stretch is {LONG}"),
+        (["p1-0", -1, 0, True, 0, 5, 230], "the queue offset of a stretch is -1"),
+        (["order", 0, 0, True, 0, 5, 230], "nothing follows such a key"),
+    ],
+)
+def test_deliveries_that_cannot_be(stretch: list[Any], complaint: str) -> None:
+    check_emitted(
+        "invoke", "consume_many", {**SCOPE, "stretches": [["order", 3, 9, True, 0, 1, 0]]}
+    )
+    with pytest.raises(LineError, match=complaint):
+        check_emitted("invoke", "consume_many", {**SCOPE, "stretches": [stretch]})
