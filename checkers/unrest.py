@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from checkers.facts import FaultFacts
 from checkers.promises import FOREVER_NS, NS_PER_S
 
-# How long after a fault an owner may still stumble: a rejected offset is corrected after 10 s.
 OFFSETS_RESET = "offsets_reset"
+# How long after a fault an owner may still stumble: a rejected offset is corrected after 10 s.
 SETTLED_AFTER_NS = 30 * NS_PER_S
 
 

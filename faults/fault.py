@@ -56,9 +56,7 @@ class Fault(ABC):
     empties: ClassVar[bool] = False  # leaves its targets without any data, to be fetched again
     permanent: ClassVar[bool] = False  # is never healed: the targets are gone for good
     strikes_all: ClassVar[bool] = False  # every broker is a target
-    in_swarms: ClassVar[bool] = (
-        True  # else it is drawn only where a workload or somebody asks for it
-    )
+    in_swarms: ClassVar[bool] = True  # else drawn only where a workload or somebody asks for it
     max_per_run: ClassVar[int] = 99
     duration_s: ClassVar[tuple[float, float]] = (2.0, 8.0)  # the range that a plan draws from
 

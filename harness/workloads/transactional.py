@@ -14,9 +14,8 @@ from harness.generators.keyed_sends import KeyedSends
 from harness.workloads.workload import Workload
 
 ASKED_SHARE = 0.15  # of the transactions the producer leaves to the question of the broker
-UNDECIDED_SHARE = (
-    0.02  # of which nobody ever knows the end: brokers ask as often as they may, and give up
-)
+# Of these nobody ever knows the end: brokers ask as often as they may, and give up.
+UNDECIDED_SHARE = 0.02
 UNDECIDED = "unknown"
 DECISIONS = ("commit", "commit", "rollback")
 
