@@ -27,6 +27,7 @@ from spark_analysis.inputs import RunInput
 from spark_analysis.observed_file import bytes_in_memory
 
 BYTES_A_ROW = 420  # of a partition while it is judged, measured
+BYTES_A_ROW_READ = 310  # of a part of which a piece needs some rows only, measured
 BASE_BYTES = 180 << 20  # of a Python process with NumPy and Arrow
 
 
@@ -132,5 +133,11 @@ def memory_bound_bytes(
 ) -> int:
     """What the workers need at most: as many of the largest partitions as run at a time, each with observations."""
     observed = max((bytes_in_memory(run.observations) for run in runs), default=0)
-    largest = sorted((partition.portion.rows for partition in partitions), reverse=True)[:parallel]
-    return sum(BASE_BYTES + observed + BYTES_A_ROW * count for count in largest)
+    largest = sorted((_bytes_of(of.portion) for of in partitions), reverse=True)[:parallel]
+    return sum(BASE_BYTES + observed + size for size in largest)
+
+
+def _bytes_of(portion: Portion) -> int:
+    """What a portion needs while it is judged. Parts are read as a whole, one after the other, also for a piece."""
+    read = 0 if portion.piece is None else max((part.rows for part in portion.parts), default=0)
+    return BYTES_A_ROW * portion.rows + BYTES_A_ROW_READ * read
