@@ -71,6 +71,8 @@ def check_emitted(type: OpType, f: str, value: dict[str, Any]) -> None:
             _check_row(f"a row of {name!r} in {what}", row, kinds)
             if f == "consume_many":
                 _check_stretch(row, count=row[5], stride=row[6])
+            if f == "forward":
+                _check_originals(row, value["key"])
 
 
 def _check_row(what: str, row: Any, kinds: tuple[Kind, ...]) -> None:
@@ -120,6 +122,16 @@ def _check_stretch(row: list[Any], *, count: int, stride: int) -> None:
     if abs(row[2]) + count * abs(stride) >= OFFSET_MAX:
         what = f"a stretch goes from the physical offset {row[2]} on in steps of {stride}"
         raise LineError(f"{what}; its offsets do not fit 62 bits")
+
+
+def _check_originals(row: list[Any], first_copy: str) -> None:
+    first, count = row
+    if not 0 <= first < OFFSET_MAX:
+        raise LineError(f"the queue offset of an original is {first}; allowed are 0 to 2^62")
+    if not 1 <= count <= MANY_MAX:
+        raise LineError(f"{count} originals follow each other; allowed are 1 to {MANY_MAX}")
+    if not is_plain(first_copy):
+        raise LineError(f"'key' of forward is {first_copy!r:.80}; allowed is p<process>-<n>")
 
 
 def _check_count(what: str, count: int, first_key: str) -> None:

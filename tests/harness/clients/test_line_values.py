@@ -69,3 +69,18 @@ def test_deliveries_that_cannot_be(stretch: list[Any], complaint: str) -> None:
     )
     with pytest.raises(LineError, match=complaint):
         check_emitted("invoke", "consume_many", {**SCOPE, "stretches": [stretch]})
+
+
+@pytest.mark.parametrize(
+    ("original", "key", "complaint"),
+    [
+        ([0, LONG], "p1-0", f"{LONG} originals follow each other"),
+        ([0, 0], "p1-0", "0 originals follow each other"),
+        ([-1, 1], "p1-0", "the queue offset of an original is -1"),
+        ([0, 1], "order", "'key' of forward is 'order'"),
+    ],
+)
+def test_copies_that_cannot_be(original: list[int], key: str, complaint: str) -> None:
+    check_emitted("ok", "forward", {**SCOPE, "originals": [[7, 2]], "key": "p1-0"})
+    with pytest.raises(LineError, match=complaint):
+        check_emitted("ok", "forward", {**SCOPE, "originals": [original], "key": key})

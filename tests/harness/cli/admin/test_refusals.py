@@ -51,7 +51,6 @@ ARGUMENTS = {
     "queryMsgByOffset": "-t T -b broker-a -i 0 -o 0",
     "queryMsgTraceById": "-i I",
     "messageTrack": "-i {id}",
-    "queryMsgTraceById": "-i I",
     "printMsg": "-t T",
     "printMsgByQueue": "-t T -a broker-a -i 0",
     "consumeMessage": "-t T",
