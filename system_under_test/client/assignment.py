@@ -169,13 +169,27 @@ class Assignment:
         """Drop what is pulled of these queues and go on at the new offsets, which are committed at once."""
         targets = {queue: offset for queue, offset in offsets.items() if queue in self._consumers}
         if self.locking is not None:
-            self._commit(targets)
-            self.lose(
-                targets
-            )  # they are taken again when the listener has finished, at what is committed
+            self._start_over(targets, self.locking)
             return
         for queue, offset in targets.items():
             self._consumers[queue].drop()
             consumer = self._consumers[queue] = self._make(queue)
             consumer.start_at(offset)
         self._commit(targets)
+
+    def _start_over(self, targets: Mapping[MessageQueue, int], locking: QueueLocking) -> None:
+        """Whoever has these queues next, we or another member, begins where it is committed now."""
+        self._commit(targets)
+        for queue in targets:
+            consumer = self._consumers.pop(queue)
+            consumer.drop()
+            self._leave(queue, self._unlock(queue, consumer, locking))
+        if targets:
+            self._on_change()
+
+    async def _unlock(
+        self, queue: MessageQueue, consumer: QueueConsumer, locking: QueueLocking
+    ) -> None:
+        """When the listener has finished; what it did does not count."""
+        await consumer.ended(None)
+        locking.unlock([queue])
