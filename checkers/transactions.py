@@ -5,7 +5,8 @@
 would have answered "commit", and a group has read everything without it. (A transaction that ended as `ok` and is never
 seen is `lost`.) **check_too_early**: a broker asked before the time in which it must not (allowed where its clock was
 stepped). **checked_too_often**: it asked more often than configured, for each half that the send may have stored
-(allowed where a broker died meanwhile and may have forgotten).
+(allowed where a broker died meanwhile and may have forgotten, and where the producer died before it could say how
+often it had sent it).
 
 Cannot see: a transaction whose half message nobody acknowledged, unless it shows up; questions that never reached a
 producer.
@@ -128,8 +129,15 @@ def _checked(
             what = f"asked {len(checks)} times; {facts.check_max} are allowed"
             if attempts > 1:
                 what += f" for each of {attempts} attempts"
-            excuse = _broker_died(context, began, checks[-1].time_ns)
+            excuse = _many_halves(halves, row) or _broker_died(context, began, checks[-1].time_ns)
             yield _question(columns, context, halves, row, "checked_too_often", what, excuse)
+
+
+def _many_halves(halves: Touches, row: int) -> str | None:
+    """Why there may be more halves than anybody has told of."""
+    if halves.tries[row] == 0 and halves.queue[row] == UNKNOWN:
+        return "the send ended without an answer: nobody knows how many attempts were stored"
+    return None
 
 
 def _broker_died(context: Context, first_ns: int, last_ns: int) -> str | None:

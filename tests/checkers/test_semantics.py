@@ -208,6 +208,17 @@ def test_a_half_is_asked_for_so_often_and_more_after_a_crash(
     assert story.counts("transactions", **CHECKS, faults=faults) == found
 
 
+def test_nobody_knows_how_many_halves_a_producer_stored_that_died() -> None:
+    story = Story()
+    story.op(1.0, "invoke", "send", {"topic": "t", "key": "a", "transaction": "unknown"})
+    died = {"topic": "t", "key": "a", "transaction": "unknown"}
+    story.op(2.0, "fail", "send", died, error="never decided")
+    for number in range(5):
+        answer = {"topic": "t", "key": "a", "state": "unknown"}
+        story.op(7.1 + number, "ok", "check_back", answer)
+    assert story.counts("transactions", **CHECKS) == {"checked_too_often_allowed"}
+
+
 @pytest.mark.parametrize(
     ("node", "found"), [(NODE, "checked_too_often_allowed"), ("consumer-1", "checked_too_often")]
 )

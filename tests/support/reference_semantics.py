@@ -227,7 +227,8 @@ def transactions(
             early_ns = began_ns(ops, send) + round(after_s * NS_PER_S) - asked[0].time_ns
             if early_ns > ROUGHLY_NS:
                 found["check_too_early", send.key] += 1
-            if len(asked) > check_max * max(send.attempts, 1):
+            is_known = send.attempts > 0 or send.queue is not None
+            if is_known and len(asked) > check_max * max(send.attempts, 1):
                 found["checked_too_often", send.key] += 1
     return found
 
