@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -69,6 +70,8 @@ def details(status: RunStatus) -> str:
     """Counts, the faults that are on, and the nodes that are not as they should be."""
     parts = [f"{status.acknowledged} acknowledged", f"{status.consumed} consumed"]
     if status.faults:
-        parts.append("faults " + ", ".join(status.faults))
+        kinds = Counter(status.faults)
+        named = (kind if count == 1 else f"{count} {kind}" for kind, count in kinds.items())
+        parts.append("faults " + ", ".join(named))
     parts += [f"{node} {state}" for node, state in status.nodes.items() if state != "up"]
     return "; ".join(parts)

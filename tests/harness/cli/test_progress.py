@@ -12,7 +12,7 @@ def status(at_s: float, phase: str = "load") -> RunStatus:
         at_s=at_s,
         acknowledged=2_091,
         consumed=2_000,
-        faults=("kill",),
+        faults=("kill", "client-crash", "client-crash"),
         nodes={"broker-a": "down", "broker-b": "up"},
     )
 
@@ -27,5 +27,5 @@ def test_a_log_gets_a_line_now_and_then_and_a_short_run_none() -> None:
         update(status(passed_s))
 
     assert lines == [
-        "    load  30 of 850 s  2091 acknowledged; 2000 consumed; faults kill; broker-a down"
+        "    load  30 of 850 s  2091 acknowledged; 2000 consumed; faults kill, 2 client-crash; broker-a down"
     ]
