@@ -7,6 +7,9 @@ next messages will be skipped (allowed where the disk that held the rest is lost
 **commit_behind**: the drain says that the lag is 0, and the offset is
 below the end of the queue.
 
+A filter leaves out the rest: a group that has one skips only what it wants, and only where no later message came to lie
+in that place or before it.
+
 Starting points count as consumed: a group that begins at the end of a queue commits what it never read.
 The kernel takes the first commit of a queue without any delivery for such a start.
 """
@@ -20,7 +23,17 @@ from itertools import pairwise
 
 import numpy as np
 
-from checkers.columns import Columns, Commits, Ints, Outcome, Piece, QueueKey
+from checkers.columns import (
+    UNKNOWN,
+    Columns,
+    Commits,
+    Ints,
+    Mask,
+    Outcome,
+    Piece,
+    QueueKey,
+    Touches,
+)
 from checkers.facts import RunFacts
 from checkers.kernel import Checker, Context, Kernel, Split, nothing_missing, rows_by_id
 from checkers.place_index import index_of, number_runs, stable_order, stream_ids
@@ -125,11 +138,27 @@ def _judge_commits(
 def _wanted_below(columns: Columns, context: Context, commits: Commits) -> Ints:
     """The highest offset below each commit of a stream at which lies what its group wants, or NOTHING."""
     sends, group = columns.sends, columns.names.groups[int(commits.group[0])]
-    here = sends.where((sends.queue == commits.queue[0]) & (sends.outcome == Outcome.OK))
+    placed = (sends.outcome == Outcome.OK) & (sends.queue_offset != UNKNOWN)
+    here = sends.where(placed & (sends.queue == commits.queue[0]))
+    here = here.where(~_given_anew(here))
     wanted = np.sort(here.queue_offset[context.matches(columns, here, group)])
     below = np.searchsorted(wanted, commits.offset)
     found: Ints = np.concatenate(([NOTHING], wanted))[below]
     return found
+
+
+def _given_anew(acked: Touches) -> Mask:
+    """Sends of a queue whose places, or places before them, went to later sends: a fault had cut the queue there.
+
+    Whether they were lost rightly is asked elsewhere; a group may have passed over what came in their places.
+    """
+    if not len(acked):
+        return np.zeros(0, np.bool_)
+    order = np.argsort(acked.queue_offset, kind="stable")
+    upto = np.searchsorted(acked.queue_offset[order], acked.queue_offset, side="right") - 1
+    latest_ns = np.maximum.accumulate(acked.invoke_ns[order])[upto]
+    given: Mask = latest_ns > acked.time_ns
+    return given
 
 
 def _judge_rewind(columns: Columns, context: Context, own: Commits, row: int) -> Finding:

@@ -67,6 +67,10 @@ class Story:
         error = None if end == "ok" else "so it ended"
         return self.op(at_s + 0.01, end, "send", ended, process=process, error=error)
 
+    def place_next(self, offset: int, *, queue: int = 0) -> None:
+        """The queue was cut: the next message comes to lie there."""
+        self._offsets[TOPIC, queue] = offset
+
     def next_offset(self, topic: str, queue: int) -> int:
         offset = self._offsets.get((topic, queue), 0)
         self._offsets[topic, queue] = offset + 1

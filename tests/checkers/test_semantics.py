@@ -262,6 +262,15 @@ def test_a_filter_excuses_no_skip_of_what_is_wanted() -> None:
     assert story.consume(2.0, "c", 2).counts("polls", **wants_red) == {"poll_skip"}
 
 
+def test_a_group_may_pass_over_what_came_in_the_place_of_what_it_wanted() -> None:
+    wants_red = {"wanted_tags": {GROUP: ("red",)}}
+    story = Story().send(0.0, "a", tag="red").send(0.1, "b", tag="red")
+    story.place_next(1)  # a power cut took b
+    story.send(3.0, "c", tag="blue").consume(4.0, "a", 0)
+    commit = {"group": GROUP, "topic": "t", "offsets": [["b", 0, 2]]}
+    assert story.op(5.0, "ok", "commit", commit).counts("offsets", **wants_red) == set()
+
+
 # Order
 
 
