@@ -242,9 +242,17 @@ class TouchBuilder:
         messages = value[rows]
         if not messages:
             return
-        # One consumer runs its listener on several queues at a time.
-        place = (value["topic"], value["broker"], value["queue"], messages[0][1])
-        identity = (op.process, value["group"], *place)
+        # One consumer runs its listener on several queues at a time, and on one queue twice if it lost it meanwhile.
+        last = messages[-1]
+        ends = (messages[0][1], last[1] if isinstance(last, list | tuple) else None)
+        identity = (
+            op.process,
+            value["group"],
+            value["topic"],
+            value["broker"],
+            value["queue"],
+            *ends,
+        )
         invoke = self._open_consumes.pop(identity, None)
         if op.type == "invoke":
             if invoke is not None:

@@ -112,7 +112,8 @@ def _consumes(ops: Sequence[Op]) -> Iterator[tuple[Op, Op]]:
     for op in (op for op in ops if op.f == "consume"):
         value = op.value
         names = ("group", "topic", "broker", "queue")
-        identity = (op.process, *(value[name] for name in names), value["messages"][0][1])
+        first, last = value["messages"][0][1], value["messages"][-1][1]
+        identity = (op.process, *(value[name] for name in names), first, last)
         begun = waiting.pop(identity, None)
         if op.type == "invoke":
             if begun is not None:
