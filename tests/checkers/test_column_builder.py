@@ -163,3 +163,12 @@ def test_a_history_may_become_arrays_in_pieces(monkeypatch: pytest.MonkeyPatch) 
         for name in TOUCH_FIELDS:
             ours, theirs = getattr(getattr(pieces, side), name), getattr(getattr(whole, side), name)
             assert ours.tolist() == theirs.tolist(), name
+
+
+def test_calls_that_begin_at_the_same_place_are_told_apart_by_where_they_end() -> None:
+    """A member lost the queue while its listener worked, and got it again."""
+    twice = ("1 invoke consume a", "1 invoke consume a b", "1 ok consume a", "1 ok consume a b")
+    deliveries = build_columns(history("0 ok send a", "0 ok send b", *twice))[0].deliveries
+
+    ended = list(zip(deliveries.invoke_index.tolist(), deliveries.op_index.tolist(), strict=True))
+    assert sorted(ended) == [(2, 4), (3, 5), (3, 5)]
