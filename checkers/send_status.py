@@ -3,9 +3,7 @@
 **acked_not_durable**: when SEND_OK reached the producer, fewer nodes held the message safely than the profile promises,
 even if every node that could not be observed held it. **weak_though_safe**: a weaker status (FLUSH_DISK_TIMEOUT,
 FLUSH_SLAVE_TIMEOUT, SLAVE_NOT_AVAILABLE) although as many nodes held the message as SEND_OK promises, and no fault was
-near. Near one the last copy may have come just after the broker had given up waiting; then it is informational. So
-it is where haSlaveFallbehindMax is so small that a burst of sends puts slaves behind it when a message is stored; they
-may have come up with it by the time of the answer.
+near. Near one the last copy may have come just after the broker had given up waiting; then it is informational.
 
 An observation that nobody made is 'not observed': unknown, never green. So is an acknowledgement that is true only if a
 node held it that could not be looked into (`acks_unclear`); one whose disk was destroyed before the send began held
@@ -89,7 +87,6 @@ def _nodes(nodes: set[str]) -> str:
 
 
 NOBODY: frozenset[str] = frozenset()
-BURST_BYTES = 256 << 10  # may be on their way to slaves although nothing is wrong
 
 
 def tally_durable_before_ack(columns: Columns, context: Context) -> Tally:
@@ -243,8 +240,6 @@ def _safe(columns: Columns, context: Context, row: int) -> Finding:
     excuse = "" if near is None else f"; fault {near.fault_id} ({near.kind})"
     if near is None and _is_first_of_broker(columns, row):
         excuse = "; the broker had acknowledged nothing as safe by then: its slaves were coming up"
-    if context.facts.slave_behind_max_bytes < BURST_BYTES:
-        excuse = excuse or "; a burst of sends is enough for slaves to count as not there"
     return finding_at(
         columns,
         columns.sends,

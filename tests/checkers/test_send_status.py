@@ -37,13 +37,6 @@ def test_a_weak_status_needs_a_missing_copy(seen: dict[str, Any], valid: Validit
     assert verdict.counts.get("weak_though_safe", 0) == (valid is False)
 
 
-def test_a_burst_may_be_more_than_slaves_may_be_behind() -> None:
-    verdict = check(ack(durable="n0 n1"), slave_behind_max_bytes=65536)
-
-    assert verdict.valid is True
-    assert verdict.counts["weak_though_safe_informational"] == 1
-
-
 def test_near_a_fault_the_last_copy_may_come_too_late() -> None:
     partition = fault("partition", "n1", at_s=0, healed_s=1)
     verdict = check(ack(durable="n0 n1"), faults=(partition,))
