@@ -67,6 +67,7 @@ class RunFacts:
     delay_levels_ms: tuple[int, ...] = ()  # of brokers, level 1 first
     check_after_s: float = 0.0  # a younger half message is not asked for; 0: no transactions
     check_max: int = 15  # a half message is not asked for more often
+    slave_behind_max_bytes: int = 256 << 20  # a slave that is as far behind counts as not there
     topics: tuple[str, ...]
     brokers: Mapping[str, tuple[str, ...]]  # broker name -> its nodes, the master first
     living: tuple[str, ...] | None = None  # broker names that must serve after heal; None: all

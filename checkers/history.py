@@ -50,6 +50,9 @@ NEMESIS_PREFIXES = ("start_", "stop_", "node_exit", CLUSTER_GONE)
 _OBSERVED: dict[str, dict[str, str]] = {
     "ack_durability": {
         "key": "text",
+        "status": "text",
+        "broker_name": "text",
+        "end_offset": "an integer or null",
         "durable_on": "a list of text",
         "cached_on": "a list of text",
         "unobserved": "a list of text",

@@ -3,7 +3,9 @@
 **acked_not_durable**: when SEND_OK reached the producer, fewer nodes held the message safely than the profile promises,
 even if every node that could not be observed held it. **weak_though_safe**: a weaker status (FLUSH_DISK_TIMEOUT,
 FLUSH_SLAVE_TIMEOUT, SLAVE_NOT_AVAILABLE) although as many nodes held the message as SEND_OK promises, and no fault was
-near. Near one the last copy may have come just after the broker had given up waiting; then it is informational.
+near. Near one the last copy may have come just after the broker had given up waiting; then it is informational. So
+it is where slaves may have been haSlaveFallbehindMax behind when the message was stored, and came up with it before
+the answer arrived (slave_lag.py).
 
 An observation that nobody made is 'not observed': unknown, never green. So is an acknowledgement that is true only if a
 node held it that could not be looked into (`acks_unclear`); one whose disk was destroyed before the send began held
@@ -32,6 +34,7 @@ from checkers.message_ids import MessageIds
 from checkers.observed import NOT_OBSERVED, observed_verdict
 from checkers.promises import Judgement, judge
 from checkers.screening import is_among
+from checkers.slave_lag import KnownCopies, rows_left_behind
 from checkers.unrest import fault_near
 from checkers.verdict import Finding, Tally, Verdict
 
@@ -125,12 +128,12 @@ def tally_durable_before_ack(columns: Columns, context: Context) -> Tally:
 
 def _gone(facts: RunFacts) -> Mapping[str, int]:
     """Nodes whose disks were destroyed for good, and the last moment at which each can have held anything."""
-    return {
-        node: max(fault.bitten_ns, fault.fired_ns or 0)
-        for fault in facts.faults
-        if fault.permanent and fault.bitten_ns is not None
-        for node in fault.targets
-    }
+    gone: dict[str, int] = {}
+    for fault in facts.faults:
+        if fault.permanent and fault.bitten_ns is not None:
+            last_ns = max(fault.bitten_ns, fault.fired_ns or 0)
+            gone.update({node: min(last_ns, gone.get(node, last_ns)) for node in fault.targets})
+    return gone
 
 
 def _not_all_proven(tally: Tally, _context: Context) -> str | None:
@@ -153,8 +156,15 @@ def check_weak_statuses(columns: Columns, context: Context) -> Verdict:
     weak = np.flatnonzero((sends.outcome == Outcome.WEAK) & (sends.queue != UNKNOWN))
     copies = _Copies(context.facts)
     observed = list(_observed(columns, context, weak))
+    known = KnownCopies(
+        seen
+        for seen in _sightings(columns, context)[0]
+        if copies.missing(seen["broker_name"], seen, NOBODY) is None
+    )
+    behind_max = context.facts.slave_behind_max_bytes
+    behind = rows_left_behind(sends, observed, known, behind_max)
     findings = [
-        _safe(columns, context, row)
+        _safe(columns, context, row, is_behind=row in behind)
         for broker, row, seen in observed
         if copies.missing(broker, seen, NOBODY) is None
     ]
@@ -232,7 +242,7 @@ def _not_durable(columns: Columns, context: Context, row: int, missing: str) -> 
     )
 
 
-def _safe(columns: Columns, context: Context, row: int) -> Finding:
+def _safe(columns: Columns, context: Context, row: int, *, is_behind: bool) -> Finding:
     near = fault_near(
         context.facts.faults, int(columns.sends.invoke_ns[row]), int(columns.sends.time_ns[row])
     )
@@ -240,6 +250,8 @@ def _safe(columns: Columns, context: Context, row: int) -> Finding:
     excuse = "" if near is None else f"; fault {near.fault_id} ({near.kind})"
     if near is None and _is_first_of_broker(columns, row):
         excuse = "; the broker had acknowledged nothing as safe by then: its slaves were coming up"
+    elif near is None and is_behind:
+        excuse = "; its slaves may have been haSlaveFallbehindMax behind when it was stored"
     return finding_at(
         columns,
         columns.sends,

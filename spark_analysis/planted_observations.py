@@ -23,10 +23,13 @@ def _own_broker(story: Story, nodes: int = 1) -> tuple[str, ...]:
     return names
 
 
-def _acknowledged(story: Story, at_s: float, key: str, *holders: str) -> None:
+def _acknowledged(
+    story: Story, at_s: float, key: str, *holders: str, status: str = "SEND_OK"
+) -> None:
     """Who held a message when its status had arrived."""
     seen = {"key": key, "durable_on": [], "cached_on": list(holders), "unobserved": []}
-    story.observe(at_s, "ack_durability", **seen)
+    where = {"broker_name": story.broker, "end_offset": 1 if holders else None}
+    story.observe(at_s, "ack_durability", **seen, **where, status=status)
 
 
 def _acked_not_durable(story: Story, _sets: int) -> None:
@@ -45,8 +48,9 @@ def _weak_though_safe(story: Story, _sets: int) -> None:
     """Its flush is said to be late, and all that is promised is there."""
     [node] = _own_broker(story)
     keys = [story.send(0), story.send(0.1, "info", status="FLUSH_DISK_TIMEOUT")]
-    for place, key in enumerate(keys):
-        _acknowledged(story, 0.05 + place / 10, key, node)
+    statuses = ("SEND_OK", "FLUSH_DISK_TIMEOUT")
+    for place, (key, status) in enumerate(zip(keys, statuses, strict=True)):
+        _acknowledged(story, 0.05 + place / 10, key, node, status=status)
         story.consume(1 + place, key, place)
     story.drained(3)
     story.tell("weak_though_safe", keys[1], 1, in_group=False)

@@ -27,21 +27,28 @@ class AckObserver:
         durable: list[str] = []
         cached: list[str] = []
         unobserved: list[str] = []
+        ends: list[int] = []
         for replica in self._replicas[value["broker"]]:
             node = self._environment.nodes[replica.node]
             if node.lost:
                 unobserved.append(replica.node)
-            else:
-                self._look(node, op, durable, cached)
+            elif (size := self._look(node, op, durable, cached)) is not None:
+                ends.append(_stored_at(value) + size)
         self._environment.recorder.observe(
             "ack_durability",
             key=value["key"],
+            status=value.get("status", "SEND_OK"),
+            broker_name=value["broker"],
+            end_offset=max(ends, default=None),
             durable_on=durable,
             cached_on=cached,
             unobserved=unobserved,
         )
 
-    def _look(self, node: SimulatedNode, op: Op, durable: list[str], cached: list[str]) -> None:
+    def _look(
+        self, node: SimulatedNode, op: Op, durable: list[str], cached: list[str]
+    ) -> int | None:
+        """Enter a node where it belongs; the bytes that the record takes there, None if it is not there."""
         paths, position = self._environment.log_paths(_stored_at(op.value))
         size = RECORD_HEADER_SIZE + op.value["size"]
         disk = node.host.disk
@@ -53,12 +60,14 @@ class AckObserver:
                 mark = b"KEYS\x01" + op.value["key"].encode()
             record = disk.read_cached(path, position, size)
         except OSError:
-            return
+            return None
         if mark not in record:
-            return
+            return None
+        size = int.from_bytes(record[:4], "big")
         cached.append(node.name)
         if disk.is_durable(path, position, size):
             durable.append(node.name)
+        return size
 
 
 def _stored_at(value: dict[str, Any]) -> int:

@@ -28,15 +28,19 @@ def check(
 
 
 def ack(
-    durable: str = "", cached: str = "", unobserved: str = "", key: str = "a"
+    durable: str = "", cached: str = "", unobserved: str = "", key: str = "a", **changes: object
 ) -> dict[str, Any]:
     return {
         "time_ns": 1,
         "kind": "ack_durability",
         "key": key,
+        "status": "SEND_OK",
+        "broker_name": "b",
+        "end_offset": 100,
         "durable_on": durable.split(),
         "cached_on": cached.split(),
         "unobserved": unobserved.split(),
+        **changes,
     }
 
 

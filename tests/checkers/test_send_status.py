@@ -64,3 +64,64 @@ def test_the_first_sends_of_a_broker_may_meet_slaves_that_are_coming_up() -> Non
 
     assert counted(WEAK, "0 ok send b") == {"informational"}
     assert counted("0 ok send b", WEAK) == {"violation"}
+
+
+KNOWN = ack(durable="n0 n1", key="b", end_offset=1000)
+NOT_THERE = "SLAVE_NOT_AVAILABLE"
+
+
+def left_behind(*ops: str, seen: dict[str, Any], before: dict[str, Any] = KNOWN) -> list[str]:
+    """Judgements where slaves count as not there once they lack 500 bytes; `before`: seen of an earlier message."""
+    known = facts(brokers=PAIR, replication="sync", slave_behind_max_bytes=500)
+    sent = history("0 ok send b t=1", *ops)
+    verdicts = check_run(sent, [before, seen], known).verdicts
+    verdict = next(verdict for verdict in verdicts if verdict.checker == "weak_statuses")
+    return [finding.judgement for finding in verdict.findings]
+
+
+@pytest.mark.parametrize(
+    ("before", "seen", "judgement"),
+    [
+        ({}, {"end_offset": 1500}, "informational"),
+        ({}, {"end_offset": 1499}, "violation"),
+        (
+            {},
+            {"end_offset": 1500, "status": "FLUSH_SLAVE_TIMEOUT"},
+            "violation",
+        ),  # it was waited for
+        ({"durable_on": ["n0"]}, {"end_offset": 1500}, "violation"),  # nothing is known: no excuse
+        ({"end_offset": None}, {"end_offset": 1500}, "violation"),
+        ({"broker_name": "c"}, {"end_offset": 1500}, "violation"),
+        (
+            {"time_ns": 2 * 10**9 + 1},
+            {"end_offset": 1500},
+            "violation",
+        ),  # only after the send began
+    ],
+)
+def test_slaves_may_have_been_too_far_behind(
+    before: dict[str, Any], seen: dict[str, Any], judgement: str
+) -> None:
+    late = ack(durable="n0 n1", **{"status": NOT_THERE, **seen})
+
+    weak = f"0 info send a error={seen.get('status', NOT_THERE)} t=3"
+    assert left_behind("0 invoke send a t=2", weak, seen=late, before={**KNOWN, **before}) == [
+        judgement
+    ]
+
+
+@pytest.mark.parametrize(("began_s", "judgement"), [(10.9, "informational"), (11, "violation")])
+def test_what_was_acknowledged_weaker_is_known_once_slaves_have_reported(
+    began_s: float, judgement: str
+) -> None:
+    known = facts(brokers=PAIR, replication="sync", slave_behind_max_bytes=500)
+    ops = history(
+        *("0 ok send b t=0", f"0 info send c error={NOT_THERE} t=1"),
+        *(f"0 invoke send a t={began_s}", f"0 info send a error={NOT_THERE} t={began_s + 1}"),
+    )
+    weaker = ack(durable="n0 n1", key="c", status=NOT_THERE, end_offset=1400, time_ns=10**9)
+    seen = ack(durable="n0 n1", status=NOT_THERE, end_offset=1600, time_ns=12 * 10**9)
+    verdicts = check_run(ops, [KNOWN, weaker, seen], known).verdicts
+
+    [verdict] = [verdict for verdict in verdicts if verdict.checker == "weak_statuses"]
+    assert [of.judgement for of in verdict.findings if of.key == "a"] == [judgement]

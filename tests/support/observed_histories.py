@@ -18,7 +18,7 @@ from tests.support.told_ops import ToldOps
 GROUPS = {"g": ("t",), "h": ("t", "u")}
 BROKERS = {"b": ("n0", "n1"), "c": ("n2",)}
 NODES = ("n0", "n1", "n2")
-PAUSES_NS = [10**6, 10**6, 10**6, 10**9, 12 * 10**9, 40 * 10**9]
+PAUSES_NS = [0, *[10**6] * 6, 10**9, 12 * 10**9, 40 * 10**9]
 DESTRUCTIVE = ("kill", "power_cut", "failing_disk", "disk_lost", "wiped_slave")
 KINDS = (*DESTRUCTIVE, "disk_lost", "disk_lost", "partition", "disk_full")
 WEAK = ("FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE")
@@ -111,7 +111,9 @@ def observed_history(seed: int) -> Observed:
     times_ns = [op.time_ns for op in run.ops] or [0]
     seen = [
         *_acknowledged(
-            random, [op.value["key"] for op in run.ops if op.type == "invoke" and op.f == "send"]
+            random,
+            [op.value["key"] for op in run.ops if op.type == "invoke" and op.f == "send"],
+            times_ns,
         ),
         *(_compared(random) for _ in range(random.randrange(4))),
         *(_queues_read(random) for _ in range(random.randrange(4))),
@@ -128,6 +130,7 @@ def _facts(random: Random, times_ns: Sequence[int]) -> dict[str, Any]:
         "flush": flush,
         "replication": random.choice(["none", "async", "sync"]),
         "mode": random.choice(["hardened", "hardened", "faithful"]),
+        "slave_behind_max_bytes": random.choice([100, 100, 200, 1000, 256 << 20]),
         "transient_pool": flush == "async" and random.random() < 0.4,
         "groups": GROUPS,
         "topics": ("t", "u"),
@@ -155,13 +158,15 @@ def _fault(random: Random, times_ns: Sequence[int]) -> FaultFacts:
     return replace(of, permanent=kind == "disk_lost")
 
 
-def _acknowledged(random: Random, keys: Sequence[str]) -> list[dict[str, Any]]:
+def _acknowledged(
+    random: Random, keys: Sequence[str], times_ns: Sequence[int]
+) -> list[dict[str, Any]]:
     """What disks and caches held; mostly once a message, and sometimes of one that nobody sent."""
     told = [key for key in keys for _ in range(random.choice([0, 1, 1, 1, 1, 2]))]
-    return [_holders(random, key) for key in [*told, *random.choice([[], ["p7-7"]])]]
+    return [_holders(random, key, times_ns) for key in [*told, *random.choice([[], ["p7-7"]])]]
 
 
-def _holders(random: Random, key: str) -> dict[str, Any]:
+def _holders(random: Random, key: str, times_ns: Sequence[int]) -> dict[str, Any]:
     places = random.choice(
         [["disk"], ["disk", "cache"], ["cache", "nothing", "unseen"], ["nothing"], ["nothing"]]
     )
@@ -171,7 +176,17 @@ def _holders(random: Random, key: str) -> dict[str, Any]:
     for node, where in held.items():
         if where in names and (node != "n2" or random.random() < 0.2):
             found[names[where]].append(node)
-    return {"kind": "ack_durability", "time_ns": 1, "key": key, **found}
+    status = random.choice(["SEND_OK", *WEAK, "SLAVE_NOT_AVAILABLE", "SLAVE_NOT_AVAILABLE"])
+    early = status == "SEND_OK"
+    return {
+        "kind": "ack_durability",
+        "time_ns": times_ns[0] if early else random.choice(times_ns),
+        "key": key,
+        "status": status,
+        "broker_name": random.choice("bbbc"),
+        "end_offset": random.choice([None, 100, 200] if early else [None, 200, 300, 400, 1200]),
+        **found,
+    }
 
 
 def _compared(random: Random) -> dict[str, Any]:

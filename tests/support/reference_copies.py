@@ -11,6 +11,7 @@ from tests.support.reference_checkers import Send, sends_of
 from tests.support.reference_semantics import began_ns, ended_ns
 
 AFTERMATH_NS = 30 * 10**9
+TOLD_WITHIN_NS = 10 * 10**9  # slaves tell how far they are
 Facts = Mapping[str, Any]
 Seen = Mapping[str, Any]
 
@@ -32,7 +33,8 @@ class Weak(NamedTuple):
     weak: int
     looked_at: int
     wrong: list[str]
-    excused: list[str]
+    excused: list[str]  # slaves were coming up, or a fault was near
+    behind: list[str]  # slaves may have been too far behind
 
 
 def acknowledged(ops: Sequence[Op], observations: Sequence[Seen], facts: Facts) -> Acknowledged:
@@ -43,11 +45,11 @@ def acknowledged(ops: Sequence[Op], observations: Sequence[Seen], facts: Facts) 
         on_disk, held = set(seen["durable_on"]), {*seen["durable_on"], *seen["cached_on"]}
         taken = _may_have_lost(ops, facts, send)
         perhaps = taken | set(seen["unobserved"]) - _destroyed_before(ops, facts, send)
-        if not _enough(facts, send, on_disk | perhaps, held | perhaps):
+        if not _enough(facts, _broker_of(send), on_disk | perhaps, held | perhaps):
             not_durable.append(send.key)
-        elif _enough(facts, send, on_disk, held):
+        elif _enough(facts, _broker_of(send), on_disk, held):
             proven.append(send.key)
-        elif _enough(facts, send, on_disk | taken, held | taken):
+        elif _enough(facts, _broker_of(send), on_disk | taken, held | taken):
             excused.append(send.key)
         else:
             unclear.append(send.key)
@@ -60,12 +62,18 @@ def weak(ops: Sequence[Op], observations: Sequence[Seen], facts: Facts) -> Weak:
     """Of each look at a message with a weaker status: whether SEND_OK would have been true."""
     wrong: list[str] = []
     excused: list[str] = []
+    behind: list[str] = []
     looks = list(_looks(ops, observations, "weak"))
     for send, seen in looks:
-        if _enough(facts, send, set(seen["durable_on"]), {*seen["durable_on"], *seen["cached_on"]}):
-            excuse = _fault_near(ops, facts, send) or _came_up(ops, send)
-            (excused if excuse else wrong).append(send.key)
-    return Weak(len(_stored(ops, "weak")), len({send.key for send, _ in looks}), wrong, excused)
+        if _held(facts, _broker_of(send), seen):
+            if _fault_near(ops, facts, send) or _came_up(ops, send):
+                excused.append(send.key)
+            elif _left_behind(ops, observations, facts, send):
+                behind.append(send.key)
+            else:
+                wrong.append(send.key)
+    looked_at = len({send.key for send, _ in looks})
+    return Weak(len(_stored(ops, "weak")), looked_at, wrong, excused, behind)
 
 
 def _stored(ops: Sequence[Op], outcome: str) -> list[Send]:
@@ -81,10 +89,41 @@ def _looks(
                 yield send, seen
 
 
-def _enough(facts: Facts, send: Send, on_disk: Set[str], held: Set[str]) -> bool:
-    """Whether so many nodes are as many as SEND_OK promises: of nodes that there are, at most all."""
+def _broker_of(send: Send) -> str:
     assert send.queue is not None
-    nodes = facts["brokers"].get(send.queue[1], ("a node that nobody knows",))
+    return send.queue[1]
+
+
+def _held(facts: Facts, broker: str, seen: Seen) -> bool:
+    everywhere = {*seen["durable_on"], *seen["cached_on"]}
+    return _enough(facts, broker, set(seen["durable_on"]), everywhere)
+
+
+def _left_behind(ops: Sequence[Op], observations: Sequence[Seen], facts: Facts, send: Send) -> bool:
+    """Whether slaves may have lacked more than brokers wait for when what this was sent with was stored."""
+    began, broker = began_ns(ops, send), _broker_of(send)
+    stored_at_once = [
+        (other.key, seen["end_offset"])
+        for other, seen in _looks(ops, observations, "weak")
+        if (other.process, began_ns(ops, other), _broker_of(other)) == (send.process, began, broker)
+        if seen["status"] == "SLAVE_NOT_AVAILABLE" and seen["end_offset"] is not None
+    ]
+    copied = [
+        seen["end_offset"]
+        for seen in observations
+        if seen["kind"] == "ack_durability" and seen["broker_name"] == broker
+        if seen["end_offset"] is not None and _held(facts, broker, seen)
+        if seen["time_ns"] + (seen["status"] != "SEND_OK") * TOLD_WITHIN_NS <= began
+    ]
+    if send.key not in dict(stored_at_once) or not copied:
+        return False
+    end = max(end for _, end in stored_at_once)
+    return bool(end - max(copied) >= facts["slave_behind_max_bytes"])
+
+
+def _enough(facts: Facts, broker: str, on_disk: Set[str], held: Set[str]) -> bool:
+    """Whether so many nodes are as many as SEND_OK promises: of nodes that there are, at most all."""
+    nodes = facts["brokers"].get(broker, ("a node that nobody knows",))
     master_flushes = facts["flush"] == "sync"
     slave_has_it = facts["replication"] == "sync"
     slave_flushes = slave_has_it and master_flushes and facts["mode"] == "hardened"
