@@ -42,7 +42,14 @@ from harness.targets.interpreter import code_folders
 
 PACKAGES = ("system_under_test", "harness", "faults", "checkers")  # what nodes and clients import
 UPLOAD_TIMEOUT_S = 120.0
-UNPACK = 'mkdir -p "$1" && tar --extract --gzip --directory "$1"'
+# Hosts may share a file system and unpack at once: the folder is made beside its place, and the first one stays.
+UNPACK = """\
+mkdir -p "${1%/*}" && new=$(mktemp -d "$1.XXXXXX") && chmod 755 "$new" || exit
+tar --extract --gzip --directory "$new" || exit
+mv -T "$new" "$1" 2>/dev/null && exit
+rm -rf "$new"
+[ -d "$1" ] || { echo "$1 cannot be made" >&2; exit 1; }
+"""
 
 
 class SshFleet:

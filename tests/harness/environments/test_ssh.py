@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import io
+import stat
+import subprocess
 import sys
 import tarfile
 from pathlib import Path
@@ -14,7 +16,7 @@ from faults.linux.firewall import Spared
 from harness.environments.errors import EnvironmentFailed
 from harness.environments.fleet_options import FleetOptionError, SshHost
 from harness.environments.ssh_checks import check_host
-from harness.environments.ssh_fleet import PACKAGES, pack, share_out
+from harness.environments.ssh_fleet import PACKAGES, UNPACK, pack, share_out
 from tests.support.recording_executor import recording_machine
 
 HOSTS = tuple(SshHost(name=f"10.0.0.{number}") for number in range(1, 6))
@@ -85,6 +87,39 @@ def test_byte_code_goes_along_where_our_python_reads_it(tmp_path: Path) -> None:
     with tarfile.open(fileobj=io.BytesIO(pack([str(tmp_path)]))) as archive:
         names = {Path(member.name).name for member in archive if member.isfile()}
     assert names == {ours}
+
+
+def unpack(archive: bytes, folder: Path) -> subprocess.CompletedProcess[bytes]:
+    argv = ["sh", "-c", UNPACK, "sh", str(folder)]
+    return subprocess.run(argv, input=archive, capture_output=True, check=False)
+
+
+def packed(folder: Path, text: str) -> bytes:
+    for package in PACKAGES:
+        (folder / package).mkdir(parents=True)
+        (folder / package / "code.py").write_text(text)
+    return pack([str(folder)])
+
+
+def test_hosts_that_share_a_file_system_may_all_unpack(tmp_path: Path) -> None:
+    """Nothing that the first one has unpacked is touched again, and nothing else is left."""
+    code = tmp_path / "run" / "code"
+    first, second = (packed(tmp_path / name, name) for name in ("first", "second"))
+    assert [unpack(archive, code).returncode for archive in (first, second)] == [0, 0]
+    assert [path.name for path in code.parent.iterdir()] == ["code"]
+    assert {(code / package / "code.py").read_text() for package in PACKAGES} == {"first"}
+    assert stat.S_IMODE(code.stat().st_mode) == 0o755
+
+
+def test_a_host_where_the_code_cannot_be_brought_says_so(tmp_path: Path) -> None:
+    archive = packed(tmp_path / "sound", "code")
+    in_the_way = tmp_path / "run" / "code"
+    in_the_way.parent.mkdir()
+    in_the_way.write_text("a file")
+    broken = unpack(archive[: len(archive) // 2], tmp_path / "run" / "other")
+    assert broken.returncode != 0
+    refused = unpack(archive, in_the_way)
+    assert (refused.returncode, refused.stderr.decode()) == (1, f"{in_the_way} cannot be made\n")
 
 
 @pytest.mark.parametrize(
