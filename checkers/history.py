@@ -44,7 +44,7 @@ CLIENT_FUNCTIONS = frozenset(
     }
 )
 CLUSTER_GONE = "cluster_gone"
-OBSERVED_BYTES_MAX = 256 << 20  # of observations: about 1.5 million acknowledgements
+OBSERVED_BYTES_MAX = 256 << 20  # of observations: about 1.1 million acknowledgements
 NEMESIS_PREFIXES = ("start_", "stop_", "node_exit", CLUSTER_GONE)
 # What the checkers read of each kind of observation; other fields and other kinds are for people.
 _OBSERVED: dict[str, dict[str, str]] = {

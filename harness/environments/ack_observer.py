@@ -1,8 +1,8 @@
-"""Looks into simulated disks when a producer has its SEND_OK: who holds the record, and how safely?"""
+"""Looks into simulated disks when a producer has the status of its send: who holds the record, and how safely?"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from checkers.history import Op
 from system_under_test.client.sender import COMPRESS_OVER_BYTES
@@ -12,8 +12,15 @@ if TYPE_CHECKING:
     from harness.environments.simulation import SimulatedNode, SimulationEnvironment
 
 
+class _Copy(NamedTuple):
+    """A record on one node."""
+
+    end_offset: int  # in the log
+    is_durable: bool  # all of it is on the disk
+
+
 class AckObserver:
-    """Writes one observation for each acknowledged send, in order with the acknowledgements."""
+    """Writes one observation for each send that a broker has stored, in order with the acknowledgements."""
 
     def __init__(self, environment: SimulationEnvironment) -> None:
         self._environment = environment
@@ -22,34 +29,31 @@ class AckObserver:
         }
 
     def acknowledged(self, op: Op) -> None:
-        """Called for each SEND_OK, at the instant the client has it."""
+        """Called for each such send at the instant the client has its status, SEND_OK or a weaker one."""
         value = op.value
-        durable: list[str] = []
-        cached: list[str] = []
+        copies: dict[str, _Copy] = {}
         unobserved: list[str] = []
-        ends: list[int] = []
         for replica in self._replicas[value["broker"]]:
             node = self._environment.nodes[replica.node]
             if node.lost:
                 unobserved.append(replica.node)
-            elif (size := self._look(node, op, durable, cached)) is not None:
-                ends.append(_stored_at(value) + size)
+            elif (copy := self._copy_on(node, op)) is not None:
+                copies[node.name] = copy
         self._environment.recorder.observe(
             "ack_durability",
             key=value["key"],
             status=value.get("status", "SEND_OK"),
             broker_name=value["broker"],
-            end_offset=max(ends, default=None),
-            durable_on=durable,
-            cached_on=cached,
+            end_offset=max((copy.end_offset for copy in copies.values()), default=None),
+            durable_on=[node for node, copy in copies.items() if copy.is_durable],
+            cached_on=list(copies),
             unobserved=unobserved,
         )
 
-    def _look(
-        self, node: SimulatedNode, op: Op, durable: list[str], cached: list[str]
-    ) -> int | None:
-        """Enter a node where it belongs; the bytes that the record takes there, None if it is not there."""
-        paths, position = self._environment.log_paths(_stored_at(op.value))
+    def _copy_on(self, node: SimulatedNode, op: Op) -> _Copy | None:
+        """The record on a node, None if it is not there."""
+        stored_at = _stored_at(op.value)
+        paths, position = self._environment.log_paths(stored_at)
         size = RECORD_HEADER_SIZE + op.value["size"]
         disk = node.host.disk
         path = next((path for path in paths[1:] if disk.has(path)), paths[0])
@@ -63,11 +67,9 @@ class AckObserver:
             return None
         if mark not in record:
             return None
-        size = int.from_bytes(record[:4], "big")
-        cached.append(node.name)
-        if disk.is_durable(path, position, size):
-            durable.append(node.name)
-        return size
+        whole_size = int.from_bytes(record[:4], "big")
+        is_durable = disk.is_durable(path, position, whole_size)
+        return _Copy(end_offset=stored_at + whole_size, is_durable=is_durable)
 
 
 def _stored_at(value: dict[str, Any]) -> int:

@@ -65,13 +65,24 @@ def same(verdict: Verdict, expected: Found, of: Callable[[Finding], tuple[object
 
 
 def agrees(
-    verdict: Verdict, *, counts: Counter[str], keys: Sequence[str], wrong: object, missing: object
+    verdict: Verdict,
+    *,
+    counts: Counter[str],
+    violating: Sequence[str],
+    informational: Sequence[str] = (),
+    wrong: object,
+    missing: object,
 ) -> None:
     """So much of each is counted, the findings are of these messages, and it is valid or not because of these."""
     assert Counter({name: count for name, count in verdict.counts.items() if count}) == +counts
-    found = Counter(of.key for of in verdict.findings)
-    assert found <= Counter(keys)
-    assert found.total() >= min(len(keys), WITNESSES_MAX)
+    for keys, is_informational in ((violating, False), (informational, True)):
+        found = Counter(
+            of.key
+            for of in verdict.findings
+            if (of.judgement == "informational") is is_informational
+        )
+        assert found <= Counter(keys)
+        assert found.total() == min(len(keys), WITNESSES_MAX)
     assert verdict.valid == validity(wrong=wrong, missing=missing)
 
 
@@ -92,7 +103,7 @@ def test_acknowledgements(seed: int) -> None:
             acks_unclear=len(expected.unclear),
             acked_not_durable=len(expected.not_durable),
         ),
-        keys=expected.not_durable,
+        violating=expected.not_durable,
         wrong=expected.not_durable,
         missing=unseen or expected.unclear or not expected.proven,
     )
@@ -130,7 +141,8 @@ def test_weak_statuses(seed: int) -> None:
             weak_though_safe=len(expected.wrong),
             weak_though_safe_informational=len(expected.excused) + len(expected.behind),
         ),
-        keys=[*expected.wrong, *expected.excused, *expected.behind],
+        violating=expected.wrong,
+        informational=[*expected.excused, *expected.behind],
         wrong=expected.wrong,
         missing=expected.looked_at < expected.weak,
     )

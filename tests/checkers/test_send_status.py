@@ -70,13 +70,16 @@ KNOWN = ack(durable="n0 n1", key="b", end_offset=1000)
 NOT_THERE = "SLAVE_NOT_AVAILABLE"
 
 
-def left_behind(*ops: str, seen: dict[str, Any], before: dict[str, Any] = KNOWN) -> list[str]:
-    """Judgements where slaves count as not there once they lack 500 bytes; `before`: seen of an earlier message."""
+def judged(*ops: str, seen: tuple[dict[str, Any], ...]) -> list[str]:
+    """Of key a, where slaves count as not there once they lack 500 bytes."""
     known = facts(brokers=PAIR, replication="sync", slave_behind_max_bytes=500)
-    sent = history("0 ok send b t=1", *ops)
-    verdicts = check_run(sent, [before, seen], known).verdicts
+    verdicts = check_run(history(*ops), seen, known).verdicts
     verdict = next(verdict for verdict in verdicts if verdict.checker == "weak_statuses")
-    return [finding.judgement for finding in verdict.findings]
+    return [finding.judgement for finding in verdict.findings if finding.key == "a"]
+
+
+WAITED_FOR = "FLUSH_SLAVE_TIMEOUT"
+SINCE_IT_BEGAN = {"time_ns": 2 * 10**9 + 1}
 
 
 @pytest.mark.parametrize(
@@ -84,44 +87,43 @@ def left_behind(*ops: str, seen: dict[str, Any], before: dict[str, Any] = KNOWN)
     [
         ({}, {"end_offset": 1500}, "informational"),
         ({}, {"end_offset": 1499}, "violation"),
-        (
-            {},
-            {"end_offset": 1500, "status": "FLUSH_SLAVE_TIMEOUT"},
-            "violation",
-        ),  # it was waited for
+        ({}, {"end_offset": 1500, "status": WAITED_FOR}, "violation"),
         ({"durable_on": ["n0"]}, {"end_offset": 1500}, "violation"),  # nothing is known: no excuse
         ({"end_offset": None}, {"end_offset": 1500}, "violation"),
         ({"broker_name": "c"}, {"end_offset": 1500}, "violation"),
-        (
-            {"time_ns": 2 * 10**9 + 1},
-            {"end_offset": 1500},
-            "violation",
-        ),  # only after the send began
+        (SINCE_IT_BEGAN, {"end_offset": 1500}, "violation"),
     ],
 )
 def test_slaves_may_have_been_too_far_behind(
     before: dict[str, Any], seen: dict[str, Any], judgement: str
 ) -> None:
     late = ack(durable="n0 n1", **{"status": NOT_THERE, **seen})
+    ops = ("0 ok send b t=1", "0 invoke send a t=2", f"0 info send a error={late['status']} t=3")
 
-    weak = f"0 info send a error={seen.get('status', NOT_THERE)} t=3"
-    assert left_behind("0 invoke send a t=2", weak, seen=late, before={**KNOWN, **before}) == [
-        judgement
-    ]
+    assert judged(*ops, seen=({**KNOWN, **before}, late)) == [judgement]
+
+
+def test_a_batch_is_stored_at_once() -> None:
+    """What was stored with the first message counts against its slaves, too."""
+    first, last = (
+        ack(durable="n0 n1", key=key, status=NOT_THERE, end_offset=end)
+        for key, end in (("a", 1100), ("z", 1500))
+    )
+    began = ("0 invoke send a t=2", "0 invoke send z t=2")
+    ended = (f"0 info send {key} error={NOT_THERE} t=3" for key in "az")
+
+    assert judged("0 ok send b t=1", *began, *ended, seen=(KNOWN, first, last)) == ["informational"]
 
 
 @pytest.mark.parametrize(("began_s", "judgement"), [(10.9, "informational"), (11, "violation")])
 def test_what_was_acknowledged_weaker_is_known_once_slaves_have_reported(
     began_s: float, judgement: str
 ) -> None:
-    known = facts(brokers=PAIR, replication="sync", slave_behind_max_bytes=500)
-    ops = history(
+    ops = (
         *("0 ok send b t=0", f"0 info send c error={NOT_THERE} t=1"),
         *(f"0 invoke send a t={began_s}", f"0 info send a error={NOT_THERE} t={began_s + 1}"),
     )
     weaker = ack(durable="n0 n1", key="c", status=NOT_THERE, end_offset=1400, time_ns=10**9)
-    seen = ack(durable="n0 n1", status=NOT_THERE, end_offset=1600, time_ns=12 * 10**9)
-    verdicts = check_run(ops, [KNOWN, weaker, seen], known).verdicts
+    late = ack(durable="n0 n1", status=NOT_THERE, end_offset=1600, time_ns=12 * 10**9)
 
-    [verdict] = [verdict for verdict in verdicts if verdict.checker == "weak_statuses"]
-    assert [of.judgement for of in verdict.findings if of.key == "a"] == [judgement]
+    assert judged(*ops, seen=(KNOWN, weaker, late)) == [judgement]

@@ -118,6 +118,7 @@ def test_a_host_where_the_code_cannot_be_brought_says_so(tmp_path: Path) -> None
     in_the_way.write_text("a file")
     broken = unpack(archive[: len(archive) // 2], tmp_path / "run" / "other")
     assert broken.returncode != 0
+    assert not (tmp_path / "run" / "other").exists()
     refused = unpack(archive, in_the_way)
     assert (refused.returncode, refused.stderr.decode()) == (1, f"{in_the_way} cannot be made\n")
 
