@@ -5,11 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from harness.real_runner import _Interrupts
+
+
+@pytest.fixture(autouse=True)
+def hang_up_as_on_a_terminal() -> Iterator[None]:
+    """Tests themselves may run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 class Load:
@@ -72,11 +81,8 @@ def test_the_removal_is_not_interrupted(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_nohup_is_respected_and_what_there_was_returns() -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     term = signal.getsignal(signal.SIGTERM)
-    try:
-        assert not asyncio.run(_signals(None, [signal.SIGHUP]))
-        assert signal.getsignal(signal.SIGTERM) == term
-        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    assert not asyncio.run(_signals(None, [signal.SIGHUP]))
+    assert signal.getsignal(signal.SIGTERM) == term
+    assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
