@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from checkers.columns import Columns
-from checkers.kernel import Checker, Context
+from checkers.kernel import Checker, Context, no_rows
 from checkers.promises import judge
 from checkers.timeline import Drain, Probe
 from checkers.verdict import Finding, Tally, Verdict
@@ -80,5 +80,5 @@ LIVENESS = Checker(
     name="liveness",
     anomalies=("not_serving", "not_drained"),
     check=check_liveness,
-    applies=lambda _context: True,
+    rows=no_rows,
 )

@@ -1,9 +1,9 @@
 """Broadcasting: every member of the group gets every message, whatever the others get.
 
-**member_missed**: an acknowledged message that a member of a broadcasting group was never given, although the run was
-drained. A member is a node; it keeps its offsets on its own disk, so a crash makes it get messages twice, not miss
-them. What its listener fails for is dropped, as RocketMQ does it. What the damage done to brokers excuses is excused
-for each member.
+**member_missed**: a message that was acknowledged, or is proven to be stored (`checkers/proven.py`), and that a member
+of a broadcasting group was never given, although the run was drained. A member is a node; it keeps its offsets on its
+own disk, so a crash makes it get messages twice, not miss them. What its listener fails for is dropped, as RocketMQ
+does it. What the damage done to brokers excuses is excused for each member.
 
 Cannot see: a member that never started. That it gets things twice is a matter of `duplication`, member by member.
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from checkers.columns import Columns, Ints, Mask, Outcome, Touches
 from checkers.kernel import Context, Kernel, finding_at, nothing_missing, queue_of
+from checkers.proven import ProvenSends, proven_sends
 from checkers.screening import is_among
 from checkers.verdict import Finding, Tally
 
@@ -30,11 +31,13 @@ def tally_broadcasting(columns: Columns, context: Context) -> Tally:
         sends = columns.sends.where(columns.sends.outcome == Outcome.OK)
         due = context.wants(columns, sends, group) & context.resolved(columns, sends, group)
         wanted = sends.where(due)
+        proven = proven_sends(columns)
         for member in _members(context, group):
             had = _given_to(columns, context, group, member)
             missed = np.flatnonzero(~is_among(wanted.message, had))
             given += len(wanted) - len(missed)
             findings.extend(_missed(columns, context, group, member, wanted.where(missed)))
+            findings.extend(_missed_proven(columns, context, group, member, proven, had))
     return Tally.of(findings, given=given)
 
 
@@ -73,6 +76,23 @@ def _missed(
         )
 
 
+def _missed_proven(
+    columns: Columns, context: Context, group: str, member: str, proven: ProvenSends, had: Ints
+) -> Iterator[Finding]:
+    given = is_among(proven.sends.message, had)
+    for row in proven.missed(columns, context, group, given).tolist():
+        rule, why = proven.rule(columns, context, row)
+        yield finding_at(
+            columns,
+            proven.sends,
+            row,
+            anomaly="member_missed",
+            judgement=rule.judgement,
+            detail=f"{member} was never given it, and another consumer was; {why}",
+            group=group,
+        )
+
+
 def _suspects(columns: Columns, context: Context, _cleared: Mask) -> Ints:
     """All that is broadcast: one member's delivery does not clear a message."""
     wanted = np.zeros(len(columns.sends), np.bool_)
@@ -84,6 +104,7 @@ def _suspects(columns: Columns, context: Context, _cleared: Mask) -> Ints:
 BROADCASTING = Kernel(
     name="broadcasting",
     partition_by="message",
+    screened=True,
     anomalies=("member_missed",),
     partial=tally_broadcasting,
     unknown_reason=nothing_missing,

@@ -16,7 +16,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from checkers.columnar.borders import cut, orderly_groups, owners_of
+from checkers.columnar.borders import broadcasting_groups, cut, orderly_groups, owners_of
 from checkers.columnar.manifest import Part
 from checkers.columnar.portions import (
     PARTITION_ROWS,
@@ -32,7 +32,15 @@ from checkers.columnar.reader import ColumnarHistory
 from checkers.columnar.survey import Grid, Survey, grid_of, is_sparse, span_of, survey_part
 from checkers.columns import Columns, Ints
 from checkers.compose import ALL_CHECKERS, RunVerdict, asked_of, conclude_run, kernels_of
-from checkers.engine import FirstLook, SecondLook, conclude, first_look, gathered, second_look
+from checkers.engine import (
+    FirstLook,
+    SecondLook,
+    conclude,
+    first_look,
+    gathered,
+    reads_every_row,
+    second_look,
+)
 from checkers.facts import RunFacts
 from checkers.kernel import Checker, Context
 from checkers.promises import LossPromises
@@ -67,9 +75,14 @@ def check_files(
 ) -> RunVerdict:
     """Give the verdict of `check_columns`. Raises HistoryError for a damaged file, OSError for one that is missing.
 
-    With more than one job, `checkers` must be some of ALL_CHECKERS. A queue with more than `whole_rows` is judged in
-    pieces of about a quarter of that.
+    With more than one job, `checkers` must be some of ALL_CHECKERS, because workers find them by name; others raise
+    ValueError. A queue with more than `whole_rows` is judged in pieces of about a quarter of that.
     """
+    unknown = [checker.name for checker in checkers if checker not in ALL_CHECKERS]
+    if jobs > 1 and unknown:
+        raise ValueError(
+            f"checkers of {jobs} jobs are {', '.join(unknown)}; allowed: those of ALL_CHECKERS"
+        )
     context = Context(
         facts=facts,
         timeline=history.timeline_of_events(),
@@ -104,13 +117,14 @@ def check_files(
             (portion, first.suspects, suspects)
             for portion, suspects in zip(partitions, own, strict=True)
         ]
-        second = list(each(_look_again, again)) if len(first.suspects) else []
+        reads = len(first.suspects) or reads_every_row(kernels_of(asked))
+        second = list(each(_look_again, again)) if reads else []
         read = Read.of(history.names, told)
         asking = read.of_those_that_ask_again(asked)
         more = each(_rows_again, [(portion, asking) for portion in partitions]) if asking else ()
         read = read.then(Read.of(history.names, list(more)))
     by_kernel = conclude(first, second, history.names, context, kernels_of(asked))
-    return conclude_run(checkers, context, by_kernel, read.answer, first.totals)
+    return conclude_run(checkers, context, by_kernel, read.answer, first.totals, history.names)
 
 
 def _portions(
@@ -131,7 +145,8 @@ def _portions(
         if grid := grid_of(parts, dict(zip(paths, spans, strict=True))):
             surveys = list(each(_survey, [(part, grid) for part in parts]))
             owners = owners_of(history.names, context.facts, context.timeline, parts[0].queue)
-            yield from cut(parts, surveys, owners, whole_rows // PIECES)
+            broadcasting = broadcasting_groups(history.names, context.facts)
+            yield from cut(parts, surveys, owners, broadcasting, whole_rows // PIECES)
         else:
             yield whole(parts)
 

@@ -20,19 +20,29 @@ from checkers.columns import (
     QueueKey,
     Touches,
     Transaction,
+    constant,
 )
 from checkers.message_ids import MessageIds
 
 SendRow = tuple[Any, ...]  # the fields of a send, in the order in which send_touches takes them
-SEND_WIDTH = 16
-# What most histories have nothing of, in the order in which they end a SendRow; and what stands for nothing.
+SEND_WIDTH = 19
+# What many histories have nothing of, and what stands for nothing. OF_SENDS: in the order in which they end a SendRow.
 NOTHING_SPECIAL: Mapping[str, int] = {
     "sharding_key": UNKNOWN,
     "tag": UNKNOWN,
     "due_ns": UNKNOWN,
     "transaction": Transaction.NONE,
+    "message_id": UNKNOWN,
+    "properties": UNKNOWN,
+    "size": UNKNOWN,
+    "born_ms": UNKNOWN,
+    "stored_ms": UNKNOWN,
+    "origin": UNKNOWN,
+    "at_ns": UNKNOWN,
+    "invoke_at_ns": UNKNOWN,
+    "within_ns": UNKNOWN,
 }
-SPECIAL = tuple(NOTHING_SPECIAL)
+OF_SENDS = ("sharding_key", "tag", "due_ns", "transaction", "message_id", "properties", "size")
 SHARED = (
     "op_index",
     "invoke_index",
@@ -76,20 +86,23 @@ def send_touches(sends: Sequence[SendRow], messages: MessageIds) -> Touches:
         "physical_offset": ints(physical_offset, "physical_offset", at),
         "tries": ints(attempts, "attempts", at),
     }
-    constant = {"group": UNKNOWN}
-    for name, values in zip(SPECIAL, special, strict=True):
-        nothing = NOTHING_SPECIAL[name]
-        if set(values) <= {nothing}:
-            constant[name] = nothing
-        else:
+    same = {"group": UNKNOWN, **NOTHING_SPECIAL}
+    for name, values in zip(OF_SENDS, special, strict=True):
+        if not set(values) <= {NOTHING_SPECIAL[name]}:
             columns[name] = ints(values, name, at)
-    return _in_order(columns, constant, np.ones(len(keys), np.bool_))
+    return in_order(columns, same, np.ones(len(keys), np.bool_))
 
 
 def delivery_touches(
-    consumes: Sequence[ConsumeRow], delivered: Sequence[Sequence[Any]], messages: MessageIds
+    consumes: Sequence[ConsumeRow],
+    delivered: Sequence[Sequence[Any]],
+    messages: MessageIds,
+    contents: Mapping[str, Ints],
 ) -> Touches:
-    """A touch for each message delivered; what touches share is in the row of their op. Raises HistoryError."""
+    """A touch for each message delivered; what touches share is in the row of their op. Raises HistoryError.
+
+    `contents`: columns of shape (touches,), those of `columns.CONTENTS` or none.
+    """
     ops = np.array(consumes, np.int64).reshape(len(consumes), CONSUME_WIDTH)
     shared = np.repeat(ops[:, :9], ops[:, 9], axis=0).T.copy()
     at = shared[0]
@@ -103,18 +116,22 @@ def delivery_touches(
         "queue_offset": ints(offsets, "queue_offset", at),
         "physical_offset": ints(physical, "physical_offset", at),
         "tries": ints(tries, "reconsume_times", at),
+        **contents,
     }
-    return _in_order(columns, NOTHING_SPECIAL, np.array(body_ok, np.bool_))
+    return in_order(columns, NOTHING_SPECIAL, np.array(body_ok, np.bool_))
 
 
-def _in_order(columns: Mapping[str, Ints], constant: Mapping[str, int], body_ok: Mask) -> Touches:
+def in_order(columns: Mapping[str, Ints], same: Mapping[str, int], body_ok: Mask) -> Touches:
+    """Touches by queue and op. `same` says what stands in all rows of a column that `columns` lacks."""
     rows = len(body_ok)
     order = touch_order(columns["queue"], columns["op_index"])
     if order is not None:
         columns = {name: column[order] for name, column in columns.items()}
         body_ok = body_ok[order]
-    same = {name: np.full(rows, value, np.int64) for name, value in constant.items()}
-    return Touches(**columns, **same, body_ok=body_ok)
+    everywhere = {
+        name: constant(value, rows) for name, value in same.items() if name not in columns
+    }
+    return Touches(**columns, **everywhere, body_ok=body_ok)
 
 
 def touch_order(queue: Ints, op_index: Ints) -> Ints | None:

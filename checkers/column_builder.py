@@ -25,7 +25,7 @@ from checkers.column_arrays import (
     send_touches,
     touch_order,
 )
-from checkers.column_values import BAD_VALUE, bad_op, integer
+from checkers.column_values import BAD_VALUE, TOUCH_WIDTH, bad_op, integer
 from checkers.columns import (
     UNKNOWN,
     Columns,
@@ -36,8 +36,11 @@ from checkers.columns import (
     Transaction,
     joined,
 )
+from checkers.contents_columns import ContentsBuilder
+from checkers.event_times import StampRows
 from checkers.garbage import collector_paused
 from checkers.history import NEMESIS, HistoryError, Op, check_function
+from checkers.message_contents import digest_of_properties, split
 from checkers.message_ids import MessageIds
 from checkers.stretch_touches import StretchTouches
 from checkers.stretches import CONSUME_MANY, SEND_MANY
@@ -118,6 +121,7 @@ class TouchBuilder:
     __slots__ = (
         "_commits",
         "_consumes",
+        "_contents",
         "_delivered",
         "_handlers",
         "_nodes",
@@ -125,6 +129,7 @@ class TouchBuilder:
         "_open_consumes",
         "_open_sends",
         "_sends",
+        "_stamps",
         "_stretches",
         "groups",
         "messages",
@@ -147,6 +152,8 @@ class TouchBuilder:
         self._open_sends: dict[str, Op] = {}
         self._consumes: list[ConsumeRow] = []  # an op each: what its touches share
         self._delivered: list[Sequence[Any]] = []  # a touch each
+        self._contents = ContentsBuilder(self.tags)
+        self._stamps = StampRows()
         self._open_consumes: dict[tuple[Any, ...], Op] = {}
         self._commits: list[CommitRow] = []
         others = self.timeline.handlers()
@@ -160,6 +167,7 @@ class TouchBuilder:
     def add(self, op: Op) -> None:
         """Take the next op. Raises HistoryError naming it."""
         if op.process == NEMESIS:
+            self.timeline.add(op)
             return
         handler = self._handlers.get(op.f)
         if handler is None:
@@ -187,6 +195,8 @@ class TouchBuilder:
 
     def _sent(self, op: Op, invoke: Op, outcome: Outcome) -> None:
         touches = 1
+        if op.stamp is not None or invoke.stamp is not None:
+            self._stamps.add(op, invoke)
         if op.f == SEND_MANY:
             touches = self._stretches.add_send(op, self._shared(op, invoke, outcome))
         else:
@@ -217,7 +227,7 @@ class TouchBuilder:
         queue = self._queue_of(value, outcome)
         if outcome is Outcome.OK:
             integer(value["queue_offset"])
-        sharding_key, tag = get("sharding_key"), get("tag")
+        sharding_key, tag, properties = get("sharding_key"), get("tag"), get("properties")
         return (
             *_end_of(op, invoke, outcome),
             value["key"],
@@ -230,6 +240,9 @@ class TouchBuilder:
             UNKNOWN if tag is None else self.tags[tag],
             invoke.time_ns + integer(value["delay_ms"]) * NS_PER_MS if "delay_ms" in value else -1,
             int(TRANSACTIONS[value["transaction"]]) if "transaction" in value else 0,
+            get("id", UNKNOWN),
+            digest_of_properties(properties or {}),
+            size if type(size := get("size")) is int else UNKNOWN,
         )
 
     def _probe(self, note: Callable[[Op], None], op: Op) -> None:
@@ -274,15 +287,27 @@ class TouchBuilder:
             self.queues[topic, value["broker"], value["queue"]],
             self.groups[value["group"]],
         )
+        if op.stamp is not None or invoke.stamp is not None:
+            self._stamps.add(op, invoke)
         if op.f == CONSUME_MANY:
             touches = self._stretches.add_delivery(op, shared)
         else:
-            messages = value["messages"]
-            touches = len(messages)
-            self._consumes.append((*shared, touches))
-            self._delivered.extend(messages)
+            touches = self._add_messages(value["messages"], invoke.value["messages"], shared)
         if self._on_pair is not None:
             self._on_pair(op, invoke, touches)
+
+    def _add_messages(
+        self, messages: Sequence[Any], given: Sequence[Any], shared: tuple[int, ...]
+    ) -> int:
+        """Take the messages of a delivery; return how many. As a rule `given`, its invocation, has their contents."""
+        plain, contents = split(messages, TOUCH_WIDTH)
+        if contents is None and given is not messages and len(given) == len(messages):
+            _, contents = split(given, TOUCH_WIDTH)
+        if contents is not None:
+            self._contents.add(shared[0], len(self._delivered), contents)
+        self._consumes.append((*shared, len(plain)))
+        self._delivered.extend(plain)
+        return len(plain)
 
     def _commit(self, note: Callable[[Op], None], op: Op) -> None:
         note(op)
@@ -297,12 +322,14 @@ class TouchBuilder:
     def take(self) -> tuple[Touches, Touches, Commits]:
         """The sends, the deliveries and the commits since the last time. Raises HistoryError."""
         sends = send_touches(self._sends, self.messages)
-        deliveries = delivery_touches(self._consumes, self._delivered, self.messages)
+        contents = self._contents.take(len(self._delivered))
+        deliveries = delivery_touches(self._consumes, self._delivered, self.messages, contents)
         commits = commit_columns(self._commits)
         if self._stretches.touches:
             many_sends, many_deliveries = self._stretches.take()
             sends = _sorted(Touches, [sends, many_sends])
             deliveries = _sorted(Touches, [deliveries, many_deliveries])
+        sends, deliveries = self._stamps.take(sends, deliveries)
         self._sends, self._consumes, self._delivered, self._commits = [], [], [], []
         return sends, deliveries, commits
 

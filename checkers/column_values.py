@@ -13,7 +13,9 @@ import numpy as np
 from checkers.columns import Ints
 from checkers.history import INT64_MAX, HistoryError, Op
 
-TOUCH_WIDTH = 5  # key, queue offset, physical offset, body_ok, reconsume times
+TOUCH_WIDTH = (
+    5  # key, queue offset, physical offset, body_ok, reconsume times; maybe contents behind
+)
 
 
 BAD_VALUE = (KeyError, TypeError, ValueError, AttributeError, IndexError)

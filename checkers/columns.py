@@ -4,6 +4,8 @@ Strings live in dictionaries (`Names`), rows hold integers, so that kernels comp
 Integers only: -1 means "not known" or "does not apply". Message ids are large (`checkers/message_ids.py`).
 
 Rows are sorted by queue, then by op index, and those of one op are in the order of its value.
+
+A column that holds one value takes no memory (`constant`): columns are never written to.
 """
 
 from __future__ import annotations
@@ -70,19 +72,47 @@ class Touches:
     tries: Ints  # attempts of a send (0: not recorded), reconsume times of a delivery
     body_ok: Mask
     sharding_key: Ints  # id in Names.sharding_keys, of a send
-    tag: Ints  # id in Names.tags, of a send
+    tag: Ints  # id in Names.tags; of a delivery "" stands for no tag, UNKNOWN for not reported
     due_ns: Ints  # when a delayed message may first be delivered, of a send
     transaction: Ints  # Transaction, of a send
+    # The client's own times, on the run's clock (`checkers/event_times.py`); UNKNOWN: only `time_ns` is known.
+    at_ns: Ints  # of the completion
+    invoke_at_ns: Ints
+    within_ns: Ints  # how far both may be off
+    # Contents (`checkers/contents.py`): what the client reported, UNKNOWN for what it did not.
+    message_id: Ints  # digest of the unique message id
+    properties: Ints  # digest of the user's properties
+    size: Ints  # bytes of the body
+    born_ms: Ints  # wall clock of the producer, of a delivery
+    stored_ms: Ints  # wall clock of the broker, of a delivery
+    origin: Ints  # physical offset of the message that this is a copy of, of a delivery
 
     def __len__(self) -> int:
         return len(self.op_index)
 
     def where(self, rows: Mask | Ints | slice) -> Self:
         """Return the chosen rows, in the order of `rows`; those of a slice are no copies."""
-        return type(self)(**{name: getattr(self, name)[rows] for name in TOUCH_FIELDS})
+        size = len(self.op_index[rows])
+        return type(self)(
+            **{name: _chosen(getattr(self, name), rows, size) for name in TOUCH_FIELDS}
+        )
 
 
 TOUCH_FIELDS = tuple(column.name for column in fields(Touches))
+
+
+def constant(value: int | bool, rows: int) -> Any:
+    """A column of `rows` times one value, which takes no memory; it cannot be written to."""
+    return np.broadcast_to(np.array(value), rows)
+
+
+def is_constant(column: Ints | Mask) -> bool:
+    """Whether the column was made by `constant`."""
+    return column.strides == (0,) and len(column) > 0
+
+
+def _chosen(column: Any, rows: Mask | Ints | slice, size: int) -> Any:
+    return np.broadcast_to(column[0], size) if is_constant(column) else column[rows]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,8 +144,15 @@ def joined(kind: type[R], parts: Sequence[R]) -> R:
     for name in TOUCH_FIELDS if kind is Touches else COMMIT_FIELDS:
         nothing = np.zeros(0, bool if name == "body_ok" else np.int64)
         pieces: list[Any] = [getattr(part, name) for part in parts]
-        columns[name] = np.concatenate([nothing, *pieces])
+        columns[name] = _in_a_row([nothing, *pieces])
     return kind(**columns)
+
+
+def _in_a_row(pieces: list[Any]) -> Any:
+    held = [piece for piece in pieces if len(piece)]
+    if held and all(map(is_constant, held)) and len({piece[0] for piece in held}) == 1:
+        return np.broadcast_to(held[0][0], sum(map(len, held)))
+    return np.concatenate(pieces)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -200,6 +200,7 @@ def _rows_of_messages(sends: Touches, acked: Touches) -> Ints:
 LOG_HOLES = Kernel(
     name="log_holes",
     partition_by="broker",
+    screened=True,
     anomalies=("log_hole",),
     partial=tally_log_holes,
     unknown_reason=unless_unread,

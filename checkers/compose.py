@@ -8,21 +8,26 @@ proves nothing: it may be invalid, it is never valid.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Self
 
 from checkers.availability import LIVENESS
 from checkers.availability_gaps import AVAILABILITY_GAPS
 from checkers.broadcasting import BROADCASTING
+from checkers.causality import CAUSALITY
 from checkers.column_builder import build_columns
-from checkers.columns import Columns
+from checkers.columns import Columns, Names
 from checkers.commit_log import LOG_HOLES
+from checkers.contents import CONTENTS_KEPT
+from checkers.contradictions import contradictions
 from checkers.coverage import COVERAGE, coverage_of
 from checkers.cycles import CYCLES
 from checkers.delays import DELAYS
+from checkers.delivery_waits import DELIVERY_WAITS
 from checkers.duplication import DUPLICATION
 from checkers.engine import failure, judge_columns
+from checkers.evidence import lacks_evidence, with_evidence
 from checkers.exits import NODE_EXITS
 from checkers.facts import FaultFacts, Mode, RunFacts
 from checkers.filters import FILTERS
@@ -36,27 +41,43 @@ from checkers.look_ups import LOOK_UPS
 from checkers.loss import LOSS
 from checkers.offsets import DRAINED_OFFSETS, OFFSETS
 from checkers.order import ORDER
+from checkers.ownership import OWNERSHIP
 from checkers.polls import POLLS
 from checkers.promises import LossPromises
 from checkers.provenance import PROVENANCE
 from checkers.queue_entries import QUEUE_ENTRIES
+from checkers.readability import READABILITY
 from checkers.recovery import RECOVERY
 from checkers.recovery_times import RECOVERY_TIMES
 from checkers.replicas import REPLICA_PREFIX
+from checkers.reportable import below_floor, has_floor, reportable
 from checkers.requests import REQUESTS
 from checkers.retries import RETRIES
+from checkers.route_contents import ROUTE_CONTENTS
 from checkers.routes import NAME_SERVER_SWITCH, ROUTES
 from checkers.send_status import DURABLE_BEFORE_ACK, WEAK_STATUSES
 from checkers.sharding import ORDERLY, SHARDING_KEYS
+from checkers.storage_order import STORAGE_ORDER
 from checkers.subscriptions import SUBSCRIPTIONS
 from checkers.timeline import Timeline
 from checkers.transactions import TRANSACTIONS
 from checkers.txn_reads import TXN_READS
+from checkers.txn_writes import TXN_WRITES
 from checkers.verdict import Finding, Validity, Verdict, combine
 
-CORE = (LOSS, LOG_HOLES, PROVENANCE, DUPLICATION, ORDER, OFFSETS, POLLS)
-SEMANTICS = (FILTERS, DELAYS, RETRIES, TRANSACTIONS, ORDERLY, BROADCASTING)
-KERNELS = (*CORE, *SEMANTICS, LISTENERS, LATENCY, RECOVERY_TIMES, RECOVERY, COVERAGE)
+CORE = (LOSS, LOG_HOLES, PROVENANCE, CAUSALITY, DUPLICATION, ORDER, STORAGE_ORDER, OFFSETS, POLLS)
+SEMANTICS = (FILTERS, DELAYS, RETRIES, TRANSACTIONS, ORDERLY, BROADCASTING, CONTENTS_KEPT)
+KERNELS = (
+    *CORE,
+    *SEMANTICS,
+    LISTENERS,
+    OWNERSHIP,
+    DELIVERY_WAITS,
+    LATENCY,
+    RECOVERY_TIMES,
+    RECOVERY,
+    COVERAGE,
+)
 ALL_CHECKERS: tuple[Checker, ...] = (
     *(kernel.as_checker() for kernel in KERNELS),
     DRAINED_OFFSETS,
@@ -68,14 +89,17 @@ ALL_CHECKERS: tuple[Checker, ...] = (
     SUBSCRIPTIONS,
     FORWARDING,
     TXN_READS,
+    TXN_WRITES,
     CYCLES,
     NODE_EXITS,
     LOOK_UPS,
+    READABILITY,
     DURABLE_BEFORE_ACK,
     WEAK_STATUSES,
     REPLICA_PREFIX,
     QUEUE_ENTRIES,
     ROUTES,
+    ROUTE_CONTENTS,
     NAME_SERVER_SWITCH,
 )
 CLIENT_CHECKERS = tuple(checker for checker in ALL_CHECKERS if not checker.needs_observations)
@@ -94,6 +118,9 @@ class RunVerdict:
     counts: Mapping[str, int]  # sends by outcome, deliveries
     mode: Mode = "hardened"  # what is promised depends on it
     coverage: Mapping[str, int] = field(default_factory=dict)  # marks reached, and how often
+    caveats: tuple[str, ...] = ()  # what a valid verdict does not cover, one sentence each
+    # By anomaly: the share of queues x groups x time in which no fault excuses it (reportable.py).
+    reportable: Mapping[str, float] = field(default_factory=dict)
 
     def findings(self) -> tuple[Finding, ...]:
         """Return all findings, violations first."""
@@ -111,6 +138,8 @@ class RunVerdict:
             "counts": dict(self.counts),
             "mode": self.mode,
             "coverage": dict(self.coverage),
+            "caveats": list(self.caveats),
+            "reportable": dict(self.reportable),
         }
 
     @classmethod
@@ -123,6 +152,8 @@ class RunVerdict:
             counts=fields["counts"],
             mode=fields.get("mode", "hardened"),
             coverage=fields.get("coverage", {}),
+            caveats=tuple(fields.get("caveats", ())),
+            reportable=fields.get("reportable", {}),
             **{name: tuple(fields[name]) for name in lists},
         )
 
@@ -166,7 +197,7 @@ def asked_of(checkers: Sequence[Checker], context: Context) -> list[Checker]:
 
 def _applies(checker: Checker, context: Context) -> bool | Exception:
     try:
-        return bool(checker.applies(context))
+        return bool(checker.applies(context)) or lacks_evidence(checker, context)
     except Exception as error:  # whatever it is: it becomes this checker's answer
         return error
 
@@ -179,7 +210,8 @@ def run_verdict(
     totals: Mapping[str, int],
 ) -> RunVerdict:
     """The answer for a run whose kernels were asked already; `columns` hold at least the `rows` of each checker."""
-    return conclude_run(checkers, context, by_kernel, partial(_check, columns), totals)
+    answer = partial(_check, columns)
+    return conclude_run(checkers, context, by_kernel, answer, totals, columns.names)
 
 
 def _check(columns: Columns, checker: Checker, context: Context) -> Verdict:
@@ -192,11 +224,18 @@ def conclude_run(
     by_kernel: Mapping[str, Verdict],
     answer: Callable[[Checker, Context], Verdict],
     totals: Mapping[str, int],
+    names: Names,
 ) -> RunVerdict:
     """One verdict from those of kernels and the answers of other checkers."""
     facts, asked = context.facts, asked_of(checkers, context)
-    verdicts = tuple(_verdict(checker, by_kernel, answer, context) for checker in asked)
+    shares = reportable(context)
+    verdicts = tuple(
+        _unless_excused(checker, _verdict(checker, by_kernel, answer, context), shares)
+        for checker in asked
+    )
     below_floors = tuple(_below_floors(totals.get("acked", 0), context))
+    if facts.unchecked:
+        below_floors += tuple(contradictions(facts, context.timeline, names))
     floor: Validity = "unknown" if below_floors else True
     return RunVerdict(
         valid=combine((*(verdict.valid for verdict in verdicts), floor)),
@@ -208,7 +247,18 @@ def conclude_run(
         counts=totals,
         mode=facts.mode,
         coverage=coverage_of(verdicts, context.observations, facts),
+        caveats=tuple(_caveats(facts)),
+        reportable=shares,
     )
+
+
+def _unless_excused(checker: Checker, verdict: Verdict, shares: Mapping[str, float]) -> Verdict:
+    """Unknown where faults excuse nearly all that the checker could have found."""
+    asked = [name for name in checker.anomalies if has_floor(name, verdict.counts)]
+    reason = below_floor(asked, shares)
+    if reason is None or verdict.valid is not True:
+        return verdict
+    return replace(verdict, valid="unknown", reason=reason)
 
 
 def kernels_of(checkers: Sequence[Checker]) -> list[Kernel]:
@@ -226,9 +276,9 @@ def _verdict(
         return Verdict(checker=checker.name, valid="unknown", reason=context.facts.unread)
     if isinstance(error := _applies(checker, context), Exception):
         return Verdict(checker=checker.name, valid="unknown", reason=failure(error))
-    if checker.kernel is not None:
-        return by_kernel[checker.name]
-    return _answered(answer, checker, context)
+    is_kernel = checker.kernel is not None
+    verdict = by_kernel[checker.name] if is_kernel else _answered(answer, checker, context)
+    return with_evidence(verdict, checker, context)
 
 
 def _answered(
@@ -253,11 +303,24 @@ def _below_floors(acked: int, context: Context) -> Iterator[str]:
     if floors.drained and missing is not None:
         torn = " (the history is torn)" if facts.torn else ""
         yield f"not drained{torn}: {missing}"
+    elif facts.torn:
+        yield "the history is torn: what came after its last whole op is not known"
+    if facts.unfinished:
+        yield "the run did not finish: nothing says that this history is all of it"
     for fault in facts.faults:
         if fault.error is not None:
             yield f"fault {fault.fault_id} ({fault.kind}) failed: {fault.error}"
         elif _bit(fault) and fault.healed_ns is None and not fault.permanent:
             yield f"fault {fault.fault_id} ({fault.kind}) was never healed"
+
+
+def _caveats(facts: RunFacts) -> Iterator[str]:
+    if facts.unchecked:
+        yield "no checksums: history, observations and facts may not belong together"
+    if not facts.faults:
+        yield (
+            "no fault was injected: durability, failover, recovery and redelivery after a failure were not tested"
+        )
 
 
 def _bit(fault: FaultFacts) -> bool:

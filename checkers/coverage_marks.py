@@ -39,6 +39,7 @@ MARKS: tuple[Mark, ...] = (
     Mark("rolled a queue file", "observation", "queue_entries.rolled_queues", _DEFAULT),
     Mark("recovered after an unclean end", "log", "store opened: unclean", _DEFAULT),
     Mark("cut a tail", "log", "store opened: cut", _DEFAULT),
+    Mark("refused a checksum at recovery", "log", "store opened: bad checksum", _DEFAULT),
     Mark("rebuilt queue entries", "log", "store opened: redispatched", _DEFAULT),
     Mark("rebuilt all queues", "log", "consume queues are incomplete, rebuilding all"),
     Mark("rebuilt the index", "log", "the index does not fit the log, rebuilding it"),

@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from checkers.columns import Columns
 from checkers.cycle_graph import Edge, data_edges, segments
 from checkers.cycle_words import told
-from checkers.kernel import Checker, Context
+from checkers.kernel import Checker, Context, no_rows
 from checkers.promises import Judgement, judge
 from checkers.timeline import Txn
 from checkers.txn_log import TxnLog, reads_of, sends_of
@@ -102,5 +102,6 @@ CYCLES = Checker(
     name="cycles",
     anomalies=NAMES,
     check=check_cycles,
+    rows=no_rows,
     applies=lambda context: bool(context.timeline.txns),
 )

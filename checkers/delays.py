@@ -1,10 +1,10 @@
 """Delayed messages: never early, and not much too late while nothing is broken.
 
 **early_delivery**: a listener was called before the send began plus the delay. **late_delivery**: the first delivery to
-a group came much later than due, although no fault was near from then on: nothing was in its way. Both are allowed
-where the clock of a broker was stepped, since brokers count by their wall clock. So is lateness of what was sent up to
-a delay later, because it may stand behind a message of that time, and a level is delivered in order. A message that
-never comes is a matter of loss.
+a group came much later than due, not counting the time in which a fault of its broker or of the group was in its way
+(excuse_table.py). Both are allowed where the clock of its broker was stepped, since brokers count by their wall clock.
+So is lateness of what was sent up to a delay later, because it may stand behind a message of that time, and a level is
+delivered in order. A message that never comes is a matter of loss.
 
 Cannot see: a delay that ended early by less than the send took, lateness below the bound, and that of a send with
 several attempts, each of which may have begun a delay.
@@ -19,10 +19,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Outcome, Touches
-from checkers.kernel import Context, Kernel, finding_at, nothing_missing
-from checkers.promises import FOREVER_NS, NS_PER_S, Judgement, judge
-from checkers.unrest import fault_near
+from checkers.columns import UNKNOWN, Columns, Ints, Outcome, QueueKey, Touches
+from checkers.event_times import began_earliest, began_latest
+from checkers.kernel import Context, Kernel, finding_at, nothing_missing, queue_of
+from checkers.promises import NS_PER_S, Judgement, judge
+from checkers.spans import Span, without
 from checkers.verdict import Finding, Tally
 
 NS_PER_MS = 1_000_000
@@ -65,7 +66,7 @@ def _early(
     columns: Columns, context: Context, delayed: Touches, rows: Ints, place: Ints
 ) -> Iterator[Finding]:
     deliveries = columns.deliveries
-    by_ns = delayed.due_ns[place] - deliveries.invoke_ns[rows]
+    by_ns = delayed.due_ns[place] - began_latest(deliveries, rows)
     for at in np.flatnonzero(by_ns > CLOCK_ROUGHNESS_NS).tolist():
         since = int(delayed.invoke_ns[place[at]])
         yield _finding(columns, context, int(rows[at]), "early_delivery", since, int(by_ns[at]))
@@ -76,24 +77,36 @@ def _late(
 ) -> Iterator[Finding]:
     deliveries = columns.deliveries
     known = np.maximum(delayed.due_ns[place], delayed.time_ns[place])
-    by_ns = deliveries.invoke_ns[rows] - known
-    # A request that nobody answered, an earlier attempt too, may have reached its broker at any time.
+    by_ns = began_earliest(deliveries, rows) - known
+    # A request that nobody answered, an earlier attempt too, may have reached its broker at any time; a client that
+    # does not say how often it tried may have made one.
     answered = np.isin(delayed.outcome[place], (Outcome.OK, Outcome.WEAK)) & (
-        delayed.tries[place] <= 1
+        delayed.tries[place] == 1
     )
     for at in np.flatnonzero(answered & (by_ns > LATE_AFTER_NS)).tolist():
         row, due_ns = int(rows[at]), int(known[at])
-        if fault_near(context.facts.faults, due_ns, int(deliveries.invoke_ns[row])) is None:
+        waited = [Span(due_ns, int(deliveries.invoke_ns[row]))]
+        late_ns = sum(span.length_ns for span in without(waited, _hindered(columns, context, row)))
+        if late_ns > LATE_AFTER_NS:
             sent_ns = int(delayed.invoke_ns[place[at]])
             since = sent_ns - (int(delayed.due_ns[place[at]]) - sent_ns)
             yield _finding(columns, context, row, "late_delivery", since, int(by_ns[at]))
+
+
+def _hindered(columns: Columns, context: Context, row: int) -> list[Span]:
+    """When faults were in the way of a delayed message to its group."""
+    deliveries = columns.deliveries
+    members = context.timeline.members(columns.names.groups[deliveries.group[row]])
+    broker = columns.names.queues[int(deliveries.queue[row])].broker
+    return context.excuses.spans("late_delivery", broker, members)
 
 
 def _finding(
     columns: Columns, context: Context, row: int, anomaly: str, since_ns: int, by_ns: int
 ) -> Finding:
     deliveries = columns.deliveries
-    stepped = clock_stepped(context, since_ns, int(deliveries.invoke_ns[row]))
+    queue = queue_of(columns, deliveries, row)
+    stepped = clock_stepped(context, queue, since_ns, int(deliveries.invoke_ns[row]))
     which = "early" if anomaly == "early_delivery" else "late"
     return finding_at(
         columns,
@@ -107,21 +120,22 @@ def _finding(
     )
 
 
-def clock_stepped(context: Context, since_ns: int, until_ns: int) -> str | None:
-    """Say which broker's clock was wrong in that time; None when all were right."""
-    brokers = {node for nodes in context.facts.brokers.values() for node in nodes}
-    for fault in context.facts.faults:
-        if fault.kind != "clock_skew" or fault.fired_ns is None or not brokers & {*fault.targets}:
-            continue
-        healed_ns = FOREVER_NS if fault.healed_ns is None else fault.healed_ns
-        if fault.fired_ns <= until_ns and healed_ns >= since_ns:
-            return f"the clock of {', '.join(fault.targets)} was wrong"
+def clock_stepped(
+    context: Context, queue: QueueKey | None, since_ns: int, until_ns: int
+) -> str | None:
+    """Say whether the clock of the queue's broker was wrong in that time, of any broker if the queue is not known."""
+    brokers = context.facts.brokers if queue is None else (queue.broker,)
+    for broker in brokers:
+        window = context.excuses.find("clock", since_ns, until_ns, broker)
+        if window is not None:
+            return f"the clock of {', '.join(window.fault.targets)} was wrong"
     return None
 
 
 DELAYS = Kernel(
     name="delays",
     partition_by="message",
+    screened=True,
     anomalies=("early_delivery", "late_delivery"),
     partial=tally_delays,
     unknown_reason=nothing_missing,

@@ -2,32 +2,37 @@
 
 An extra delivery is either another *copy* (another place in a log: the message was stored again) or a
 *redelivery* of the same place. A copy is explained by an ambiguous, weakly acknowledged or retried send,
-up to the number of attempts. A redelivery is explained by a listener that did not finish, by the retry
-count, by a change of owner, or by a fault nearby: offsets are persisted every few seconds only.
+up to the number of attempts. Where a client does not report that number, copies make the answer unknown.
+A redelivery is explained by a listener that did not finish, by the retry count, by a change of owner (members
+say what they own), or by two owners at once for as long as a rebalance may take. An owner goes back by itself
+only where excuse_table.py says why.
 
 **duplicate_unexplained** is a violation; **duplicate** (explained) is allowed and only counted. An owner
-that starts again below an offset that was committed and safely persisted is never explained.
+that starts again below an offset that was surely committed (committed.py) is never explained.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from checkers.columns import UNKNOWN, Columns, Ints, Outcome, QueueKey, Touches, Transaction
-from checkers.kernel import Context, Kernel, finding_at, nothing_missing
+from checkers.committed import surely_committed
+from checkers.groups import rebalanced_ns
+from checkers.kernel import Context, Kernel, finding_at
 from checkers.message_ids import dense_numbers
 from checkers.place_index import number_runs
-from checkers.promises import NS_PER_S, Damage, Judgement, judge
-from checkers.unrest import fault_active, fault_near, is_sent_back
-from checkers.verdict import Finding, Tally
+from checkers.promises import Judgement, judge
+from checkers.spans import Span, without
+from checkers.timeline import Ownership
+from checkers.verdict import Finding, Tally, seconds
 
-# Consumers persist offsets every 5 s, brokers write them every 5 s, slaves copy them every 10 s.
-PERSISTED_AFTER_NS = 25 * NS_PER_S
 FINISHED = Outcome.OK.value
+UNTOLD = "whose client does not say how often it tried"
 
 
 class Given(NamedTuple):
@@ -56,11 +61,25 @@ def tally_duplication(columns: Columns, context: Context) -> Tally:
     source = first_sends(columns, repeats.message[starts[:-1]]).tolist()
     lists = (getattr(repeats, name).tolist() for name in Given._fields[1:])
     given = list(map(Given, rows.tolist(), *lists))
-    findings = (
+    findings = [
         _judge_repeats(columns, context, given[start:stop], sent)
         for (start, stop), sent in zip(pairwise(starts.tolist()), source, strict=True)
+    ]
+    return Tally.of(findings, **_untold(findings))
+
+
+def _untold(findings: Sequence[Finding]) -> dict[str, int]:
+    """How many messages have copies that only the missing number of attempts excuses."""
+    count = sum(
+        finding.judgement is Judgement.ALLOWED and UNTOLD in finding.detail for finding in findings
     )
-    return Tally.of(findings)
+    return {"attempts_unknown": count} if count else {}
+
+
+def _attempts_unknown(tally: Tally, _context: Context) -> str | None:
+    if not (count := tally.counts.get("attempts_unknown", 0)):
+        return None
+    return f"{count} messages have copies, and nothing says how often their sends were tried"
 
 
 def _readers(columns: Columns, context: Context, deliveries: Touches) -> tuple[int, Ints]:
@@ -135,22 +154,32 @@ def _copies(
         # It is a phantom, and reported there.
         yield (f"{len(places)} copies of a message that nobody sent", True)
     elif sends.due_ns[sent] != UNKNOWN or sends.transaction[sent] != Transaction.NONE:
-        yield _judge_moves(context, sends, sent, repeats[-1].invoke_ns, len(places))
+        stored = Counter(columns.names.queues[queue].broker for queue, _ in places)
+        yield _judge_moves(context, sends, sent, stored, repeats[-1].invoke_ns)
     else:
         attempts, outcome = int(sends.tries[sent]), Outcome(int(sends.outcome[sent]))
         yield _judge_copies(len(places), attempts, outcome)
 
 
 def _judge_moves(
-    context: Context, sends: Touches, row: int, last_ns: int, copies: int
+    context: Context, sends: Touches, row: int, stored: Mapping[str, int], last_ns: int
 ) -> tuple[str, bool]:
-    """What a broker kept back at first it may store more than once, when it dies before it writes down that it did."""
-    fault = fault_near(context.facts.faults, int(sends.invoke_ns[row]), last_ns)
-    attempts = int(sends.tries[row])
-    if fault is not None:
-        what = f"{copies} copies of what was kept back: fault {fault.fault_id} ({fault.kind})"
-        return what, True
-    return f"{copies} copies of what was kept back, with {attempts} attempt(s)", attempts >= copies
+    """What a broker kept back at first it may store more than once, when it dies before it writes down that it did.
+
+    `stored`: copies by broker. All copies of such a broker count as one; each attempt may have gone to another broker.
+    """
+    attempts, outcome = int(sends.tries[row]), Outcome(int(sends.outcome[row]))
+    copies, words = 0, ""
+    for broker, times in sorted(stored.items()):
+        since_ns = int(sends.invoke_ns[row])
+        window = (
+            context.excuses.find("moved_twice", since_ns, last_ns, broker) if times > 1 else None
+        )
+        copies += times if window is None else 1
+        words = words if window is None else f"; {window.words}"
+    if words and copies <= max(attempts, 1):
+        return f"{sum(stored.values())} copies of what was kept back{words}", True
+    return _judge_copies(copies, attempts, outcome)
 
 
 def _judge_copies(copies: int, attempts: int, outcome: Outcome) -> tuple[str, bool]:
@@ -160,7 +189,9 @@ def _judge_copies(copies: int, attempts: int, outcome: Outcome) -> tuple[str, bo
         return f"{copies} copies of a weakly acknowledged send", True
     if attempts == 0 and outcome is not Outcome.OK:
         return f"{copies} copies of a send whose outcome is unknown", True
-    return f"{copies} copies of a send with {attempts or 'one'} attempt(s)", False
+    if attempts == 0:
+        return f"{copies} copies of a send {UNTOLD}", True
+    return f"{copies} copies of a send with {attempts} attempt(s)", False
 
 
 def _redeliveries(
@@ -168,8 +199,9 @@ def _redeliveries(
 ) -> Iterator[tuple[str, bool]]:
     """Compare each delivery of a place with the one before it."""
     last: dict[tuple[int, int], Given] = {}
+    chooses = columns.names.groups[repeats[0].group] in context.facts.assigned
     for of in repeats:
-        if of.place in last:
+        if of.place in last and not chooses:  # whether a member went back is for `polls`
             yield _judge_redelivery(columns, context, last[of.place], of)
         last[of.place] = of
 
@@ -181,64 +213,64 @@ def _judge_redelivery(
         return "the listener did not finish", True
     if again.tries > before.tries:
         return "retried by the consumer", True
-    committed = _safe_commit(columns, context, again)
-    if committed is not None:
-        return f"owner began below offset {committed}, persisted long before", False
-    if again.process != before.process:
-        return "the queue changed its owner", True
     group, queue = columns.names.groups[again.group], columns.names.queues[again.queue]
-    if context.timeline.ownership_between(group, queue, before.invoke_index, again.invoke_index):
-        return "the queue was assigned anew", True
-    fault = fault_near(context.facts.faults, before.invoke_ns, again.invoke_ns)
-    if fault is not None:
-        return f"offset not persisted: fault {fault.fault_id} ({fault.kind})", True
-    return "the same owner got it again, with no rebalance and no fault nearby", False
-
-
-def _safe_commit(columns: Columns, context: Context, given: Given) -> int | None:
-    """Return a committed offset beyond the message that the owner must have known when it took the queue."""
-    names, commits = columns.names, columns.commits
-    queue = names.queues[given.queue]
-    gain = context.timeline.gained_before(
-        names.groups[given.group], queue, given.process, given.invoke_index
-    )
+    timeline = context.timeline
+    if (group, queue) not in timeline.ownership:
+        if again.process != before.process:
+            return "the group does not say who owns the queue", True
+        return _judge_same_owner(context, queue, before, again)
+    gain = timeline.gained_before(group, queue, again.process, again.invoke_index)
     if gain is None:
-        return None
-    rows = _commits_of(columns, given.queue, given.group)
-    persisted = commits.time_ns[rows] + PERSISTED_AFTER_NS < gain.time_ns
-    for commit in rows[persisted & (commits.offset[rows] > given.queue_offset)].tolist():
-        committed_ns = int(commits.time_ns[commit])
-        if is_sent_back(context.facts.faults, committed_ns, given.invoke_ns):
-            continue
-        if _stays(context, queue, committed_ns, gain.time_ns):
-            return int(commits.offset[commit])
-    return None
+        return f"process {again.process} never had the queue", False
+    since_ns = max(before.invoke_ns, gain.time_ns)
+    reset = context.excuses.find("sent_back", since_ns, again.invoke_ns)
+    if reset is not None:
+        return reset.words, True
+    committed = surely_committed(columns, context, (again.queue, again.group), gain)
+    if committed > again.queue_offset:
+        return f"owner began below offset {committed}, which was committed before", False
+    if gain.op_index > before.invoke_index:
+        return "the queue changed its owner, or was assigned anew", True
+    if again.process == before.process:
+        return _judge_same_owner(context, queue, before, again)
+    return _judge_overlap(context, (group, queue), gain, before, again)
 
 
-def _commits_of(columns: Columns, queue: int, group: int) -> Ints:
-    """The rows of what a group committed for a queue, found once for each."""
-    known = columns.cache.setdefault("commits of streams", {})
-    assert isinstance(known, dict)
-    if (queue, group) not in known:
-        commits = columns.commits
-        known[queue, group] = np.flatnonzero((commits.queue == queue) & (commits.group == group))
-    rows: Ints = known[queue, group]
-    return rows
-
-
-def _stays(context: Context, queue: QueueKey, committed_ns: int, until_ns: int) -> bool:
-    """Whether nothing hindered persisting an offset, and no disk was lost with it afterwards."""
-    hindered = fault_active(context.facts.faults, committed_ns, committed_ns + PERSISTED_AFTER_NS)
-    destroyed = context.promises.damaged(
-        queue.broker, at_least=Damage.DISK, since_ns=committed_ns, until_ns=until_ns
+def _judge_same_owner(
+    context: Context, queue: QueueKey, before: Given, again: Given
+) -> tuple[str, bool]:
+    """Nothing is given twice to one owner of a queue, unless the place where it pulls was set back."""
+    nodes = (context.timeline.nodes.get(again.process),)
+    window = context.excuses.find(
+        "duplicate_unexplained", before.invoke_ns, again.invoke_ns, queue.broker, nodes
     )
-    return hindered is None and not destroyed
+    if window is not None:
+        return window.words, True
+    return "the same owner got it again, with no rebalance", False
+
+
+def _judge_overlap(
+    context: Context, pair: tuple[str, QueueKey], gain: Ownership, before: Given, again: Given
+) -> tuple[str, bool]:
+    """Two members had the queue at once: for as long as `owned_twice` allows, each may be given what the other had."""
+    first = context.timeline.gained_before(*pair, before.process, before.invoke_index)
+    if first is None:
+        return f"process {before.process} never had the queue", False
+    nodes = map(context.timeline.nodes.get, (before.process, again.process))
+    excused = context.excuses.spans("owned_twice", pair[1].broker, nodes)
+    both = Span(max(first.time_ns, gain.time_ns), again.invoke_ns)
+    both_ns = sum(span.length_ns for span in without([both], excused))
+    what = f"processes {before.process} and {again.process} had the queue together"
+    if both_ns > rebalanced_ns(context.facts.timings):
+        return f"{what} for {seconds(both_ns)}", False
+    return f"{what} during a rebalance", True
 
 
 DUPLICATION = Kernel(
     name="duplication",
     partition_by="message",
+    screened=True,
     anomalies=("duplicate_unexplained", "duplicate"),
     partial=tally_duplication,
-    unknown_reason=nothing_missing,
+    unknown_reason=_attempts_unknown,
 )

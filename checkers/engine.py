@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, TypeVar
 
 import numpy as np
@@ -77,7 +77,7 @@ def first_look(columns: Columns, context: Context, kernels: Sequence[Kernel]) ->
                 results.failed[kernel.name] = failure(error)
         elif kernel.partition_by == "queue":
             results.keep(kernel, lambda of: of.partial(columns, context))
-    others = [kernel for kernel in kernels if kernel.partition_by != "queue"]
+    others = [kernel for kernel in kernels if _is_screened(kernel)]
     suspects = NOBODY
     if others:
         innocent, suspects = _screened(columns, context, others, results.failed)
@@ -95,14 +95,19 @@ def first_look(columns: Columns, context: Context, kernels: Sequence[Kernel]) ->
 def second_look(
     columns: Columns, suspects: Ints, own: Ints, context: Context, kernels: Sequence[Kernel]
 ) -> SecondLook:
-    """Fetch all rows of `suspects`, which are those of all partitions; `own` are this partition's."""
+    """Fetch all rows of `suspects`, which are those of all partitions; `own` are this partition's.
+
+    A kernel that is not screened needs every row there is.
+    """
     found = of_messages(columns, suspects)
     results = _Results()
     if len(own) < len(suspects):
         counted = of_messages(found, np.setdiff1d(suspects, own, assume_unique=True))
         for kernel in kernels:
-            if kernel.partition_by != "queue":
+            if _is_screened(kernel):
                 results.keep(kernel, lambda of: _negative(of.partial(counted, context)))
+    if reads_every_row(kernels):
+        found = columns
     return SecondLook(
         sends=found.sends,
         deliveries=found.deliveries,
@@ -126,9 +131,11 @@ def conclude(
     results = _Results(failed=dict(first.failed))
     for look in second:
         results.failed.update(look.failed)
+    screened = of_messages(columns, first.suspects) if reads_every_row(kernels) else columns
     for kernel in kernels:
         if kernel.partition_by != "queue":
-            results.keep(kernel, lambda of: of.partial(columns, context))
+            read = screened if kernel.screened else columns
+            results.keep(kernel, partial(_partial, read, context))
     tallies = reduce(
         merged, (look.taken_back for look in second), merged(first.tallies, results.tallies)
     )
@@ -138,6 +145,19 @@ def conclude(
         kernel.name: _finished(kernel, tallies.get(kernel.name, Tally()), results, context)
         for kernel in kernels
     }
+
+
+def reads_every_row(kernels: Sequence[Kernel]) -> bool:
+    """Whether one of the kernels must see all rows at once, so that the second look is at every partition."""
+    return any(kernel.partition_by != "queue" and not kernel.screened for kernel in kernels)
+
+
+def _is_screened(kernel: Kernel) -> bool:
+    return kernel.partition_by != "queue" and kernel.screened
+
+
+def _partial(columns: Columns, context: Context, kernel: Kernel) -> Tally:
+    return kernel.partial(columns, context)
 
 
 def _of_pieces(
@@ -173,7 +193,7 @@ def judge_partitions(
     """Judge a history that is read partition by partition, in the order of queues; once more where suspects are."""
     first, own = gathered(first_look(read(), context, kernels) for read in partitions)
     second: list[SecondLook] = []
-    if len(first.suspects):
+    if len(first.suspects) or reads_every_row(kernels):
         for read, suspects in zip(partitions, own, strict=True):
             second.append(second_look(read(), first.suspects, suspects, context, kernels))
     return conclude(first, second, names, context, kernels), first

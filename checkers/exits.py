@@ -10,13 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from checkers.columns import Columns
-from checkers.facts import NodeExit, RunFacts
-from checkers.kernel import Checker, Context
-from checkers.promises import NS_PER_S, judge
+from checkers.kernel import Checker, Context, no_rows
+from checkers.promises import judge
 from checkers.verdict import Finding, Tally, Verdict
-
-DISK_FAULTS = frozenset({"failing_disk", "disk_full", "disk_lost"})
-AFTERMATH_NS = 10 * NS_PER_S  # a page that could not be written back is noticed at the next fsync
 
 
 def check_exits(_columns: Columns, context: Context) -> Verdict:
@@ -30,7 +26,8 @@ def check_exits(_columns: Columns, context: Context) -> Verdict:
 
 def _unexplained(context: Context) -> Iterator[Finding]:
     for ended in context.facts.exits:
-        if not _disk_failed(context.facts, ended):
+        at_ns = ended.time_ns
+        if context.excuses.find("node_died", at_ns, at_ns, None, (ended.node,)) is None:
             yield Finding(
                 anomaly="node_died",
                 judgement=judge(context.facts.mode, "node_died"),
@@ -40,20 +37,9 @@ def _unexplained(context: Context) -> Iterator[Finding]:
             )
 
 
-def _disk_failed(facts: RunFacts, ended: NodeExit) -> bool:
-    return any(
-        fault.kind in DISK_FAULTS
-        and ended.node in fault.targets
-        and fault.fired_ns is not None
-        and fault.fired_ns <= ended.time_ns
-        and (fault.healed_ns is None or ended.time_ns <= fault.healed_ns + AFTERMATH_NS)
-        for fault in facts.faults
-    )
-
-
 NODE_EXITS = Checker(
     name="node_exits",
     anomalies=("node_died",),
     check=check_exits,
-    applies=lambda _context: True,
+    rows=no_rows,
 )

@@ -8,6 +8,8 @@ from dataclasses import fields as fields_of
 from types import UnionType
 from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
+from checkers.fault_effects import default_effects
+
 Flush = Literal["sync", "async"]
 # How a node keeps messages. A transient store pool has only masters with asynchronous flush.
 Keeping = Literal["sync", "async", "pool"]
@@ -27,6 +29,36 @@ class FaultFacts:
     healed_ns: int | None = None
     permanent: bool = False  # is never healed, on purpose: a disk destroyed for good
     error: str | None = None  # why it could not be fired or healed as planned
+    affects: tuple[str, ...] | None = None  # effects (fault_effects); None: those of the kind
+    links: tuple[tuple[str, str], ...] = ()  # (from, to) between which packets vanish
+
+    @property
+    def effects(self) -> tuple[str, ...]:
+        """What it does to its targets, or to its links if it has any."""
+        return default_effects(self.kind) if self.affects is None else self.affects
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timings:
+    """How long the mechanisms of a cluster and its clients take, in seconds; defaults are those of RocketMQ 4.9."""
+
+    rebalance_s: float = 20.0  # rocketmq.client.rebalance.waitInterval
+    members_notified: bool = True  # notifyConsumerIdsChangedEnable
+    heartbeat_s: float = 30.0  # heartbeatBrokerInterval of clients
+    channel_expiry_s: float = 120.0  # a silent client or broker is forgotten after this
+    lock_life_s: float = 60.0  # rocketmq.broker.rebalance.lockMaxLiveTime
+    lock_renewal_s: float = 20.0  # rocketmq.client.rebalance.lockInterval
+    lock_belief_s: float = 30.0  # how long a member believes in a lock that it cannot renew
+    commit_s: float = 5.0  # persistConsumerOffsetInterval of clients
+    offset_persist_s: float = 5.0  # flushConsumerOffsetInterval
+    slave_sync_s: float = 10.0  # slaves copy offsets, topics and groups
+    ha_silence_s: float = 20.0  # haHousekeepingInterval: then replication begins again
+    route_refresh_s: float = 30.0  # pollNameServerInterval
+    route_keep_s: float = 60.0  # how long clients use the route of a broker that left it
+    register_s: float = 30.0  # registerNameServerPeriod
+    request_s: float = 3.0  # a request without an answer, mqClientApiTimeout
+    consume_timeout_s: float = 900.0  # consumeTimeout
+    poll_s: float = 0.0  # shortPollingTimeMills, where no arrival wakes a waiting pull (longPollingEnable=false)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +86,15 @@ class RunFacts:
     flush: Flush
     replication: Replication
     mode: Mode = "hardened"
+    policies: tuple[
+        str, ...
+    ] = ()  # lines of policies.py that are faithful; none in faithful mode: all
     transient_pool: bool = False  # masters keep what is new in their memory for a while
     groups: Mapping[str, tuple[str, ...]]  # consumer group -> topics it must see completely
     orderly: tuple[str, ...] = ()  # groups whose listener takes one message of a queue at a time
     broadcasting: tuple[str, ...] = ()  # groups of which every member gets every message
+    # Groups whose members choose queues and positions themselves: none of them must see everything.
+    assigned: tuple[str, ...] = ()
     wanted_tags: Mapping[str, tuple[str, ...]] = field(
         default_factory=dict
     )  # groups that want not all
@@ -77,16 +114,26 @@ class RunFacts:
     gap_max_s: float | None = None  # how long a client may do without; None: no such promise
     faults: tuple[FaultFacts, ...] = ()
     exits: tuple[NodeExit, ...] = ()
+    timings: Timings = field(default_factory=Timings)
+    name_servers: tuple[str, ...] = ()
     reserved_s: float = 0.0  # younger messages that not all groups have consumed are not deleted
     floors: Floors = field(default_factory=Floors)
     disks_observed: bool = True  # somebody could look at the disks at each acknowledgement
     routes_observed: bool = False  # somebody asked the name servers, again and again
+    topic_routes_observed: bool = False  # name servers were compared with masters after the drain
+    asks_brokers: bool = False  # after the drain each broker is asked for what it acknowledged
     topics_everywhere: bool = (
         True  # made on every broker beforehand; else its first message makes them
     )
     files_observed: bool = True  # somebody could read the files of brokers after the run
+    clock_uncertainty_ns: Mapping[str, int] = field(
+        default_factory=dict
+    )  # client node -> the most that the stamps of its events may be off; none in a simulation
+    due: tuple[str, ...] = ()  # kinds of op that the run set out to record: checkers/evidence.py
     gone: str = ""  # a cluster that somebody runs went away: how that was seen
     torn: bool = False  # the history's last line was cut short
+    unfinished: bool = False  # the run broke off before it wrote its verdict
+    unchecked: bool = False  # no checksums tie history, observations and these facts together
     unread: str = ""  # there are observations, and why nobody has read them
 
     @property
@@ -96,6 +143,10 @@ class RunFacts:
     @property
     def living_brokers(self) -> tuple[str, ...]:
         return tuple(sorted(self.brokers)) if self.living is None else self.living
+
+    def behaves(self, policy: str) -> bool:
+        """Whether brokers decide as Apache RocketMQ 4.9 does in this line of policies.py."""
+        return self.mode == "faithful" and (not self.policies or policy in self.policies)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -108,20 +159,25 @@ class RunFacts:
                 **fields,
                 "groups": {group: tuple(topics) for group, topics in fields["groups"].items()},
                 "topics": tuple(fields["topics"]),
+                "policies": tuple(fields.get("policies", ())),
                 "wanted_tags": {
                     group: tuple(tags) for group, tags in fields.get("wanted_tags", {}).items()
                 },
                 "delay_levels_ms": tuple(fields.get("delay_levels_ms", ())),
                 "orderly": tuple(fields.get("orderly", ())),
                 "broadcasting": tuple(fields.get("broadcasting", ())),
+                "assigned": tuple(fields.get("assigned", ())),
                 "producers": tuple(fields.get("producers", ())),
                 "consumers": tuple(fields.get("consumers", ())),
                 "forwarders": tuple(fields.get("forwarders", ())),
+                "due": tuple(fields.get("due", ())),
                 "brokers": {name: tuple(nodes) for name, nodes in fields["brokers"].items()},
                 "living": None if fields["living"] is None else tuple(fields["living"]),
                 "faults": tuple(map(_fault_from_json, fields["faults"])),
                 "exits": tuple(NodeExit(**ended) for ended in fields["exits"]),
                 "floors": Floors(**fields["floors"]),
+                "timings": Timings(**fields.get("timings", {})),
+                "name_servers": tuple(fields.get("name_servers", ())),
             }
         )
         _check_types(facts, cls, "facts")
@@ -129,7 +185,15 @@ class RunFacts:
 
 
 def _fault_from_json(fields: Mapping[str, Any]) -> FaultFacts:
-    return FaultFacts(**{**fields, "targets": tuple(fields["targets"])})
+    affects = fields.get("affects")
+    return FaultFacts(
+        **{
+            **fields,
+            "targets": tuple(fields["targets"]),
+            "affects": None if affects is None else tuple(affects),
+            "links": tuple(tuple(link) for link in fields.get("links", ())),
+        }
+    )
 
 
 def _check_types(value: Any, wanted: Any, name: str) -> None:

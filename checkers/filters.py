@@ -73,6 +73,7 @@ _NOBODY: Ints = np.zeros(0, np.int64)
 FILTERS = Kernel(
     name="filters",
     partition_by="message",
+    screened=True,
     anomalies=("unwanted_delivery",),
     partial=tally_filters,
     unknown_reason=nothing_missing,

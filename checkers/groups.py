@@ -1,11 +1,12 @@
 """Consumer groups: every queue has an owner, and in a group that shares its queues no more than one.
 
-**queue_unowned**: no living member owned a queue of the group for longer than a rebalance takes, while no fault was
-near. A queue must have its first owner that much after its first acknowledged message, and the time in which clients
-learn of a new queue; one in which nothing was ever acknowledged may vanish with the disk of the master, which may have
-been the only one to know of it. **owned_twice**: two living members owned one queue for longer than a rebalance takes,
-while no fault was near; each member computes its share alone, so they overlap for a while. In a broadcasting group
-every member owns every queue.
+**queue_unowned**: no living member owned a queue of the group for longer than a rebalance takes, not counting the time
+in which a fault of the queue's broker or of the members excuses it (excuse_table.py). A queue must have its first owner
+that much after its first acknowledged message, and the time in which clients learn of a new queue; one in which nothing
+was ever acknowledged may vanish with the disk of the master, which may have been the only one to know of it.
+**owned_twice**: two living members owned one queue for longer than a rebalance takes, not counting the time in which
+one of them could not find out; each member computes its share alone, so they overlap for a while. In a broadcasting
+group every member owns every queue.
 
 What a member owns is what it says (`assign`), until it says something else, its node is started again, or a fault ends
 it.
@@ -25,20 +26,15 @@ from itertools import combinations
 import numpy as np
 
 from checkers.columns import UNKNOWN, Columns, Ints, Outcome, QueueKey
-from checkers.facts import FaultFacts
+from checkers.excuses import began_ns
+from checkers.facts import Timings
+from checkers.fault_effects import EMPTIES, STOPS
 from checkers.kernel import Checker, Context, sends_only
 from checkers.promises import FOREVER_NS, NS_PER_S, judge
-from checkers.spans import Span, joined, shared, without
-from checkers.unrest import SETTLED_AFTER_NS
+from checkers.spans import Span, shared, without
 from checkers.verdict import Finding, Tally, Verdict, seconds
 
-# Members rebalance every 20 s, and once more if they disagreed for a moment.
-REBALANCED_WITHIN_NS = 30 * NS_PER_S
-LOCK_EXPIRES_NS = 60 * NS_PER_S  # RocketMQ: rocketmq.broker.rebalance.lockMaxLiveTime
-KNOWN_WITHIN_NS = 30 * NS_PER_S  # clients ask for routes every 30 s
-ENDS_PROCESSES = frozenset(
-    {"client_crash", "kill", "graceful_stop", "power_cut", "cluster_power_cut"}
-)
+REBALANCES = 1.5  # members look at regular intervals, and once more if they disagreed for a moment
 QueueOfGroup = tuple[str, QueueKey]
 
 
@@ -53,14 +49,13 @@ class _Owned:
 
 def check_groups(columns: Columns, context: Context) -> Verdict:
     """Judge the assignments of all groups, and the listeners of orderly ones."""
-    restless = _restless(context.facts.faults)
-    end_ns = _end_ns(context)
+    end_ns = watched_until_ns(context)
     owned = {
         pair: list(_owned(context, pair, end_ns)) for pair in sorted(context.timeline.ownership)
     }
     findings = [
-        *_unowned(columns, context, owned, restless),
-        *_owned_twice(context, owned, restless),
+        *_unowned(columns, context, owned),
+        *_owned_twice(context, owned),
     ]
     tally = Tally.of(findings, queues_owned=len(owned))
     return Verdict(
@@ -71,20 +66,12 @@ def check_groups(columns: Columns, context: Context) -> Verdict:
     )
 
 
-def _restless(faults: Iterable[FaultFacts]) -> list[Span]:
-    """When a fault was active, or had been shortly before."""
-    return joined(
-        Span(fault.fired_ns, FOREVER_NS if fault.healed_ns is None else _settled(fault.healed_ns))
-        for fault in faults
-        if fault.fired_ns is not None
-    )
+def rebalanced_ns(timings: Timings) -> int:
+    """How long members may disagree about who owns what."""
+    return int(timings.rebalance_s * REBALANCES * NS_PER_S)
 
 
-def _settled(healed_ns: int) -> int:
-    return healed_ns + SETTLED_AFTER_NS
-
-
-def _end_ns(context: Context) -> int:
+def watched_until_ns(context: Context) -> int:
     """Until when groups were watched: the last assignment or drain."""
     drained = (drain.time_ns for drain in context.timeline.drains.values())
     changed = (
@@ -105,6 +92,12 @@ def _owned(context: Context, pair: QueueOfGroup, end_ns: int) -> Iterator[_Owned
         yield _ended(context, process, start_ns, op_index, end_ns)
 
 
+def owned_spans(context: Context, pair: QueueOfGroup, end_ns: int) -> Iterator[tuple[int, Span]]:
+    """When each process owned a queue of a group; what it still has then, until `end_ns`."""
+    for one in _owned(context, pair, end_ns):
+        yield one.process, one.span
+
+
 def _ended(context: Context, process: int, start_ns: int, op_index: int, until_ns: int) -> _Owned:
     died_ns = min((at for at in _deaths(context, process) if at >= start_ns), default=until_ns)
     return _Owned(process, Span(start_ns, min(until_ns, died_ns)), op_index)
@@ -122,45 +115,49 @@ def _deaths(context: Context, process: int) -> Iterator[int]:
         if ended.node == node:
             yield ended.time_ns
     for fault in context.facts.faults:
-        if fault.kind in ENDS_PROCESSES and node in fault.targets and fault.fired_ns is not None:
-            yield fault.fired_ns
+        if STOPS in fault.effects and node in fault.targets and fault.bitten_ns is not None:
+            yield began_ns(fault)
 
 
 def _unowned(
-    columns: Columns,
-    context: Context,
-    owned: Mapping[QueueOfGroup, list[_Owned]],
-    restless: list[Span],
+    columns: Columns, context: Context, owned: Mapping[QueueOfGroup, list[_Owned]]
 ) -> Iterator[Finding]:
     acknowledged = _first_acknowledged(columns)
     known = {pair[1]: FOREVER_NS for pair in owned} | acknowledged
-    last_ns = _end_ns(context)
+    last_ns, timings = watched_until_ns(context), context.facts.timings
     for group, topics in sorted(context.facts.groups.items()):
         if not any(name == group for name, _ in owned):
             continue  # its members do not say what they own
+        members = context.timeline.members(group)
+        # A member that died may have left locks behind, which brokers keep until they expire.
+        locked_ns = int(timings.lock_life_s * NS_PER_S) if group in context.facts.orderly else 0
+        bound_ns = rebalanced_ns(timings) + locked_ns
         for queue in sorted(queue for queue in known if queue.topic in topics):
             spans = [one.span for one in owned.get((group, queue), ())]
-            first = known[queue] + KNOWN_WITHIN_NS
+            first = known[queue] + int(timings.route_refresh_s * NS_PER_S)
             first = min([first, *(span.start_ns for span in spans)])
             end_ns = last_ns if queue in acknowledged else min(last_ns, _lost_ns(context, queue))
-            alone = without([Span(first, end_ns)], [*spans, *restless])
-            longest = max(alone, key=lambda span: span.length_ns, default=Span(0, 0))
-            # A member that died may have left locks behind, which brokers keep until they expire.
-            locked_ns = LOCK_EXPIRES_NS if group in context.facts.orderly else 0
-            if longest.length_ns > REBALANCED_WITHIN_NS + locked_ns:
-                detail = f"no member owned the queue for {seconds(longest.length_ns)}"
-                yield _finding(context, "queue_unowned", (group, queue), longest, -1, detail)
+            excused = context.excuses.spans("queue_unowned", queue.broker, members)
+            for alone in without([Span(first, end_ns)], spans):
+                alone_ns = _length_ns(without([alone], excused))
+                if alone_ns > bound_ns:
+                    detail = f"no member owned the queue for {seconds(alone_ns)}"
+                    yield _finding(context, "queue_unowned", (group, queue), alone, -1, detail)
+                    break
+
+
+def _length_ns(spans: Iterable[Span]) -> int:
+    return sum(span.length_ns for span in spans)
 
 
 def _lost_ns(context: Context, queue: QueueKey) -> int:
     """When the master of a queue lost its disk."""
     master = context.facts.brokers.get(queue.broker, ())[:1]
     lost = (
-        fault.fired_ns
+        began_ns(fault)
         for fault in context.facts.faults
-        if fault.kind == "disk_lost"
-        and fault.fired_ns is not None
-        and set(master) & set(fault.targets)
+        if fault.permanent and EMPTIES in fault.effects and fault.bitten_ns is not None
+        if set(master) & set(fault.targets)
     )
     return min(lost, default=FOREVER_NS)
 
@@ -185,24 +182,24 @@ def _first_acknowledged(columns: Columns) -> dict[QueueKey, int]:
     }
 
 
-def _owned_twice(
-    context: Context, owned: Mapping[QueueOfGroup, list[_Owned]], restless: list[Span]
-) -> Iterator[Finding]:
+def _owned_twice(context: Context, owned: Mapping[QueueOfGroup, list[_Owned]]) -> Iterator[Finding]:
     for pair, stretches in owned.items():
         if pair[0] in context.facts.broadcasting:
             continue
         for one, other in combinations(stretches, 2):
             if one.process == other.process:
                 continue
-            both = without(shared([one.span], [other.span]), restless)
-            longest = max(both, key=lambda span: span.length_ns, default=Span(0, 0))
-            if longest.length_ns > REBALANCED_WITHIN_NS:
+            nodes = map(context.timeline.nodes.get, (one.process, other.process))
+            excused = context.excuses.spans("owned_twice", pair[1].broker, nodes)
+            both = shared([one.span], [other.span])
+            both_ns = _length_ns(without(both, excused))
+            if both_ns > rebalanced_ns(context.facts.timings):
                 detail = (
                     f"processes {one.process} and {other.process} owned the queue together for "
-                    f"{seconds(longest.length_ns)}"
+                    f"{seconds(both_ns)}"
                 )
                 at = max(one.op_index, other.op_index)
-                yield _finding(context, "owned_twice", pair, longest, at, detail)
+                yield _finding(context, "owned_twice", pair, both[0], at, detail)
 
 
 def _finding(

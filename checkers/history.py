@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import orjson
 
@@ -37,6 +37,7 @@ CLIENT_FUNCTIONS = frozenset(
         "look_up",
         "check_back",
         "send_back",
+        "try_read",
         "forward",
         "reply",
         "answer",
@@ -67,6 +68,7 @@ _OBSERVED: dict[str, dict[str, str]] = {
     },
     "recovery": {"node": "text"},
     "route": {"node": "text", "up": "a list of text"},
+    "topic_route": {"node": "text", "broker_name": "text", "topic": "text"},
     "queue_entries": {
         "node": "text",
         "broker_name": "text",
@@ -76,13 +78,20 @@ _OBSERVED: dict[str, dict[str, str]] = {
         "missing": "an integer or null",
     },
 }
-_KEYS = frozenset({"index", "time_ns", "process", "type", "f", "value", "error", "node"})
+_KEYS = frozenset({"index", "time_ns", "process", "type", "f", "value", "error", "node", "stamp"})
 
 T = TypeVar("T")
 
 
 class HistoryError(ValueError):
     """A history or a file of observations cannot be read; the text is one sentence with the place."""
+
+
+class Stamp(NamedTuple):
+    """When the client says that an event happened, on the clock of the run: `at_ns`, give or take `within_ns`."""
+
+    at_ns: int
+    within_ns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +109,7 @@ class Op:
     value: dict[str, Any] = field(default_factory=dict)
     error: str | None = None  # why; only on "fail" and "info"
     node: str | None = None  # where the process runs
+    stamp: Stamp | None = None  # when it happened; `time_ns` is when it was written down
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +143,8 @@ def encode_op(op: Op) -> bytes:
         fields["error"] = op.error
     if op.node is not None:
         fields["node"] = op.node
+    if op.stamp is not None:
+        fields["stamp"] = list(op.stamp)
     return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
 
 
@@ -230,9 +242,25 @@ def _decode_op(fields: Any) -> Op:
         value=_typed(fields, "value", dict) if "value" in fields else {},
         error=_typed(fields, "error", str) if fields.get("error") is not None else None,
         node=_typed(fields, "node", str) if fields.get("node") is not None else None,
+        stamp=_stamp(fields["stamp"]) if "stamp" in fields else None,
     )
     check_function(op.f, op.process)
     return op
+
+
+def _stamp(value: Any) -> Stamp:
+    if type(value) is list and len(value) == 2:
+        at_ns, within_ns = value
+        if _is_whole(at_ns) and _is_whole(within_ns):
+            return Stamp(at_ns, within_ns)
+    raise HistoryError(
+        f"stamp is {value!r}; expected [at_ns, within_ns], both 0 to {INT64_MAX >> 1}"
+    )
+
+
+def _is_whole(value: Any) -> bool:
+    """Half of the range: sums of two still fit."""
+    return type(value) is int and 0 <= value <= INT64_MAX >> 1
 
 
 def _op_type(fields: dict[str, Any]) -> OpType:

@@ -8,7 +8,7 @@ or in many processes, and a test holds that every cut gives the same verdict.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
@@ -24,6 +24,7 @@ from checkers.columns import (
     QueueKey,
     Touches,
 )
+from checkers.excuses import Excuses
 from checkers.facts import RunFacts
 from checkers.promises import NS_PER_S, Judgement, LossPromises
 from checkers.timeline import Timeline
@@ -38,6 +39,10 @@ class Context:
     timeline: Timeline
     promises: LossPromises
     observations: Sequence[Mapping[str, Any]] = ()
+    excuses: Excuses = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "excuses", Excuses(self.facts))
 
     def wants(self, columns: Columns, sends: Touches, group: str) -> Mask:
         """Which sends `group` is to consume, by topic and by tag, shape (sends,)."""
@@ -65,7 +70,9 @@ class Context:
         """
         low, end, committed, drained_at, drained_ns = _drain_columns(columns, self.timeline, group)
         queue, offset = sends.queue, sends.queue_offset
-        passed = (offset < committed[queue]) | (offset >= end[queue])
+        # What lies at an unknown offset is passed with the last message of its queue.
+        read = np.where(offset == UNKNOWN, (committed >= end)[queue], offset < committed[queue])
+        passed = read | (offset >= end[queue])
         young = drained_ns[queue] - sends.time_ns < self.facts.reserved_s * NS_PER_S
         kept = young | (offset >= low[queue]) | (offset == UNKNOWN)
         found: Mask = passed & kept & (sends.op_index < drained_at[queue])
@@ -89,18 +96,44 @@ def _drain_columns(columns: Columns, timeline: Timeline, group: str) -> tuple[In
     return tuple(table)
 
 
+Rows = Callable[[Columns, Context], Columns]
+
+
+def every_row(columns: Columns, _context: Context) -> Columns:
+    """`Checker.rows` of a checker that reads every row of the history; all of a large one is held in memory."""
+    return columns
+
+
+def no_rows(columns: Columns, _context: Context) -> Columns:
+    """`Checker.rows` of a checker that reads only facts, timeline and observations."""
+    return Columns(
+        names=columns.names,
+        sends=columns.sends.where(slice(0)),
+        deliveries=columns.deliveries.where(slice(0)),
+        commits=columns.commits.where(np.zeros(0, np.int64)),
+    )
+
+
+def always(_context: Context) -> bool:
+    """`Checker.applies` of a checker that has a question to every run."""
+    return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checker:
-    """One question to a run. `check` may raise: the composition turns that into unknown."""
+    """One question to a run. `check` may raise: the composition turns that into unknown.
+
+    `rows` says what `check` is given of a history that is too large to be held: every_row, no_rows, or a function that
+    picks rows of some whole queues. It has no default, because a checker that is given too little finds nothing.
+    """
 
     name: str
     anomalies: tuple[str, ...]  # every name that its findings may have, violations or not
     check: Callable[[Columns, Context], Verdict]
-    applies: Callable[[Context], bool]
+    rows: Rows
+    applies: Callable[[Context], bool] = always
     needs_observations: bool = False
     kernel: Kernel | None = None  # how it runs in pieces, if it can
-    # What `check` reads of some whole queues, for a history that is too large to have it all; None: nothing.
-    rows: Callable[[Columns, Context], Columns] | None = None
     # What it reads instead once it has the `rows` of all queues (third argument, joined in their order).
     rows_again: Callable[[Columns, Context, Columns], Columns] | None = None
 
@@ -155,10 +188,11 @@ class Kernel:
     `partial` gets columns that hold whole partitions. `unknown_reason` says why a tally without any
     violation still proves nothing; None when it does.
 
-    A kernel by queue sees all rows of its queues. Any other sees only what was ever seen of suspects, in all
-    queues, so it must say the same of them however many others are there; of the others it counts
-    `counts_of_innocent`. `more_suspects` names messages that it wants to see although they were cleared (it is
-    given which sends were). Both see whole queues.
+    A kernel by queue sees all rows of its queues. Any other sees all rows of the history, unless it opts in to
+    screening with `screened`. A screened kernel sees only the rows of messages that the screening pass did not clear
+    (`checkers/screening.py`), in all queues; so it must say the same of them whichever others are there. It counts the
+    cleared ones with `counts_of_innocent`, and `more_suspects` names cleared messages that it wants to see (it is
+    given which sends were cleared). Both see whole queues.
     """
 
     name: str
@@ -166,6 +200,7 @@ class Kernel:
     anomalies: tuple[str, ...]
     partial: Callable[[Columns, Context], Tally]
     unknown_reason: Callable[[Tally, Context], str | None]
+    screened: bool = False
     counts_of_innocent: Callable[[Innocent], Mapping[str, int]] = not_counted
     more_suspects: Callable[[Columns, Context, Mask], Ints] = nobody_else
     finished: Callable[[Tally, Context], Verdict] | None = None  # of a kernel that measures
@@ -201,7 +236,7 @@ class Kernel:
             name=self.name,
             anomalies=self.anomalies,
             check=self.check,
-            applies=lambda _context: True,
+            rows=no_rows,  # the engine gives its kernel what it needs
             kernel=self,
         )
 

@@ -4,14 +4,12 @@
 **overlapping_owners**: a listener was given messages of a queue between two calls of another member's, which had not
 given the queue up: two members were its owners, though their listeners did not happen to meet.
 
-The lock that a member of such a group holds on the broker is there to prevent exactly this, so no rebalance excuses it,
-and no member that leaves, dies, is slow or fails. A fault may, from 30 s before the first of the two calls: a master
-that was started again has forgotten its locks, and a member that was paused or cut off does not know that its own has
-expired (brokers keep it for 60 s, members believe in it for 30 s). Faults of single nodes count on the master of the
-queue and where the two members run. Wrong clocks excuse nothing: the ages of locks are taken from monotonic ones. In
-faithful mode any fault may: RocketMQ takes the ages from wall clocks, its members keep what they have cached when they
-lose a broker, and unlock at their end what their listeners are busy with. What is excused is informational. Which
-groups are orderly is one of the facts of a run.
+The lock that a member of such a group holds on the broker is there to prevent exactly this, so no rebalance excuses
+it, and no member that leaves, dies, is slow or fails. Nor does a partition: a member that cannot renew a lock
+believes in it for half as long as its broker keeps it, by monotonic clocks. A fault may by which the master of the
+queue forgot its locks (excuse_table.py). In faithful mode more faults may: RocketMQ takes the ages from wall clocks,
+its members keep what they have cached when they lose a broker, and unlock at their end what their listeners are busy
+with. What is excused is informational. Which groups are orderly is one of the facts of a run.
 
 Cannot see: a listener whose end nobody wrote down, it counts as ended when it was called; `overlapping_owners` of
 members that do not report what they own; and a lock given twice while one of the two was given no messages.
@@ -26,40 +24,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from checkers.columns import Columns, Ints, Touches
-from checkers.facts import FaultFacts
+from checkers.excuses import Window
 from checkers.kernel import Context, Kernel, finding_at, nothing_missing, queue_of, rows_by_id
 from checkers.promises import Judgement, judge
 from checkers.timeline import same_stint
-from checkers.unrest import fault_near
 from checkers.verdict import Finding, Tally
-
-# Brokers keep the locks of such members, and members renew theirs meanwhile.
-KEEPS_LOCKS = frozenset(
-    {
-        "client_crash",
-        "clock_skew",
-        "failing_listener",
-        "member_leaves",
-        "offsets_reset",
-        "slow_consumer",
-        "topic_change",
-    }
-)
-# Nobody but their targets feels these.
-FELT_BY_TARGETS = frozenset(
-    {
-        "disk_full",
-        "disk_lost",
-        "failing_disk",
-        "graceful_stop",
-        "kill",
-        "pause",
-        "power_cut",
-        "power_cut_in_operation",
-        "slow_disk",
-        "wiped_slave",
-    }
-)
 
 
 def tally_listeners(columns: Columns, context: Context) -> Tally:
@@ -137,41 +106,35 @@ def _finding(
 ) -> Finding:
     """`pair`: the rows of the call that should not have been, and of the other member's before it."""
     row, other = pair
-    fault = _excuse(columns, context, delivered, row, other)
+    window = _excuse(columns, context, delivered, pair, anomaly)
     return finding_at(
         columns,
         delivered,
         row,
         anomaly=anomaly,
-        judgement=judge(context.facts.mode, anomaly) if fault is None else Judgement.INFORMATIONAL,
+        judgement=judge(context.facts.mode, anomaly) if window is None else Judgement.INFORMATIONAL,
         detail=f"process {delivered.process[row]} was given it while {what}"
-        f" (process {delivered.process[other]})"
-        + ("" if fault is None else f"; fault {fault.fault_id} ({fault.kind})"),
+        f" (process {delivered.process[other]})" + ("" if window is None else f"; {window.words}"),
         group=columns.names.groups[delivered.group[row]],
         at_invocation=True,
     )
 
 
 def _excuse(
-    columns: Columns, context: Context, delivered: Touches, row: int, other: int
-) -> FaultFacts | None:
-    """The fault that may have taken the lock from one of the two members."""
-    faults = context.facts.faults
-    if context.facts.mode == "hardened":
-        queue = queue_of(columns, delivered, row)
-        processes = delivered.process[[row, other]].tolist()
-        nodes = {context.timeline.nodes.get(process) for process in processes}
-        if queue is not None:
-            nodes.update(context.facts.brokers.get(queue.broker, ())[:1])
-        faults = tuple(fault for fault in faults if _takes_locks(fault, nodes))
-    return fault_near(faults, int(delivered.invoke_ns[other]), int(delivered.invoke_ns[row]))
-
-
-def _takes_locks(fault: FaultFacts, nodes: set[str | None]) -> bool:
-    """Whether a lock may be lost by it that the master and the members on these nodes have made out."""
-    if fault.kind in KEEPS_LOCKS:
-        return False
-    return fault.kind not in FELT_BY_TARGETS or not nodes.isdisjoint(fault.targets)
+    columns: Columns, context: Context, delivered: Touches, pair: tuple[int, int], anomaly: str
+) -> Window | None:
+    """Why the lock may have been lost that one of the two members had."""
+    row, other = pair
+    queue = queue_of(columns, delivered, row)
+    if context.facts.mode != "hardened":
+        anomaly = f"faithful {anomaly}"
+    return context.excuses.find(
+        anomaly,
+        int(delivered.invoke_ns[other]),
+        int(delivered.invoke_ns[row]),
+        None if queue is None else queue.broker,
+        map(context.timeline.nodes.get, delivered.process[[row, other]].tolist()),
+    )
 
 
 LISTENERS = Kernel(

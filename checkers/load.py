@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from checkers.columns import Ints, Touches
+from checkers.excuses import began_ns
 from checkers.facts import RunFacts
+from checkers.fault_effects import STOPS
 from checkers.kernel import Context
 from checkers.promises import FOREVER_NS
 
@@ -43,7 +45,7 @@ def lives(context: Context, node: str, load_end_ns: int) -> Iterator[tuple[int, 
 
 def _crashes(facts: RunFacts, node: str) -> list[tuple[int, int]]:
     return sorted(
-        (fault.fired_ns, FOREVER_NS if fault.healed_ns is None else fault.healed_ns)
+        (began_ns(fault), FOREVER_NS if fault.healed_ns is None else fault.healed_ns)
         for fault in facts.faults
-        if fault.kind == "client_crash" and fault.fired_ns is not None and node in fault.targets
+        if STOPS in fault.effects and fault.bitten_ns is not None and node in fault.targets
     )

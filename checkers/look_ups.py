@@ -2,6 +2,8 @@
 
 **invisible**: an acknowledged message is in its queue after the drain, and its id leads to nothing. **unindexed**: its
 key does not find it, although the broker keeps an index. Whether it is in its queue at all is the question of `loss`.
+**torn_answer**: an answer of a broker held a record that is none: its sizes do not add up, or it ends too early. A
+broker must not serve such a record, whoever damaged it.
 """
 
 from __future__ import annotations
@@ -9,21 +11,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from checkers.columns import Columns
-from checkers.kernel import Checker, Context
+from checkers.kernel import Checker, Context, no_rows
 from checkers.promises import judge
-from checkers.timeline import Found, LookUp
+from checkers.timeline import Found, LookUp, Torn
 from checkers.verdict import Finding, Tally, Verdict
+
+# How a look-up ended at the first torn record before it named those (`torn`).
+NOT_A_RECORD = "the answer makes no sense: RecordError"
 
 
 def check_look_ups(_columns: Columns, context: Context) -> Verdict:
     """Judge what brokers found by key and by id."""
     look_ups = context.timeline.look_ups
-    findings = [finding for look_up in look_ups for finding in _missed(context, look_up)]
+    findings = [
+        finding
+        for look_up in look_ups
+        for finding in (*_missed(context, look_up), *_torn(context, look_up))
+    ]
     found = [found for look_up in look_ups for found in look_up.found]
     tally = Tally.of(
-        findings, by_id=sum(f.by_id for f in found), by_key=sum(f.by_key for f in found)
+        findings, by_id=sum(f.by_id is True for f in found), by_key=sum(f.by_key for f in found)
     )
     reason = next((look_up.error for look_up in look_ups if look_up.error is not None), None)
+    reason = reason or _not_asked(context)
     return Verdict(
         checker="look_ups",
         valid=False if findings else ("unknown" if reason is not None else True),
@@ -33,21 +43,56 @@ def check_look_ups(_columns: Columns, context: Context) -> Verdict:
     )
 
 
+def _not_asked(context: Context) -> str | None:
+    """Say which brokers were not asked, in a run that asks all of them; None when all were."""
+    facts = context.facts
+    asked = {(look_up.topic, look_up.broker) for look_up in context.timeline.look_ups}
+    due = ((topic, broker) for topic in facts.topics for broker in sorted(facts.brokers))
+    missing = [f"{broker} for {topic}" for topic, broker in due if (topic, broker) not in asked]
+    if not facts.asks_brokers or not missing:
+        return None
+    return f"the history does not say what brokers hold after the run: {', '.join(missing)}"
+
+
 def _missed(context: Context, look_up: LookUp) -> Iterator[Finding]:
     for found in look_up.found:
-        if found.in_queue and not found.by_id:
-            yield _finding(context, look_up, found, "invisible", "its id leads to nothing")
+        if found.in_queue and found.by_id is False:
+            yield _finding(
+                context, look_up, found, "invisible", "in its queue, but its id leads to nothing"
+            )
         if found.in_queue and look_up.is_indexed and not found.by_key:
-            yield _finding(context, look_up, found, "unindexed", "its key does not find it")
+            yield _finding(
+                context, look_up, found, "unindexed", "in its queue, but its key does not find it"
+            )
 
 
-def _finding(context: Context, look_up: LookUp, found: Found, anomaly: str, detail: str) -> Finding:
+def _torn(context: Context, look_up: LookUp) -> Iterator[Finding]:
+    for torn in look_up.torn:
+        detail = f"the answer of {look_up.node or look_up.broker} holds a torn record: {torn.error}"
+        yield _finding(context, look_up, torn, "torn_answer", detail)
+    error = look_up.error
+    if error is not None and error.startswith(NOT_A_RECORD):
+        detail = f"an answer of {look_up.node or look_up.broker} holds a torn record: {error}"
+        yield Finding(
+            anomaly="torn_answer",
+            judgement=judge(context.facts.mode, "torn_answer"),
+            op_index=look_up.op_index,
+            time_ns=look_up.time_ns,
+            detail=detail,
+            topic=look_up.topic,
+            broker=look_up.broker,
+        )
+
+
+def _finding(
+    context: Context, look_up: LookUp, found: Found | Torn, anomaly: str, detail: str
+) -> Finding:
     return Finding(
         anomaly=anomaly,
         judgement=judge(context.facts.mode, anomaly),
         op_index=look_up.op_index,
         time_ns=look_up.time_ns,
-        detail=f"in its queue, but {detail}",
+        detail=detail,
         key=found.key,
         topic=look_up.topic,
         broker=look_up.broker,
@@ -58,7 +103,8 @@ def _finding(context: Context, look_up: LookUp, found: Found, anomaly: str, deta
 
 LOOK_UPS = Checker(
     name="look_ups",
-    anomalies=("invisible", "unindexed"),
+    anomalies=("invisible", "unindexed", "torn_answer"),
     check=check_look_ups,
-    applies=lambda context: bool(context.timeline.look_ups),
+    rows=no_rows,
+    applies=lambda context: context.facts.asks_brokers or bool(context.timeline.look_ups),
 )

@@ -1,13 +1,18 @@
-"""Loss: an acknowledged message that nobody got, or that one consumer group never got.
+"""Loss: an acknowledged message that nobody got, or a stored one that one consumer group never got.
 
 **lost**: acknowledged with SEND_OK, and no delivery to any group, although some group has passed the
 place where it was stored. **unseen**: delivered to somebody, yet never consumed by this group, although
 the group has passed it. A listener that failed or died has not consumed.
 
-Sends with another outcome than SEND_OK are never lost: weak ones may vanish, unknown ones that show up
-are *recovered*. What the kernel cannot see: a message that is delivered from another copy of a retried
-send (`log_hole` looks at copies), and messages above the committed offset of an undrained queue; those
-are *pending*, and the verdict is unknown.
+A send with another outcome than SEND_OK is never lost: weak ones may vanish, unknown ones that show up
+are *recovered*. A group whose members choose their positions themselves (`RunFacts.assigned`) leaves nothing unseen.
+Once a consumer was given its message it is proven to be stored, and every group is to
+consume it (`checkers/proven.py`). What the kernel cannot see: a message that is delivered from another copy
+of a retried send (`log_hole` looks at copies), and messages above the committed offset of an undrained queue;
+those are *pending*, and the verdict is unknown.
+
+A finding names the replicas that hold the message after the run and, in faithful mode, the behaviour of RocketMQ 4.9
+that explains the loss (checkers/promises.py). Not every explanation is an excuse.
 """
 
 from __future__ import annotations
@@ -20,15 +25,20 @@ from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches, Tra
 from checkers.judgement import Judgement
 from checkers.kernel import Context, Innocent, Kernel, finding_at, queue_of, undrained
 from checkers.message_ids import dense_numbers
+from checkers.proven import ProvenSends, proven_sends
+from checkers.replica_copies import ReplicaCopies, judge_lost, loss_text
 from checkers.verdict import Finding, Tally
 
 
 def tally_loss(columns: Columns, context: Context) -> Tally:
-    """Judge the acknowledged messages of whole messages (partition key: message)."""
+    """Judge the messages that were acknowledged, or are proven to be stored (partition key: message)."""
     sends = columns.sends
     is_acked = sends.outcome == Outcome.OK
     acked = sends.where(is_acked)
-    size, (sent, got) = dense_numbers(sends.message, columns.deliveries.message)
+    proven = proven_sends(columns)
+    size, (sent, got, stored) = dense_numbers(
+        sends.message, columns.deliveries.message, proven.sends.message
+    )
     delivered = _flags(size, got)
     message = sent[is_acked]
     seen = delivered[message]
@@ -36,16 +46,16 @@ def tally_loss(columns: Columns, context: Context) -> Tally:
     findings: list[Finding] = []
     for group in context.facts.groups:
         wanted = context.wants(columns, acked, group)
-        missed = (
-            wanted
-            & ~_flags(
-                size, got[_consumed(columns, group, gets_once=group in context.facts.broadcasting)]
-            )[message]
-        )
+        gets_once = group in context.facts.broadcasting
+        consumed = _flags(size, got[_consumed(columns, group, gets_once=gets_once)])
+        chooses = group in context.facts.assigned
+        missed = wanted & ~(seen if chooses else consumed[message])
         passed = wanted & context.resolved(columns, acked, group)
         passed_by_any |= passed
         pending |= missed & ~passed
         findings.extend(_unseen(columns, context, acked, seen & missed & passed, group))
+        if not chooses:
+            findings.extend(_unseen_proven(columns, context, proven, group, consumed[stored]))
     lost = ~seen & passed_by_any
     findings.extend(_lost(columns, context, acked, lost))
     pending &= ~lost
@@ -70,16 +80,48 @@ def _consumed(columns: Columns, group: str, *, gets_once: bool) -> Mask:
 
 
 def _lost(columns: Columns, context: Context, acked: Touches, lost: Mask) -> Iterator[Finding]:
-    for row in np.flatnonzero(lost).tolist():
-        yield _finding(columns, context, acked, row, "lost", "acknowledged, delivered to nobody")
+    what = "acknowledged, delivered to nobody"
+    yield from _findings(columns, context, acked, lost, "lost", what)
 
 
 def _unseen(
     columns: Columns, context: Context, acked: Touches, unseen: Mask, group: str
 ) -> Iterator[Finding]:
-    for row in np.flatnonzero(unseen).tolist():
-        what = f"never consumed by {group}"
-        yield _finding(columns, context, acked, row, "unseen", what, group=group)
+    what = f"never consumed by {group}"
+    yield from _findings(columns, context, acked, unseen, "unseen", what, group=group)
+
+
+def _findings(
+    columns: Columns,
+    context: Context,
+    acked: Touches,
+    missing: Mask,
+    anomaly: str,
+    what: str,
+    *,
+    group: str | None = None,
+) -> Iterator[Finding]:
+    rows = np.flatnonzero(missing)
+    if len(rows):
+        copies = ReplicaCopies(columns, context, acked.message[rows])
+        for row in rows.tolist():
+            yield _finding(columns, context, acked, row, copies, anomaly, what, group)
+
+
+def _unseen_proven(
+    columns: Columns, context: Context, proven: ProvenSends, group: str, consumed: Mask
+) -> Iterator[Finding]:
+    for row in proven.missed(columns, context, group, consumed).tolist():
+        rule, why = proven.rule(columns, context, row)
+        yield finding_at(
+            columns,
+            proven.sends,
+            row,
+            anomaly="unseen",
+            judgement=rule.judgement,
+            detail=f"not acknowledged, but delivered, so it was stored; never consumed by {group}; {why}",
+            group=group,
+        )
 
 
 def _finding(
@@ -87,15 +129,16 @@ def _finding(
     context: Context,
     acked: Touches,
     row: int,
+    replicas: ReplicaCopies,
     anomaly: str,
     what: str,
-    *,
-    group: str | None = None,
+    group: str | None,
 ) -> Finding:
     queue = queue_of(columns, acked, row)
     assert queue is not None  # build_columns refuses an acknowledged send without one
-    rule = context.promises.rule(queue.broker, int(acked.invoke_ns[row]))
-    judgement, why = rule.judgement, context.promises.text(rule)
+    copies = replicas.of(columns, acked, row)
+    rule = judge_lost(columns, context, acked, row, copies)
+    judgement, why = rule.judgement, loss_text(context, rule, copies)
     kept_back = acked.due_ns[row] != UNKNOWN or acked.transaction[row] != Transaction.NONE
     if kept_back and queue.broker not in context.facts.living_brokers:
         # Only a master delivers it, and no slave becomes one; it is still in the log of the slave.
@@ -152,6 +195,7 @@ def _unknown_reason(tally: Tally, context: Context) -> str | None:
 LOSS = Kernel(
     name="loss",
     partition_by="message",
+    screened=True,
     anomalies=("lost", "unseen"),
     partial=tally_loss,
     unknown_reason=_unknown_reason,

@@ -1,11 +1,10 @@
 """Offset sanity: a group's committed offset follows what it consumed, and nothing else.
 
-**commit_ahead**: an offset was committed beyond everything that the group had consumed from the queue by
-then: the messages in between are skipped. **commit_rewound**: one owner commits a lower offset than
-before. **commit_beyond_end**: at the drain the group's offset is higher than the queue is long, so the
-next messages will be skipped (allowed where the disk that held the rest is lost for good).
-**commit_behind**: the drain says that the lag is 0, and the offset is
-below the end of the queue.
+**commit_ahead**: an offset was committed beyond everything that the group had consumed from the queue by then: the
+messages in between are skipped. **commit_rewound**: a commit sets the group's offset back, and no member rightly
+took the queue over at such an offset (rewinds.py). **commit_beyond_end**: at the drain the group's offset is higher
+than the queue is long, so the next messages will be skipped (allowed where the disk that held the rest is lost for
+good). **commit_behind**: the drain says that the lag is 0, and the offset is below the end of the queue.
 
 A filter leaves out the rest: a group that has one skips only what it wants, and only where no later message came to lie
 in that place or before it.
@@ -35,11 +34,11 @@ from checkers.columns import (
     Touches,
 )
 from checkers.facts import RunFacts
-from checkers.kernel import Checker, Context, Kernel, Split, nothing_missing, rows_by_id
+from checkers.kernel import Checker, Context, Kernel, Split, no_rows, nothing_missing
 from checkers.place_index import index_of, number_runs, stable_order, stream_ids
 from checkers.promises import Judgement, judge
+from checkers.rewinds import rewinds
 from checkers.timeline import Drain, QueueEnd
-from checkers.unrest import fault_near
 from checkers.verdict import Finding, Tally, Verdict
 
 NOTHING = np.iinfo(np.int64).min  # below all offsets
@@ -127,12 +126,9 @@ def _judge_commits(
     for row in ahead.tolist():
         detail = f"committed {commits.offset[row]}, consumed up to {next_offset[row]}"
         yield _finding(columns, context, commits, row, "commit_ahead", detail)
-    if not np.any(commits.offset[1:] < commits.offset[:-1]):
-        return
-    for _, rows in rows_by_id(commits.process):
-        own = commits.where(rows)
-        for row in np.flatnonzero(np.diff(own.offset) < 0).tolist():
-            yield _judge_rewind(columns, context, own, row + 1)
+    for row, detail, is_excused in rewinds(columns, context, commits):
+        finding = _finding(columns, context, commits, row, "commit_rewound", detail)
+        yield replace(finding, judgement=Judgement.INFORMATIONAL) if is_excused else finding
 
 
 def _wanted_below(columns: Columns, context: Context, commits: Commits) -> Ints:
@@ -159,28 +155,6 @@ def _given_anew(acked: Touches) -> Mask:
     latest_ns = np.maximum.accumulate(acked.invoke_ns[order])[upto]
     given: Mask = latest_ns > acked.time_ns
     return given
-
-
-def _judge_rewind(columns: Columns, context: Context, own: Commits, row: int) -> Finding:
-    """Judge a commit of one process that is lower than the one before it, at row - 1.
-
-    A new assignment begins at the offset that the broker knows, which a fault may have set back.
-    """
-    group = columns.names.groups[int(own.group[row])]
-    queue = columns.names.queues[int(own.queue[row])]
-    since, at = int(own.op_index[row - 1]), int(own.op_index[row])
-    reset = bool(context.timeline.ownership_between(group, queue, since, at)) or fault_near(
-        context.facts.faults, int(own.time_ns[row - 1]), int(own.time_ns[row])
-    )
-    finding = _finding(
-        columns,
-        context,
-        own,
-        row,
-        "commit_rewound",
-        f"committed {own.offset[row]} after {own.offset[row - 1]}",
-    )
-    return replace(finding, judgement=Judgement.INFORMATIONAL) if reset else finding
 
 
 def _reached(columns: Columns, context: Context, commits: Commits, stream: int) -> Ints:
@@ -294,5 +268,5 @@ DRAINED_OFFSETS = Checker(
     name="drained_offsets",
     anomalies=("commit_beyond_end", "commit_behind"),
     check=check_drained_offsets,
-    applies=lambda _context: True,
+    rows=no_rows,
 )

@@ -7,7 +7,7 @@ group, one owner (a process between two of its assignments) gets a lower offset 
 2, 1, 2 is out of order. Redeliveries are the duplication checker's business.
 
 After a power loss that may cost a suffix of the log, offsets are used again: then the first two are
-allowed for messages that were exposed to it.
+allowed for messages that were exposed to it, if it struck before the later one was stored.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from checkers.columns import UNKNOWN, Columns, Ints, Outcome, Touches
 from checkers.kernel import Context, Kernel, finding_at, nothing_missing
 from checkers.place_index import Streams, index_of, number_runs
 from checkers.placements import Placements, conflicting, placements_of
-from checkers.promises import FOREVER_NS, NS_PER_S, Damage, Judgement, judge
+from checkers.promises import NS_PER_S, Damage, Judgement, judge
 from checkers.verdict import Finding, Tally
 
 NOWHERE: Ints = np.zeros(0, np.int64)
@@ -78,14 +78,20 @@ def _judge_reuse(
     """Whether the log may have lost one of two messages, so that its offset was used again."""
     broker = columns.names.queues[int(places.queue[pair[0]])].broker
     since_ns = min(_stored_since_ns(columns, places, at) for at in pair)
+    until_ns = max(_stored_by_ns(columns, places, at) for at in pair)
     if any(_is_fragile(columns, places, at) for at in pair):
-        return _judge_fragile(context, broker, since_ns)
-    return context.promises.rule(broker, since_ns).judgement
+        return _judge_fragile(context, broker, since_ns, until_ns)
+    return context.promises.rule(broker, since_ns, until_ns).judgement
 
 
 def _stored_since_ns(columns: Columns, places: Placements, at: int) -> int:
     touches, row = _sighting(columns, places, at)
     return int(touches.invoke_ns[row]) - (0 if places.from_send[at] else BUFFERED_NS)
+
+
+def _stored_by_ns(columns: Columns, places: Placements, at: int) -> int:
+    touches, row = _sighting(columns, places, at)
+    return int(touches.time_ns[row] if places.from_send[at] else touches.invoke_ns[row])
 
 
 def _is_fragile(columns: Columns, places: Placements, at: int) -> bool:
@@ -100,9 +106,9 @@ def _is_fragile(columns: Columns, places: Placements, at: int) -> bool:
     return not np.any(here & (places.message == places.message[at]) & ~places.from_send)
 
 
-def _judge_fragile(context: Context, broker: str, since_ns: int) -> Judgement:
+def _judge_fragile(context: Context, broker: str, since_ns: int, until_ns: int) -> Judgement:
     destroyed = context.promises.damaged(
-        broker, at_least=Damage.WRITE_ERROR, since_ns=since_ns, until_ns=FOREVER_NS
+        broker, at_least=Damage.WRITE_ERROR, since_ns=since_ns, until_ns=until_ns
     )
     return Judgement.ALLOWED if destroyed else Judgement.VIOLATION
 
@@ -145,7 +151,9 @@ def _misordered_send(columns: Columns, context: Context, earlier: int, row: int)
         sends,
         row,
         anomaly="nonmonotonic_send" if same else "realtime_order",
-        judgement=context.promises.rule(broker, int(sends.invoke_ns[earlier])).judgement,
+        judgement=context.promises.rule(
+            broker, int(sends.invoke_ns[earlier]), int(sends.time_ns[row])
+        ).judgement,
         detail=(
             f"key {columns.names.key(int(sends.message[earlier]))} was acknowledged at offset "
             f"{sends.queue_offset[earlier]} before this send began"

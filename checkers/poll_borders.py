@@ -7,7 +7,6 @@ had not been given by then. All of it is small: a few rows for each process, and
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -106,7 +105,7 @@ class _Below:
             return  # it follows the one before
         past = self._last.get((group, process))
         called = int(question.given.invoke_index[0])
-        if past is None or question.begins or _assigned_between(context, process, past, called):
+        if past is None or question.begins or _gained_between(columns, context, question, past):
             since, inside = question.committed, False
             what = f"began at {offset}; the group's offset was {since}"
         else:
@@ -123,7 +122,7 @@ class _Below:
         names, given = columns.names, question.given
         group, topic = names.groups[given.group[0]], names.topics[given.topic[0]]
         parts = [question.skipped]
-        if topic in context.facts.groups.get(group, ()) and group not in context.facts.broadcasting:
+        if topic in context.facts.groups.get(group, ()):
             parts = [*self._unread.get(int(given.group[0]), ()), question.skipped]
         drain = context.timeline.drains_of(group, topic)
         end = None if drain is None else drain.ends.get(names.queues[int(given.queue[0])])
@@ -132,6 +131,12 @@ class _Below:
         return rows.where(np.flatnonzero(rows.queue_offset >= first))
 
 
-def _assigned_between(context: Context, process: int, past: _Past, called: int) -> bool:
-    assigned = context.timeline.assignments.get(process, ())
-    return bisect_right(assigned, past.invoke_index) != bisect_right(assigned, called)
+def _gained_between(columns: Columns, context: Context, question: Question, past: _Past) -> bool:
+    given, names = question.given, columns.names
+    return context.timeline.gained_between(
+        names.groups[given.group[0]],
+        names.queues[given.queue[0]],
+        int(given.process[0]),
+        past.invoke_index,
+        int(given.invoke_index[0]),
+    )

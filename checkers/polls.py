@@ -1,18 +1,24 @@
 """Polls: an owner is given the messages of a queue one after the other; it skips none and never goes back.
 
-An owner is a process between two of its assignments. What it is given is compared with what it was given before; its
-first delivery is compared with the offset that the group had committed by then.
+An owner is a process from one time that it gained the queue to the next; an assignment that leaves the queue with its
+process ends nothing. What an owner is given is compared with what it was given before; its first delivery is compared
+with the offset that the group had committed by then.
 
-**poll_skip**: an acknowledged message between the two, which its group had not been given before, was passed over; at
-the start of an owner: between the committed offset and the first delivery. Excused as its loss would be, and where
-retention deleted it. **nonmonotonic_poll**: the owner was given an offset that is not above the one before, and not
-because its listener had not finished it. Allowed when the group had not committed it; a fault nearby makes it
-informational. **int_poll_skip**, **int_nonmonotonic_poll**: the same within one call of the listener, where nothing
-is a reason to go back.
+**poll_skip**: a stored message between the two, which its group had not been given before, was passed over; at the
+start of an owner: between the committed offset and the first delivery. Stored is what was acknowledged, and what any
+group was given from there, whatever its send came to. Excused as the loss of a message that was acknowledged would be,
+from when it was sent (without acknowledgement: from when it was first delivered), and where retention deleted it.
+**nonmonotonic_poll**: the owner was given an offset that is not above the one before, and not because its listener had
+not finished it. Allowed when the group had not committed it; informational where excuse_table.py says why.
+**int_poll_skip**, **int_nonmonotonic_poll**: the same within one call, where nothing is a reason to go back.
 
-Cannot see: skips of messages whose send was not acknowledged, or that the broker kept back, and of groups that need not
-see the topic; where a group without any committed offset should have begun; what a broadcasting group starts with, as
-its members keep their offsets. That a message was skipped for good is the business of `loss`.
+Each member of a broadcasting group, or of one whose members choose their positions themselves, reads for itself: what
+the others were given explains nothing. In the latter a poll that did not succeed leaves the position where it was.
+
+Cannot see: skips of messages that were not acknowledged and that no group was given, or that a group with a filter may
+not want; of groups that need not see the topic; where a group without any committed offset should have begun; what a
+member of a broadcasting group starts with, as it keeps its offset itself. That a message was skipped for good is the
+business of `loss`.
 
 Source: Jepsen (redpanda, workload/queue.clj: poll-skip, nonmonotonic-poll and their int- forms), which excuses all
 groups; here commits and assignments are known.
@@ -20,7 +26,6 @@ groups; here commits and assignments are known.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -28,15 +33,16 @@ from itertools import pairwise
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Piece, Touches, Transaction
+from checkers.columns import Columns, Ints, Mask, Outcome, Piece, Touches
 from checkers.kernel import Context, Kernel, Split, finding_at, nothing_missing
+from checkers.own_positions import NOBODY, steps_of_members
 from checkers.place_index import PlaceIndex, index_of, number_runs, stream_id, stream_ids
 from checkers.poll_borders import PollBorder, PollsInPieces, Question
 from checkers.promises import Judgement
-from checkers.unrest import fault_near
+from checkers.stored_messages import StoredMessages
 from checkers.verdict import Finding, Tally
 
-NOBODY = -1
+ANY_PROCESS = -1
 
 
 def tally_polls(columns: Columns, context: Context) -> Tally:
@@ -84,7 +90,8 @@ class _Polls:
         self._columns, self._context = columns, context
         self._index: PlaceIndex = index_of(columns)
         self._streams = self._index.streams
-        self._visits_of: dict[int, tuple[Ints, Ints]] = {}
+        self._stored = StoredMessages(columns, context)
+        self._visits_of: dict[tuple[int, int], tuple[Ints, Ints]] = {}
 
     def out_of_step(self) -> Iterator[tuple[int, int]]:
         """Positions that do not follow the one before by one, and the one that the same process had before."""
@@ -98,8 +105,18 @@ class _Polls:
         before = odd - 1
         starts = np.concatenate(([0], np.flatnonzero(new_run) + 1))
         before[new_run[odd - 1]] = self._last_of_same(starts, process)[1:]
-        yield 0, NOBODY
-        yield from zip(odd.tolist(), before.tolist(), strict=True)
+        if not self._context.facts.assigned:
+            yield 0, NOBODY
+            yield from zip(odd.tolist(), before.tolist(), strict=True)
+            return
+        for at, last in ((0, NOBODY), *zip(odd.tolist(), before.tolist(), strict=True)):
+            if self._group_of(at) not in self._context.facts.assigned:
+                yield at, last
+        yield from steps_of_members(self._columns, self._streams, self._context.facts.assigned)
+
+    def _group_of(self, at: int) -> str:
+        group: str = self._columns.names.groups[self._columns.deliveries.group[self._row(at)]]
+        return group
 
     def _last_of_same(self, starts: Ints, process: Ints) -> Ints:
         """For each run of one process in one stream: where the process's run before that ended, or NOBODY."""
@@ -171,22 +188,21 @@ class _Polls:
         return found
 
     def unread(self, piece: Piece) -> Mapping[int, Touches]:
-        """By group: acknowledged messages that it wants and was never given, as far as questions may go."""
+        """By group: stored messages that it wants and was never given, as far as questions may go."""
         return {
-            group: self._columns.sends.where(rows)
+            group: self._stored.touches(found)
             for group in piece.given
-            if len(rows := self._unread_by(group, piece))
+            if len(found := self._unread_by(group, piece))
         }
 
     def _unread_by(self, group: int, piece: Piece) -> Ints:
-        rows, _queues, offsets = self._acked
         low, high = self._lowest_asked_for(piece, group), piece.given[group][1]
-        rows = rows[np.searchsorted(offsets, low) : np.searchsorted(offsets, high)]
-        rows = self._matching(rows, self._columns.names.groups[group])
+        bounds = np.searchsorted(self._stored.offset, (low, high))
+        found = self._stored.matching(np.arange(*bounds), self._columns.names.groups[group])
         stream = stream_id(self._columns, piece.queue, group)
         given = np.zeros(self._index.size, np.bool_)
         given[self._index.delivery_place[self._streams.ended(stream)]] = True
-        unread: Ints = rows[~given[self._index.send_place[rows]]]
+        unread: Ints = found[~given[self._stored.place[found]]]
         return unread
 
     def _row(self, at: int) -> int:
@@ -194,18 +210,26 @@ class _Polls:
         return at if rows is None else int(rows[at])
 
     def _same_term(self, row: int, earlier: int) -> bool:
-        """Whether the process was not assigned anew between two of its deliveries."""
-        called = self._columns.deliveries.invoke_index
-        process = int(self._columns.deliveries.process[row])
-        assigned = self._context.timeline.assignments.get(process, ())
-        return bisect_right(assigned, called[earlier]) == bisect_right(assigned, called[row])
+        """Whether the process did not gain the queue anew between two of its deliveries."""
+        deliveries, names = self._columns.deliveries, self._columns.names
+        return not self._context.timeline.gained_between(
+            names.groups[deliveries.group[row]],
+            names.queues[deliveries.queue[row]],
+            int(deliveries.process[row]),
+            int(deliveries.invoke_index[earlier]),
+            int(deliveries.invoke_index[row]),
+        )
 
     def _committed(self, row: int) -> int | None:
         """The offset that the group had committed when this row's listener was called."""
         deliveries, commits = self._columns.deliveries, self._columns.commits
         queue, group = int(deliveries.queue[row]), int(deliveries.group[row])
         rows = self._commit_rows.get((queue, group))
-        if rows is None or self._columns.names.groups[group] in self._context.facts.broadcasting:
+        facts = self._context.facts
+        if rows is None or self._columns.names.groups[group] in (
+            *facts.broadcasting,
+            *facts.assigned,
+        ):
             return None
         known = int(np.searchsorted(commits.op_index[rows], deliveries.invoke_index[row]))
         return int(commits.offset[rows[known - 1]]) if known else None
@@ -222,70 +246,46 @@ class _Polls:
     def _skipped(
         self, at: int, first_offset: int, what: str, inside: bool = False
     ) -> Iterator[Finding]:
-        """Report acknowledged messages from `first_offset` on, below this position, that the group did not have."""
+        """Report stored messages from `first_offset` on, below this position, that the reader did not have."""
         skipped = self.not_given(at, first_offset)
         if len(skipped):
             given = self._columns.deliveries.where(slice(row := self._row(at), row + 1))
             yield skip_finding(self._columns, self._context, given, skipped, what, inside)
 
     def not_given(self, at: int, first_offset: int) -> Touches:
-        """Acknowledged messages from an offset on, below a position, that its group wants and did not have by then."""
-        row, sends = self._row(at), self._columns.sends
-        group = self._columns.names.groups[self._columns.deliveries.group[row]]
-        rows = self._matching(self._acked_between(row, first_offset), group)
-        return sends.where(rows[~self._given_before(at, rows)] if len(rows) else rows)
+        """Stored messages from an offset on, below a position, that its reader wants and did not have by then."""
+        found = self._stored.due(self._row(at), first_offset)
+        return self._stored.touches(found[~self._given_before(at, found)] if len(found) else found)
 
-    def _matching(self, rows: Ints, group: str) -> Ints:
-        if not len(rows) or group not in self._context.facts.wanted_tags:
-            return rows
-        return rows[self._context.matches(self._columns, self._columns.sends.where(rows), group)]
-
-    def _acked_between(self, row: int, first_offset: int) -> Ints:
-        """Rows of acknowledged sends below a delivery, from an offset on, that its group must see."""
-        deliveries, names = self._columns.deliveries, self._columns.names
-        group, topic = names.groups[deliveries.group[row]], names.topics[deliveries.topic[row]]
-        facts = self._context.facts
-        if topic not in facts.groups.get(group, ()) or group in facts.broadcasting:
-            return np.zeros(0, np.int64)
-        queue = int(deliveries.queue[row])
-        drain = self._context.timeline.drains_of(group, topic)
-        end = None if drain is None else drain.ends.get(names.queues[queue])
-        if end is not None:
-            first_offset = max(first_offset, end.min_offset)
-        rows, queues, offsets = self._acked
-        start = int(np.searchsorted(queues, queue))
-        stop = int(np.searchsorted(queues, queue, side="right"))
-        of_queue = offsets[start:stop]
-        bounds = np.searchsorted(of_queue, (first_offset, deliveries.queue_offset[row]))
-        return rows[start + bounds[0] : start + bounds[1]]
-
-    @cached_property
-    def _acked(self) -> tuple[Ints, Ints, Ints]:
-        """Rows of placed acknowledged sends by place, their queues and their offsets."""
-        sends = self._columns.sends
-        visible = (sends.outcome == Outcome.OK) & (sends.transaction == Transaction.NONE)
-        rows = np.flatnonzero(visible & (sends.due_ns == UNKNOWN) & self._index.placed)
-        rows = rows[np.argsort(self._index.send_place[rows], kind="stable")]
-        return rows, sends.queue[rows], sends.queue_offset[rows]
-
-    def _given_before(self, at: int, sends: Ints) -> Mask:
-        """Which of some sends the group had been given, from where they were acknowledged, before a position."""
-        place = self._index.send_place[sends]
+    def _given_before(self, at: int, found: Ints) -> Mask:
+        """Which of some stored messages the reader had been given, from where they are stored, before a position."""
+        place = self._stored.place[found]
         if place[0] > self._streams.highest[at]:
-            return np.zeros(len(sends), np.bool_)
-        places, visits = self._visits(int(self._streams.number[at]))
-        found = np.minimum(np.searchsorted(places, place), len(places) - 1)
-        given: Mask = (places[found] == place) & (visits[found] < at)
+            return np.zeros(len(found), np.bool_)
+        places, visits = self._visits(at)
+        first = np.minimum(np.searchsorted(places, place), len(places) - 1)
+        given: Mask = (places[first] == place) & (visits[first] < at)
         return given
 
-    def _visits(self, stream: int) -> tuple[Ints, Ints]:
-        """The places that a stream was given, ascending, and at which positions: those of one place ascend."""
-        if stream not in self._visits_of:
-            start, stop = self._streams.starts[stream], self._streams.starts[stream + 1]
-            places = self._streams.place[start:stop]
+    def _visits(self, at: int) -> tuple[Ints, Ints]:
+        """The places that the reader of a position was given, ascending, and at which positions.
+
+        Positions of one place ascend. A reader is a group, or a member of one that broadcasts.
+        """
+        stream, reader = int(self._streams.number[at]), ANY_PROCESS
+        deliveries, row, facts = self._columns.deliveries, self._row(at), self._context.facts
+        if self._group_of(at) in (*facts.broadcasting, *facts.assigned):
+            reader = int(deliveries.process[row])
+        if (stream, reader) not in self._visits_of:
+            visits = np.arange(self._streams.starts[stream], self._streams.starts[stream + 1])
+            if reader != ANY_PROCESS:
+                visits = visits[deliveries.process[self._streams.row(visits)] == reader]
+            if self._group_of(at) in facts.assigned:
+                visits = visits[deliveries.outcome[self._streams.row(visits)] == Outcome.OK]
+            places = self._streams.place[visits]
             order = np.argsort(places, kind="stable")
-            self._visits_of[stream] = places[order], order + start
-        return self._visits_of[stream]
+            self._visits_of[stream, reader] = places[order], visits[order]
+        return self._visits_of[stream, reader]
 
     def _went_back(self, at: int, before: int, inside: bool) -> Iterator[Finding]:
         deliveries = self._columns.deliveries
@@ -310,21 +310,27 @@ class _Polls:
         if inside:
             return Judgement.VIOLATION, "in one call"
         if earlier is None:
-            return Judgement.VIOLATION, "the group had not had it yet"
+            return Judgement.VIOLATION, "its reader had not had it yet"
+        if (
+            self._columns.names.groups[self._columns.deliveries.group[row]]
+            in self._context.facts.assigned
+        ):
+            return Judgement.VIOLATION, "its position was further"
         deliveries = self._columns.deliveries
         committed = self._committed(row)
         if committed is None or committed <= deliveries.queue_offset[row]:
             return Judgement.ALLOWED, "the group had not committed it"
         first_ns, last_ns = int(deliveries.invoke_ns[last]), int(deliveries.invoke_ns[row])
-        fault = fault_near(self._context.facts.faults, first_ns, last_ns)
-        if fault is not None:
-            return Judgement.INFORMATIONAL, f"fault {fault.fault_id} ({fault.kind})"
+        broker = self._columns.names.queues[int(deliveries.queue[row])].broker
+        window = self._context.excuses.find("nonmonotonic_poll", first_ns, last_ns, broker)
+        if window is not None:
+            return Judgement.INFORMATIONAL, window.words
         return Judgement.VIOLATION, f"the group had committed {committed}"
 
     def _last_given(self, at: int) -> int | None:
-        """The row by which the group was given the same place before a position."""
+        """The row by which the reader was given the same place before a position."""
         place = self._streams.place[at]
-        places, visits = self._visits(int(self._streams.number[at]))
+        places, visits = self._visits(at)
         start, stop = np.searchsorted(places, place), np.searchsorted(places, place, side="right")
         before = int(np.searchsorted(visits[start:stop], at))
         return self._row(int(visits[start + before - 1])) if before else None

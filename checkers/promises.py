@@ -7,8 +7,8 @@ message when it is acknowledged; everything else follows. A fault that did not b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 from types import MappingProxyType
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkers.anomaly_rules import PLAIN, RULES
-from checkers.facts import FaultFacts, Keeping, Mode, Replication, RunFacts
+from checkers.facts import FaultFacts, Flush, Keeping, Mode, Replication, RunFacts
 from checkers.judgement import Judgement as Judgement
 
 NS_PER_S = 1_000_000_000
@@ -50,7 +50,9 @@ class Loss(Enum):
     NEVER = "it must survive"
     SUFFIX = "it may be lost only as part of a suffix of the commit log"
     ANY = "it may be lost"
-    HAZARD = "it may be lost (documented hazard of Apache RocketMQ 4.9)"
+    HAZARD = (
+        "it may be out of reach on a slave (replication.fetches_missing of Apache RocketMQ 4.9)"
+    )
 
 
 DAMAGE_OF_FAULT: Mapping[str, Damage] = MappingProxyType(
@@ -97,8 +99,24 @@ LOSS_OF_KEPT: Mapping[Kept, Loss] = MappingProxyType(
     {Kept.ALL: Loss.NEVER, Kept.PREFIX: Loss.SUFFIX, Kept.NOTHING: Loss.ANY}
 )
 
-# A restarted master of Apache RocketMQ never fetches its missing tail from a slave (bugs R02, R37).
-MASTER_REFETCHES: Mapping[Mode, bool] = MappingProxyType({"hardened": True, "faithful": False})
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hazard:
+    """A behaviour of Apache RocketMQ 4.9 that explains a loss."""
+
+    policy: str  # its line in system_under_test/policies.py
+    what: str
+
+
+# SEND_OK of a synchronous master promises the copy of a slave, so only what hides that copy excuses a loss.
+NOT_FETCHED = Hazard(
+    policy="replication.fetches_missing",
+    what="a master never gets back what only its slaves have",
+)
+NOT_COPIED = Hazard(
+    policy="replication.believes_requests",
+    what="the first report of a slave acknowledges what it does not have",
+)
 
 JUDGEMENT_OF_LOSS: Mapping[Loss, Judgement] = MappingProxyType(
     {
@@ -133,6 +151,7 @@ class LossRule:
 
     loss: Loss
     hits: tuple[Hit, ...]
+    hazard: Hazard | None = None  # what explains the loss, excused or not
 
     @property
     def judgement(self) -> Judgement:
@@ -147,19 +166,38 @@ class LossPromises:
     excuse.
     """
 
-    __slots__ = ("_facts", "_hits", "_rules")
+    __slots__ = ("_facts", "_hits", "_rules", "_visible")
 
     def __init__(self, facts: RunFacts) -> None:
         self._facts = facts
         self._hits = {name: _hits_on(nodes, facts.faults) for name, nodes in facts.brokers.items()}
         self._rules: dict[tuple[str, tuple[Hit, ...]], LossRule] = {}
+        self._visible: LossPromises | None = None
 
-    def rule(self, broker: str, sent_ns: int) -> LossRule:
-        """Return what a message acknowledged by `broker` may suffer; `sent_ns` is its invocation."""
-        hits = tuple(hit for hit in self._hits.get(broker, ()) if hit.until_ns >= sent_ns)
+    def rule(self, broker: str, sent_ns: int, until_ns: int = FOREVER_NS) -> LossRule:
+        """Return what a message acknowledged by `broker` may suffer; `sent_ns` is its invocation.
+
+        With `until_ns`: what it may have suffered by then.
+        """
+        hits = tuple(
+            hit
+            for hit in self._hits.get(broker, ())
+            if hit.until_ns >= sent_ns and hit.start_ns <= until_ns
+        )
         if (broker, hits) not in self._rules:
             self._rules[broker, hits] = self._most_lenient(broker, hits)
         return self._rules[broker, hits]
+
+    @property
+    def visible(self) -> LossPromises:
+        """What is promised for a message without SEND_OK once a consumer was given it: its master holds it.
+
+        The hardened broker shows only what is as durable as the flush mode asks; Apache's shows what is in memory.
+        """
+        if self._visible is None:
+            flush: Flush = self._facts.flush if self._facts.mode == "hardened" else "async"
+            self._visible = LossPromises(replace(self._facts, flush=flush, replication="none"))
+        return self._visible
 
     def strictest(self, broker: str, sent_ns: NDArray[np.int64]) -> Judgement:
         """Return the strictest judgement of the loss of messages that `broker` acknowledged; none: allowed."""
@@ -175,10 +213,46 @@ class LossPromises:
         """Return the promise in a reader's words."""
         facts = self._facts
         done = ", ".join(sorted({f"{hit.damage.name.lower()} of {hit.node}" for hit in rule.hits}))
-        return (
+        text = (
             f"{facts.flush} flush{' from a pool' if facts.transient_pool else ''}, {facts.replication} replication, "
             f"{done or 'nothing destroyed'}: {rule.loss.value}"
         )
+        if rule.hazard is None:
+            return text
+        return f"{text}; explained by {rule.hazard.policy}: {rule.hazard.what}"
+
+    def explained(
+        self,
+        rule: LossRule,
+        broker: str,
+        sent_ns: int,
+        held_by: Collection[str],
+        absent_from: Collection[str],
+    ) -> LossRule:
+        """Return what the rule comes to for one lost message, given the nodes that were asked for it after the run.
+
+        `held_by` had it in its queue, `absent_from` did not. No damage explains why a message that its master still
+        has was not delivered. A hazard excuses a loss only while a slave has, or may have, the copy that SEND_OK
+        promised and the master does not serve.
+        """
+        master, *slaves = self._facts.brokers.get(broker, ("",))
+        serves = broker in self._facts.living_brokers
+        if serves and master in held_by:
+            return replace(rule, loss=Loss.NEVER)
+        if rule.loss is not Loss.HAZARD:
+            return rule
+        if not set(slaves).isdisjoint(held_by):
+            return replace(rule, hazard=NOT_FETCHED)
+        damaged = {
+            hit.node
+            for hit in self._hits[broker]
+            if hit.until_ns >= sent_ns and self._kept(broker, hit.node, hit.damage) is not Kept.ALL
+        }
+        # Without the master the slaves serve what they have.
+        exposed = absent_from if serves else slaves
+        if all(slave in exposed and slave not in damaged for slave in slaves):
+            return replace(rule, loss=Loss.NEVER, hazard=NOT_COPIED)
+        return replace(rule, hazard=NOT_FETCHED)
 
     def holders(self, broker: str) -> tuple[str, ...]:
         """Return the nodes of which one must hold every acknowledged message of `broker`."""
@@ -237,8 +311,8 @@ class LossPromises:
             best = max(best, min(kept[slave] for slave in slaves))
         loss = LOSS_OF_KEPT[best]
         # With its disk gone the master comes back empty or not at all, and the slave serves reads.
-        refetch = kept[master] is Kept.PREFIX and best is Kept.ALL
-        if refetch and not MASTER_REFETCHES[facts.mode]:
+        needs_slave = kept[master] is Kept.PREFIX and best is Kept.ALL
+        if needs_slave and facts.behaves(NOT_FETCHED.policy):
             loss = Loss.HAZARD
         return LossRule(loss=loss, hits=hits)
 

@@ -2,8 +2,8 @@
 
 **phantom**: delivered, never sent. **aborted_read**: delivered, although its send definitely failed,
 whoever read it and however that ended. **misrouted**: delivered from another topic than it was sent to,
-or from another queue than the one that acknowledged it, with one attempt only (a retry may leave a copy
-elsewhere). **corrupt**: the body is not what was sent, or holds no readable key.
+or from another queue or offset than the one that acknowledged it, with one attempt only (a retry may leave
+a copy elsewhere). **corrupt**: the body is not what was sent, or holds no readable key.
 
 A corrupt body proves nothing about its key, so it is never a phantom. Retry and dead-letter topics are
 where the broker itself moves messages.
@@ -65,9 +65,11 @@ def _misrouted(columns: Columns, readable: Ints, source: Ints, outcome: Ints) ->
     attempts = _of_source(sends.tries, source, 0)
     acked_by = _of_source(sends.queue, source, UNKNOWN)
     placed = (acked_by != UNKNOWN) & (attempts == 1)
-    wrong_queue = placed & (acked_by != delivered.queue[readable])
+    acked_at = _of_source(sends.queue_offset, source, UNKNOWN)
+    wrong_offset = (acked_at != UNKNOWN) & (acked_at != delivered.queue_offset[readable])
+    wrong_place = placed & ((acked_by != delivered.queue[readable]) | wrong_offset)
     moved_by_broker = columns.names.internal_topic[topic]
-    wrong: Mask = (wrong_topic | wrong_queue) & ~moved_by_broker & (outcome != Outcome.FAILED)
+    wrong: Mask = (wrong_topic | wrong_place) & ~moved_by_broker & (outcome != Outcome.FAILED)
     return readable[wrong]
 
 
@@ -97,7 +99,9 @@ def _findings(columns: Columns, context: Context, rows: Ints, anomaly: str) -> I
 def _detail(columns: Columns, delivered: Touches, row: int, anomaly: str) -> str:
     if anomaly == "misrouted":
         sent = np.flatnonzero(columns.sends.message == delivered.message[row])[0]
-        queue = columns.sends.queue[sent]
+        queue, offset = columns.sends.queue[sent], columns.sends.queue_offset[sent]
+        if queue != UNKNOWN and queue == delivered.queue[row]:
+            return f"acknowledged at offset {offset} of this queue"
         topic = columns.names.topics[columns.sends.topic[sent]]
         return f"sent to {columns.names.queues[queue] if queue != UNKNOWN else topic}"
     return _DETAIL[anomaly]
@@ -112,6 +116,7 @@ _DETAIL = {
 PROVENANCE = Kernel(
     name="provenance",
     partition_by="message",
+    screened=True,
     anomalies=("phantom", "aborted_read", "misrouted", "corrupt"),
     partial=tally_provenance,
     unknown_reason=nothing_missing,

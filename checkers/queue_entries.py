@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from checkers.columns import Columns
-from checkers.kernel import Checker, Context
+from checkers.kernel import Checker, Context, no_rows
 from checkers.observed import NOT_OBSERVED, observed_verdict
 from checkers.promises import judge
 from checkers.verdict import Finding, Verdict
@@ -79,6 +79,7 @@ QUEUE_ENTRIES = Checker(
     name="queue_entries",
     anomalies=("queue_hole", "queue_entry_wrong", "queue_entry_missing"),
     check=check_queue_entries,
+    rows=no_rows,
     applies=lambda context: context.facts.files_observed,
     needs_observations=True,
 )

@@ -26,7 +26,7 @@ class Asked:
 
 def rows_asked_for(columns: Columns, context: Context, checkers: Sequence[Checker]) -> Asked:
     """What checkers that are no kernels read of these queues."""
-    reads = {of.name: of.rows for of in checkers if of.kernel is None and of.rows is not None}
+    reads = {of.name: of.rows for of in checkers if of.kernel is None}
     return _asked(reads, lambda name: reads[name](columns, context))
 
 

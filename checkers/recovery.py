@@ -1,7 +1,8 @@
 """Recovery is stable: what was visible before a restart is there after it, and nothing else.
 
 **vanished**: an acknowledged message that a group had been given, or that somebody could have been given, is not in
-its queue after the drain, although retention has not taken it. `loss` asks whether groups got their messages; this
+its queue after the drain, although retention has not taken it. Where the master is lost for good, it must be in no
+queue of any slave (`only_on_another_replica` counts the others). `loss` asks whether groups got their messages; this
 asks whether the log still has them, so a message that was consumed and then lost is found here only.
 **read_beyond_recovery**: a broker without replicas recovered its log up to some place, and later delivered a message
 from beyond it that had been acknowledged before: stale bytes that a recovery must destroy.
@@ -23,6 +24,7 @@ import numpy as np
 from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, QueueKey
 from checkers.kernel import Context, Kernel, finding_at, queue_of, unless_unread
 from checkers.promises import NS_PER_S, judge
+from checkers.replica_copies import Copies, ReplicaCopies, judge_lost, loss_text
 from checkers.verdict import Finding, Tally
 
 BUFFERED_NS = 30 * NS_PER_S  # how long a consumer may sit on a message before it delivers it
@@ -31,27 +33,47 @@ BUFFERED_NS = 30 * NS_PER_S  # how long a consumer may sit on a message before i
 def tally_recovery_stability(columns: Columns, context: Context) -> Tally:
     """Judge whole message queues (partition key: queue)."""
     acked = (columns.sends.outcome == Outcome.OK) & (columns.sends.queue != UNKNOWN)
-    return Tally.of([*_vanished(columns, context, acked), *_from_beyond(columns, context, acked)])
+    gone, elsewhere = _vanished(columns, context, acked)
+    counts = {"only_on_another_replica": elsewhere} if elsewhere else {}
+    return Tally.of([*gone, *_from_beyond(columns, context, acked)], **counts)
 
 
-def _vanished(columns: Columns, context: Context, acked: Mask) -> Iterator[Finding]:
+def _vanished(columns: Columns, context: Context, acked: Mask) -> tuple[list[Finding], int]:
+    """What is gone, and how many messages are on another slave than the one that serves for a lost master."""
     sends = columns.sends
     low, ends, drained_at = _ends(columns, context)
     beyond = (sends.queue_offset >= ends[sends.queue]) & (sends.op_index < drained_at[sends.queue])
     gone = acked & (beyond | _not_found(columns, context))
     deleted = sends.queue_offset < low[sends.queue]  # by retention
-    for row in np.flatnonzero(gone & ~deleted).tolist():
-        queue = queue_of(columns, sends, row)
-        assert queue is not None
-        rule = context.promises.rule(queue.broker, int(sends.invoke_ns[row]))
-        yield finding_at(
-            columns,
-            sends,
-            row,
-            anomaly="vanished",
-            judgement=rule.judgement,
-            detail=f"acknowledged, and not in its queue after the run; {context.promises.text(rule)}",
-        )
+    rows = np.flatnonzero(gone & ~deleted)
+    if not len(rows):
+        return [], 0
+    replicas = ReplicaCopies(columns, context, sends.message[rows])
+    copies = {row: replicas.of(columns, sends, row) for row in rows.tolist()}
+    found = [
+        _gone(columns, context, row, known)
+        for row, known in copies.items()
+        if not (known.survive and _has_lost_its_master(columns, context, row))
+    ]
+    return found, len(copies) - len(found)
+
+
+def _has_lost_its_master(columns: Columns, context: Context, row: int) -> bool:
+    """Whether slaves alone serve the queue of a send: what one of them lacks another one may have."""
+    queue = queue_of(columns, columns.sends, row)
+    return queue is not None and queue.broker not in context.facts.living_brokers
+
+
+def _gone(columns: Columns, context: Context, row: int, copies: Copies) -> Finding:
+    rule = judge_lost(columns, context, columns.sends, row, copies)
+    return finding_at(
+        columns,
+        columns.sends,
+        row,
+        anomaly="vanished",
+        judgement=rule.judgement,
+        detail=f"acknowledged, and not in its queue after the run; {loss_text(context, rule, copies)}",
+    )
 
 
 def _not_found(columns: Columns, context: Context) -> Mask:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from checkers.columns import Columns
-from checkers.kernel import Checker, Context
+from checkers.kernel import Checker, Context, no_rows
 from checkers.observed import NOT_OBSERVED, observed_verdict
 from checkers.promises import judge
 from checkers.verdict import Finding, Verdict
@@ -71,6 +71,7 @@ REPLICA_PREFIX = Checker(
     name="replica_prefix",
     anomalies=("replica_diverged", "replica_ahead"),
     check=check_replica_prefix,
+    rows=no_rows,
     applies=lambda context: context.facts.files_observed and bool(_comparable(context)),
     needs_observations=True,
 )

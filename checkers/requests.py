@@ -3,8 +3,9 @@
 **wrong_answer**: a requester was given the answer to another request. **answered_twice**: one request ended with two
 answers. **made_up_answer**: an answer to a request that no listener had been given by then.
 
-A request that is not answered is no anomaly: requesters give up in time, responders die. That the request itself is
-consumed is a matter of loss.
+A request that is not answered is no anomaly: requesters give up in time, responders die. The verdict is unknown where
+answers are missing that must be there: replies were written, and no requester got any; or a request ended as answered,
+and the history does not hold its answer. That the request itself is consumed is a matter of loss.
 
 Source: request-reply of Apache RocketMQ 4.9 (RequestResponseFuture, correlation ids).
 """
@@ -15,7 +16,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from checkers.columns import Columns, Ints
+from checkers.columns import Columns, Ints, Outcome
 from checkers.kernel import Checker, Context
 from checkers.message_ids import OTHER, MessageIds
 from checkers.promises import judge
@@ -25,13 +26,15 @@ from checkers.verdict import Finding, Tally, Verdict
 
 
 def answered_rows(columns: Columns, context: Context) -> Columns:
-    """The deliveries of the requests whose answers came."""
+    """The deliveries of the requests whose answers came, and the sends of those for which replies were written."""
     replies = {of.reply for of in context.timeline.answers}
     given = is_among(columns.deliveries.message, _ids_of(columns, replies))
+    replied = {of.key for of in context.timeline.replies}
+    sent = is_among(columns.sends.message, _ids_of(columns, replied))
     nothing = np.zeros(0, np.int64)
     return Columns(
         names=columns.names,
-        sends=columns.sends.where(nothing),
+        sends=columns.sends.where(sent),
         deliveries=columns.deliveries.where(given),
         commits=columns.commits.where(nothing),
     )
@@ -50,9 +53,31 @@ def check_requests(columns: Columns, context: Context) -> Verdict:
     answers = context.timeline.answers
     findings = list(_judge(columns, context, answers))
     tally = Tally.of(findings, answered=len(answers), replies=len(context.timeline.replies))
+    reason = _missing(columns, context)
     return Verdict(
-        checker="requests", valid=not findings, counts=tally.counts, findings=tally.findings
+        checker="requests",
+        valid=False if findings else (True if reason is None else "unknown"),
+        counts=tally.counts,
+        findings=tally.findings,
+        reason=reason,
     )
+
+
+def _missing(columns: Columns, context: Context) -> str | None:
+    """Say which answers are missing that must be there; None when all are."""
+    answers, replies = context.timeline.answers, context.timeline.replies
+    if replies and not answers:
+        return f"{len(replies)} replies were written, and no requester was given an answer"
+    replied, answered = {of.key for of in replies}, {of.key for of in answers}
+    sends = answered_rows(columns, context).sends
+    ended = (
+        columns.names.key(message)
+        for message in sends.message[sends.outcome == Outcome.OK].tolist()
+    )
+    missing = sorted(key for key in ended if key in replied and key not in answered)
+    if not missing:
+        return None
+    return f"{len(missing)} requests ended as answered without an answer, first key {missing[0]}"
 
 
 def _judge(columns: Columns, context: Context, answers: Sequence[Exchange]) -> Iterator[Finding]:
@@ -98,5 +123,5 @@ REQUESTS = Checker(
     anomalies=("wrong_answer", "answered_twice", "made_up_answer"),
     check=check_requests,
     rows=answered_rows,
-    applies=lambda context: bool(context.timeline.answers),
+    applies=lambda context: bool(context.timeline.answers or context.timeline.replies),
 )

@@ -1,9 +1,13 @@
 """The retry ladder and dead letters: sent = consumed + dead letters + pending, and each step in its time.
 
-**retry_unprovoked**: a message came from the retry topic for the nth time, and no listener of the group had failed for,
-or not finished, its delivery before that. **retry_early**: it came before the delay of that step was over (level 3 for
-the first retry, one more for each; allowed where a broker's clock was stepped). **retried_too_often**: more retries
-than the group allows. **dead_too_early**: it became a dead letter although no delivery had used up the retries.
+**retry_unprovoked**: a message came from the retry topic for the nth time, and no listener of the group had failed
+for, or not finished, its delivery before that; or it came from its own topic with reconsume times, which a client
+counts that tries again by itself, and the group had not been given it before, with fewer and without success.
+**retry_early**: it came before the delay of that step was over (level 3 for the first retry, one more for each; allowed
+where a broker's clock was stepped). **retried_too_often**: more retries than the group allows. **dead_too_early**: it
+became a dead letter although no delivery had used up the retries. **duplicate_dead_letter**: it became more dead
+letters than deliveries had used up the retries (allowed where an answer to a send-back was lost: the client sends it
+back again).
 
 **consumed_too_long** (informational): it came again because the listener took so long that its client gave it up after
 the consume timeout (15 minutes), and sent it back.
@@ -26,16 +30,19 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from checkers.columns import Columns, Ints, Outcome, Touches
+from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches
 from checkers.delays import CLOCK_ROUGHNESS_NS, clock_stepped
-from checkers.kernel import Context, Kernel, finding_at, nothing_missing
+from checkers.event_times import began_latest, ended_earliest
+from checkers.kernel import Context, Kernel, finding_at, nothing_missing, queue_of
 from checkers.promises import NS_PER_S, Judgement, judge
 from checkers.verdict import Finding, Tally
 
 RETRY, DEAD = "%RETRY%", "%DLQ%"
 FIRST_LEVEL = 3  # of the ladder
 NS_PER_MS = 1_000_000
-CONSUME_TIMEOUT_NS = 900 * NS_PER_S  # RocketMQ: consumeTimeout
+# How late a harness outside the simulation may write down an event that its client did not stamp: a busy one was 31 ms
+# late. Delays of retries are at least 1 s, and a broker that gets one wrong is wrong by a whole level.
+WRITTEN_LATE_NS = 100 * NS_PER_MS
 
 
 @dataclass(slots=True)
@@ -58,6 +65,7 @@ def tally_retries(columns: Columns, context: Context) -> Tally:
         dead += bool(story.dead)
         consumed = columns.deliveries.outcome[[*story.first, *story.retried]] == Outcome.OK
         both += bool(story.dead) and bool(consumed.any())
+    findings.extend(_claimed(columns, context, kinds))
     if not context.facts.retries_max:
         return Tally.of(findings)
     return Tally.of(findings, retried=retried, dead_letters=dead, dead_and_consumed=both)
@@ -106,18 +114,82 @@ def _judge(columns: Columns, context: Context, group: str, story: _Story) -> Ite
         if tries > retries_max:
             what = f"retry {tries}, and the group allows {retries_max}"
             yield _finding(columns, context, row, "retried_too_often", what, group)
-        before = [r for r in lived if _provokes(deliveries, r, row)]
+        before = [r for r in lived if _provokes(context, deliveries, r, row)]
         if not before:
             what = f"retry {tries} of what no listener had failed for"
             yield _finding(columns, context, row, "retry_unprovoked", what, group)
         else:
             yield from _judge_time(columns, context, group, row, before)
-            if all(_is_overlong(deliveries, r) for r in before):
+            if all(_is_overlong(context, deliveries, r) for r in before):
                 yield _overlong(columns, context, group, row, before[0])
     for row in story.dead:
         if not any(_uses_up(deliveries, r, retries_max) for r in lived):
             what = f"a dead letter before {retries_max} retries were used up"
             yield _finding(columns, context, row, "dead_too_early", what, group)
+    yield from _dead_twice(columns, context, group, story, retries_max)
+
+
+def _dead_twice(
+    columns: Columns, context: Context, group: str, story: _Story, retries_max: int
+) -> Iterator[Finding]:
+    """Dead letters, each at a place of its own, beyond those for which there is a reason."""
+    deliveries = columns.deliveries
+    places: dict[tuple[int, int], int] = {}
+    for row in story.dead:
+        places.setdefault((int(deliveries.queue[row]), int(deliveries.queue_offset[row])), row)
+    lived = (*story.first, *story.retried)
+    reasons = sum(_uses_up(deliveries, row, retries_max) for row in lived)
+    extra = list(places.values())[max(reasons, 1) :]
+    if not extra:
+        return
+    key = columns.names.key(int(deliveries.message[extra[0]]))
+    sent_back = context.timeline.sent_back.get(key or "", ())
+    unclear = sum(of.group == group and not (of.is_clear and of.by_broker) for of in sent_back)
+    excuse = (
+        f"{unclear} send-backs of it that may have left a copy each time"
+        if unclear >= len(extra)
+        else None
+    )
+    for row in extra:
+        what = f"{len(places)} dead letters, and {reasons} deliveries used up the retries"
+        yield _finding(columns, context, row, "duplicate_dead_letter", what, group, excuse)
+
+
+def _claimed(columns: Columns, context: Context, kinds: Ints) -> Iterator[Finding]:
+    """Deliveries from the message's own topic with reconsume times, and no delivery that explains them."""
+    deliveries = columns.deliveries
+    claims = _claims(deliveries, kinds)
+    rows = np.flatnonzero(np.isin(deliveries.message, deliveries.message[claims]))
+    rows = rows[np.argsort(deliveries.invoke_index[rows], kind="stable")]
+    claimed = set(claims.tolist())
+    had: dict[tuple[int, int], list[int]] = {}
+    for row in rows.tolist():
+        earlier = had.setdefault((int(deliveries.group[row]), int(deliveries.message[row])), [])
+        if row in claimed and not any(_explains(deliveries, before, row) for before in earlier):
+            what = f"reconsume times {deliveries.tries[row]} of what no listener had failed for"
+            group = columns.names.groups[deliveries.group[row]]
+            yield _finding(columns, context, row, "retry_unprovoked", what, group)
+        earlier.append(row)
+
+
+def _claims(deliveries: Touches, kinds: Ints) -> Ints:
+    """Rows of deliveries from a message's own topic that say that it was tried before."""
+    retried = np.flatnonzero((deliveries.tries > 0) & (deliveries.message != UNKNOWN))
+    found: Ints = retried[kinds[deliveries.topic[retried]] == 0]
+    return found
+
+
+def _explains(deliveries: Touches, before: int, row: int) -> bool:
+    return bool(
+        deliveries.tries[before] < deliveries.tries[row]
+        and deliveries.outcome[before] != Outcome.OK
+    )
+
+
+def claiming(columns: Columns, _context: Context, _cleared: Mask) -> Ints:
+    """Messages that came from their own topic with reconsume times."""
+    rows = _claims(columns.deliveries, _kinds(columns))
+    return np.unique(columns.deliveries.message[rows])
 
 
 def _uses_up(deliveries: Touches, row: int, retries_max: int) -> bool:
@@ -134,18 +206,19 @@ def _repeats(deliveries: Touches, row: int, retry: int) -> bool:
     )
 
 
-def _provokes(deliveries: Touches, row: int, retry: int) -> bool:
+def _provokes(context: Context, deliveries: Touches, row: int, retry: int) -> bool:
     """Whether a delivery may be why the retry came: one step before it, earlier, and not successful by then."""
     return bool(
         deliveries.tries[row] == deliveries.tries[retry] - 1
         and deliveries.invoke_index[row] < deliveries.invoke_index[retry]
-        and (deliveries.outcome[row] != Outcome.OK or _is_overlong(deliveries, row))
+        and (deliveries.outcome[row] != Outcome.OK or _is_overlong(context, deliveries, row))
     )
 
 
-def _is_overlong(deliveries: Touches, row: int) -> bool:
+def _is_overlong(context: Context, deliveries: Touches, row: int) -> bool:
     """Whether the listener was busy with a delivery for so long that its client gave it up."""
-    return bool(deliveries.time_ns[row] - deliveries.invoke_ns[row] >= CONSUME_TIMEOUT_NS)
+    timeout_ns = int(context.facts.timings.consume_timeout_s * NS_PER_S)
+    return bool(deliveries.time_ns[row] - deliveries.invoke_ns[row] >= timeout_ns)
 
 
 def _judge_time(
@@ -155,13 +228,15 @@ def _judge_time(
     if not levels:
         return
     level = min(FIRST_LEVEL + int(deliveries.tries[row]) - 1, len(levels))
-    ended = [r for r in before if not _is_overlong(deliveries, r)]
+    ended = [r for r in before if not _is_overlong(context, deliveries, r)]
     if not ended:  # its client gave it up some time after the call
         return
-    since = min(int(deliveries.time_ns[r]) for r in ended)
-    early_ns = since + levels[level - 1] * NS_PER_MS - int(deliveries.invoke_ns[row])
-    if early_ns > CLOCK_ROUGHNESS_NS:
-        stepped = clock_stepped(context, since, int(deliveries.invoke_ns[row]))
+    since = min(int(ended_earliest(deliveries, r)) for r in ended)
+    early_ns = since + levels[level - 1] * NS_PER_MS - int(began_latest(deliveries, row))
+    is_exact = context.facts.disks_observed or deliveries.at_ns[row] != UNKNOWN
+    if early_ns > CLOCK_ROUGHNESS_NS + (0 if is_exact else WRITTEN_LATE_NS):
+        queue = queue_of(columns, deliveries, before[0])
+        stepped = clock_stepped(context, queue, since, int(deliveries.invoke_ns[row]))
         what = f"retry {deliveries.tries[row]} came {early_ns / NS_PER_S:.3f} s before its time"
         finding = _finding(columns, context, row, "retry_early", what, group, stepped)
         yield finding
@@ -205,13 +280,16 @@ def _finding(
 RETRIES = Kernel(
     name="retries",
     partition_by="message",
+    screened=True,
     anomalies=(
         "retry_unprovoked",
         "retry_early",
         "retried_too_often",
         "dead_too_early",
+        "duplicate_dead_letter",
         "consumed_too_long",
     ),
     partial=tally_retries,
     unknown_reason=nothing_missing,
+    more_suspects=claiming,
 )

@@ -1,12 +1,12 @@
 """Route truth: what name servers answer, against who lives; and how fast clients turn to another name server.
 
-**wrong_route**: a name server names an address that no node of this broker name has, or has under another number (0 is
-the master). **ghost_route**: it names a broker that has been dead for longer than a silent one may stay (120 s without
-a heartbeat, looked at every 10 s); times in which a fault struck this name server do not count. **missing_route**: it
-does not name a broker that lives, for longer than brokers take to register again (every 30 s), while no fault was
-near; where a broker makes a topic with its first message, from when a name server first named the broker.
-**slow_switch**: a client that started while some name server was broken and another one was not, and nothing
-else was, took too long to its first queue or acknowledgement.
+**wrong_route**: a name server names an address that no node of this broker name has, or has under another number (0
+is the master). **ghost_route**: it names a broker that has been dead for longer than a silent one may stay (120 s
+without a heartbeat, looked at every 10 s); times in which a fault struck this name server do not count.
+**missing_route**: it does not name a broker that lives, for longer than brokers take to register again (every 30 s),
+not counting the time in which the two could not hear each other; where a broker makes a topic with its first message,
+from when a name server first named the broker. **slow_switch**: a client that started while some name server was
+broken and another one was not, and nothing else was, took too long to its first queue or acknowledgement.
 
 The harness asks every name server every few seconds, and writes down answers that changed, with the brokers that ran
 at that moment. Cannot see: what lasts less than that, a name server that does not answer (no answer is no lie), and
@@ -18,27 +18,27 @@ Source: RouteInfoManager of Apache RocketMQ 4.9 (scanNotActiveBroker); bugs of s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from checkers.columns import Columns, Ints, Outcome
-from checkers.facts import FaultFacts, RunFacts
-from checkers.kernel import Checker, Context, sends_only
+from checkers.excuses import began_ns
+from checkers.facts import RunFacts
+from checkers.fault_effects import FORGETS, STALLS, STOPS
+from checkers.kernel import Checker, Context, no_rows, sends_only
 from checkers.observed import NOT_OBSERVED, observed_verdict
 from checkers.promises import FOREVER_NS, NS_PER_S, judge
 from checkers.spans import Span, joined, without
 from checkers.timeline import Opened
-from checkers.unrest import SETTLED_AFTER_NS
 from checkers.verdict import Finding, Verdict, seconds
 
-GHOST_NS = 150 * NS_PER_S  # 120 s, a look every 10 s, and the time between two questions
-MISSING_NS = 45 * NS_PER_S  # registered again every 30 s, and the same
+GHOST_SLACK_S = 30.0  # a look every 10 s, and the time between two questions
+MISSES = 1.5  # brokers register at regular intervals, and the same
 SWITCHED_NS = 10 * NS_PER_S  # two time-outs of 3 s, and a rebalance
 NS_PER_MS = 1_000_000
-OF_NAME_SERVERS = "name_server"  # what the kinds of fault begin with that strike name servers alone
-CLIENT_FAULTS = frozenset({"client_crash", "member_leaves", "slow_consumer", "failing_listener"})
+BREAKS_SERVERS = frozenset({STOPS, STALLS, FORGETS})
 Seen = Mapping[str, Any]
 
 
@@ -74,17 +74,13 @@ def _judge_server(
 ) -> Iterator[Finding]:
     answers = sorted(answers, key=lambda seen: int(seen["time_ns"]))
     yield from _wrong(context, node, answers)
-    struck = _spans(fault for fault in context.facts.faults if node in fault.targets)
-    restless = _spans(context.facts.faults)
     for broker, nodes in sorted(context.facts.brokers.items()):
         before = Span(0, since_ns.get(broker, FOREVER_NS))
         for replica in nodes:
             ghost = _while(answers, lambda seen, of=(broker, replica): _is_ghost(seen, *of))
             absent = _while(answers, lambda seen, of=(broker, replica): _is_missing(seen, *of))
-            yield from _too_long(context, node, "ghost_route", replica, without(ghost, struck))
-            yield from _too_long(
-                context, node, "missing_route", replica, without(absent, [*restless, before])
-            )
+            yield from _too_long(context, node, "ghost_route", replica, ghost, ())
+            yield from _too_long(context, node, "missing_route", replica, absent, (before,))
 
 
 def _wrong(context: Context, node: str, answers: Sequence[Seen]) -> Iterator[Finding]:
@@ -121,14 +117,26 @@ def _while(answers: Sequence[Seen], holds: Any) -> list[Span]:
 
 
 def _too_long(
-    context: Context, node: str, anomaly: str, replica: str, spans: Sequence[Span]
+    context: Context,
+    node: str,
+    anomaly: str,
+    replica: str,
+    spans: Sequence[Span],
+    not_asked: Sequence[Span],
 ) -> Iterator[Finding]:
-    bound_ns = GHOST_NS if anomaly == "ghost_route" else MISSING_NS
-    what = "named it, although it was dead," if anomaly == "ghost_route" else "did not name it"
-    longest = max(spans, key=lambda span: span.length_ns, default=Span(0, 0))
-    if longest.length_ns > bound_ns:
-        detail = f"{replica}: {node} {what} for {seconds(longest.length_ns)}"
-        yield _finding(context, anomaly, longest.start_ns, None, detail)
+    """The first of the spans that is too long, without the time in which a fault excuses it."""
+    timings, is_ghost = context.facts.timings, anomaly == "ghost_route"
+    bound_s = timings.channel_expiry_s + GHOST_SLACK_S if is_ghost else timings.register_s * MISSES
+    what = "named it, although it was dead," if is_ghost else "did not name it"
+    # A dead broker is no excuse for naming it.
+    nodes = (node,) if is_ghost else (node, replica)
+    excused = context.excuses.spans(anomaly, None, nodes)
+    for span in without(spans, not_asked):
+        length_ns = sum(piece.length_ns for piece in without([span], excused))
+        if length_ns > bound_s * NS_PER_S:
+            detail = f"{replica}: {node} {what} for {seconds(length_ns)}"
+            yield _finding(context, anomaly, span.start_ns, None, detail)
+            return
 
 
 def _finding(
@@ -141,18 +149,6 @@ def _finding(
         time_ns=time_ns,
         detail=detail,
         broker=broker,
-    )
-
-
-def _spans(faults: Iterable[FaultFacts]) -> list[Span]:
-    """When faults were active, or had been shortly before."""
-    return joined(
-        Span(
-            fault.fired_ns,
-            FOREVER_NS if fault.healed_ns is None else fault.healed_ns + SETTLED_AFTER_NS,
-        )
-        for fault in faults
-        if fault.fired_ns is not None
     )
 
 
@@ -203,14 +199,17 @@ def first_acknowledged_rows(columns: Columns, _context: Context) -> Columns:
 def _needs_switch(facts: RunFacts, servers: set[str], at_ns: int) -> bool:
     """Whether only name servers were broken then, some of them, and one had been well for a while."""
     broken: set[str] = set()
+    settled_ns = int(facts.timings.register_s * NS_PER_S)
+    brokers = {node for nodes in facts.brokers.values() for node in nodes}
     for fault in facts.faults:
-        if fault.bitten_ns is None or fault.fired_ns is None or fault.kind in CLIENT_FAULTS:
+        targets = set(fault.targets)
+        if fault.bitten_ns is None or (targets and targets.isdisjoint(brokers | servers)):
             continue
         healed_ns = FOREVER_NS if fault.healed_ns is None else fault.healed_ns
-        if fault.fired_ns <= at_ns < healed_ns + SETTLED_AFTER_NS:
-            if not set(fault.targets) <= servers or not fault.kind.startswith(OF_NAME_SERVERS):
+        if began_ns(fault) <= at_ns < healed_ns + settled_ns:
+            if not targets <= servers or not set(fault.effects) <= BREAKS_SERVERS:
                 return False
-            broken |= set(fault.targets)
+            broken |= targets
     return bool(broken) and bool(servers - broken)
 
 
@@ -223,6 +222,7 @@ ROUTES = Checker(
     name="routes",
     anomalies=("wrong_route", "ghost_route", "missing_route"),
     check=check_routes,
+    rows=no_rows,
     applies=lambda context: context.facts.routes_observed,
     needs_observations=True,
 )

@@ -1,11 +1,11 @@
 """Send statuses must be true: SEND_OK and the weaker ones, held against the copies that the harness saw at that moment.
 
-**acked_not_durable**: when SEND_OK reached the producer, fewer nodes held the message safely than the profile promises,
-even if every node that could not be observed held it. **weak_though_safe**: a weaker status (FLUSH_DISK_TIMEOUT,
-FLUSH_SLAVE_TIMEOUT, SLAVE_NOT_AVAILABLE) although as many nodes held the message as SEND_OK promises, and no fault was
-near. Near one the last copy may have come just after the broker had given up waiting; then it is informational. So
-it is where slaves may have been haSlaveFallbehindMax behind when the message was stored, and came up with it before
-the answer arrived (slave_lag.py).
+**acked_not_durable**: when SEND_OK reached the producer, fewer nodes held the message safely than the profile
+promises, even if every node that could not be observed held it. **weak_though_safe**: a weaker status
+(FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT, SLAVE_NOT_AVAILABLE) although as many nodes held the message as SEND_OK
+promises, and no fault of its broker was near (excuse_table.py). Near one the last copy may have come just after the
+broker had given up waiting; then it is informational. So it is where slaves may have been haSlaveFallbehindMax behind
+when the message was stored, and came up with it before the answer arrived (slave_lag.py).
 
 An observation that nobody made is 'not observed': unknown, never green. So is an acknowledgement that is true only if a
 node held it that could not be looked into (`acks_unclear`); one whose disk was destroyed before the send began held
@@ -35,7 +35,6 @@ from checkers.observed import NOT_OBSERVED, observed_verdict
 from checkers.promises import Judgement, judge
 from checkers.screening import is_among
 from checkers.slave_lag import KnownCopies, rows_left_behind
-from checkers.unrest import fault_near
 from checkers.verdict import Finding, Tally, Verdict
 
 # (on disk, at least in memory): how many nodes must hold a message that is acknowledged with SEND_OK.
@@ -243,11 +242,12 @@ def _not_durable(columns: Columns, context: Context, row: int, missing: str) -> 
 
 
 def _safe(columns: Columns, context: Context, row: int, *, is_behind: bool) -> Finding:
-    near = fault_near(
-        context.facts.faults, int(columns.sends.invoke_ns[row]), int(columns.sends.time_ns[row])
-    )
+    sends = columns.sends
+    times = int(sends.invoke_ns[row]), int(sends.time_ns[row])
+    broker = columns.names.queues[int(sends.queue[row])].broker
+    near = context.excuses.find("weak_though_safe", *times, broker)
     quiet = judge(context.facts.mode, "weak_though_safe")
-    excuse = "" if near is None else f"; fault {near.fault_id} ({near.kind})"
+    excuse = "" if near is None else f"; {near.words}"
     if near is None and _is_first_of_broker(columns, row):
         excuse = "; the broker had acknowledged nothing as safe by then: its slaves were coming up"
     elif near is None and is_behind:

@@ -4,8 +4,8 @@
 one that is before it in the queue: a listener that fails holds up its queue, and whoever takes the queue over goes on
 where the other one stopped. Allowed where the log may have lost a suffix, whose offsets are used again.
 **key_moved**: messages of one sharding key were acknowledged by different queues, so nothing orders them any more;
-allowed once a fault has bitten: a producer that begins, or looks again, while a broker is away sees other queues, and
-nothing is promised across a change of the route.
+allowed while a fault may have changed the routes that the producers saw (excuse_table.py): one that begins, or looks
+again, while a broker is away sees other queues. So is a move across a change of the queues for good.
 **hot_key** (informational): one sharding key has most of the messages, and its queue lags behind the others.
 
 Together with the order within a queue (`order`) the two mean: messages of one key are consumed in the order in which
@@ -157,7 +157,7 @@ def _moved(columns: Columns, context: Context, keyed: Touches) -> Iterator[Findi
     for _, rows in rows_by_id(keyed.sharding_key):
         of_key = keyed.where(rows[np.argsort(keyed.op_index[rows], kind="stable")])
         for row in (1 + np.flatnonzero(np.diff(of_key.queue) != 0)).tolist():
-            excuse = _excuse(context, int(of_key.time_ns[row]))
+            excuse = _excuse(context, of_key, row)
             before = columns.names.queues[int(of_key.queue[row - 1])]
             key = columns.names.sharding_keys[int(of_key.sharding_key[row])]
             yield finding_at(
@@ -230,12 +230,16 @@ def _waits_ns(columns: Columns, sends: Touches) -> Ints:
     return np.where(messages[at] == sends.message, waited_ns, -1)
 
 
-def _excuse(context: Context, time_ns: int) -> str:
-    """Why not all producers may have seen the same queues by then; empty when all must have."""
-    for fault in context.facts.faults:
-        if fault.bitten_ns is not None and fault.bitten_ns <= time_ns:
-            return f"; since fault {fault.fault_id} ({fault.kind}) producers may see other queues"
-    return ""
+def _excuse(context: Context, of_key: Touches, row: int) -> str:
+    """Why the producers may have seen other queues for a message and the one before it; empty when they must not."""
+    find = context.excuses.find
+    since = int(of_key.invoke_ns[row - 1 : row + 1].min())
+    window = find("queues_changed", since, int(of_key.time_ns[row]))
+    for at in (row - 1, row):
+        node = context.timeline.nodes.get(int(of_key.process[at]))
+        times = int(of_key.invoke_ns[at]), int(of_key.time_ns[at])
+        window = window or find("key_moved", *times, None, (node,))
+    return "" if window is None else f"; {window.words}"
 
 
 ORDERLY = Kernel(

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from checkers.column_arrays import NOTHING_SPECIAL, SHARED, touch_order
+from checkers.column_arrays import NOTHING_SPECIAL, SHARED, in_order
 from checkers.column_values import integer, text
 from checkers.columns import UNKNOWN, Ints, Touches
 from checkers.history import INT64_MAX, Op
+from checkers.message_contents import NO_PROPERTIES
 from checkers.message_ids import NUMBER_MASK, OTHER, MessageIds
 from checkers.stretches import MANY_MAX, Stretch, nth_key, of_delivery, of_send
 
-_PLACED = ("message", "queue_offset", "physical_offset", "tries", "body_ok", "count", "stride")
+_PLACED = (
+    "message",
+    "queue_offset",
+    "physical_offset",
+    "tries",
+    "body_ok",
+    "count",
+    "stride",
+    "size",
+)
+_SENT = {**NOTHING_SPECIAL, "properties": NO_PROPERTIES}
 WIDTH: Final = len(SHARED) + len(_PLACED)
 Shared = tuple[int, ...]  # what the messages of an op share, in the order of column_arrays.SHARED
 
@@ -34,7 +45,7 @@ class StretchTouches:
         """Take a `send_many`; return of how many messages. Raises one of BAD_VALUE, HistoryError."""
         value = op.value
         count, attempts = _count(value["count"]), integer(value.get("attempts", 0))
-        first = text(value["key"])
+        first, size = text(value["key"]), value.get("size", UNKNOWN)
         if "stretches" not in value:  # nobody knows where they are
             stretches: Iterator[Stretch] = iter(
                 [Stretch(first, UNKNOWN, UNKNOWN, True, attempts, count, 0)]
@@ -46,7 +57,7 @@ class StretchTouches:
         for stretch in stretches:
             if stretch.key != nth_key(first, covered):
                 raise ValueError(f"a stretch begins with {stretch.key!r}; expected the next key")
-            self._sends.append((*shared, *self._row(stretch)))
+            self._sends.append((*shared, *self._row(stretch), integer(size)))
             covered += stretch.length
         if covered != count:
             raise ValueError(f"its stretches hold {covered} messages; expected {count}")
@@ -58,13 +69,13 @@ class StretchTouches:
         total = 0
         for row in op.value["stretches"]:
             stretch = of_delivery(row)
-            self._deliveries.append((*shared, *self._row(stretch)))
+            self._deliveries.append((*shared, *self._row(stretch), UNKNOWN))
             total += stretch.length
         self.touches += _count(total)
         return total
 
     def _row(self, stretch: Stretch) -> tuple[int, ...]:
-        """The columns of _PLACED. Raises ValueError for messages that cannot be."""
+        """The columns of _PLACED but the size. Raises ValueError for messages that cannot be."""
         count = _count(stretch.length)
         message = UNKNOWN if stretch.key is None else self._messages[text(stretch.key)]
         offset, physical = integer(stretch.queue_offset), integer(stretch.physical_offset)
@@ -87,7 +98,7 @@ class StretchTouches:
 
     def take(self) -> tuple[Touches, Touches]:
         """Sends and deliveries since the last time, each by queue and op."""
-        taken = _expanded(self._sends), _expanded(self._deliveries)
+        taken = _expanded(self._sends, _SENT), _expanded(self._deliveries, NOTHING_SPECIAL)
         self._sends, self._deliveries, self.touches = [], [], 0
         return taken
 
@@ -99,7 +110,7 @@ def _count(value: Any) -> int:
     return count
 
 
-def _expanded(rows: Sequence[tuple[int, ...]]) -> Touches:
+def _expanded(rows: Sequence[tuple[int, ...]], same: Mapping[str, int]) -> Touches:
     table = np.array(rows, np.int64).reshape(len(rows), WIDTH)
     counts = table[:, len(SHARED) + _PLACED.index("count")]
     all_rows = np.repeat(table, counts, axis=0).T.copy()
@@ -112,11 +123,4 @@ def _expanded(rows: Sequence[tuple[int, ...]]) -> Touches:
     columns["queue_offset"] += np.where(known & (columns["queue_offset"] != UNKNOWN), step, 0)
     columns["physical_offset"] += step * stride
     body_ok = columns.pop("body_ok").astype(np.bool_)
-    same = {
-        name: np.full(len(step), nothing, np.int64) for name, nothing in NOTHING_SPECIAL.items()
-    }
-    order = touch_order(columns["queue"], columns["op_index"])
-    if order is not None:
-        columns = {name: column[order] for name, column in columns.items()}
-        body_ok = body_ok[order]
-    return Touches(**columns, **same, body_ok=body_ok)
+    return in_order(columns, same, body_ok)

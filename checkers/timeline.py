@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -61,6 +61,15 @@ class Probe:
     error: str | None
 
 
+class Torn(NamedTuple):
+    """An answer that was to hold one message held a record that is none."""
+
+    key: str
+    queue: int
+    queue_offset: int
+    error: str
+
+
 class Found(NamedTuple):
     """What a broker found of one acknowledged message."""
 
@@ -68,13 +77,13 @@ class Found(NamedTuple):
     queue: int
     queue_offset: int
     by_key: bool
-    by_id: bool
+    by_id: bool | None  # None: nobody knew its id
     in_queue: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookUp:
-    """Acknowledged messages asked for by key and by id after the drain. `error`: the broker did not answer."""
+    """Acknowledged messages that one node was asked for after the drain. `error`: it gave no answer."""
 
     op_index: int
     time_ns: int
@@ -86,6 +95,8 @@ class LookUp:
         int, int
     ]  # by queue: what lies before was deleted, perhaps since the drain
     error: str | None
+    node: str = ""  # which was asked; "": not known
+    torn: Sequence[Torn] = ()
 
 
 class Sent(NamedTuple):
@@ -172,6 +183,40 @@ class Forward(NamedTuple):
         return sum(count for _, count in self.originals)
 
 
+class TriedRead(NamedTuple):
+    """The harness tried to read a retry or dead-letter topic at the end of the run."""
+
+    op_index: int
+    time_ns: int
+    group: str
+    topic: str
+    broker: str
+    type: OpType  # "ok": it can be read, or is not there; "fail": the broker refuses; "info": no answer
+    error: str | None
+
+
+class SentBack(NamedTuple):
+    """A consumer sent a message back."""
+
+    group: str
+    tries: int  # reconsume times of the delivery
+    by_broker: (
+        bool  # the broker made the copy, and not the client; False, too, if the client does not say
+    )
+    is_clear: bool  # a broker answered that it has a copy as safe as asked
+
+
+class FaultOp(NamedTuple):
+    """The fault injector began or ended a fault."""
+
+    time_ns: int
+    verb: str  # start, stop
+    kind: str
+    targets: tuple[str, ...]
+    fault_id: str | None
+    bitten: bool | None  # whether it was proven to have had an effect; None: the op does not say
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
     """Ops that touch no message, each list in history order."""
@@ -189,6 +234,9 @@ class Timeline:
     answers: Sequence[Exchange] = ()  # that requesters got
     subscriptions: Sequence[Subscribed] = ()
     forwards: Sequence[Forward] = ()
+    tried_reads: Sequence[TriedRead] = ()
+    sent_back: Mapping[str, Sequence[SentBack]] = field(default_factory=dict)  # by key
+    faults: Sequence[FaultOp] = ()
     nodes: Mapping[int, str]  # process -> where it runs, of clients that opened or sent
 
     def drains_of(self, group: str, topic: str) -> Drain | None:
@@ -201,6 +249,25 @@ class Timeline:
         changes = self.ownership.get((group, queue), ())
         first = bisect_right(changes, after, key=lambda change: change.op_index)
         return changes[first : bisect_right(changes, until, key=lambda change: change.op_index)]
+
+    def gained_between(
+        self, group: str, queue: QueueKey, process: int, after: int, until: int
+    ) -> bool:
+        """Whether `process` gained `queue` with an op_index in after+1..until."""
+        return any(
+            change.process == process and change.change == "gained"
+            for change in self.ownership_between(group, queue, after, until)
+        )
+
+    def members(self, group: str) -> frozenset[str]:
+        """The nodes of all processes that ever had a queue of the group."""
+        return frozenset(
+            self.nodes[change.process]
+            for (name, _), changes in self.ownership.items()
+            if name == group
+            for change in changes
+            if change.process in self.nodes
+        )
 
     def gained_before(
         self, group: str, queue: QueueKey, process: int, before: int

@@ -7,7 +7,7 @@ from typing import Any
 
 from checkers.column_values import BAD_VALUE, bad_op, integer, text
 from checkers.columns import QueueKey
-from checkers.history import INT64_MAX, Op, OpType
+from checkers.history import INT64_MAX, NEMESIS, Op, OpType
 from checkers.message_ids import OTHER, MessageIds
 from checkers.stretches import MANY_MAX
 from checkers.timeline import (
@@ -15,6 +15,7 @@ from checkers.timeline import (
     Commit,
     Drain,
     Exchange,
+    FaultOp,
     Forward,
     Found,
     LookUp,
@@ -24,8 +25,11 @@ from checkers.timeline import (
     Probe,
     QueueEnd,
     Sent,
+    SentBack,
     Subscribed,
     Timeline,
+    Torn,
+    TriedRead,
     Txn,
 )
 
@@ -39,6 +43,7 @@ class TimelineBuilder:
         "_assignments",
         "_check_backs",
         "_drains",
+        "_faults",
         "_forwards",
         "_handlers",
         "_look_ups",
@@ -47,7 +52,9 @@ class TimelineBuilder:
         "_ownership",
         "_probes",
         "_replies",
+        "_sent_back",
         "_subscriptions",
+        "_tried_reads",
         "_txns",
         "commits",
         "nodes",
@@ -70,10 +77,16 @@ class TimelineBuilder:
         self._answers: list[Exchange] = []
         self._subscriptions: list[Subscribed] = []
         self._forwards: list[Forward] = []
+        self._sent_back: dict[str, list[SentBack]] = {}
+        self._faults: list[FaultOp] = []
+        self._tried_reads: list[TriedRead] = []
         self._handlers = self.handlers()
 
     def add(self, op: Op) -> None:
-        """Take the next op of a client; one that touches messages is none of ours. Raises HistoryError naming it."""
+        """Take the next op; one that touches messages is none of ours. Raises HistoryError naming it."""
+        if op.process == NEMESIS:
+            self._fault(op)
+            return
         handler = self._handlers.get(op.f)
         if handler is not None:
             try:
@@ -94,9 +107,29 @@ class TimelineBuilder:
             "check_back": self._check_back,
             "reply": self._reply,
             "answer": self._answer,
-            "send_back": _skip,
+            "send_back": self._send_back,
+            "try_read": self._try_read,
             "forward": self._forward,
         }
+
+    def _fault(self, op: Op) -> None:
+        verb, _, kind = op.f.partition("_")
+        if verb not in ("start", "stop"):  # a node ended, or the cluster is gone
+            return
+        targets, fault_id = op.value.get("targets"), op.value.get("fault_id")
+        nodes = targets if isinstance(targets, list | tuple) else ()
+        evidence = op.value.get("evidence")
+        bitten = evidence.get("bitten") if verb == "stop" and isinstance(evidence, dict) else None
+        self._faults.append(
+            FaultOp(
+                op.time_ns,
+                verb,
+                kind,
+                tuple(map(str, nodes)),
+                None if fault_id is None else str(fault_id),
+                bitten if isinstance(bitten, bool) else None,
+            )
+        )
 
     def _probe(self, op: Op) -> None:
         if op.type != "invoke":
@@ -164,14 +197,15 @@ class TimelineBuilder:
             self._forwards.append(forward)
 
     def _assign(self, op: Op) -> None:
-        if op.type != "ok":
+        if op.type not in ("ok", "info"):  # an unclear one may have happened: it counts
             return
         group, topic = text(op.value["group"]), text(op.value["topic"])
         now = {
             QueueKey(topic, text(broker), integer(queue)) for broker, queue in op.value["queues"]
         }
         before = self._assigned.get((op.process, group, topic), set())
-        for queue in sorted(now ^ before):
+        changed = now ^ before | (now if op.value.get("from_beginning") else set())
+        for queue in sorted(changed):
             change = Ownership(
                 op.index, op.time_ns, op.process, "gained" if queue in now else "lost"
             )
@@ -187,6 +221,20 @@ class TimelineBuilder:
             queue = QueueKey(topic, text(broker), integer(number))
             commit = Commit(op.index, op.time_ns, op.process, integer(offset))
             self.commits.setdefault((group, queue), []).append(commit)
+
+    def _send_back(self, op: Op) -> None:
+        if op.type == "invoke":
+            return
+        group, by_broker = text(op.value["group"]), op.value.get("copied") is False
+        for key, _, tries in op.value["messages"]:
+            found = SentBack(group, integer(tries), by_broker, op.type == "ok")
+            self._sent_back.setdefault(text(key), []).append(found)
+
+    def _try_read(self, op: Op) -> None:
+        if op.type != "invoke":
+            group, topic, broker = (text(op.value[name]) for name in ("group", "topic", "broker"))
+            tried = TriedRead(op.index, op.time_ns, group, topic, broker, op.type, op.error)
+            self._tried_reads.append(tried)
 
     def _drain(self, op: Op) -> None:
         if op.type in ("invoke", "fail"):
@@ -221,6 +269,11 @@ class TimelineBuilder:
                     for queue, offset in value.get("first_offsets", ())
                 },
                 error=None if op.type == "ok" else op.error or "no answer",
+                node=text(value.get("node", "")),
+                torn=[
+                    Torn(text(key), integer(queue), integer(offset), text(error))
+                    for key, queue, offset, error in value.get("torn", ())
+                ],
             )
         )
 
@@ -253,6 +306,9 @@ class TimelineBuilder:
         self._answers.clear()
         self._subscriptions.clear()
         self._forwards.clear()
+        self._sent_back.clear()
+        self._faults.clear()
+        self._tried_reads.clear()
 
     def timeline(self) -> Timeline:
         for op in self._open_txns.values():
@@ -272,6 +328,9 @@ class TimelineBuilder:
             answers=self._answers,
             subscriptions=self._subscriptions,
             forwards=self._forwards,
+            sent_back=self._sent_back,
+            faults=self._faults,
+            tried_reads=self._tried_reads,
             nodes=self.nodes,
         )
 
@@ -286,7 +345,9 @@ def _found(messages: Sequence[Sequence[Any]]) -> list[Found]:
     for column in (queues, offsets):
         if set(map(type, column)) != {int} or max(map(abs, column)) > INT64_MAX:
             list(map(integer, column))
-    return list(map(Found, keys, queues, offsets, *(map(bool, column) for column in found)))
+    by_key, by_id, in_queue = found
+    ids = (None if value is None else bool(value) for value in by_id)
+    return list(map(Found, keys, queues, offsets, map(bool, by_key), ids, map(bool, in_queue)))
 
 
 def _mop(f: Any, *rest: Any) -> Sent | Polled:
@@ -316,10 +377,6 @@ def _range(row: Sequence[Any]) -> tuple[int, int]:
     if first < 0 or not 1 <= count <= MANY_MAX or first > INT64_MAX - count:
         raise ValueError(f"{row!r} is no offset and how many follow; allowed are 1 to {MANY_MAX}")
     return first, count
-
-
-def _skip(_op: Op) -> None:
-    """It is told by deliveries, too."""
 
 
 def _exchange(op: Op, reply: object) -> Exchange:

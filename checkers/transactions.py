@@ -1,6 +1,8 @@
 """Transactions: committed ones are seen, others never are, and brokers ask about those that they know nothing of.
 
-**rolled_back_visible**: a message was delivered whose transaction was rolled back, or never decided.
+**rolled_back_visible**: a message was delivered whose transaction was rolled back, or never decided; or its producer
+had left the end to the broker's question, and nobody had answered "commit" by then. The latter needs the answers: where
+the history has no `check_back` at all, producers do not report them, and it is unknown (`ends_unknown`).
 **unresolved_transaction**: half of it was stored with SEND_OK, the producer left the end to the broker's question and
 would have answered "commit", and a group has read everything without it. (A transaction that ended as `ok` and is never
 seen is `lost`.) **check_too_early**: a broker asked before the time in which it must not (allowed where its clock was
@@ -17,17 +19,18 @@ which it may not be asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches, Transaction
+from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, QueueKey, Touches, Transaction
 from checkers.delays import CLOCK_ROUGHNESS_NS, clock_stepped
-from checkers.kernel import Context, Kernel, finding_at, nothing_missing, queue_of
-from checkers.promises import DAMAGE_OF_FAULT, NS_PER_S, Judgement, judge
+from checkers.event_times import began_latest
+from checkers.kernel import Context, Kernel, finding_at, queue_of
+from checkers.promises import FOREVER_NS, NS_PER_S, Judgement, judge
+from checkers.retries import WRITTEN_LATE_NS
 from checkers.screening import is_among
 from checkers.timeline import CheckBack
-from checkers.unrest import fault_active
 from checkers.verdict import Finding, Tally
 
 
@@ -43,8 +46,10 @@ def tally_transactions(columns: Columns, context: Context) -> Tally:
         for row, message in enumerate(halves.message.tolist())
         if (of_key := checks.get(columns.names.key(message) or ""))
     }
+    left = _first_deliveries_of_left(columns, halves)
     findings = [
         *_visible(columns, context, halves),
+        *(_undecided(columns, context, left, checks) if checks else ()),
         *_unresolved(columns, context, halves),
         *_checked(columns, context, halves, asked),
     ]
@@ -54,7 +59,8 @@ def tally_transactions(columns: Columns, context: Context) -> Tally:
         committed=int(np.count_nonzero(halves.transaction == Transaction.COMMIT)),
         rolled_back=int(np.count_nonzero(halves.transaction == Transaction.ROLLBACK)),
         checked_back=len(asked),
-        checked_again=sum(len(checks) > 1 for checks in asked.values()),
+        checked_again=sum(len(of_key) > 1 for of_key in asked.values()),
+        ends_unknown=0 if checks else len(left),
     )
 
 
@@ -86,13 +92,53 @@ def _visible(columns: Columns, context: Context, halves: Touches) -> Iterator[Fi
         )
 
 
-def _unresolved(columns: Columns, context: Context, halves: Touches) -> Iterator[Finding]:
+def _first_deliveries_of_left(columns: Columns, halves: Touches) -> Ints:
+    """Rows of deliveries: the first one of each half whose end was left to the broker's question."""
+    left = halves.where(_is_left(halves))
+    deliveries = columns.deliveries
+    rows = np.flatnonzero(is_among(deliveries.message, np.unique(left.message)))
+    rows = rows[np.argsort(deliveries.invoke_index[rows], kind="stable")]
+    _, first = np.unique(deliveries.message[rows], return_index=True)
+    found: Ints = rows[first]
+    return found
+
+
+def _undecided(
+    columns: Columns, context: Context, rows: Ints, checks: Mapping[str, list[CheckBack]]
+) -> Iterator[Finding]:
+    """Those of some first deliveries that came before any producer had answered "commit"."""
+    deliveries = columns.deliveries
+    room_ns = 0 if context.facts.disks_observed else WRITTEN_LATE_NS
+    for row in rows.tolist():
+        of_key = checks.get(columns.names.key(int(deliveries.message[row])) or "", ())
+        committed_ns = [check.time_ns for check in of_key if check.state == "commit"]
+        given_ns = int(began_latest(deliveries, slice(row, row + 1))[0])
+        if min(committed_ns, default=FOREVER_NS) - room_ns > given_ns:
+            yield finding_at(
+                columns,
+                deliveries,
+                row,
+                anomaly="rolled_back_visible",
+                judgement=judge(context.facts.mode, "rolled_back_visible"),
+                detail="delivered, and its producer had left the end open and not been asked, or not said commit",
+                group=columns.names.groups[deliveries.group[row]],
+                at_invocation=True,
+            )
+
+
+def _is_left(halves: Touches) -> Mask:
     """Halves that were stored for certain, and whose commit depends on the broker's question."""
-    left = halves.where(
+    left: Mask = (
         (halves.transaction == Transaction.COMMIT)
         & (halves.outcome == Outcome.UNKNOWN)
         & (halves.queue != UNKNOWN)
     )
+    return left
+
+
+def _unresolved(columns: Columns, context: Context, halves: Touches) -> Iterator[Finding]:
+    """Halves that were stored for certain, and whose commit depends on the broker's question."""
+    left = halves.where(_is_left(halves))
     seen = is_among(left.message, np.unique(columns.deliveries.message))
     passed = np.zeros(len(left), np.bool_)
     for group in context.facts.groups:
@@ -122,35 +168,34 @@ def _checked(
         early_ns = began + round(facts.check_after_s * NS_PER_S) - checks[0].time_ns
         if early_ns > CLOCK_ROUGHNESS_NS:
             what = f"asked {early_ns / NS_PER_S:.3f} s before the time in which it may be"
-            excuse = clock_stepped(context, began, checks[0].time_ns)
+            queue = queue_of(columns, halves, row)
+            excuse = clock_stepped(context, queue, began, checks[0].time_ns)
             yield _question(columns, context, halves, row, "check_too_early", what, excuse)
         attempts = max(int(halves.tries[row]), 1)  # each may have stored a half of its own
         if len(checks) > facts.check_max * attempts:
             what = f"asked {len(checks)} times; {facts.check_max} are allowed"
             if attempts > 1:
                 what += f" for each of {attempts} attempts"
-            excuse = _many_halves(halves, row) or _broker_died(context, began, checks[-1].time_ns)
+            excuse = _many_halves(halves, row) or _broker_died(
+                context, queue_of(columns, halves, row), began, checks[-1].time_ns
+            )
             yield _question(columns, context, halves, row, "checked_too_often", what, excuse)
 
 
 def _many_halves(halves: Touches, row: int) -> str | None:
     """Why there may be more halves than anybody has told of."""
-    if halves.tries[row] == 0 and halves.queue[row] == UNKNOWN:
-        return "the send ended without an answer: nobody knows how many attempts were stored"
+    if halves.tries[row] == 0:
+        return "the number of attempts is not known, and each may have stored a half of its own"
     return None
 
 
-def _broker_died(context: Context, first_ns: int, last_ns: int) -> str | None:
+def _broker_died(
+    context: Context, queue: QueueKey | None, first_ns: int, last_ns: int
+) -> str | None:
     """Why a broker may have asked again: what it had put back or passed lately was not durable."""
-    facts = context.facts
-    deadly = [fault for fault in facts.faults if fault.kind in DAMAGE_OF_FAULT]
-    fault = fault_active(deadly, first_ns, last_ns)
-    if fault is not None:
-        return f"fault {fault.fault_id} ({fault.kind}): a broker may have forgotten that it asked"
-    servers = {node for nodes in facts.brokers.values() for node in nodes}
-    meanwhile = (of for of in facts.exits if first_ns <= of.time_ns <= last_ns)
-    ended = next((of for of in meanwhile if of.node in servers), None)
-    return None if ended is None else f"{ended.node} ended by itself: {ended.error}"
+    brokers = context.facts.brokers if queue is None else (queue.broker,)
+    found = (context.excuses.find("checked_too_often", first_ns, last_ns, of) for of in brokers)
+    return next((window.words for window in found if window is not None), None)
 
 
 def _question(
@@ -172,6 +217,15 @@ def _question(
     )
 
 
+def _ends_unknown(tally: Tally, _context: Context) -> str | None:
+    if not (count := tally.counts.get("ends_unknown", 0)):
+        return None
+    return (
+        f"{count} transactions whose end was left to the broker's question were delivered, "
+        "and the history has no check_back"
+    )
+
+
 def _suspects(columns: Columns, _context: Context, _cleared: Mask) -> Ints:
     """All transactions: what was rolled back is nowhere, and must be looked for everywhere."""
     return np.unique(columns.sends.message[columns.sends.transaction != Transaction.NONE])
@@ -180,6 +234,7 @@ def _suspects(columns: Columns, _context: Context, _cleared: Mask) -> Ints:
 TRANSACTIONS = Kernel(
     name="transactions",
     partition_by="message",
+    screened=True,
     anomalies=(
         "rolled_back_visible",
         "unresolved_transaction",
@@ -187,6 +242,6 @@ TRANSACTIONS = Kernel(
         "checked_too_often",
     ),
     partial=tally_transactions,
-    unknown_reason=nothing_missing,
+    unknown_reason=_ends_unknown,
     more_suspects=_suspects,
 )

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from checkers.columns import Columns
-from checkers.kernel import Checker, Context
+from checkers.kernel import Checker, Context, no_rows
 from checkers.promises import judge
 from checkers.timeline import Txn
 from checkers.txn_log import TxnLog, Value, reads_of, sends_of
@@ -106,5 +106,6 @@ TXN_READS = Checker(
     name="txn_reads",
     anomalies=("G1a", "G1b", "precommitted_read"),
     check=check_txn_reads,
+    rows=no_rows,
     applies=lambda context: bool(context.timeline.txns),
 )

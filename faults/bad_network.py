@@ -18,6 +18,7 @@ BITS_PER_S = (150_000, 1_000_000)
 class BadNetwork(Fault):
     """Of one broker or name server. It bit if its counter moved meanwhile."""
 
+    affects = ("network",)
     counter: ClassVar[str]  # of NetworkControl.traffic_counters
     param: ClassVar[str]
     duration_s = (3.0, 12.0)

@@ -13,6 +13,7 @@ class BlackHole(Fault):
     """Everything that the host sends or is sent vanishes: no RST, no FIN, and no SYN-ACK either."""
 
     needs = ("network.black_hole", "cluster")
+    affects = ("stalls",)
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         [node] = planned.targets

@@ -123,6 +123,13 @@ class DiskControl(Protocol):
         """Make everything that must reach the disk (fsync) take `factor` times as long."""
         ...
 
+    async def rot(self, node: str, share: float) -> Evidence:
+        """Change a bit in the body of a stored record of the node, this share into its log.
+
+        Evidence: `bitten`, whether a reader finds a wrong checksum now; `path` and `position` of the record.
+        """
+        ...
+
     async def wipe(self, node: str) -> int:
         """Remove everything from the disk of a node that does not run, durably; returns how many bytes that was."""
         ...

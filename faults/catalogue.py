@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from faults.bad_network import Bandwidth, NetworkLatency, PacketLoss
+from faults.bit_rot import BitRot
 from faults.black_holes import BrokerBlackHole, NameServerBlackHole
 from faults.client_faults import ClientCrash, FailingListener, MemberLeaves, SlowConsumer
 from faults.clock_skew import ClockSkew
@@ -46,6 +47,7 @@ _ALL: tuple[Fault, ...] = (
     SlowDisk(),
     WipedSlave(),
     DiskLost(),
+    BitRot(),
     ClockSkew(),
     NameServerFreeze(),
     NameServerBlackHole(),

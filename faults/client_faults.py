@@ -56,6 +56,7 @@ class ListenerFault(Fault):
 
 class SlowConsumer(ListenerFault):
     name = "slow-consumer"
+    affects = ("listener",)
     summary = "the listener of a consumer takes long for every batch"
     counter = "delayed"
     strength = "delay_s"
@@ -72,6 +73,7 @@ class SlowConsumer(ListenerFault):
 
 class FailingListener(ListenerFault):
     name = "failing-listener"
+    affects = ("listener",)
     summary = "the listener of a consumer fails for a share of the batches; they must come again"
     counter = "failed"
     strength = "share"

@@ -11,6 +11,7 @@ from faults.fault import Fault, PlannedFault, Situation, Strike
 
 class ClockSkew(Fault):
     name = "clock-skew"
+    affects = ("clock",)
     summary = "the wall clock of a node steps by up to an hour, and back when healed"
     needs = ("process", "clock.step")
 

@@ -41,6 +41,7 @@ class DiskFault(Fault):
 
 class DiskFull(DiskFault):
     name = "disk-full"
+    affects = ("disk", "writes_fail")
     summary = (
         "a broker's disk fills up, suddenly or slowly (ENOSPC, short writes), then space comes back"
     )
@@ -66,6 +67,7 @@ class DiskFull(DiskFault):
 
 class FailingDisk(DiskFault):
     name = "failing-disk"
+    affects = ("disk", "writes_fail", "rolls_back")
     summary = "writes or fsyncs of a broker fail with EIO; a failed fsync drops the dirty pages"
     needs = ("disk.fail",)
     destructive = True
@@ -82,6 +84,7 @@ class FailingDisk(DiskFault):
 
 class SlowDisk(DiskFault):
     name = "slow-disk"
+    affects = ("disk",)
     summary = "everything that must reach a broker's disk takes many times as long"
     needs = ("disk.slow",)
     counter = "slow_ns"
@@ -98,6 +101,7 @@ class DiskLost(Fault):
     """The slave's link often breaks first: what the master acknowledges alone from then on is lost with it."""
 
     name = "disk-lost"
+    affects = ("stops", "forgets", "empties", "writes_fail")
     summary = "a master's disk and machine are gone for good; its slave must have everything"
     needs = ("network.drop", "disk.destroy")
     destructive = True

@@ -52,6 +52,9 @@ class Fault(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]  # one line, for `staticfire faults`
     needs: ClassVar[tuple[str, ...]]  # attributes of Controls
+    affects: ClassVar[
+        tuple[str, ...]
+    ]  # what it does to its targets, in words of checkers/fault_effects.py
     destructive: ClassVar[bool] = False  # may lose data that was not yet durable
     empties: ClassVar[bool] = False  # leaves its targets without any data, to be fetched again
     permanent: ClassVar[bool] = False  # is never healed: the targets are gone for good
@@ -63,6 +66,10 @@ class Fault(ABC):
     @abstractmethod
     def draw(self, random: Random, situation: Situation) -> Strike | None:
         """Choose targets and parameters; None where this cluster offers no target."""
+
+    def links(self, _planned: PlannedFault) -> tuple[tuple[str, str], ...]:
+        """The (from, to) pairs of nodes between which packets vanish; none where whole nodes are struck."""
+        return ()
 
     @abstractmethod
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:

@@ -21,6 +21,10 @@ class NameServerFreeze(Pause):
 
 class NameServerAmnesia(ProcessFault):
     name = "name-server-amnesia"
+    affects = (
+        "stops",
+        "forgets",
+    )
     summary = "a name server restarts and has forgotten every route"
     needs = ("process.server", "cluster")
     duration_s = (0.5, 3.0)
@@ -36,6 +40,7 @@ class NameServerAmnesia(ProcessFault):
 
 class SplitNameServers(Fault):
     name = "split-name-servers"
+    affects = ("routes",)
     summary = "a broker and a client know only one name server each, and not the same one"
     needs = ("cluster.set_name_servers",)
     duration_s = (5.0, 15.0)

@@ -13,6 +13,7 @@ class OffsetsReset(Fault):
     """RocketMQ: resetOffsetByTime. What was consumed comes again; nothing may be left out."""
 
     name = "offsets-reset"
+    affects = ("offsets",)
     summary = (
         "an operator sends the groups back to the beginning of their queues while they consume"
     )

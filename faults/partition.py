@@ -17,11 +17,15 @@ class Partition(Fault):
     """Drops packets between pairs of nodes. The pairs are in the plan, so it can be read and shrunk."""
 
     needs: ClassVar[tuple[str, ...]] = ("network.drop",)
+    affects = ("cuts",)
     duration_s = (2.0, 12.0)
 
     @abstractmethod
     def grudge(self, nodes: Sequence[str]) -> list[grudges.Pair]:
         """The pairs to drop; the first node is the one the partition is about."""
+
+    def links(self, planned: PlannedFault) -> tuple[tuple[str, str], ...]:
+        return tuple((source, target) for source, target in planned.params["drop"])
 
     def candidates(self, situation: Situation) -> tuple[str, ...]:
         return situation.shape.servers + situation.shape.clients

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from random import Random
+from typing import Any
 
 from faults.capabilities import Controls, Evidence
+from faults.draws import between
 from faults.fault import Fault, PlannedFault, Situation, Strike, a_broker
 
 OPERATIONS_AHEAD_MAX = 200  # how far ahead a cut inside a disk operation may lie
@@ -30,24 +33,50 @@ async def counters_now(controls: Controls, planned: PlannedFault) -> dict[str, i
     return now
 
 
+def draw_stall(random: Random) -> dict[str, Any]:
+    """Whether, and for how long, disks stall before the power goes: it goes in the middle of an fsync then."""
+    factor, over_s = between(random, 50.0, 400.0), between(random, 0.1, 0.5)
+    if random.random() < 0.5:
+        return {}
+    return {"slow_factor": round(factor, 1), "slow_s": round(over_s, 3)}
+
+
 class PowerCut(Fault):
-    """A host that reboots: it falls silent at once (no RST, no FIN), has lost what was not synced, and returns."""
+    """A host that reboots: it falls silent at once (no RST, no FIN), has lost what was not synced, and returns.
+
+    In half of the cases its disk stalls before, where the environment can make disks slow.
+    """
 
     name = "power-cut"
+    affects = (
+        "stops",
+        "forgets",
+        "rolls_back",
+    )
     summary = "cut the power of a broker's machine, which boots again; unsynced writes are lost, torn or reordered"
     needs = ("disk.power_cut",)
     destructive = True
 
     def draw(self, random: Random, situation: Situation) -> Strike | None:
-        return Strike(targets=a_broker(random, situation))
+        return Strike(targets=a_broker(random, situation), params=draw_stall(random))
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         before = await counters_now(controls, planned)
+        if self._stalls(controls, planned):
+            factor = planned.params["slow_factor"]
+            await asyncio.gather(*(controls.disk.slow(node, factor) for node in planned.targets))
+            await asyncio.sleep(planned.params["slow_s"])
         await controls.disk.power_cut(planned.targets)
         return dict(before)
 
+    @staticmethod
+    def _stalls(controls: Controls, planned: PlannedFault) -> bool:
+        return "slow_factor" in planned.params and controls.has("disk.slow")
+
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
         for node in planned.targets:
+            if self._stalls(controls, planned):
+                await controls.disk.mend(node)
             await controls.disk.power_on(node)
         return await lost_since(controls, planned, fired)
 
@@ -56,6 +85,11 @@ class PowerCutInOperation(Fault):
     """Every other one strikes inside an fsync: there are few of them, and then whole records are at stake."""
 
     name = "power-cut-in-operation"
+    affects = (
+        "stops",
+        "forgets",
+        "rolls_back",
+    )
     summary = "cut the power of a broker's machine in the middle of a disk operation"
     needs = ("disk.power_cut_at",)
     destructive = True
@@ -91,4 +125,4 @@ class ClusterPowerCut(PowerCut):
     duration_s = (1.0, 4.0)
 
     def draw(self, random: Random, situation: Situation) -> Strike | None:
-        return Strike(targets=situation.shape.servers)
+        return Strike(targets=situation.shape.servers, params=draw_stall(random))

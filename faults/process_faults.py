@@ -24,6 +24,10 @@ class ProcessFault(Fault):
 
 class Kill(ProcessFault):
     name = "kill"
+    affects = (
+        "stops",
+        "forgets",
+    )
     summary = "SIGKILL a broker, start it again later; what was written survives in the page cache"
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
@@ -32,6 +36,7 @@ class Kill(ProcessFault):
 
 class GracefulStop(ProcessFault):
     name = "graceful-stop"
+    affects = ("stops",)
     summary = "SIGTERM a broker, wait until it has stopped, start it again later"
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
@@ -42,6 +47,7 @@ class Pause(ProcessFault):
     """A broker's fake death: its connections stay open and nothing answers (`black_holes.py` has the other one)."""
 
     name = "pause"
+    affects = ("stalls",)
     summary = "SIGSTOP a broker: connections stay open, nothing is answered; then SIGCONT"
     needs: ClassVar[tuple[str, ...]] = ("process.server", "cluster")
 

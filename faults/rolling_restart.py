@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from random import Random
+from typing import ClassVar
 
 from faults.capabilities import Controls, Evidence
 from faults.draws import pick, shuffled
@@ -54,6 +55,7 @@ class RollingRestart(Fault):
     """All of it happens when it is fired, as far as its time goes: nothing else may happen to the brokers meanwhile."""
 
     name = "rolling-restart"
+    affects: ClassVar[tuple[str, ...]] = ("stops",)
     summary = "SIGTERM and start every broker, one after the other, each when the one before answers again"
     needs = ("process.server", "cluster")
     strikes_all = True
@@ -77,6 +79,10 @@ class NameServerFreezeInRollingRestart(RollingRestart):
     """The first target is the name server. Each restart waits for its answer in vain, and takes some seconds more."""
 
     name = "name-server-freeze-in-rolling-restart"
+    affects = (
+        "stalls",
+        "stops",
+    )
     summary = "a name server plays dead while every broker is restarted, one after the other"
     duration_s = (12.0, 24.0)
 

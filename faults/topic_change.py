@@ -10,6 +10,7 @@ from faults.fault import Fault, PlannedFault, Situation, Strike
 
 class TopicChange(Fault):
     name = "topic-change"
+    affects = ("queues",)
     summary = "the topic gets more queues while it is used (queues are never taken away)"
     needs = ("cluster",)
     max_per_run = 2

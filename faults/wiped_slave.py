@@ -11,6 +11,11 @@ from faults.fault import Fault, PlannedFault, Situation, Strike
 
 class WipedSlave(Fault):
     name = "wiped-slave"
+    affects = (
+        "stops",
+        "forgets",
+        "empties",
+    )
     summary = "kill a slave, wipe its disk, start it again: it must catch up from nothing"
     needs = ("process", "disk.wipe")
     destructive = True

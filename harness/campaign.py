@@ -21,7 +21,8 @@ REPLICATION_MODES = ("sync", "async", "none")
 ENVIRONMENTS = ("simulation", "processes", "namespaces", "docker", "ssh", "address")
 TARGETS = ("own", "apache", "address")
 CLIENTS = ("own", "cpp")  # of producers and consumers
-MODES = ("hardened", "faithful")  # of brokers and name servers: how they keep their promises
+# How our brokers and name servers keep their promises, and by which promises a target is judged.
+MODES = ("hardened", "faithful")
 PROPERTY_TABLES = ("broker_properties", "name_server_properties")
 SEED_MAX = 2**63 - 1
 TIME_S_MAX = 86_400

@@ -60,7 +60,7 @@ def draw_faults(seed: int, available: Sequence[str]) -> tuple[str, ...]:
 
 def _draw_share(random: Random, drawn: Mapping[str, Any]) -> float:
     """A share of sends that are not plain; none where each single send counts."""
-    if drawn["defect"] or drawn["gap_max_s"]:
+    if drawn["gap_max_s"]:
         return 0.0
     return pick(random, (0.0, 0.0, 0.05, 0.2))
 

@@ -77,7 +77,6 @@ def _check_target(c: Campaign) -> None:
     _require(not c.policies, "policies", c.policies, f"none {suffix}")
     _require(not c.defect, "defect", c.defect, f"none {suffix}")
     if c.target == "apache":
-        _require(c.mode == "faithful", "mode", c.mode, f"faithful {suffix}")
         return
     _require(len(c.brokers) > 0, "brokers", c.brokers, f"name:id, masters first, {suffix}")
     properties = c.broker_properties + c.name_server_properties

@@ -196,16 +196,20 @@ _FREE_BYTES = _whole(0, 2**40)
 _AHEAD = _whole(1, 10**9)
 _PARTITION = Rule(roles=("broker",), params={"drop": _PAIRS})
 
+_POWER_CUT: tuple[dict[str, Param], ...] = (
+    {},
+    {"slow_factor": _number(1, 10**6), "slow_s": _number(0, TIME_S_MAX)},
+)
 RULES: dict[str, Rule] = {
     "kill": Rule(roles=("server",)),
     "graceful-stop": Rule(roles=("server",)),
     "pause": Rule(roles=("server",)),
     "rolling-restart": Rule(roles=("broker",), many=True),
-    "power-cut": Rule(roles=("server",), many=True),
+    "power-cut": Rule(roles=("server",), many=True, params=_POWER_CUT),
     "power-cut-in-operation": Rule(
         roles=("server",), params=({"sync": _AHEAD}, {"operation": _AHEAD})
     ),
-    "cluster-power-cut": Rule(roles=("server",), many=True),
+    "cluster-power-cut": Rule(roles=("server",), many=True, params=_POWER_CUT),
     "partition-halves": _PARTITION,
     "partition-one": _PARTITION,
     "partition-one-way": _PARTITION,
@@ -226,6 +230,7 @@ RULES: dict[str, Rule] = {
         roles=("server",), params={"writes": _whole(0, 10**6), "fsyncs": _whole(0, 10**6)}
     ),
     "slow-disk": Rule(roles=("server",), params={"factor": _number(1, 10**6)}),
+    "bit-rot": Rule(roles=("master",), params={"share": _number(0, 1)}),
     "wiped-slave": Rule(roles=("slave",)),
     "disk-lost": Rule(
         roles=("master",), params={"alone_s": _number(0, TIME_S_MAX), "slaves": _NODES}

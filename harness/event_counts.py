@@ -18,6 +18,7 @@ DETAILS: Mapping[str, Mapping[str, Callable[[Mapping[str, object]], bool]]] = {
     "store opened": {
         "unclean": lambda fields: fields["clean"] is False,
         "cut": lambda fields: bool(fields["cut_bytes"]),
+        "bad checksum": lambda fields: bool(fields.get("bad_checksum")),
         "redispatched": lambda fields: bool(fields["redispatched"]),
     },
     "store file deleted": {"log": lambda fields: "/commitlog" in str(fields["path"])},

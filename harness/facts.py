@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
-from checkers.facts import FaultFacts, Floors, Flush, Mode, NodeExit, Replication, RunFacts
+from checkers.facts import (
+    FaultFacts,
+    Floors,
+    Flush,
+    Mode,
+    NodeExit,
+    Replication,
+    RunFacts,
+    Timings,
+)
 from checkers.history import CLUSTER_GONE, NEMESIS, Op
 from faults.catalogue import fault_named
 from harness.campaign import Campaign
@@ -14,6 +24,7 @@ from harness.workloads.catalogue import WORKLOADS
 from harness.workloads.delay_levels import delay_levels_ms
 from harness.workloads.membership import BROADCASTING, Membership
 
+SHORT_POLLING_S = 1.0  # RocketMQ: shortPollingTimeMills
 POOL_PROPERTY = "transientStorePoolEnable"
 
 
@@ -34,12 +45,15 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
     return RunFacts(
         disks_observed=campaign.environment == "simulation",
         routes_observed=campaign.environment == "simulation",
+        topic_routes_observed=campaign.environment == "simulation",
+        asks_brokers=True,
         topics_everywhere=not campaign.auto_topic,
         files_observed=not campaign.is_foreign,
         transient_pool=dict(campaign.broker_properties).get(POOL_PROPERTY) == "true",
         flush=cast(Flush, campaign.flush),
         replication=cast(Replication, campaign.replication),
         mode=cast(Mode, campaign.mode),
+        policies=tuple(campaign.policies),
         groups={
             group: tuple(dict.fromkeys(m.topic for m in told)) for group, told in groups.items()
         },
@@ -58,6 +72,7 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
         topics=(campaign.topic,),
         **_broker_facts(campaign),
         brokers=brokers,
+        name_servers=shape.name_servers,
         living=living,
         producers=shape.producers,
         consumers=shape.consumers,
@@ -67,10 +82,33 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
         gap_max_s=campaign.gap_max_s or None,
         faults=tuple(_fault_facts(record) for record in records),
         exits=tuple(_exits(ops)),
+        due=tuple(_due(campaign, bool(living), ops)),
         gone=next((str(op.error) for op in ops if op.f == CLUSTER_GONE), ""),
         reserved_s=3600.0 * int(dict(campaign.broker_properties).get("fileReservedTime", 72)),
+        clock_uncertainty_ns=_clock_uncertainty(ops),
         floors=Floors(acked_min=campaign.acks_min),
     )
+
+
+def _due(campaign: Campaign, lives: bool, ops: Sequence[Op]) -> Iterator[str]:
+    """What a history of this campaign must hold, unless nobody looked: see checkers/evidence.py."""
+    if lives:  # there is a master to be asked
+        yield "look_up"
+    if campaign.client != "own":  # others need not report the rest
+        return
+    yield from ("open", "assign")
+    if any(of[0].model != BROADCASTING for of in groups_of(campaign).values()):
+        yield "commit"
+    sends = [op for op in ops if op.f == "send" and op.process != NEMESIS]
+    if any(op.type == "ok" and "reply" in op.value for op in sends):
+        yield "answer"
+    undecided = {op.value["key"] for op in sends if op.value.get("state") == "unknown"}
+    if undecided and not undecided.isdisjoint(_delivered(ops)):  # only a broker that asked can know
+        yield "check_back"
+
+
+def _delivered(ops: Sequence[Op]) -> Iterator[str]:
+    return (row[0] for op in ops if op.f == "consume" for row in op.value["messages"])
 
 
 def groups_of(campaign: Campaign) -> dict[str, list[Membership]]:
@@ -95,13 +133,44 @@ def _broker_facts(campaign: Campaign) -> dict[str, Any]:
         "check_after_s": int(properties.get("transactionTimeOut", 6000)) / 1000,
         "check_max": int(properties.get("transactionCheckMax", 15)),
         "slave_behind_max_bytes": int(properties.get("haSlaveFallbehindMax", 256 << 20)),
+        "timings": _timings(properties),
     }
+
+
+def _timings(properties: Mapping[str, str]) -> Timings:
+    """The timings of the run: what the properties of brokers change, and otherwise the defaults of RocketMQ."""
+    usual = Timings()
+    return replace(
+        usual,
+        members_notified=properties.get("notifyConsumerIdsChangedEnable", "true") == "true",
+        offset_persist_s=_seconds(
+            properties, "flushConsumerOffsetInterval", usual.offset_persist_s
+        ),
+        ha_silence_s=_seconds(properties, "haHousekeepingInterval", usual.ha_silence_s),
+        register_s=_seconds(properties, "registerNameServerPeriod", usual.register_s),
+        poll_s=usual.poll_s
+        if properties.get("longPollingEnable", "true") == "true"
+        else _seconds(properties, "shortPollingTimeMills", SHORT_POLLING_S),
+    )
+
+
+def _seconds(properties: Mapping[str, str], name: str, usual_s: float) -> float:
+    return int(properties[name]) / 1000 if name in properties else usual_s
 
 
 def _exits(ops: Sequence[Op]) -> Iterator[NodeExit]:
     for op in ops:
         if op.process == NEMESIS and op.f == "node_exit":
             yield NodeExit(node=str(op.node), time_ns=op.time_ns, error=str(op.error))
+
+
+def _clock_uncertainty(ops: Sequence[Op]) -> dict[str, int]:
+    """Of each client node the most that a stamp of its events may be off."""
+    found: dict[str, int] = {}
+    for op in ops:
+        if op.stamp is not None and op.node is not None:
+            found[op.node] = max(found.get(op.node, 0), op.stamp.within_ns)
+    return found
 
 
 def _is_permanent(record: FaultRecord) -> bool:
@@ -115,8 +184,10 @@ def _fault_facts(record: FaultRecord) -> FaultFacts:
         kind=kind.replace("-", "_"),
         targets=record.planned.targets,
         fired_ns=record.fired_ns,
-        bitten_ns=record.fired_ns if record.bitten else None,
+        bitten_ns=record.struck_ns if record.bitten else None,
         healed_ns=record.healed_ns,
         permanent=_is_permanent(record),
         error=record.error,
+        affects=fault_named(kind).affects,
+        links=fault_named(kind).links(record.planned),
     )

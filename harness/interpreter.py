@@ -97,10 +97,10 @@ class Interpreter:
         for send, end in zip(sends, ends, strict=True):
             completed = {**send, **(_stored_elsewhere(end) if _is_kept_back(send) else end)}
             type, error = _end_of_transaction(send, outcome)
-            self._recorder.record(process, type, name, completed, error, node)
+            self._recorder.record(process, type, name, completed, error, node, outcome.stamp)
             if "reply" in end:
                 value = {"topic": send["topic"], "key": send["key"], "reply": end["reply"]}
-                self._recorder.record(process, "ok", "answer", value, None, node)
+                self._recorder.record(process, "ok", "answer", value, None, node, outcome.stamp)
         return outcome
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from checkers.columns import UNKNOWN
 from checkers.history import Op
 from checkers.stretches import SEND_MANY, SENDS, of_send
 from harness.clients.port import Outcome
@@ -19,18 +20,29 @@ POLL_S = 2.0
 
 
 def _wanted(op: Op) -> list[list[Any]]:
-    """[key, queue, queue offset, physical offset] of what a send put into a queue; of many, the first of a stretch."""
+    """[key, queue, queue offset, physical offset] of what a send put into a queue; of many, the first of a stretch.
+
+    A client need not say the physical offset; then it is UNKNOWN, and the message cannot be asked for by id.
+    """
     value = op.value
     if op.f == SEND_MANY:
         first = (of_send(row) for row in value["stretches"])
         return [[one.key, value["queue"], one.queue_offset, one.physical_offset] for one in first]
     if value["queue_offset"] < 0:
         return []
-    return [[value["key"], value["queue"], value["queue_offset"], value["physical_offset"]]]
+    position = value.get("physical_offset", UNKNOWN)
+    return [[value["key"], value["queue"], value["queue_offset"], position]]
+
+
+def _lacking(wanted: list[list[Any]], answer: dict[str, Any]) -> list[list[Any]]:
+    """What was looked for, and is not in its queue or cannot be read there."""
+    missing = {tuple(row[:3]) for row in answer["messages"] if not row[5]}
+    missing |= {tuple(row[:3]) for row in answer.get("torn", ())}
+    return [message for message in wanted if tuple(message[:3]) in missing]
 
 
 class LookUps:
-    """Asks the master of each broker name, or the first slave that is left."""
+    """Asks the master of each broker name, or the first slave that is left; and the others for what it lacks."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
@@ -66,16 +78,22 @@ class LookUps:
             if not environment.is_lost(replica.node)
         ]
         properties = dict(environment.campaign.broker_properties)
-        value: dict[str, Any] = {
-            "topic": topic,
-            "broker": broker_name,
-            "node": living[0],
-            "indexed": properties.get("messageIndexEnable", "true").lower() == "true",
-            "messages": [],
-        }
-        outcome = await self._ask("look_up", living[0], {**value, "messages": acknowledged})
-        value.update(outcome.value)
-        self._recorder.record(PROBE_PROCESS, outcome.type, "look_up", value, outcome.error)
+        wanted = acknowledged
+        for node in living:
+            value: dict[str, Any] = {
+                "topic": topic,
+                "broker": broker_name,
+                "node": node,
+                "indexed": properties.get("messageIndexEnable", "true").lower() == "true",
+                "messages": [],
+            }
+            outcome = await self._ask("look_up", node, {**value, "messages": wanted})
+            value.update(outcome.value)
+            self._recorder.record(PROBE_PROCESS, outcome.type, "look_up", value, outcome.error)
+            if node == living[0]:
+                wanted = _lacking(acknowledged, value)
+            if not wanted:
+                break
 
     async def _ask(self, f: str, node: str, value: dict[str, Any] | None = None) -> Outcome:
         address = self._environment.server_address(node)

@@ -17,10 +17,14 @@ from harness.recorder import Recorder
 
 @dataclass(slots=True, kw_only=True)
 class FaultRecord:
-    """One fault's life: planned, fired, proven to have bitten (or not), healed. Times by the run's clock."""
+    """One fault's life: planned, fired, proven to have bitten (or not), healed. Times by the run's clock.
+
+    It is done by `struck_ns`: firing may take a while, as with disks that stall before the power goes.
+    """
 
     planned: PlannedFault
     fired_ns: int | None = None
+    struck_ns: int | None = None
     healed_ns: int | None = None
     bitten: bool = False
     evidence: Evidence = field(default_factory=dict)
@@ -31,6 +35,7 @@ class FaultRecord:
         return {
             **row,
             "fired_ns": self.fired_ns,
+            "struck_ns": self.struck_ns,
             "healed_ns": self.healed_ns,
             "bitten": self.bitten,
             "evidence": self.evidence,
@@ -87,6 +92,7 @@ class Nemesis:
         try:
             record.fired_ns = self._now_ns()
             fired = await fault.fire(self._controls, planned)
+            record.struck_ns = self._now_ns()
             self._note(record, "start", "fired", fired)
             await self._sleep_until(planned.until_s)
             record.evidence = await fault.heal(self._controls, planned, fired)
@@ -151,7 +157,7 @@ def records_of(plan: Iterable[PlannedFault], ops: Iterable[Op]) -> list[FaultRec
 def _take_over(record: FaultRecord, op: Op) -> None:
     """Note in the record what this op of the nemesis tells. Raises KeyError or TypeError."""
     if op.value.get("phase") == "fired":
-        record.fired_ns = op.time_ns
+        record.fired_ns = record.struck_ns = op.time_ns
     elif op.value.get("phase") == "healed":
         record.healed_ns = op.time_ns
         record.bitten = bool(op.value["evidence"]["bitten"])

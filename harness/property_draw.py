@@ -37,15 +37,9 @@ _GROUPS: tuple[tuple[tuple[str, tuple[str, ...]], ...], ...] = (
 
 
 def draw_broker_properties(random: Random, drawn: Mapping[str, Any]) -> Properties:
-    """None in half of the campaigns, where a defect has its own recipe, where another's product is tested, and where
-    gaps are measured: some options make clients wait by themselves (members that are not notified find each other
-    after 20 s)."""
-    if (
-        drawn["defect"]
-        or drawn["gap_max_s"]
-        or drawn["target"] != "own"
-        or random.random() < NONE_SHARE
-    ):
+    """None in half of the campaigns, where another's product is tested, and where gaps are measured: some options make
+    clients wait by themselves (members that are not notified find each other after 20 s)."""
+    if drawn["gap_max_s"] or drawn["target"] != "own" or random.random() < NONE_SHARE:
         return ()
     groups = [group for group in _GROUPS if random.random() < EACH_SHARE]
     return tuple(sorted((name, pick(random, values)) for group in groups for name, values in group))

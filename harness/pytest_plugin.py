@@ -3,7 +3,8 @@
 * `rocketmq_cluster`, `rocketmq_cluster_options`: a cluster for all tests of a session.
 * `rocketmq_faults`: what breaks the nodes of that cluster; everything is healed when the test ends.
 * `rocketmq_links`: a proxy in front of that cluster, which breaks links of the clients that come through it.
-* `@pytest.mark.campaign(...)`: the test is a fault campaign in the simulation, and fails if that is invalid.
+* `@pytest.mark.campaign(...)`: the test is a fault campaign, and fails unless that is valid. It takes every option of
+  `staticfire run`; the campaign runs in the simulation unless `environment` says otherwise.
 * `pytest --pyargs harness.conformance --rocketmq-name-server HOST:PORT`: the conformance suite, a test a case.
 
 Nothing of Staticfire is imported before a test asks for it.
@@ -42,9 +43,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "campaign(seed=0, **options): run a fault campaign in the simulation with these options; the test fails if it "
-        "is invalid, or if it proves nothing",
+        "campaign(seed=0, campaign=NAME, **options): run a fault campaign with the options of `staticfire run` or of a "
+        "campaign file; the test fails if it is invalid, or if it proves nothing",
     )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """An option that a marker does not have ends the session, as an unknown option of the command line would."""
+    marked = [(item, marker) for item in items if (marker := item.get_closest_marker("campaign"))]
+    if not marked:
+        return
+    from harness.cli.status import BadInput
+    from harness.marked_campaign import check_names
+
+    for item, marker in marked:
+        if marker.args:
+            raise pytest.UsageError(
+                f"{item.nodeid}: the marker campaign takes options by name, such as seed=7"
+            )
+        try:
+            check_names(marker.kwargs)
+        except BadInput as error:
+            raise pytest.UsageError(f"{item.nodeid}: {error}") from error
 
 
 @pytest.fixture(scope="session")
@@ -104,7 +124,7 @@ def campaign_result(request: pytest.FixtureRequest) -> RunResult:
     marker = request.node.get_closest_marker("campaign")
     if marker is None:
         pytest.fail("campaign_result needs the marker @pytest.mark.campaign(...)", pytrace=False)
-    return _run_campaign(marker)
+    return _run_campaign(request.node, marker)
 
 
 @pytest.fixture(autouse=True)
@@ -114,28 +134,41 @@ def _campaign(request: pytest.FixtureRequest) -> None:
         request.getfixturevalue("campaign_result")
 
 
-def _run_campaign(marker: pytest.Mark) -> RunResult:
+def _run_campaign(item: pytest.Item, marker: pytest.Mark) -> RunResult:
+    from faults.defects import DefectError
+    from faults.errors import CapabilityMissing, FaultError
     from harness.campaign import CampaignError
-    from harness.campaign_draw import draw_campaign
+    from harness.cli.status import BadInput, HarnessError, one_sentence
+    from harness.environments.errors import EnvironmentFailed
+    from harness.marked_campaign import SOURCE, read_marker, run_marked
     from harness.report.console import summary_lines
-    from harness.runner import run_simulated
+    from harness.report.verdict_lines import verdict_lines
+    from harness.runner import RunError
 
-    if marker.args:
-        pytest.fail("the marker campaign takes options by name, such as seed=7", pytrace=False)
-    options = {"workload": "queue", "time_s": 20.0, **marker.kwargs}
-    seed = options.pop("seed", 0)
+    refusal = None
     try:
-        campaign = draw_campaign(seed, options)
-    except CampaignError as error:
-        pytest.fail(f"the marker campaign: {error}", pytrace=False)
-    result = run_simulated(campaign)
+        marked = read_marker(marker.kwargs)
+        result = run_marked(marked)
+    except (HarnessError, RunError, EnvironmentFailed, CapabilityMissing) as error:
+        refusal = f"the campaign could not be run: {one_sentence(str(error))}"
+    except (BadInput, CampaignError, FaultError, DefectError) as error:
+        text = one_sentence(str(error))
+        refusal = text if text.startswith(SOURCE) else f"{SOURCE}: {text}"
+    if refusal is not None:  # not within `except`: pytest would print both
+        pytest.fail(refusal, pytrace=False)
+    verdict = verdict_lines(result.verdict)
+    item.user_properties.append(("campaign_verdict", _word(result.verdict.valid)))
+    item.user_properties += [("campaign_caveat", text) for text in result.verdict.caveats]
     if result.verdict.valid is not True:
-        lines = [f"the campaign of seed {seed} is {_word(result.verdict.valid)}"]
-        pytest.fail("\n".join([*lines, *summary_lines(result, None)]), pytrace=False)
+        lines = [f"the campaign of seed {marked.campaign.seed} is {_word(result.verdict.valid)}"]
+        pytest.fail("\n".join([*lines, *summary_lines(result, None), *verdict]), pytrace=False)
+    item.add_report_section("setup", "campaign", "\n".join(verdict))
     return result
 
 
 def _word(valid: object) -> str:
+    if valid is True:
+        return "valid"
     return "invalid" if valid is False else "unknown"
 
 

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Protocol
 
 import orjson
 
-from checkers.history import Op, OpType, encode_op
+from checkers.history import Op, OpType, Stamp, encode_op
 from checkers.stretches import DELIVERIES, SEND_MANY, SENDS, messages_in, sends_of
 
 Digest = Callable[[bytes], None]
@@ -65,6 +65,7 @@ class Recorder:
         value: dict[str, Any],
         error: str | None = None,
         node: str | None = None,
+        stamp: Stamp | None = None,
     ) -> Op:
         op = Op(
             index=len(self.ops),
@@ -75,6 +76,7 @@ class Recorder:
             value=value,
             error=error,
             node=node,
+            stamp=stamp,
         )
         if self._is_over:
             return op

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from checkers.columnar.reader import ColumnarHistory
@@ -20,4 +21,4 @@ def facts_of_run(run: Path) -> RunFacts:
         return read_facts(run)
     campaign = RunFolder(run).read_campaign()
     events = ColumnarHistory(run / FOLDER).events()
-    return run_facts(campaign, records_of(campaign.plan, events), events)
+    return replace(run_facts(campaign, records_of(campaign.plan, events), events), unfinished=True)

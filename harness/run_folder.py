@@ -17,6 +17,9 @@ from typing import Any, BinaryIO
 
 import orjson
 
+from checkers.checksums import verify_checksums, verify_columns, with_checksums
+from checkers.columnar.schema import FOLDER, MANIFEST
+from checkers.history import HistoryError
 from harness.campaign import Campaign, CampaignError
 from harness.campaign_draw import draw_campaign
 from harness.campaign_file import read_options
@@ -27,10 +30,9 @@ from harness.run_result import NodeRecord, RunResult
 
 CAMPAIGN_FILE = "campaign.toml"
 VERDICT_FILE = "verdict.json"
-COLUMNS_FOLDER = "history.parquet"
 
 
-class RunFolderError(ValueError):
+class RunFolderError(HistoryError):
     """A run folder is missing, half-written or not readable. The text says what is wrong with which file."""
 
 
@@ -70,7 +72,7 @@ class RunFolder:
 
     @property
     def columns(self) -> Path:
-        return self.path / COLUMNS_FOLDER
+        return self.path / FOLDER
 
     @property
     def observations(self) -> Path:
@@ -144,6 +146,7 @@ class RunFolder:
             "verdict": result.verdict.to_json(),
             "diagnoses": [*explanations(result.verdict), *diagnose(result)],
         }
+        document = with_checksums(document, self.path)
         half_written = self.path / f"{VERDICT_FILE}.tmp"
         half_written.write_bytes(
             orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
@@ -199,3 +202,14 @@ class RunFolder:
         if not isinstance(document, dict) or not {"digest", "facts", "verdict"} <= set(document):
             raise RunFolderError(f"{path} lacks digest, facts or verdict")
         return document
+
+    def verify(self) -> bool:
+        """Compare every file of the run with its checksum; False for a run that was recorded without checksums.
+
+        Raises RunFolderError, HistoryError that names the file that differs, OSError.
+        """
+        if not verify_checksums(self.read_verdict(), self.path / VERDICT_FILE):
+            return False
+        if (self.columns / MANIFEST).exists():
+            verify_columns(self.columns)
+        return True

@@ -23,6 +23,7 @@ from harness.looking_up import LookUps
 from harness.nemesis import Nemesis
 from harness.probing import Prober
 from harness.recorder import Columns, Recorder
+from harness.route_contents import RouteContents
 from harness.route_watch import RouteWatch
 from harness.run_result import RunResult
 from harness.run_status import Progress, RunStatus, no_progress
@@ -91,6 +92,7 @@ class Run:
         )
         self._interpreter: Interpreter | None = None
         self._is_cut_short = False
+        self._topics: list[str] = []  # of the workload
         self._up_ns = 0
         self._load_start_ns = 0
         self.healed = asyncio.Event()  # from then on it only asks
@@ -103,6 +105,7 @@ class Run:
         finally:
             watching.cancel()
         await self._routes.look(last=True)
+        await self._phase("compare routes", RouteContents(self._environment).run(self._topics))
         await self._phase("look up", LookUps(self._environment).run())
         await self._inspector.compare_replicas()
         self._inspector.report_recoveries()
@@ -158,6 +161,7 @@ class Run:
         queues = self._campaign.queues
         topics = {self._campaign.topic: queues}
         topics |= {member.topic: member.queues or queues for member in told}
+        self._topics = sorted(topics)
         if self._campaign.auto_topic:
             topics = {self._campaign.probe_topic: queues}
         for master in environment.shape.masters:

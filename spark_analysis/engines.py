@@ -78,9 +78,10 @@ class OnSpark:
     ) -> list[R]:
         if not items:
             return []
+
         tasks = packed(weights, TASKS_A_CORE * self.parallel)
         work = [[(number, pickle.dumps(items[number])) for number in task] for task in tasks]
-        job = partial(run_tasks, pickle.dumps(function), work)
+        job = partial(run_tasks, _by_value(function), work)
         frame = self._spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(job, RESULT_DDL)
         try:
             with self._reported(what, len(tasks)):
@@ -112,6 +113,14 @@ class OnSpark:
                 ended.set()
                 watcher.join()
         self._report(what, tasks, tasks)
+
+
+def _by_value(function: Callable[..., Any]) -> bytes:
+    """Pickle a function with those of its checkers that no worker can import."""
+    from pyspark import cloudpickle
+
+    data: bytes = cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
+    return data
 
 
 def _watch(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import orjson
 
+from checkers.checksums import CHECKSUMS, verify_checksums
 from checkers.columnar.manifest import Manifest, read_manifest
 from checkers.columnar.schema import FOLDER, MANIFEST
 from checkers.facts import RunFacts
@@ -89,7 +90,12 @@ def read_facts(run: Path) -> RunFacts:
         if path.exists():
             try:
                 document = orjson.loads(path.read_bytes())
-                return RunFacts.from_json(document if name == FACTS_FILE else document["facts"])
+                unchecked = not verify_checksums(document, path)
+                document.pop(CHECKSUMS, None)
+                facts = RunFacts.from_json(document if name == FACTS_FILE else document["facts"])
+                return replace(facts, unchecked=unchecked)
+            except HistoryError:
+                raise
             except (
                 orjson.JSONDecodeError,
                 KeyError,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkers.columnar.borders import cut, orderly_groups, owners_of
+from checkers.columnar.borders import broadcasting_groups, cut, orderly_groups, owners_of
 from checkers.columnar.manifest import Part
 from checkers.columnar.portions import (
     PARTITION_ROWS,
@@ -125,7 +125,8 @@ def _cut(partition: Partition, surveys: list[Survey] | None, run: RunInput) -> l
     history, parts = ColumnarHistory(run.history), partition.portion.parts
     timeline = history.timeline_of_events()
     owners = owners_of(history.names, run.facts, timeline, parts[0].queue)
-    return cut(parts, surveys, owners, WHOLE_ROWS // PIECES)
+    broadcasting = broadcasting_groups(history.names, run.facts)
+    return cut(parts, surveys, owners, broadcasting, WHOLE_ROWS // PIECES)
 
 
 def memory_bound_bytes(

@@ -9,7 +9,8 @@ from spark_analysis.story import Story, StoryPlant
 
 def _forwarded(story: Story, given: int, told: int) -> list[str]:
     """Of two messages a member that forwards is given so many, and tells of so many copies, which lie in queue 1."""
-    story.opened(0, 0)
+    for member in (0, 1):
+        story.opened(0, member)
     story.facts["forwarders"] = (f"{story.group}-0",)
     keys = [story.send(0.1), story.send(0.2)]
     for place, key in enumerate(keys[given:], given):

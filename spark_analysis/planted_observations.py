@@ -143,7 +143,7 @@ def _slow_switch(story: Story, _sets: int) -> None:
     story.faults.append(
         FaultFacts(
             fault_id=story.name,
-            kind="name_server_crash",
+            kind="name_server_freeze",
             targets=(servers[0],),
             fired_ns=story.ns(0.5),
             bitten_ns=story.ns(0.5),

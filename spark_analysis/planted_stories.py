@@ -10,8 +10,10 @@ from collections.abc import Mapping
 
 from checkers.facts import FaultFacts, NodeExit
 from checkers.history import OpType
+from spark_analysis.planted_contents import CONTENTS_PLANTS
 from spark_analysis.planted_forwarding import FORWARDING_PLANTS
 from spark_analysis.planted_observations import OBSERVED_PLANTS, SWITCH_PLANTS
+from spark_analysis.planted_ownership import OWNERSHIP_PLANTS
 from spark_analysis.planted_txns import TXN_PLANTS
 from spark_analysis.story import Story, StoryPlant
 
@@ -90,6 +92,16 @@ def _dead_too_early(story: Story, _sets: int) -> None:
     story.tell("dead_too_early", key, 0, topic=story.dead_topic)
 
 
+def _duplicate_dead_letter(story: Story, _sets: int) -> None:
+    key = _retried(story)
+    _come_again(story, key, (1, 12), (2, 50), end=False)
+    for place in (0, 1):
+        story.consume(60 + place, key, place, topic=story.dead_topic, tries=3)
+    story.drained(70)
+    story.tell_again(key)
+    story.tell("duplicate_dead_letter", key, 1, topic=story.dead_topic)
+
+
 def _consumed_too_long(story: Story, _sets: int) -> None:
     story.facts["retries_max"] = {story.group: RETRIES_MAX}
     key = story.send(0)
@@ -118,7 +130,8 @@ def _checked(anomaly: str, *asked_s: float) -> StoryPlant:
     def plant(story: Story, _sets: int) -> None:
         key = story.send(0, "info", transaction="commit", state="unknown")
         for at_s in asked_s:
-            value = {"topic": story.topic, "key": key, "state": "unknown"}
+            state = "commit" if at_s == asked_s[-1] else "unknown"
+            value = {"topic": story.topic, "key": key, "state": state}
             story.op(at_s, "ok", "check_back", value)
         story.consume(asked_s[-1] + 1, key, 0)
         story.drained(asked_s[-1] + 2)
@@ -154,9 +167,11 @@ def _two_listeners(story: Story, _sets: int) -> None:
 def _overlapping_owners(story: Story, _sets: int) -> None:
     """A second member is given the next message, and the first one goes on as if nothing had been."""
     keys = [story.send(place / 10) for place in range(3)]
-    story.to_group(0, "assign", "queues", [[story.broker, 0]])
+    for member in (0, 1):
+        story.to_group(0, "assign", "queues", [[story.broker, 0]], member=member)
     for place, key in enumerate(keys):
         story.consume(1 + place, key, place, member=place % 2)
+    story.to_group(4, "assign", "queues", [], member=1)
     story.facts["orderly"] = (story.group,)
     story.drained(5)
     story.tell("overlapping_owners", keys[1], 1)
@@ -171,7 +186,7 @@ def _key_moved(story: Story, _sets: int) -> None:
     story.consume(1.1, second, 0, queue=1)
     story.facts["orderly"] = (story.group,)
     story.drained(2)
-    story.tell("key_moved", second, 0, queue=1, in_group=False, explained=story.after_faults)
+    story.tell("key_moved", second, 0, queue=1, in_group=False)
 
 
 def _hot_key(story: Story, sets: int) -> None:
@@ -196,6 +211,40 @@ def _member_missed(story: Story, _sets: int) -> None:
     story.facts["broadcasting"] = (story.group,)
     story.drained(3)
     story.tell("member_missed", second, 1)
+
+
+def _delivered_before_send(story: Story, _sets: int) -> None:
+    key = f"p{story.process}-0"
+    story.consume(0, key, 0)
+    assert story.send(1, queue_offset=0, physical_offset=0) == key
+    story.drained(2)
+    story.tell("delivered_before_send", key, 0)
+
+
+def _inconsistent_physical_offset(story: Story, _sets: int) -> None:
+    """Acknowledged somewhere else in the log than it is delivered from."""
+    key = story.send(0, physical_offset=777)
+    story.consume(1, key, 0)
+    story.drained(2)
+    story.tell("inconsistent_physical_offset", key, 0)
+
+
+def _nonmonotonic_physical_offset(story: Story, _sets: int) -> None:
+    story.send(0, physical_offset=900)
+    key = story.send(0.1, physical_offset=300)
+    story.tell("nonmonotonic_physical_offset", key, 1, in_group=False)
+
+
+def _int_nonmonotonic_send(story: Story, _sets: int) -> None:
+    """A request that is stored the wrong way round."""
+    keys = [f"p{story.process}-{number}" for number in (0, 1)]
+    value = {"topic": story.topic, "size": 100}
+    for key in keys:
+        story.op(0, "invoke", "send", {**value, "key": key})
+    for key, offset in zip(keys, (1, 0), strict=True):
+        place = {"broker": story.broker, "queue": 0, "queue_offset": offset, "attempts": 1}
+        story.op(0.01, "ok", "send", {**value, **place, "key": key, "status": "SEND_OK"})
+    story.tell("int_nonmonotonic_send", keys[0], 1, in_group=False, in_log=False)
 
 
 def _answered(story: Story, *answers: tuple[float, int, int]) -> list[str]:
@@ -291,6 +340,16 @@ def _looked_up(anomaly: str, *, by_key: bool, by_id: bool, in_queue: bool) -> St
     return plant
 
 
+def _torn_answer(story: Story, _sets: int) -> None:
+    key = story.send(0)
+    story.consume(1, key, 0)
+    story.drained(2)
+    where = {"topic": story.topic, "broker": story.broker, "indexed": True, "messages": []}
+    torn = [[key, 0, 0, "record at 0 ends at 10, not 12"]]
+    story.op(3, "ok", "look_up", {**where, "torn": torn})
+    story.tell("torn_answer", key, 0, in_group=False, in_log=False)
+
+
 def _int_poll_skip(story: Story, _sets: int) -> None:
     """A call of the listener is given the first and the third, and nobody ever the second."""
     keys = [story.send(place / 10) for place in range(3)]
@@ -334,6 +393,7 @@ STORIES: Mapping[str, StoryPlant] = {
     "retry_early": _retry_early,
     "retried_too_often": _retried_too_often,
     "dead_too_early": _dead_too_early,
+    "duplicate_dead_letter": _duplicate_dead_letter,
     "consumed_too_long": _consumed_too_long,
     "rolled_back_visible": _rolled_back,
     "unresolved_transaction": _unresolved,
@@ -345,6 +405,10 @@ STORIES: Mapping[str, StoryPlant] = {
     "key_moved": _key_moved,
     "hot_key": _hot_key,
     "member_missed": _member_missed,
+    "delivered_before_send": _delivered_before_send,
+    "inconsistent_physical_offset": _inconsistent_physical_offset,
+    "nonmonotonic_physical_offset": _nonmonotonic_physical_offset,
+    "int_nonmonotonic_send": _int_nonmonotonic_send,
     "wrong_answer": _wrong_answer,
     "answered_twice": _answered_twice,
     "made_up_answer": _made_up_answer,
@@ -356,9 +420,12 @@ STORIES: Mapping[str, StoryPlant] = {
     "node_died": _node_died,
     "invisible": _looked_up("invisible", by_key=True, by_id=False, in_queue=True),
     "unindexed": _looked_up("unindexed", by_key=False, by_id=True, in_queue=True),
+    "torn_answer": _torn_answer,
     "vanished": _looked_up("vanished", by_key=True, by_id=True, in_queue=False),
     "int_poll_skip": _int_poll_skip,
     **FORWARDING_PLANTS,
+    **CONTENTS_PLANTS,
+    **OWNERSHIP_PLANTS,
     **TXN_PLANTS,
     **OBSERVED_PLANTS,
 }

@@ -18,7 +18,11 @@ READS = {
     "G1a": "0 fail x+1 / 1 ok x?1@0",
     "G1b": "0 ok x+1@0 x+2@1 / 1 ok x+3@2 / 2 ok x?1@0,3@2",
     "precommitted_read": "0 ok x+1@0 x?1@0",
+    "lost_write": "0 info y+1@0 x+2@0 / 1 ok x+3@1 / 2 ok y?1@0 x?3@1",
+    "txn_duplicate": "0 ok x+1@1 / 1 ok x?1@3",
+    "txn_nonmonotonic_send": "0 ok x+1@1 x+2@0",
 }
+ALSO = {"G1b": "lost_write"}  # what a story shows besides
 CYCLES = {
     "G0": "begin 0 / begin 1 / 0 ok x+1@0 y+4@1 / 1 ok x+2@1 y+3@0",
     "G0-process": "0 ok x+1@1 / 0 ok x+2@0",
@@ -68,7 +72,9 @@ def _mop(name: str, word: str) -> list[Any]:
 def _read(anomaly: str, lines: str) -> Callable[[Story, int], None]:
     def plant(story: Story, _sets: int) -> None:
         _tell(story, lines)
-        story.tell_of_run(anomaly, key=f"{story.name}-x")
+        for found in (anomaly, ALSO.get(anomaly)):
+            if found is not None:
+                story.tell_of_run(found, key=f"{story.name}-x")
 
     return plant
 

@@ -153,22 +153,25 @@ def _again(slots: Slots, place: int, which: list[int], *, tries: int) -> None:
 
 
 def _copy(site: Site) -> Iterator[Planted]:
-    """One send, stored in two queues, though it was tried once as far as anybody knows."""
+    """One send, stored in two queues, though it was tried once."""
     slots, other = site.slots, site.other
     if other is None:
         return
-    slots.tries[site.at] = 0
+    slots.tries[site.at] = 1
     slots.sent[other] = False
+    slots.invoke_ns[site.at] = min(slots.invoke_ns[site.at], slots.append_ns[other] - 1)
     slots.message[other] = slots.message[site.at]
     for place, delivered in enumerate(slots.deliveries):
         delivered.message[other] = slots.message[site.at]
         yield site.told("duplicate_unexplained", site.at, place=place)
+    yield site.told("misrouted", other)
 
 
 def _copy_explained(site: Site) -> Iterator[Planted]:
     for planted in _copy(site):
         site.slots.tries[site.at] = 2
-        yield replace(planted, anomaly="duplicate", explained=True)
+        if planted.anomaly != "misrouted":  # a second attempt may have stored it elsewhere
+            yield replace(planted, anomaly="duplicate", explained=True)
 
 
 def _inconsistent_offsets(site: Site) -> Iterator[Planted]:
@@ -223,7 +226,7 @@ def _out_of_order(site: Site) -> Iterator[Planted]:
     delivered, size = site.slots.deliveries[0], site.shape.batch
     first, second = list(site.batch), list(range(site.at + size, site.at + 2 * size))
     for times in (delivered.invoke_ns, delivered.done_ns):
-        times[first], times[second] = times[second[0]] + 1, times[first[0]]
+        times[first] = times[second[0]] + 1
     for at in first:
         yield site.told("out_of_order", at, place=0)
     yield site.told("poll_skip", second[0], place=0)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from checkers.columns import Ints
 
 NS_PER_S = 1_000_000_000
+BATCH_WAITS_S = 1000.0  # how long a group of a synthetic history may wait until a batch is full
 SENDS_PER_S = 2000
 DURATION_MIN_S = (
     240  # shorter histories are slower: a fault excuses what happens within half a minute

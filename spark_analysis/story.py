@@ -51,7 +51,6 @@ class Story:
     faults: list[FaultFacts] = field(default_factory=list)
     exits: list[NodeExit] = field(default_factory=list)
     observations: list[dict[str, Any]] = field(default_factory=list)
-    after_faults: bool = False  # whether a fault has bitten before it
     _ends: dict[tuple[str, int], int] = field(default_factory=dict)
     _sent: int = 0
 
@@ -149,22 +148,25 @@ class Story:
         member: int = 0,
         takes_s: float = TOOK_S,
         also: tuple[tuple[str, int], ...] = (),
+        contents: list[Any] | None = None,
     ) -> None:
-        """A call of the listener: a message, and `also` further ones with their offsets."""
+        """A call of the listener: a message, and `also` further ones with their offsets; what it holds, if known."""
         topic = topic or self.topic
         value = {
             "group": self.group,
             "topic": topic,
             "broker": self.broker,
             "queue": queue,
-            "messages": [
-                [of, at, RECORD_BYTES * at, True, tries] for of, at in ((key, offset), *also)
-            ],
         }
+        messages: list[list[Any]] = [
+            [of, at, RECORD_BYTES * at, True, tries] for of, at in ((key, offset), *also)
+        ]
+        begun = messages if contents is None else [[*messages[0], contents], *messages[1:]]
         process = self.consumer + member
         self._ends[topic, queue] = max(self._ends.get((topic, queue), 0), offset + 1)
-        self.op(at_s, "invoke", "consume", value, process=process)
-        self.op(at_s + takes_s, end, "consume", value, process=process)
+        self.op(at_s, "invoke", "consume", {**value, "messages": begun}, process=process)
+        ended = {**value, "messages": messages}
+        self.op(at_s + takes_s, end, "consume", ended, process=process)
 
     def to_group(
         self, at_s: float, f: str, rows: str, values: list[list[Any]], *, member: int = 0

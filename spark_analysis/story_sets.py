@@ -51,7 +51,7 @@ class StorySets:
     def __post_init__(self) -> None:
         self._tables = OpTables(self.event)
 
-    def tell(self, number: int, index: int, begin_ns: int, *, after_faults: bool) -> StorySet:
+    def tell(self, number: int, index: int, begin_ns: int) -> StorySet:
         """Tell set `number` from a time on; before the first one, the gaps of all sets.
 
         Raises OSError when an event cannot be written.
@@ -62,7 +62,7 @@ class StorySets:
             turns = [gaps, *turns]
         for turn in turns:
             stories = [
-                self._told(name, plant, of, begin_ns + place * NS_PER_S, after_faults)
+                self._told(name, plant, of, begin_ns + place * NS_PER_S)
                 for place, (of, name, plant) in enumerate(turn)
             ]
             ops = in_order([op for story in stories for op in story.ops], index)
@@ -78,16 +78,13 @@ class StorySets:
             end_ns=begin_ns,
         )
 
-    def _told(
-        self, name: str, plant: StoryPlant, number: int, begin_ns: int, after_faults: bool
-    ) -> Story:
+    def _told(self, name: str, plant: StoryPlant, number: int, begin_ns: int) -> Story:
         story = Story(
             name=f"{name.lower().replace('_', '-')}-{number}",
             number=number,
             process=PROCESSES_FROM + PROCESSES * self._stories,
             broker="broker-0",
             begin_ns=begin_ns,
-            after_faults=after_faults,
         )
         self._stories += 1
         plant(story, self.sets)

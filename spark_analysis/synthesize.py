@@ -19,18 +19,19 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from checkers.checksums import FILES, with_checksums
 from checkers.columnar.manifest import Dictionaries
-from checkers.columnar.schema import FOLDER
+from checkers.columnar.schema import FOLDER, MANIFEST
 from checkers.columnar.writer import ColumnarWriter
 from checkers.columns import QueueKey
-from checkers.facts import FaultFacts, Floors, RunFacts
+from checkers.facts import FaultFacts, Floors, RunFacts, Timings
 from checkers.history import NEMESIS, Op, OpType, encode_op
 from spark_analysis.inputs import FACTS_FILE, OBSERVATIONS_FILE
 from spark_analysis.planted_gaps import GAP_MAX_S
 from spark_analysis.planted_stories import CHECK_AFTER_S, CHECK_MAX, LADDER_MS
 from spark_analysis.plants import PLANTS, Planted, plant
 from spark_analysis.raw import RAW_FOLDER, RawWriter
-from spark_analysis.shape import NS_PER_S, Shape
+from spark_analysis.shape import BATCH_WAITS_S, NS_PER_S, Shape
 from spark_analysis.story import Told
 from spark_analysis.story_sets import StorySets
 from spark_analysis.synthetic_rows import consumer_of, group_of, make_chunk, truth_of
@@ -121,8 +122,7 @@ class _Synthesis:
     def _tell_stories(self, number: int) -> None:
         progress, stories = self._progress, self._stories
         begin_ns = max(progress.next_ns, progress.calm_from_ns)
-        after_faults = bool(self._faults or stories.faults)
-        told = stories.tell(number, progress.next_index, begin_ns, after_faults=after_faults)
+        told = stories.tell(number, progress.next_index, begin_ns)
         self._write(told.touches, told.ops)
         progress.next_index, progress.next_ns = told.next_index, told.end_ns
 
@@ -238,8 +238,11 @@ class _Synthesis:
             "counts": self._counts,
             "findings": [*self._told, *map(_without_nothing, self._stories.told)],
         }
-        (self._folder / FACTS_FILE).write_bytes(orjson.dumps(facts.to_json()))
         self._write_observations()
+        document = with_checksums(
+            facts.to_json(), self._folder, (*FILES, f"{RAW_FOLDER}/{MANIFEST}")
+        )
+        (self._folder / FACTS_FILE).write_bytes(orjson.dumps(document))
         (self._folder / TRUTH_FILE).write_bytes(orjson.dumps(truth, option=orjson.OPT_INDENT_2))
         return truth
 
@@ -273,11 +276,13 @@ class _Synthesis:
             faults=tuple(faults),
             exits=tuple(stories.exits),
             reserved_s=RETENTION_S,
+            timings=Timings(poll_s=BATCH_WAITS_S),
             floors=Floors(),
             # What was seen belongs to the stories.
             disks_observed=bool(stories.sets),
             files_observed=bool(stories.sets),
             routes_observed=bool(stories.sets),
+            topic_routes_observed=bool(stories.sets),
             **(semantics if stories.sets else plain),
         )
 

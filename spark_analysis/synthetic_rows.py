@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from checkers.columnar.schema import OPS, TOUCHES, Kind
+from checkers.columnar.schema import OPS, TOUCHES, Kind, completed
 from checkers.columns import UNKNOWN, Ints, Outcome, QueueKey
+from checkers.message_contents import NO_PROPERTIES
 from checkers.message_ids import key_of
 from spark_analysis.plants import Planted
 from spark_analysis.shape import NS_PER_S, Shape
@@ -121,7 +122,13 @@ def _send_rows(slots: Slots, calls: Calls) -> Rows:
         "queue_offset": slots.acked_offset[sent],
         "physical_offset": slots.physical[sent],
         "tries": slots.tries[sent],
+        **_sent_contents(len(calls.process)),
     }
+
+
+def _sent_contents(rows: int) -> Rows:
+    """No properties of the user's own. What deliveries hold beside the body is not reported."""
+    return {"properties": np.full(rows, NO_PROPERTIES), "size": np.full(rows, BODY_BYTES)}
 
 
 def _unstored_calls(shape: Shape, slots: Slots) -> Calls:
@@ -147,6 +154,7 @@ def _unstored_rows(calls: Calls, progress: Progress) -> Rows:
         "queue": np.full(size, UNKNOWN),
         "topic_queue": np.zeros(size, np.int64),
         "tries": np.ones(size, np.int64),
+        **_sent_contents(size),
     }
 
 
@@ -366,7 +374,7 @@ def _ops(calls: list[Calls]) -> pa.Table:
         "value": nothing,
         "invoke_value": nothing,
     }
-    return pa.table(columns, schema=OPS)
+    return completed(pa.table(columns), OPS.names, OPS)
 
 
 def _texts(codes: NDArray[np.int8], words: Sequence[str]) -> pa.Array:

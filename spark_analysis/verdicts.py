@@ -21,7 +21,6 @@ from checkers.columns import Columns, Ints
 from checkers.compose import ALL_CHECKERS, RunVerdict, asked_of, conclude_run, kernels_of
 from checkers.engine import FirstLook, SecondLook, conclude, first_look, gathered, second_look
 from checkers.facts import RunFacts
-from checkers.history import NEMESIS
 from checkers.kernel import Checker, Context, Kernel
 from checkers.promises import LossPromises
 from checkers.reading import Asked, Read, rows_asked_for, rows_asked_for_again
@@ -40,13 +39,13 @@ CHECKERS = tuple(checker for checker in ALL_CHECKERS if checker.name != REPLACED
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What workers must know of one run. Pickled, so kernels go by their names."""
+    """What workers must know of one run."""
 
     history: Path
     observed: ObservedFile | None
     facts: RunFacts
     timeline: Timeline
-    checkers: tuple[str, ...]
+    checkers: tuple[Checker, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +67,7 @@ def judge_runs(
 
     `partitions` are those of `partitioned`, should they be known already.
     """
-    names = tuple(checker.name for checker in checkers)
-    questions = [question_of(run, names) for run in runs]
+    questions = [question_of(run, checkers) for run in runs]
     partitions = partitioned(runs, engine) if partitions is None else partitions
     rows = [partition.portion.rows for partition in partitions]
     looks = engine.map("first look", partial(look_at, questions), partitions, rows)
@@ -110,13 +108,12 @@ def judge_runs(
     ]
 
 
-def question_of(run: RunInput, checkers: tuple[str, ...]) -> Question:
+def question_of(run: RunInput, checkers: Sequence[Checker]) -> Question:
     """Raises HistoryError, OSError."""
     history = ColumnarHistory(run.history)
     builder = TimelineBuilder()
     for op in history.events():
-        if op.process != NEMESIS:
-            builder.add(op)
+        builder.add(op)
     builder.nodes.update(history.manifest.dictionaries.processes)
     observed = observed_file(run.observations)
     unread = "" if observed is None else observed.unread
@@ -125,7 +122,7 @@ def question_of(run: RunInput, checkers: tuple[str, ...]) -> Question:
         observed=observed,
         facts=replace(run.facts, torn=run.facts.torn or not history.complete, unread=unread),
         timeline=builder.timeline(),
-        checkers=checkers,
+        checkers=tuple(checkers),
     )
 
 
@@ -211,11 +208,12 @@ def _concluded(
     by_kernel = conclude(first, seconds, names, context, kernels)
     totals = {"sends": 0, "acked": 0, "weak": 0, "unknown": 0, "failed": 0, "deliveries": 0}
     return conclude_run(
-        _checkers(question.checkers),
+        question.checkers,
         context,
         by_kernel,
         read.answer,
         {**totals, **first.totals},
+        names,
     )
 
 
@@ -226,13 +224,8 @@ def _asked(question: Question) -> tuple[Context, list[Kernel], list[Checker]]:
         promises=LossPromises(question.facts),
         observations=() if question.observed is None else question.observed.read(),
     )
-    asked = asked_of(_checkers(question.checkers), context)
+    asked = asked_of(question.checkers, context)
     return context, kernels_of(asked), [checker for checker in asked if checker.kernel is None]
-
-
-def _checkers(names: Sequence[str]) -> list[Checker]:
-    by_name = {checker.name: checker for checker in ALL_CHECKERS}
-    return [by_name[name] for name in names]
 
 
 def _of_run(results: Sequence[T], partitions: Sequence[Partition], run: int) -> list[T]:

@@ -7,8 +7,9 @@ called on both sides with a call of another in between (`turns.py`). Then what k
 border, but for a few rows for each process (`Kernel.split`).
 
 Near redeliveries and rebalances no border is clean, a little further on one is. A group that reads a queue again from
-the start, or whose members each read all of it (broadcasting), leaves none on its way: such a queue is judged as a
-whole, or in large pieces. That is the price: 420 bytes for each of its touches in one task.
+the start leaves none on its way, and a queue that a broadcasting group reads is never cut, because each of its members
+is judged by itself: such a queue is judged as a whole, or in large pieces. That is the price: 420 bytes for each of its
+touches in one task.
 """
 
 from __future__ import annotations
@@ -34,13 +35,19 @@ LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
 
 
 def cut(
-    parts: Sequence[Part], surveys: Sequence[Survey], owners: Owners, rows_max: int
+    parts: Sequence[Part],
+    surveys: Sequence[Survey],
+    owners: Owners,
+    broadcasting: Sequence[int],
+    rows_max: int,
 ) -> list[Portion]:
     """Cut a queue into pieces of about `rows_max` touches. The whole where that cannot be.
 
-    Surveys are those of the parts of the queue, both in the order of time.
+    Surveys are those of the parts of the queue, both in the order of time; `broadcasting` are the ids of such groups.
     """
     survey = reduce(Survey.merge, surveys)
+    if not survey.given.keys().isdisjoint(broadcasting):
+        return [whole(parts)]
     clean = clean_borders(survey, owners) & _follow(parts, survey)
     starts = [0, *_chosen(survey.rows, clean, rows_max)]
     if len(starts) == 1:
@@ -57,6 +64,12 @@ def cut(
 def orderly_groups(names: Names, facts: RunFacts) -> list[int]:
     """The ids of groups whose members take turns."""
     return [at for at, group in enumerate(names.groups) if group in facts.orderly]
+
+
+def broadcasting_groups(names: Names, facts: RunFacts) -> list[int]:
+    """The ids of groups whose members each read for themselves."""
+    alone = {*facts.broadcasting, *facts.assigned}
+    return [at for at, group in enumerate(names.groups) if group in alone]
 
 
 def owners_of(names: Names, facts: RunFacts, timeline: Timeline, queue: int) -> Owners:

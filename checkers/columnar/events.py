@@ -8,7 +8,7 @@ from pathlib import Path
 from checkers.columnar.manifest import Manifest
 from checkers.columnar.schema import EVENTS
 from checkers.columns import Commits, Names
-from checkers.history import NEMESIS, HistoryError, Op, decode_ops
+from checkers.history import HistoryError, Op, decode_ops
 from checkers.timeline import Commit, Timeline
 from checkers.timeline_builder import TimelineBuilder
 
@@ -38,8 +38,7 @@ def timeline_of(events: list[Op], commits: Commits, names: Names, manifest: Mani
     """Raises HistoryError for an event that breaks the conventions of values."""
     builder = TimelineBuilder()
     for op in events:
-        if op.process != NEMESIS:
-            builder.add(op)
+        builder.add(op)
     rows = zip(
         commits.op_index.tolist(),
         commits.time_ns.tolist(),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers.columnar.schema import ROW_GROUP, packing
+from checkers.columnar.schema import ROW_GROUP, packing, without_unknown
 from checkers.history import HistoryError
 
 _BLOCK = 1 << 20
@@ -36,7 +36,8 @@ def sync_folder(path: Path) -> None:
 
 
 def encode_table(table: pa.Table) -> pa.Buffer:
-    """The Parquet file of a table of one of our schemas."""
+    """The Parquet file of a table of one of our schemas, without columns of which nothing is known."""
+    table = without_unknown(table)
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, row_group_size=ROW_GROUP, **packing(table.schema))
     return sink.getvalue()

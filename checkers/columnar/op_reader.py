@@ -27,8 +27,8 @@ from checkers.columnar.op_values import (
 from checkers.columnar.reader import ColumnarHistory
 from checkers.columnar.rows import from_table
 from checkers.columnar.schema import TOUCHES
-from checkers.columns import Ints, Names, Touches
-from checkers.history import HistoryError, Op
+from checkers.columns import UNKNOWN, Ints, Names, Touches
+from checkers.history import HistoryError, Op, Stamp
 from checkers.stretches import CONDENSED
 
 WINDOW = 1 << 15  # ops
@@ -51,6 +51,10 @@ class _OpRow(NamedTuple):
     error: str | None
     value: str | None
     invoke_value: str | None
+    at_ns: int
+    within_ns: int
+    invoke_at_ns: int
+    invoke_within_ns: int
 
 
 class _Delivered(NamedTuple):
@@ -202,6 +206,7 @@ def _ops(names: Names, table: pa.Table, touched: _Touched) -> Iterator[Op]:
             value=value,
             error=row.error,
             node=row.node,
+            stamp=_stamp(row.at_ns, row.within_ns),
         )
         if row.invoke_index != row.op_index:
             yield Op(
@@ -210,9 +215,14 @@ def _ops(names: Names, table: pa.Table, touched: _Touched) -> Iterator[Op]:
                 process=row.process,
                 type="invoke",
                 f=row.f,
-                value=_invocation(row, value),
+                value=_invocation(names, row, value, touched),
                 node=row.node,
+                stamp=_stamp(row.invoke_at_ns, row.invoke_within_ns),
             )
+
+
+def _stamp(at_ns: int, within_ns: int) -> Stamp | None:
+    return None if at_ns == UNKNOWN else Stamp(at_ns, within_ns)
 
 
 def _value(names: Names, row: _OpRow, touched: _Touched) -> dict[str, Any]:
@@ -220,7 +230,8 @@ def _value(names: Names, row: _OpRow, touched: _Touched) -> dict[str, Any]:
         return _json(row.value, row)
     try:
         if row.f == "consume":
-            return consume_value(names, *touched.deliveries[row.op_index])
+            is_call = row.invoke_index == row.op_index
+            return consume_value(names, *touched.deliveries[row.op_index], contents=is_call)
         send = touched.sends[row.op_index]
         return send_value(names, send, size=row.size, type=row.type, error=row.error)
     except (KeyError, IndexError) as error:
@@ -229,9 +240,13 @@ def _value(names: Names, row: _OpRow, touched: _Touched) -> dict[str, Any]:
         ) from error
 
 
-def _invocation(row: _OpRow, value: dict[str, Any]) -> dict[str, Any]:
+def _invocation(
+    names: Names, row: _OpRow, value: dict[str, Any], touched: _Touched
+) -> dict[str, Any]:
     if row.invoke_value is not None:
         return _json(row.invoke_value, row)
+    if row.f == "consume" and row.value is None:
+        return consume_value(names, *touched.deliveries[row.op_index], contents=True)
     return value if row.f in ("consume", *CONDENSED) else invocation_of_send(value)
 
 

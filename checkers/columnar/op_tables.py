@@ -9,10 +9,19 @@ import orjson
 import pyarrow as pa
 
 from checkers.column_builder import TouchBuilder
-from checkers.columnar.op_values import invocation_of_send, is_plain_consume, is_plain_send, size_of
+from checkers.columnar.op_values import (
+    invocation_of_send,
+    is_plain_call,
+    is_plain_consume,
+    is_plain_send,
+    size_of,
+)
 from checkers.columnar.schema import OPS
-from checkers.history import NEMESIS, Op, encode_op
+from checkers.columns import UNKNOWN
+from checkers.history import NEMESIS, Op, Stamp, encode_op
 from checkers.stretches import CONDENSED, CONSUME_MANY, SEND_MANY
+
+_NO_STAMP = Stamp(UNKNOWN, UNKNOWN)
 
 
 class OpTables:
@@ -59,8 +68,8 @@ class OpTables:
             value = op.value
             invoke_value = None if invoke.value == op.value else invoke.value
         elif op.f == "consume":
-            value = None if is_plain_consume(op.value) else op.value
-            invoke_value = None if invoke.value == op.value else invoke.value
+            value = None if is_plain_consume(op.value, contents=invoke is op) else op.value
+            invoke_value = None if is_plain_call(invoke.value, op.value) else invoke.value
         elif op.f == "commit":
             value = op.value
         else:
@@ -99,6 +108,8 @@ class OpTables:
                 op.error,
                 None if value is None else orjson.dumps(value).decode(),
                 None if invoke_value is None else orjson.dumps(invoke_value).decode(),
+                *(op.stamp or _NO_STAMP),
+                *(invoke.stamp or _NO_STAMP),
             )
         )
 

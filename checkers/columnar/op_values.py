@@ -9,13 +9,16 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from checkers.column_builder import NS_PER_MS, TRANSACTIONS
+from checkers.column_values import TOUCH_WIDTH
 from checkers.columns import UNKNOWN, Names
 from checkers.history import INT64_MAX, Op
+from checkers.message_contents import TAG
 
 _TRANSACTION_NAMES: dict[int, str] = {int(number): name for name, number in TRANSACTIONS.items()}
 _ASKED = ("key", "topic", "size", "sharding_key", "tag", "delay_ms", "transaction")
 _PLACE = ("broker", "queue", "queue_offset", "physical_offset")
 _USUAL_KEYS = {"key", "topic", "size", *_PLACE, "status", "attempts"}
+_USUAL_KEYS_WITH_ID = {*_USUAL_KEYS, "id"}
 _CONSUME_KEYS = {"group", "topic", "broker", "queue", "messages"}
 
 
@@ -33,6 +36,7 @@ class SendTouch(NamedTuple):
     due_ns: int
     transaction: int
     invoke_ns: int
+    message_id: int
 
 
 class DeliveryTouch(NamedTuple):
@@ -43,6 +47,13 @@ class DeliveryTouch(NamedTuple):
     physical_offset: int
     body_ok: bool
     tries: int
+    message_id: int
+    tag: int
+    properties: int
+    born_ms: int
+    stored_ms: int
+    size: int
+    origin: int
 
 
 def size_of(value: dict[str, Any]) -> int:
@@ -54,7 +65,8 @@ def size_of(value: dict[str, Any]) -> int:
 def is_plain_send(op: Op) -> bool:
     """Whether the value of a send, completed or not, is what `send_value` makes of its touch."""
     value = op.value
-    if op.type == "ok" and value.keys() == _USUAL_KEYS:  # nearly all, and so they cost little
+    # Nearly all, and so they cost little.
+    if op.type == "ok" and (value.keys() == _USUAL_KEYS or value.keys() == _USUAL_KEYS_WITH_ID):
         is_told = value["status"] == "SEND_OK" and value["attempts"] != 0
         return is_told and size_of(value) != UNKNOWN
     plain = invocation_of_send(value)
@@ -62,6 +74,8 @@ def is_plain_send(op: Op) -> bool:
         return False
     if value.get("attempts"):
         plain["attempts"] = value["attempts"]
+    if "id" in value:
+        plain["id"] = value["id"]
     if op.type in ("ok", "info") and "broker" in value:
         plain |= {name: value.get(name) for name in _PLACE}
         plain["status"] = _status(op.type, op.error)
@@ -73,9 +87,27 @@ def invocation_of_send(value: dict[str, Any]) -> dict[str, Any]:
     return {name: value[name] for name in _ASKED if name in value}
 
 
-def is_plain_consume(value: dict[str, Any]) -> bool:
-    """Whether the value of a delivery is what `consume_value` makes of its touches."""
-    return value.keys() == _CONSUME_KEYS
+def is_plain_consume(value: dict[str, Any], *, contents: bool) -> bool:
+    """Whether the value of a delivery is what `consume_value` makes of its touches, with contents or without."""
+    return value.keys() == _CONSUME_KEYS and all(
+        len(message) == TOUCH_WIDTH or (contents and _has_contents(message))
+        for message in value["messages"]
+    )
+
+
+def _has_contents(message: Sequence[Any]) -> bool:
+    """Whether it says any: of those that are all unknown nothing is left in columns."""
+    return any(value is not None for value in message[TOUCH_WIDTH])
+
+
+def is_plain_call(invoked: dict[str, Any], value: dict[str, Any]) -> bool:
+    """Whether the invocation of a delivery says what its completion says, and maybe contents of messages."""
+    if invoked == value:
+        return True
+    if not is_plain_consume(invoked, contents=True):
+        return False
+    messages = [message[:TOUCH_WIDTH] for message in invoked["messages"]]
+    return {**invoked, "messages": messages} == value
 
 
 def send_value(
@@ -101,21 +133,33 @@ def send_value(
         value["status"] = _status(type, error)
     if touch.tries:
         value["attempts"] = touch.tries
+    if touch.message_id != UNKNOWN:
+        value["id"] = touch.message_id
     return value
 
 
 def consume_value(
-    names: Names, queue: int, group: int, touches: Sequence[DeliveryTouch]
+    names: Names, queue: int, group: int, touches: Sequence[DeliveryTouch], *, contents: bool
 ) -> dict[str, Any]:
-    """The value of a delivery. Raises IndexError for ids without a name."""
+    """The value of a delivery, with contents of its messages or without. Raises IndexError for ids without a name."""
     topic, broker, number = names.queues[queue]
     return {
         "group": names.groups[group],
         "topic": topic,
         "broker": broker,
         "queue": number,
-        "messages": [[names.key(message), *rest] for message, *rest in touches],
+        "messages": [_message(names, touch, contents=contents) for touch in touches],
     }
+
+
+def _message(names: Names, touch: DeliveryTouch, *, contents: bool) -> list[Any]:
+    key, *rest = touch[:TOUCH_WIDTH]
+    message: list[Any] = [names.key(key), *rest]
+    if contents and any(value != UNKNOWN for value in touch[TOUCH_WIDTH:]):
+        known: list[Any] = [None if of == UNKNOWN else of for of in touch[TOUCH_WIDTH:]]
+        known[TAG] = None if touch.tag == UNKNOWN else names.tags[touch.tag]
+        message.append(known)
+    return message
 
 
 def _status(type: str, error: str | None) -> str | None:

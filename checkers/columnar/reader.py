@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -21,7 +20,7 @@ from checkers.columnar.checks import (
 from checkers.columnar.events import read_events, timeline_of
 from checkers.columnar.manifest import Part, read_manifest
 from checkers.columnar.rows import from_table, from_tables
-from checkers.columnar.schema import MANIFEST, OPS, TOUCHES
+from checkers.columnar.schema import MANIFEST, OPS, TOUCHES, completed
 from checkers.columns import Columns, Commits, Names
 from checkers.history import HistoryError, Op
 from checkers.timeline import Timeline
@@ -132,35 +131,12 @@ class ColumnarHistory:
             table = file.read(found, use_threads=False)
             if schema is OPS:
                 table.validate(full=True)  # texts are UTF-8
-            table = _complete(table, wanted, schema)
+            table = completed(table, wanted, schema)
         except (pa.ArrowException, OSError, ValueError, KeyError) as error:
             raise HistoryError(f"{path} cannot be read as Parquet: {_first_line(error)}") from error
         if len(table) != part.rows:
             raise HistoryError(f"{path} has {len(table)} rows; the manifest says {part.rows}")
         return table
-
-
-def _complete(table: pa.Table, wanted: Sequence[str], schema: pa.Schema) -> pa.Table:
-    """The wanted columns with their types; one that is not there reads as nothing known."""
-    arrays = []
-    for name in wanted:
-        field = schema.field(name)
-        if name in table.schema.names:
-            column = table[name]
-            if column.null_count and not field.nullable:
-                raise ValueError(f"column {name} has nulls")
-            arrays.append(column if column.type == field.type else column.cast(field.type))
-        else:
-            arrays.append(pa.chunked_array([_nothing(field, len(table))]))
-    return pa.table(arrays, schema=pa.schema([schema.field(name) for name in wanted]))
-
-
-def _nothing(field: pa.Field, rows: int) -> pa.Array:
-    if field.type == pa.bool_():
-        return pa.array(np.ones(rows, np.bool_))
-    if field.type == pa.string():
-        return pa.nulls(rows, pa.string()) if field.nullable else pa.array([""] * rows)
-    return pa.array(np.full(rows, 0 if field.name == "transaction" else -1, np.int64))
 
 
 def _first_line(error: Exception) -> str:

@@ -20,6 +20,7 @@ from checkers.columns import (
     Names,
     Outcome,
     Touches,
+    constant,
 )
 
 MANY = 1000  # rows for which it is worth a look whether they are all alike
@@ -102,7 +103,7 @@ def _rows_of(mask: Mask, order: Ints | None) -> Ints:
 def _same_or_all(column: Any) -> Any:
     """A column that holds one value takes no memory: columns are never written to."""
     if len(column) > MANY and column[0] == column[-1] and (column == column[0]).all():
-        return np.broadcast_to(column[0], len(column))
+        return constant(column[0], len(column))
     return column
 
 
@@ -114,8 +115,8 @@ def _touch_arrays(kind: Kind, touches: Touches) -> dict[str, Any]:
 
 def _commit_arrays(names: Names, commits: Commits) -> dict[str, Any]:
     rows = len(commits)
-    arrays: dict[str, Any] = {name: np.full(rows, UNKNOWN, np.int64) for name in TOUCHES.names}
-    arrays |= {name: np.full(rows, value, np.int64) for name, value in NOTHING_SPECIAL.items()}
+    arrays: dict[str, Any] = {name: constant(UNKNOWN, rows) for name in TOUCHES.names}
+    arrays |= {name: constant(value, rows) for name, value in NOTHING_SPECIAL.items()}
     arrays |= {
         "kind": np.full(rows, Kind.COMMIT, np.int64),
         "op_index": commits.op_index,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 FORMAT = "staticfire-history"
@@ -33,6 +35,11 @@ _DELTA = (
     "queue_offset",
     "physical_offset",
     "due_ns",
+    "at_ns",
+    "invoke_at_ns",
+    "born_ms",
+    "stored_ms",
+    "origin",
 )
 _SMALL = (
     "kind",
@@ -45,6 +52,9 @@ _SMALL = (
     "sharding_key",
     "tag",
     "transaction",
+    "within_ns",
+    "properties",
+    "size",
 )
 _ORDER = (
     "kind",
@@ -66,6 +76,15 @@ _ORDER = (
     "tag",
     "due_ns",
     "transaction",
+    "at_ns",
+    "invoke_at_ns",
+    "within_ns",
+    "message_id",
+    "properties",
+    "size",
+    "born_ms",
+    "stored_ms",
+    "origin",
 )
 TOUCHES = pa.schema(
     [
@@ -73,7 +92,8 @@ TOUCHES = pa.schema(
         for name in _ORDER
     ]
 )
-_OP_DELTA = ("index", "invoke_index", "time_ns", "invoke_ns", "size")
+_OP_DELTA = ("index", "invoke_index", "time_ns", "invoke_ns", "size", "at_ns", "invoke_at_ns")
+_OP_STAMPS = ("at_ns", "within_ns", "invoke_at_ns", "invoke_within_ns")
 _OP_TEXTS = ("type", "f", "node", "error", "value", "invoke_value")
 OPS = pa.schema(
     [
@@ -90,15 +110,68 @@ OPS = pa.schema(
             )
         ),
         *(pa.field(name, pa.string(), nullable=name not in ("type", "f")) for name in _OP_TEXTS),
+        *(pa.field(name, pa.int64(), nullable=False) for name in _OP_STAMPS),
     ]
 )
+
+
+# What most histories know nothing of: a part whose rows all lack a column does not have it.
+OPTIONAL = frozenset(
+    {
+        "at_ns",
+        "invoke_at_ns",
+        "within_ns",
+        "invoke_within_ns",
+        "message_id",
+        "properties",
+        "born_ms",
+        "stored_ms",
+        "origin",
+    }
+)
+
+
+def completed(table: pa.Table, wanted: Sequence[str], schema: pa.Schema) -> pa.Table:
+    """The wanted columns with their types; one that is not there reads as nothing known.
+
+    Raises ValueError for nulls where there may be none, and what Arrow raises for another type.
+    """
+    arrays = []
+    for name in wanted:
+        field = schema.field(name)
+        if name in table.schema.names:
+            column = table[name]
+            if column.null_count and not field.nullable:
+                raise ValueError(f"column {name} has nulls")
+            arrays.append(column if column.type == field.type else column.cast(field.type))
+        else:
+            arrays.append(pa.chunked_array([_nothing(field, len(table))]))
+    return pa.table(arrays, schema=pa.schema([schema.field(name) for name in wanted]))
+
+
+def _nothing(field: pa.Field, rows: int) -> pa.Array:
+    if field.type == pa.bool_():
+        return pa.array(np.ones(rows, np.bool_))
+    if field.type == pa.string():
+        return pa.nulls(rows, pa.string()) if field.nullable else pa.array([""] * rows)
+    return pa.array(np.full(rows, 0 if field.name == "transaction" else -1, np.int64))
+
+
+def without_unknown(table: pa.Table) -> pa.Table:
+    """The table without the columns of OPTIONAL of which it knows nothing."""
+    return table.select([name for name in table.schema.names if not _is_unknown(table, name)])
+
+
+def _is_unknown(table: pa.Table, name: str) -> bool:
+    return name in OPTIONAL and not (table[name].to_numpy() != -1).any()
 
 
 def packing(schema: pa.Schema) -> dict[str, Any]:
     """Arguments for a Parquet writer of one of the two schemas."""
     names = set(schema.names)
     delta = [name for name in (_DELTA if "kind" in names else _OP_DELTA) if name in names]
-    dictionary = [name for name in (*_SMALL, "touches", *_OP_TEXTS) if name in names]
+    small = (*_SMALL, "touches", "invoke_within_ns", *_OP_TEXTS)
+    dictionary = [name for name in small if name in names and name not in delta]
     return {
         "compression": "zstd",
         "compression_level": 3,

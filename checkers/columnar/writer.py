@@ -18,7 +18,7 @@ from checkers.column_arrays import touch_order
 from checkers.columnar.files import encode_table, write_durably
 from checkers.columnar.manifest import Dictionaries, Lines, Manifest, Part, write_manifest
 from checkers.columnar.rows import QueueRows, by_queue, to_table
-from checkers.columnar.schema import EVENTS, MANIFEST
+from checkers.columnar.schema import EVENTS, MANIFEST, OPS, TOUCHES, completed
 from checkers.columns import Ints, Names
 from checkers.history import HistoryError
 
@@ -156,9 +156,14 @@ class ColumnarWriter:
         for group in _groups(old, self._part_rows):
             path = f"{Path(old[0].path).parent}/merged-{len(parts)}.parquet"
             # Not read_table: it would take a folder named run_id=... above for a column.
-            tables = [pq.ParquetFile(self.folder / part.path).read() for part in group]
+            tables = [self._read(part) for part in group]
             parts.append(write_part(self.folder, path, group[0].queue, pa.concat_tables(tables)))
         return [self.folder / part.path for part in old]
+
+    def _read(self, part: Part) -> pa.Table:
+        table = pq.ParquetFile(self.folder / part.path).read()
+        schema = TOUCHES if "op_index" in table.schema.names else OPS
+        return completed(table, schema.names, schema)
 
     def close(self) -> None:
         """Let go of the files, as they are."""

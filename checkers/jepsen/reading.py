@@ -3,8 +3,9 @@
 A key `k` is the message queue `k` of topic "jepsen" at broker "jepsen"; the message with value `v` that was sent to it
 has the key `p<k>-<v>` (`<k>-<v>` where these are no small integers). One op of Jepsen may hold several sends and polls;
 each becomes an op of its own, so indices are given anew. A poll of a process that has subscribed is a delivery to the
-group "jepsen"; one of a process that was assigned its queues, to a group of its own. What a poll returned was seen,
-however the poll ended: ok is a delivery, everything else one whose fate is unknown.
+group "jepsen"; one of a process that was assigned its queues, to the group "jepsen-assigned", whose members each keep
+positions of their own. What a poll returned was seen, however the poll ended: ok is a delivery, everything else one
+whose fate is unknown.
 
 A history that holds transactions (`:f :txn`) has them as ops of f "txn", too, and its sends and polls beside them: what
 happens all or not at all cannot be told from single messages.
@@ -24,6 +25,7 @@ from checkers.jepsen.edn import Keyword
 from checkers.message_ids import NUMBER_MASK, PROCESS_MAX
 
 TOPIC = BROKER = GROUP = "jepsen"
+ASSIGNED = f"{GROUP}-assigned"
 
 
 class JepsenReader:
@@ -57,12 +59,19 @@ class JepsenReader:
             error = fields.get("error")
             text = None if error is None or type_ in ("invoke", "ok") else str(_plain(error))
             mops = _items(fields.get("value"))
+            attempts = fields.get(Keyword("attempts"))  # ours, not Jepsen's
             if self._transactions and mops:
                 yield self._op(process, str(type_), "txn", {"mops": list(map(_mop, mops))}, text)
             for mop in mops:
-                yield from self._mop(process, str(type_), text, mop)
+                for op in self._mop(process, str(type_), text, mop):
+                    if op.f == "send" and type(attempts) is int:
+                        op.value["attempts"] = attempts
+                    yield op
         elif f in ("assign", "subscribe"):
-            yield from self._assign(process, str(type_), f, fields.get("value"))
+            begins = fields.get(Keyword("seek-to-beginning?")) is True
+            yield from self._assign(process, str(type_), f, fields.get("value"), begins)
+        elif f == "drain":
+            yield self._op(process, str(type_), "drain", _drain(fields.get("value")))
         else:
             self.left_out[f] += 1
 
@@ -109,19 +118,25 @@ class JepsenReader:
         touches = []
         for message in _items(messages):
             offset, _ = _message(message)
-            touches.append([_key(key, message[1]), offset, UNKNOWN, True, 0])
+            touches.append([message_key(key, message[1]), offset, UNKNOWN, True, 0])
         if not touches:
             return {}
         return {"group": self._group(process), "topic": TOPIC, **_place(key), "messages": touches}
 
     def _group(self, process: int) -> str:
-        return GROUP if process in self._subscribed else f"{GROUP}-{process}"
+        return GROUP if process in self._subscribed else ASSIGNED
 
-    def _assign(self, process: int, type_: str, f: str, keys: Any) -> Iterator[Op]:
-        if type_ == "ok":
-            (self._subscribed.add if f == "subscribe" else self._subscribed.discard)(process)
+    def _assign(
+        self, process: int, type_: str, f: str, keys: Any, from_beginning: bool
+    ) -> Iterator[Op]:
+        subscribes = f == "subscribe"
+        if type_ in ("ok", "info"):
+            (self._subscribed.add if subscribes else self._subscribed.discard)(process)
         places = [[place["broker"], place["queue"]] for place in map(_place, _items(keys))]
-        value = {"group": self._group(process), "topic": TOPIC, "queues": places}
+        group = GROUP if subscribes else ASSIGNED
+        value: dict[str, Any] = {"group": group, "topic": TOPIC, "queues": places}
+        if from_beginning:
+            value["from_beginning"] = True
         yield self._op(process, type_, "assign", value)
 
 
@@ -157,21 +172,34 @@ def _value(value: Any) -> int | str:
 
 def _send(type_: str, key: Any, sent: Any) -> dict[str, Any]:
     if type_ == "invoke":
-        return {"key": _key(key, sent), "topic": TOPIC}
+        return {"key": message_key(key, sent), "topic": TOPIC}
     match sent:
         case [None | int() as offset, value]:
             offset = UNKNOWN if offset is None else _offset(offset)
-            told = {"key": _key(key, value), "topic": TOPIC, **_place(key)}
+            told = {"key": message_key(key, value), "topic": TOPIC, **_place(key)}
             told["queue_offset"] = offset
             if type_ == "ok":
                 return {**told, "physical_offset": UNKNOWN, "status": "SEND_OK"}
             return told
         case _:
             place = {**_place(key), "queue_offset": UNKNOWN} if type_ == "ok" else {}
-            return {"key": _key(key, sent), "topic": TOPIC, **place}
+            return {"key": message_key(key, sent), "topic": TOPIC, **place}
 
 
-def _key(key: Any, value: Any) -> str:
+def _drain(rows: Any) -> dict[str, Any]:
+    """Ours, not Jepsen's: [key, first offset, end, committed offset] of each key when the history ended."""
+    queues: list[list[Any]] = []
+    for row in _items(rows):
+        match row:
+            case [key, low, end, committed]:
+                queues.append([BROKER, _number(key), *map(_offset, (low, end, committed))])
+            case _:
+                raise HistoryError(f"{row!r} is no [key first end committed]")
+    lag = sum(max(end - committed, 0) for *_, end, committed in queues)
+    return {"group": GROUP, "topic": TOPIC, "queues": queues, "lag": lag}
+
+
+def message_key(key: Any, value: Any) -> str:
     small = type(key) is int and type(value) is int
     if small and 0 <= key <= PROCESS_MAX and 0 <= value <= NUMBER_MASK:
         return f"p{key}-{value}"

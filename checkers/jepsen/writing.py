@@ -1,24 +1,27 @@
 """Our ops to ops of Jepsen's queue workload, as lines of EDN.
 
 Each message queue becomes a key k: the number of the queue where the history came from Jepsen, else 0, 1, 2, ... in
-order of first use, and `p<k>-<v>` the value v, else a string with the message's key. A send that nobody placed goes to
-a key of its topic's own. An op that Jepsen's queue workload does not know is left out, and counted; indices are given
-anew.
+order of first use, and `p<k>-<v>` the value v, else a string with the message's key. A message belongs to the key where
+it was acknowledged, else where it was polled, else to one of its topic's own. A send that was tried again may be stored
+twice: each other copy is an unclear send to its key, and `:attempts` says how often it was tried (0: not known).
+A drain is an op `drain`, which Jepsen passes over. An op that its workload does not know is left out, and counted;
+indices are given anew.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from checkers.column_values import BAD_VALUE, bad_op
 from checkers.history import NEMESIS, Op
 from checkers.jepsen.edn import Keyword, to_edn
-from checkers.jepsen.reading import BROKER, TOPIC
+from checkers.jepsen.reading import ASSIGNED, BROKER, TOPIC
 from checkers.message_ids import OTHER, UNKNOWN, MessageIds
 
 _Place = tuple[str, str, int]
+ATTEMPTS = 1 << 30  # the process of the first attempt that is written as a send of its own
 
 
 class JepsenWriter:
@@ -28,24 +31,48 @@ class JepsenWriter:
         self.left_out: Counter[str] = Counter()  # by f
         self._keys: dict[_Place, int] = {}
         self._placed: dict[str, _Place] = {}  # by key of the message
+        self._copies: dict[str, list[_Place]] = {}  # by key: where else it was polled
+        self._attempts = 0  # that are written as sends of their own
         self._ids = MessageIds()
         self._index = 0
         self._transactions = False
 
     def look(self, ops: Iterable[Op]) -> None:
-        """Find out where each message was stored. Raises HistoryError."""
+        """Find out where each message was stored: where it was acknowledged, else where it was polled.
+
+        Raises HistoryError.
+        """
+        sent_to: dict[str, str] = {}  # topics of messages without a place
         for op in ops:
-            if op.f == "txn":
-                self._transactions = True
-            elif op.f == "send" and op.value.get("broker") is not None:
-                try:
-                    place = (op.value["topic"], op.value["broker"], op.value["queue"])
-                    self._placed[op.value["key"]] = place
-                except BAD_VALUE as error:
-                    raise bad_op(op, error) from error
+            try:
+                if op.f == "txn":
+                    self._transactions = True
+                elif op.f == "send":
+                    self._sent(op, sent_to)
+                elif op.f == "consume":
+                    self._polled(op, sent_to)
+            except BAD_VALUE as error:
+                raise bad_op(op, error) from error
+
+    def _sent(self, op: Op, sent_to: dict[str, str]) -> None:
+        key = op.value["key"]
+        if op.value.get("broker") is not None:
+            place, before = _place(op), self._placed.get(key)
+            self._placed[key] = place
+            if before not in (None, place):
+                self._copies.setdefault(key, []).append(before)
+        sent_to[key] = op.value["topic"]
+
+    def _polled(self, op: Op, sent_to: dict[str, str]) -> None:
+        place = _place(op)
+        for key, *_ in op.value["messages"]:
+            if sent_to.get(key) == place[0] and self._placed.setdefault(key, place) != place:
+                copies = self._copies.setdefault(key, [])
+                if place not in copies:
+                    copies.append(place)
 
     def line(self, op: Op) -> str | None:
-        """One op, None if it has no counterpart. Raises HistoryError."""
+        """One op, and attempts that it stands for, a line each; None if it has no counterpart. Raises HistoryError."""
         try:
             fields = self._fields(op)
         except BAD_VALUE as error:
@@ -54,9 +81,27 @@ class JepsenWriter:
             if not self._is_told_by_transactions(op):
                 self.left_out[op.f] += 1
             return None
+        lines = [fields]
+        if op.f == "send" and op.type == "invoke" and not self._transactions:
+            lines += self._other_attempts(op)
+        return "".join(map(self._text, lines))
+
+    def _text(self, fields: dict[Keyword, Any]) -> str:
         fields[Keyword("index")] = self._index
         self._index += 1
         return to_edn(fields) + "\n"
+
+    def _other_attempts(self, op: Op) -> Iterator[dict[Keyword, Any]]:
+        """Unclear sends of the same value to other keys: a send that was tried again may be stored twice."""
+        for place in self._copies.get(op.value["key"], ()):
+            if place == self._placed[op.value["key"]]:
+                continue
+            process = ATTEMPTS + self._attempts
+            self._attempts += 1
+            sent = [[Keyword("send"), self._key(place), self._value(op.value["key"], place)]]
+            yield _op(op, process, "send", sent)
+            ended = {Keyword("type"): Keyword("info"), Keyword("attempts"): 0}
+            yield {**_op(op, process, "send", sent), **ended}
 
     def _fields(self, op: Op) -> dict[Keyword, Any] | None:
         if op.process == NEMESIS:
@@ -66,14 +111,31 @@ class JepsenWriter:
         if op.f == "txn":
             return _transaction(op)
         if op.f == "send":
-            return _op(op, op.process, "send", [self._send(op)])
+            fields = _op(op, op.process, "send", [self._send(op)])
+            attempts = op.value.get("attempts", None if op.value["topic"] == TOPIC else 0)
+            if op.type != "invoke" and attempts is not None:
+                fields[Keyword("attempts")] = attempts
+            return fields
         if op.f == "consume":
             return _op(op, op.process, "poll", [self._poll(op)])
         if op.f == "assign":
             topic = op.value["topic"]
             places = [(topic, broker, queue) for broker, queue in op.value["queues"]]
-            return _op(op, op.process, "subscribe", list(map(self._key, places)))
+            f = "assign" if op.value["group"] == ASSIGNED else "subscribe"
+            fields = _op(op, op.process, f, list(map(self._key, places)))
+            if op.value.get("from_beginning"):
+                fields[Keyword("seek-to-beginning?")] = True
+            return fields
+        if op.f == "drain":
+            return _op(op, op.process, "drain", self._drain(op))
         return None
+
+    def _drain(self, op: Op) -> list[list[int]]:
+        topic = op.value["topic"]
+        return [
+            [self._key((topic, broker, queue)), *ends]
+            for broker, queue, *ends in op.value["queues"]
+        ]
 
     def _is_told_by_transactions(self, op: Op) -> bool:
         """Whether it is a part of one, which is an op by itself."""
@@ -92,7 +154,7 @@ class JepsenWriter:
         if op.type == "invoke":
             return [Keyword("poll")]
         value = op.value
-        place = (value["topic"], value["broker"], value["queue"])
+        place = _place(op)
         got = [
             [offset, None if key is None else self._value(key, place)]
             for key, offset, *_ in value["messages"]
@@ -120,6 +182,10 @@ class JepsenWriter:
             if self._ids[key] < OTHER
             else key.removeprefix(f"{place[2]}-")
         )
+
+
+def _place(op: Op) -> _Place:
+    return op.value["topic"], op.value["broker"], op.value["queue"]
 
 
 def _op(op: Op, process: Any, f: str, value: Any) -> dict[Keyword, Any]:

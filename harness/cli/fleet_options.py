@@ -46,6 +46,18 @@ _OPTIONS = (
 )
 
 
+# The arguments that they become, and what each is when it is not given.
+FLEET_DEFAULTS: dict[str, Any] = {
+    "image": IMAGE,
+    "ssh_hosts": None,
+    "ssh_key": None,
+    "ssh_known_hosts": None,
+    "ssh_python": "python3",
+    "name_server": None,
+    "home": None,
+}
+
+
 def _check_file(option: str, path: str | None) -> None:
     """Raises BadInput."""
     if path is None:
@@ -63,39 +75,43 @@ def fleet_options(command: Command) -> Command:
     """Gives the command an argument `fleet`."""
 
     @wraps(command)
-    def with_fleet(
-        *args: Any,
-        image: str,
-        ssh_hosts: str | None,
-        ssh_key: str | None,
-        ssh_known_hosts: str | None,
-        ssh_python: str,
-        home: str | None,
-        name_server: str | None,
-        **rest: Any,
-    ) -> Any:
-        try:
-            check_image("--image", image)
-            hosts = tuple(map(SshHost.parse, ssh_hosts.split(","))) if ssh_hosts else ()
-        except FleetOptionError as error:
-            raise BadInput(str(error)) from error
-        _check_file("--ssh-key", ssh_key)
-        _check_file("--ssh-known-hosts", ssh_known_hosts)
-        fleet = FleetOptions(
-            image=image,
-            hosts=hosts,
-            ssh_key=ssh_key,
-            known_hosts=ssh_known_hosts,
-            ssh_python=ssh_python,
-            home=home,
-            name_servers=_name_servers(name_server),
-        )
-        return command(*args, fleet=fleet, **rest)
+    def with_fleet(*args: Any, **given: Any) -> Any:
+        fleet = read_fleet(**{name: given.pop(name) for name in FLEET_DEFAULTS})
+        return command(*args, fleet=fleet, **given)
 
     wrapped: Command = with_fleet
     for option in reversed(_OPTIONS):
         wrapped = option(wrapped)
     return wrapped
+
+
+def read_fleet(
+    *,
+    image: str,
+    ssh_hosts: str | None,
+    ssh_key: str | None,
+    ssh_known_hosts: str | None,
+    ssh_python: str,
+    home: str | None,
+    name_server: str | None,
+) -> FleetOptions:
+    """The machines that these options name. Raises BadInput."""
+    try:
+        check_image("--image", image)
+        hosts = tuple(map(SshHost.parse, ssh_hosts.split(","))) if ssh_hosts else ()
+    except FleetOptionError as error:
+        raise BadInput(str(error)) from error
+    _check_file("--ssh-key", ssh_key)
+    _check_file("--ssh-known-hosts", ssh_known_hosts)
+    return FleetOptions(
+        image=image,
+        hosts=hosts,
+        ssh_key=ssh_key,
+        known_hosts=ssh_known_hosts,
+        ssh_python=ssh_python,
+        home=home,
+        name_servers=_name_servers(name_server),
+    )
 
 
 def _name_servers(text: str | None) -> tuple[str, ...]:

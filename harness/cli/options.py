@@ -39,7 +39,8 @@ _OPTIONS = (
     click.option("--replication", help=f"Master to slave: {', '.join(REPLICATION_MODES)}."),
     click.option(
         "--mode",
-        help=f"{' or '.join(MODES)}: keep every promise, or behave as RocketMQ 4.9.8 does.",
+        help=f"{' or '.join(MODES)}: keep every promise, or behave as RocketMQ 4.9.8 does; a target that is not ours "
+        "is judged by it.",
     ),
     click.option(
         "--environment",

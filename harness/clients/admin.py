@@ -6,16 +6,17 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from harness.clients.contents import contents_of
 from harness.clients.payload import delivered_message
 from harness.clients.port import ClientSide, Outcome, PortClosed, Reply, Request
 from system_under_test.client.pulling import pull_command, read_messages
 from system_under_test.client.subscription import Subscription
 from system_under_test.env import Env
-from system_under_test.protocol.bodies import MessageQueue, TopicRouteData
+from system_under_test.protocol.bodies import MessageQueue, TopicConfigTable, TopicRouteData
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.json_dialect import loads
-from system_under_test.protocol.message import decode_records
+from system_under_test.protocol.message import RecordError, decode_records
 from system_under_test.remoting import RemotingClient, RemotingError
 
 TIMEOUT_S = 3.0
@@ -133,19 +134,26 @@ async def _one_queue(remoting: RemotingClient, request: Request, queue: int) -> 
 async def look_up(remoting: RemotingClient, request: Request) -> dict[str, Any]:
     """Look for `messages` [[key, queue, queue offset, physical offset]] of one broker.
 
-    Answers `messages` [[key, queue, queue offset, found by key, found by id, in its queue]], and of queues that lack
-    some `first_offsets` [[queue, first offset]]: what lies before has been deleted, perhaps while we asked.
+    Answers `messages` [[key, queue, queue offset, found by key, found by id, in its queue]], of those for which an
+    answer held a record that is none `torn` [[key, queue, queue offset, what is wrong]] instead, and of queues that
+    lack some `first_offsets` [[queue, first offset]]: what lies before has been deleted, perhaps while we asked.
     """
     at_once = asyncio.Semaphore(LOOK_UPS_AT_ONCE)
+    torn: list[list[Any]] = []
 
-    async def find(message: list[Any]) -> list[Any]:
+    async def find(message: list[Any]) -> list[Any] | None:
         async with at_once:
-            return [*message[:3], *await _find(remoting, request, *message)]
+            try:
+                return [*message[:3], *await _find(remoting, request, *message)]
+            except RecordError as error:
+                torn.append([*message[:3], str(error)])
+                return None
 
-    messages = await asyncio.gather(*map(find, request["messages"]))
+    found = await asyncio.gather(*map(find, request["messages"]))
+    messages = [row for row in found if row is not None]
     lacking = dict.fromkeys(queue for _, queue, *_, in_queue in messages if not in_queue)
     firsts = [[queue, await _first_offset(remoting, request, queue)] for queue in lacking]
-    return {"messages": messages, "first_offsets": firsts}
+    return {"messages": messages, "first_offsets": firsts, **({"torn": torn} if torn else {})}
 
 
 async def _first_offset(remoting: RemotingClient, request: Request, queue: int) -> int:
@@ -156,8 +164,11 @@ async def _first_offset(remoting: RemotingClient, request: Request, queue: int) 
 
 async def _find(
     remoting: RemotingClient, request: Request, key: str, queue: int, offset: int, position: int
-) -> tuple[bool, bool, bool]:
-    """Whether it is found by key, by id, and in its queue; the queue is asked only if something is missing."""
+) -> tuple[bool, bool | None, bool]:
+    """Whether it is found by key, by id, and in its queue; the queue is asked only if something is missing.
+
+    By id: None where the position is not known (below 0), because the id follows from it.
+    """
     wanted = (key, position)
     by_key = {
         "topic": request["topic"],
@@ -170,10 +181,12 @@ async def _find(
     address = request["address"]
     key_found, id_found = await asyncio.gather(
         _reads(remoting, address, wanted, RequestCode.QUERY_MESSAGE, by_key),
-        _reads(remoting, address, wanted, RequestCode.VIEW_MESSAGE_BY_ID, by_id),
+        _reads(remoting, address, wanted, RequestCode.VIEW_MESSAGE_BY_ID, by_id)
+        if position >= 0
+        else _not_asked(),
     )
-    if key_found and id_found:
-        return True, True, True
+    if key_found and id_found is not False:
+        return True, id_found, True
     where = MessageQueue(topic=request["topic"], broker_name="", queue_id=queue)
     pull = pull_command(
         READER,
@@ -186,6 +199,10 @@ async def _find(
     return key_found, id_found, in_queue
 
 
+async def _not_asked() -> None:
+    """In place of an answer."""
+
+
 async def _reads(
     remoting: RemotingClient,
     address: str,
@@ -193,7 +210,7 @@ async def _reads(
     code: RequestCode,
     ext: dict[str, str],
 ) -> bool:
-    """Whether the answer holds the message with this key at this physical offset.
+    """Whether the answer holds the message with this key at this physical offset, at any if it is below 0.
 
     Raises AdminError for a broker that stays too busy to look, RemotingError for none that answers.
     """
@@ -207,20 +224,34 @@ async def _reads(
         raise AdminError(f"{address} was too busy for {code.name}: {answer.remark}")
     if answer.code != ResponseCode.SUCCESS:
         return False
+    key, position = wanted
     return any(
-        (message.properties.get("KEYS"), message.physical_offset) == wanted
+        message.properties.get("KEYS") == key
+        and (position < 0 or message.physical_offset == position)
         for message in decode_records(answer.body)
     )
 
 
+READ_MAX = 1 << 20  # messages
+NOTHING_THERE = (
+    ResponseCode.PULL_NOT_FOUND,
+    ResponseCode.PULL_RETRY_IMMEDIATELY,
+    ResponseCode.PULL_OFFSET_MOVED,
+    ResponseCode.TOPIC_NOT_EXIST,
+)
+
+
 async def read_queue(remoting: RemotingClient, request: Request) -> dict[str, Any]:
-    """All messages of one queue: `messages` as in the history. A topic that there is not has none."""
+    """All messages of one queue, or the first `limit`: `messages` as in the history. One that does not exist has none.
+
+    `refusal`: what the broker says if it refuses to give them out.
+    """
     where = MessageQueue(topic=request["topic"], broker_name="", queue_id=request["queue"])
     everything = Subscription(where.topic, "*", version_ms=0)
     messages: list[list[Any]] = []
-    offset = 0
-    while True:
-        pull = pull_command(READER, where, everything, offset=offset, count_max=32)
+    offset, limit = 0, request.get("limit", READ_MAX)
+    while len(messages) < limit:
+        pull = pull_command(READER, where, everything, offset=offset, count_max=min(limit, 32))
         answer = await remoting.invoke(request["address"], pull, TIMEOUT_S, close_on_timeout=True)
         if answer.code == ResponseCode.PULL_OFFSET_MOVED and not messages:
             following = int(answer.ext_fields["nextBeginOffset"])
@@ -228,11 +259,15 @@ async def read_queue(remoting: RemotingClient, request: Request) -> dict[str, An
                 return {"messages": messages}
         elif answer.code == ResponseCode.SUCCESS:
             read = read_messages(answer.body)
-            messages += [delivered_message(message) for message in read]
+            messages += [[*delivered_message(message), contents_of(message)] for message in read]
             following = read[-1].queue_offset + 1
+        elif answer.code in NOTHING_THERE:
+            break
         else:
-            return {"messages": messages}
+            refusal = f"code {answer.code}, {answer.remark or 'without a word'}"
+            return {"messages": messages, "refusal": refusal}
         offset = following
+    return {"messages": messages}
 
 
 async def messages_served(remoting: RemotingClient, request: Request) -> dict[str, Any]:
@@ -256,21 +291,38 @@ async def ping(remoting: RemotingClient, request: Request) -> dict[str, Any]:
 
 
 async def route(remoting: RemotingClient, request: Request) -> dict[str, Any]:
-    """What a name server says of a topic: `brokers`, addresses by broker name and number. No route is an empty one."""
+    """What a name server says of a topic.
+
+    `brokers`: addresses by broker name and number; `queues`: [read, write, permission] by broker name. No route is an
+    empty one.
+    """
     code = RequestCode.GET_ROUTEINFO_BY_TOPIC
     command = RemotingCommand.request(code, {"topic": request["topic"]})
     answer = await remoting.invoke(request["address"], command, TIMEOUT_S, close_on_timeout=True)
     if answer.code == ResponseCode.TOPIC_NOT_EXIST:
-        return {"brokers": {}}
+        return {"brokers": {}, "queues": {}}
     if answer.code != ResponseCode.SUCCESS:
         raise AdminError(f"{request['address']} answered {code.name} with {answer.code}")
-    brokers = TopicRouteData.from_json(loads(answer.body)).broker_datas
+    data = TopicRouteData.from_json(loads(answer.body))
     return {
         "brokers": {
             broker.broker_name: {str(n): at for n, at in broker.broker_addrs.items()}
-            for broker in brokers
-        }
+            for broker in data.broker_datas
+        },
+        "queues": {
+            queues.broker_name: [queues.read_queue_nums, queues.write_queue_nums, queues.perm]
+            for queues in data.queue_datas
+        },
     }
+
+
+async def topic_queues(remoting: RemotingClient, request: Request) -> dict[str, Any]:
+    """What a broker's own table says of a topic: `queues` [read, write, permission], null if it does not have it."""
+    answer = await ask(remoting, request["address"], RequestCode.GET_ALL_TOPIC_CONFIG, {})
+    topic = TopicConfigTable.from_bytes(answer.body).topics.get(request["topic"])
+    if topic is None:
+        return {"queues": None}
+    return {"queues": [topic.read_queue_nums, topic.write_queue_nums, topic.perm]}
 
 
 ACTIONS: dict[str, Action] = {
@@ -279,6 +331,7 @@ ACTIONS: dict[str, Action] = {
     "queue_state": queue_state,
     "topics_known": topics_known,
     "route": route,
+    "topic_queues": topic_queues,
     "ping": ping,
     "look_up": look_up,
     "messages_served": messages_served,

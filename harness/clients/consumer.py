@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 from checkers.stretches import CONSUME_MANY, condensed
+from harness.clients.contents import contents_of
 from harness.clients.forwarding import Forwarder, forwarder_config
 from harness.clients.payload import delivered_message, key_of, make_body
 from harness.clients.port import GO_ON, ClientSide, Outcome, Request
@@ -80,7 +81,7 @@ class RecordingListener:
 
     async def __call__(self, messages: list[Message], queue: MessageQueue) -> ConsumeResult:
         f, value = self._told(messages, queue)
-        self._port.emit("invoke", f, value, None)
+        self._port.emit("invoke", f, _with_contents(value, messages), None)
         if self._control.delay_s > 0:
             self._control.delayed += 1
             await asyncio.sleep(self._control.delay_s)
@@ -124,6 +125,14 @@ class RecordingListener:
         return CONSUME_MANY, {**place, "stretches": [one.to_delivery() for one in condensed(rows)]}
 
 
+def _with_contents(value: dict[str, Any], messages: list[Message]) -> dict[str, Any]:
+    """The value of a delivery, with the contents of each message unless they are condensed."""
+    if "messages" not in value:
+        return value
+    rows = zip(value["messages"], messages, strict=True)
+    return {**value, "messages": [[*row, contents_of(message)] for row, message in rows]}
+
+
 class Reports:
     """Writes down which queues a member has, and which offsets it commits: one op a topic."""
 
@@ -148,9 +157,16 @@ class Reports:
         for topic, ours in rows.items():
             self._emit("commit", topic, offsets=ours)
 
-    def sent_back(self, message: Message, queue: MessageQueue, status: SendStatus | None) -> None:
+    def sent_back(
+        self, message: Message, queue: MessageQueue, status: SendStatus | None, is_copied: bool
+    ) -> None:
         row = [key_of(message.body), message.queue_offset, message.reconsume_times]
-        place = {"broker": queue.broker_name, "queue": queue.queue_id, "messages": [row]}
+        place = {
+            "broker": queue.broker_name,
+            "queue": queue.queue_id,
+            "messages": [row],
+            "copied": is_copied,
+        }
         error = "nobody took it" if status is None else status.name
         is_safe = status is SendStatus.SEND_OK
         value = {"group": self._group, "topic": queue.topic, **place}

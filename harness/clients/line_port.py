@@ -9,6 +9,7 @@ import asyncio
 import os
 import select
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -23,7 +24,7 @@ from harness.clients.lines import (
     decode_line,
     encode_line,
 )
-from harness.clients.port import Outcome, PortClosed, Reply, Request
+from harness.clients.port import CLOCK, Outcome, PortClosed, Reply, Request
 
 if TYPE_CHECKING:
     from checkers.history import OpType
@@ -41,11 +42,18 @@ class LinePort:
     Args:
         write: returns only when all of it is written; raises OSError if nobody reads.
         check: looks at each request before the client gets it.
+        now_ns: a monotonic clock; each line says when it was written.
     """
 
-    def __init__(self, write: Callable[[bytes], None], check: Check) -> None:
+    def __init__(
+        self,
+        write: Callable[[bytes], None],
+        check: Check,
+        now_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
         self._write = write
         self._check = check
+        self._now_ns = now_ns
         self._splitter = LineSplitter()
         self._requests: asyncio.Queue[tuple[Request, Reply] | Exception] = asyncio.Queue()
         self._closed = False
@@ -68,7 +76,14 @@ class LinePort:
             return
         try:
             for line in self._splitter.feed(data):
-                self._requests.put_nowait(self._request(line))
+                request, reply = self._request(line)
+                if request["f"] == CLOCK:
+                    reply(Outcome("ok", {}))
+                else:
+                    self._check(request)
+                    self._requests.put_nowait((request, reply))
+        except OSError:  # nobody reads: `_say` has closed the port
+            return
         except LineError as error:
             self._close(error)
 
@@ -85,15 +100,15 @@ class LinePort:
         request = decode_line(line)
         check_fields("a request", request, {"id": WHOLE, "f": TEXT})
         number = request.pop("id")
-        self._check(request)
         return request, partial(self._reply, number)
 
     def _reply(self, number: int, outcome: Outcome) -> None:
-        self._say({"id": number, **outcome._asdict()})
+        fields = {"type": outcome.type, "value": outcome.value, "error": outcome.error}
+        self._say({"id": number, **fields})
 
     def _say(self, fields: dict[str, Any]) -> None:
         try:
-            self._write(encode_line(fields))
+            self._write(encode_line({**fields, "at_ns": self._now_ns()}))
         except OSError as error:
             self._close(error)
             raise

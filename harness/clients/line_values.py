@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from checkers.message_contents import check_contents
 from checkers.stretches import MANY_MAX, is_plain, nth_key
 from harness.clients.lines import (
     FLAG,
@@ -39,10 +40,11 @@ EMITTED: dict[str, dict[str, Kind]] = {
 # The columns of the lists: broker, queue; broker, queue, offset; key, queue offset, physical offset, whether the body
 # is intact, how often it was tried before; of stretches also how many messages, and bytes from one to the next. Of
 # originals: the first queue offset, and how many follow each other.
+DELIVERED: tuple[Kind, ...] = (TEXT, WHOLE, WHOLE, FLAG, WHOLE)
 ROWS: dict[str, tuple[str, tuple[Kind, ...]]] = {
     "assign": ("queues", (TEXT, WHOLE)),
     "commit": ("offsets", (TEXT, WHOLE, WHOLE)),
-    "consume": ("messages", (TEXT, WHOLE, WHOLE, FLAG, WHOLE)),
+    "consume": ("messages", DELIVERED),
     "consume_many": ("stretches", (TEXT, WHOLE, WHOLE, FLAG, WHOLE, WHOLE, WHOLE)),
     "send_back": ("messages", (TEXT, WHOLE, WHOLE)),
     "forward": ("originals", (WHOLE, WHOLE)),
@@ -52,7 +54,12 @@ SENT_STRETCH = (TEXT, WHOLE, WHOLE, WHOLE, WHOLE)
 PLACE: dict[str, Kind] = {"broker": TEXT, "queue": WHOLE, "queue_offset": WHOLE}
 MANY: dict[str, Kind] = {"broker": TEXT, "queue": WHOLE, "stretches": LIST}
 HALF: dict[str, Kind] = {"broker": TEXT, "queue": WHOLE, "state": TEXT}
-PLACE_OPTIONAL: dict[str, Kind] = {"physical_offset": WHOLE, "status": TEXT, "attempts": WHOLE}
+PLACE_OPTIONAL: dict[str, Kind] = {
+    "physical_offset": WHOLE,
+    "status": TEXT,
+    "attempts": WHOLE,
+    "id": WHOLE,
+}
 
 
 def check_emitted(type: OpType, f: str, value: dict[str, Any]) -> None:
@@ -68,11 +75,24 @@ def check_emitted(type: OpType, f: str, value: dict[str, Any]) -> None:
     if f in ROWS:
         name, kinds = ROWS[f]
         for row in value[name]:
+            if kinds is DELIVERED:
+                row = _without_contents(row)
             _check_row(f"a row of {name!r} in {what}", row, kinds)
             if f == "consume_many":
                 _check_stretch(row, count=row[5], stride=row[6])
             if f == "forward":
                 _check_originals(row, value["key"])
+
+
+def _without_contents(row: Any) -> Any:
+    """A message of a delivery as it is without its contents, which are optional. Raises LineError."""
+    if type(row) is not list or len(row) != len(DELIVERED) + 1:
+        return row
+    try:
+        check_contents(row[-1])
+    except ValueError as error:
+        raise LineError(f"a message of consume: {error}") from None
+    return row[:-1]
 
 
 def _check_row(what: str, row: Any, kinds: tuple[Kind, ...]) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from checkers.stretches import SEND_MANY
 
 if TYPE_CHECKING:  # a client process starts sooner without
-    from checkers.history import OpType
+    from checkers.history import OpType, Stamp
 
 
 class Outcome(NamedTuple):
@@ -22,6 +22,7 @@ class Outcome(NamedTuple):
     type: OpType
     value: dict[str, Any]
     error: str | None = None
+    stamp: Stamp | None = None  # when the client says that it ended
 
 
 ONE_WAY = "one way: nobody answers"  # the error of an op that went out as it should
@@ -30,6 +31,7 @@ TO_BE_ASKED = "undecided: the broker has to ask"  # the same of a transaction
 Request = dict[str, Any]  # {"f": "send", ...}
 Reply = Callable[[Outcome], None]
 Emit = Callable[["OpType", str, dict[str, Any], str | None], None]  # type, f, value, error
+CLOCK = "clock"  # asks for the client's clock, which every answer carries; it is answered at once
 
 
 # What the harness tells a client when it has written down that a send of the client's own begins. The client waits for

@@ -10,7 +10,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, get_args
 
-from checkers.history import OpType
+from checkers.history import OpType, Stamp
+from harness.clients.client_clock import ClientClock
 from harness.clients.line_values import check_emitted, check_result
 from harness.clients.lines import (
     OBJECT,
@@ -24,11 +25,16 @@ from harness.clients.lines import (
     encode_line,
     show,
 )
-from harness.clients.port import Emit, Outcome, Request, answer_to_emitted
+from harness.clients.port import CLOCK, Outcome, Request, answer_to_emitted
 
 READ_BYTES = 1 << 16
 OUTCOME = {"type": TEXT, "value": OBJECT}
-OUTCOME_OPTIONAL = {"error": TEXT_OR_NULL}
+OUTCOME_OPTIONAL = {"error": TEXT_OR_NULL, "at_ns": WHOLE}
+FIRST_EXCHANGES = 4  # with a client's clock, one right after the other
+EXCHANGE_PERIOD_S = 2.0
+
+# Type, f, value, error, and when the client says that it happened.
+EmitStamped = Callable[["OpType", str, dict[str, Any], str | None, Stamp | None], None]
 
 
 class ClientBroken(Exception):
@@ -40,6 +46,7 @@ class Waiting(NamedTuple):
 
     request: Request
     future: asyncio.Future[Outcome]
+    asked_ns: int  # on the clock of the run; 0 without one
 
 
 class ProcessPort:
@@ -51,19 +58,21 @@ class ProcessPort:
 
     Args:
         name: of the node, for what is said about it.
-        emit: called with type, f, value and error of each op that the client reports by itself, in order.
+        emit: called with type, f, value, error and stamp of each op that the client reports by itself, in order.
         reader: the standard output of the process. Any limit of the reader will do.
         write: queues bytes for the standard input of the process and does not wait; may raise OSError.
         configuration: the first line (see `configuration.configuration_of`), written here and now.
+        clock: measures the clock of a client that stamps its `open`. Without it nothing has a stamp.
     """
 
     def __init__(
         self,
         name: str,
-        emit: Emit,
+        emit: EmitStamped,
         reader: asyncio.StreamReader,
         write: Callable[[bytes], object],
         configuration: Mapping[str, Any],
+        clock: ClientClock | None = None,
     ) -> None:
         self.name = name
         self._emit = emit
@@ -72,6 +81,10 @@ class ProcessPort:
         self._unanswered: dict[int, Waiting] = {}
         self._last_id = 0
         self._abandoned = ""
+        self._clock = clock
+        self._read_ns = 0  # when what is being taken was read
+        self._exchanges = 0
+        self._next_exchange: asyncio.TimerHandle | None = None
         self._write(configuration)
 
     async def request(self, request: Request) -> Outcome:
@@ -83,7 +96,8 @@ class ProcessPort:
     def _hand_over(self, request: Request) -> asyncio.Future[Outcome]:
         self._last_id += 1
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self._unanswered[self._last_id] = Waiting(request, future)
+        asked_ns = 0 if self._clock is None else self._clock.now_ns()
+        self._unanswered[self._last_id] = Waiting(request, future, asked_ns)
         self._write({"id": self._last_id, **request})
         return future
 
@@ -94,6 +108,8 @@ class ProcessPort:
         call it yourself.
         """
         self._abandoned = self._abandoned or reason
+        if self._next_exchange is not None:
+            self._next_exchange.cancel()
         for waiting in self._unanswered.values():
             if not waiting.future.done():
                 waiting.future.set_result(Outcome("info", {}, self._abandoned))
@@ -109,6 +125,8 @@ class ProcessPort:
         try:
             # Half a line at the end is what a killed process had no time to finish.
             while data := await self._read():
+                if self._clock is not None:
+                    self._read_ns = self._clock.now_ns()
                 for line in splitter.feed(data):
                     self._take(line)
         except LineError as error:
@@ -142,9 +160,11 @@ class ProcessPort:
     def _take_emitted(self, fields: dict[str, Any]) -> None:
         check_fields("an op", fields, {"emit": TEXT, **OUTCOME}, OUTCOME_OPTIONAL)
         f = fields["emit"]
-        outcome = _outcome(f"an op {f!r:.40}", fields)
+        outcome = self._outcome(f"an op {f!r:.40}", fields)
         check_emitted(outcome.type, f, outcome.value)
-        self._emit(outcome.type, f, outcome.value, outcome.error)
+        self._emit(outcome.type, f, outcome.value, outcome.error, outcome.stamp)
+        if f == "open" and "at_ns" in fields and self._clock is not None:
+            self._exchange()
         answer = answer_to_emitted(outcome.type, f, outcome.value)
         if answer is not None and not self._abandoned:
             self._hand_over(answer)
@@ -154,16 +174,36 @@ class ProcessPort:
         waiting = self._unanswered.get(fields["id"])
         if waiting is None:
             raise LineError(f"{fields['id']} is not the id of a request that waits for its answer")
-        outcome = _outcome("an answer", fields)
+        outcome = self._outcome("an answer", fields)
         check_result(waiting.request, outcome)
         del self._unanswered[fields["id"]]
+        if waiting.request["f"] == CLOCK:
+            self._exchanged(waiting, fields)
         if not waiting.future.done():
             waiting.future.set_result(outcome)
 
+    def _exchange(self) -> None:
+        """Ask for the client's clock."""
+        if not self._abandoned:
+            self._hand_over({"f": CLOCK})
 
-def _outcome(what: str, fields: dict[str, Any]) -> Outcome:
-    """Raises LineError for a type that there is not."""
-    if fields["type"] not in get_args(OpType):
-        allowed = ", ".join(get_args(OpType))
-        raise LineError(f"'type' of {what} is {fields['type']!r:.80}; allowed are {allowed}")
-    return Outcome(fields["type"], fields["value"], fields.get("error"))
+    def _exchanged(self, waiting: Waiting, fields: dict[str, Any]) -> None:
+        if self._clock is None or "at_ns" not in fields:
+            return
+        self._clock.exchanged(waiting.asked_ns, fields["at_ns"], self._read_ns)
+        self._exchanges += 1
+        if self._exchanges < FIRST_EXCHANGES:
+            self._exchange()
+        else:
+            loop = asyncio.get_running_loop()
+            self._next_exchange = loop.call_later(EXCHANGE_PERIOD_S, self._exchange)
+
+    def _outcome(self, what: str, fields: dict[str, Any]) -> Outcome:
+        """Raises LineError for a type that there is not."""
+        if fields["type"] not in get_args(OpType):
+            allowed = ", ".join(get_args(OpType))
+            raise LineError(f"'type' of {what} is {fields['type']!r:.80}; allowed are {allowed}")
+        stamp = None
+        if self._clock is not None:
+            stamp = self._clock.stamp(fields.get("at_ns"), self._read_ns)
+        return Outcome(fields["type"], fields["value"], fields.get("error"), stamp)

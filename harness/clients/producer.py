@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from checkers.message_contents import digest_of_text
 from checkers.stretches import SEND_MANY, condensed, nth_key
+from harness.clients.contents import ANSWERS
 from harness.clients.payload import key_of, make_body
 from harness.clients.port import ONE_WAY, ClientSide, Outcome, Request
 from system_under_test.client.message_properties import DELAY_LEVEL, KEYS, TAGS
@@ -123,7 +125,7 @@ async def invoke_transact(producer: Producer, request: Request) -> Outcome:
         return _failed(error)
     place = sent_value(result.sent)
     value = {
-        **{name: place[name] for name in ("broker", "queue", "status", "attempts")},
+        **{name: place[name] for name in ("broker", "queue", "status", "attempts", "id")},
         "half_queue_offset": place["queue_offset"],
         "half_physical_offset": place["physical_offset"],
         "state": result.state.name.lower(),
@@ -166,7 +168,6 @@ INVOKE = {
     "transact": invoke_transact,
     "request": invoke_request,
 }
-ANSWERS = "ANSWERS"  # property of a half message: what checks are answered, one after the other
 CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
 STATES = {state.name.lower(): state for state in TransactionState}
 
@@ -209,4 +210,5 @@ def sent_value(result: SendResult) -> dict[str, Any]:
         "physical_offset": parse_offset_message_id(result.offset_message_id)[2],
         "status": result.status.name,
         "attempts": result.attempts,
+        "id": digest_of_text(result.message_id),
     }

@@ -20,10 +20,17 @@ from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 
 MASTER = 0
+STORED = (  # what a send is answered with whose message is stored, by how safe it is
+    ResponseCode.SUCCESS,
+    ResponseCode.FLUSH_DISK_TIMEOUT,
+    ResponseCode.SLAVE_NOT_AVAILABLE,
+    ResponseCode.FLUSH_SLAVE_TIMEOUT,
+)
 READABLE_S = 5.0  # between the answer to a send and a pull that finds the message
 # Within this a topic that was made is known to name servers: brokers register every 30 s.
 ROUTE_S = 35.0
 HOLD_S = 15.0  # of a pull that may wait
+SLAVE_KNOWS_S = 25.0  # two periods of SlaveSynchronize, and a bit
 
 
 class Bench:
@@ -158,6 +165,24 @@ class Bench:
             await asyncio.sleep(0.1)
         raise NoAnswer(f"{address} does not serve {topic} {within_s:g} s after its start")
 
+    async def until_slave_knows(self, slave: BrokerAddress, topic: str) -> None:
+        """Wait for a slave to have a topic's configuration. Raises NoAnswer after SLAVE_KNOWS_S.
+
+        A slave asks its master for topics every 10 s; until then it answers no pull for a new one.
+        """
+        follower = await self.connect(slave.address)
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + SLAVE_KNOWS_S
+        while (await follower.ask(RequestCode.PULL_MESSAGE, self._probe_fields(topic))).code == (
+            ResponseCode.TOPIC_NOT_EXIST
+        ):
+            if loop.time() > until_s:
+                raise NoAnswer(f"{slave.address} does not know {topic} after {SLAVE_KNOWS_S:g} s")
+            await asyncio.sleep(0.2)
+
+    def _probe_fields(self, topic: str) -> dict[str, object]:
+        return pull_fields(topic, queue=0, offset=0, group=f"{self._names}-g")
+
     async def read_store(self, address: str) -> Mapping[str, bytes]:
         """The files of a node by path; only cases that need files may ask for it."""
         assert self.target.read_store is not None, "the suite runs no such case where it cannot"
@@ -249,9 +274,9 @@ class Bench:
     async def store(
         self, broker: Wire, topic: str, body: bytes = b"body", **fields: Any
     ) -> dict[str, str]:
-        """The fields of the answer to a message that must be stored. Raises TargetUnfit."""
+        """The fields of the answer to a message that must be stored, no matter how safely. Raises TargetUnfit."""
         answer = await self.send(broker, topic, body, **fields)
-        if answer.code != ResponseCode.SUCCESS:
+        if answer.code not in STORED:
             raise TargetUnfit(f"a message for {topic} was refused: {answer.code} {answer.remark}")
         return answer.ext_fields
 

@@ -30,8 +30,14 @@ class Case:
         bool  # takes minutes by the wall clock: only where somebody asks for it, or time is virtual
     )
     is_alone: bool  # breaks nodes or changes their options: nothing else may run beside it
-    # What a simulated cluster has to be like: options of its campaign.
+    # Options of the campaign that describes its cluster, where it needs others than the rest.
     cluster: Mapping[str, Any] = field(default_factory=dict)
+    spoils: bool = False  # may leave a cluster that is good for no other case
+
+    @property
+    def needs_own_cluster(self) -> bool:
+        """Whether it must share its cluster with no other case."""
+        return self.spoils or bool(self.cluster)
 
 
 _CASES: dict[str, Case] = {}
@@ -44,6 +50,7 @@ def case(
     is_slow: bool = False,
     is_alone: bool = False,
     cluster: Mapping[str, Any] = MappingProxyType({}),
+    spoils: bool = False,
 ) -> Callable[[Trial], Trial]:
     """Register a coroutine as the case of a clause. KeyError if there is no such clause."""
 
@@ -57,6 +64,7 @@ def case(
             is_slow=is_slow,
             is_alone=is_alone or bool(clause.needs & {Need.FAULT, Need.POWER}),
             cluster=cluster,
+            spoils=spoils,
         )
         return trial
 

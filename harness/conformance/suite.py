@@ -135,8 +135,8 @@ def why_not(case: Case, site: Site, *, slow: bool) -> str:
     for need in sorted(case.clause.needs):
         if reason := site.lacks(need):
             return f"needs {need}: {reason}"
-    if case.cluster and not site.is_virtual:
-        return "needs a cluster with other options, which only the simulation makes for a case"
+    if case.cluster and not site.makes_clusters:
+        return "needs a cluster with other options; --environment starts one for it"
     if case.is_slow and not slow and not site.is_virtual:
         return f"takes up to {case.limit_s:g} s; --slow runs it"
     return ""

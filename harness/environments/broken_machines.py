@@ -27,6 +27,9 @@ from harness.environments.run_files import check_room, make_run_folder
 from harness.environments.state import state_folder
 
 NO_CUT_AT = "only the simulation can cut the power inside a chosen disk operation"
+NO_ROT = "only the simulation can change stored bytes of a running node behind its back"
+# What no real machine can do.
+SIMULATED_ONLY = {"disk.power_cut_at": NO_CUT_AT, "disk.rot": NO_ROT}
 NO_NETEM = "this kernel has no netem, and a proxy, which can delay, sees no packets to lose"
 LOSS_NEED = "network.lose"
 NETEM_NEEDS = frozenset({"network.delay", LOSS_NEED})
@@ -35,7 +38,7 @@ CLOCK_NEED = "clock.step"
 
 def lacks_here() -> dict[str, str]:
     """What this host cannot do, by need, each with the reason and the cure."""
-    lacks = {"disk.power_cut_at": NO_CUT_AT}
+    lacks = dict(SIMULATED_ONLY)
     if not netem_is_here():
         lacks[LOSS_NEED] = NO_NETEM
     if local_library() is None:

@@ -181,6 +181,9 @@ class LoopDisks:
         if node in self._disks:
             await self._disks[node].speed.hold(pid)
 
+    async def rot(self, node: str, share: float) -> Evidence:
+        raise NotImplementedError(f"{node}: only the simulation can; see NO_ROT")
+
     async def wipe(self, node: str) -> int:
         return await self._disks[node].disk.wipe()
 

@@ -15,9 +15,10 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from checkers.history import NEMESIS, OpType
+from checkers.history import NEMESIS, OpType, Stamp
 from faults.catalogue import fault_named
 from harness.campaign import Campaign
+from harness.clients.client_clock import ClientClock
 from harness.clients.port import Outcome, Request
 from harness.clients.process_port import ClientBroken, ProcessPort
 from harness.environments import cpp_library
@@ -34,6 +35,7 @@ from harness.environments.place import Place, RunningProcess
 from harness.log_line import LogLine
 from harness.recorder import Recorder
 from harness.run_result import NodeRecord
+from harness.stall_meter import StallMeter
 from harness.targets.target import Target
 
 STOP_TIMEOUT_S = 30.0  # for a node that was asked to end; a broker flushes what it has
@@ -95,17 +97,20 @@ class RealEnvironment:
         self._make_target = make_target
         self._start_wall_ms = time.time_ns() // 1_000_000
         self._start_ns = time.monotonic_ns()
+        self._stalls = StallMeter(self.now_ns)
         self._consumer_processes = FIRST_CONSUMER_PROCESS
         self._restarts: list[asyncio.Future[None]] = []
         self._ending = False
 
     async def __aenter__(self) -> RealEnvironment:
         names = (*self.shape.servers, *self.shape.clients, ADMIN, PROBE)
+        self._stalls.start()
         try:
             places = await self._fleet.up(
                 names, servers=self.shape.servers, needs=needs_of(self.campaign)
             )
         except BaseException:
+            self._stalls.stop()
             await self._fleet.down()
             raise
         self._target = self._make_target(places)
@@ -119,6 +124,7 @@ class RealEnvironment:
         try:
             await asyncio.gather(*(self._end(node) for node in self.nodes.values()))
         finally:
+            self._stalls.stop()
             await self._fleet.down()
 
     async def _end(self, node: RealNode) -> None:
@@ -181,7 +187,8 @@ class RealEnvironment:
         told = {**configuration, **node.listener}
         if "forward_to" in told:
             told["process"] = number
-        node.port = ProcessPort(node.name, emit, process.output, process.write, told)
+        clock = ClientClock(self.now_ns, self._stalls.late_ns)
+        node.port = ProcessPort(node.name, emit, process.output, process.write, told, clock)
 
     def _emit(
         self,
@@ -191,8 +198,9 @@ class RealEnvironment:
         f: str,
         value: dict[str, Any],
         error: str | None,
+        stamp: Stamp | None,
     ) -> None:
-        self.recorder.record(process, type, f, value, error, node.name)
+        self.recorder.record(process, type, f, value, error, node.name, stamp)
 
     async def _watch(self, node: RealNode, process: RunningProcess) -> None:
         """Until the process ends: what it said goes into the history, and if nobody ended it, it is started again."""

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from faults.capabilities import Controls, Evidence
 from harness.environments.cluster_through_admin import ClusterThroughAdmin
 from harness.environments.simulation import SimulationEnvironment
+from harness.environments.stored_records import stored_records
 from harness.simulation.link import Link
 from harness.simulation.process import SimProcess
 
+COMMIT_LOG = "/commitlog/"
 FILL_STEPS = 50  # of a disk that fills up slowly
 
 
@@ -163,6 +165,23 @@ class SimulatedDisks:
 
     async def slow(self, node: str, factor: float) -> None:
         self._nodes[node].host.disk.slow(factor)
+
+    async def rot(self, node: str, share: float) -> Evidence:
+        disk = self._nodes[node].host.disk
+        logs = {path: data for path, data in disk.snapshot().items() if COMMIT_LOG in path}
+        durable = [
+            (path, record)
+            for path in sorted(logs)
+            for record in stored_records(logs[path])
+            if record.body_start < record.body_end
+            and disk.is_durable(path, record.start, record.body_end - record.start)
+        ]
+        if not durable:
+            return {"bitten": False}
+        path, record = durable[int(share * len(durable))]
+        disk.flip_bits(path, within=(record.body_start, record.body_end))
+        is_sound = record.is_sound(disk.read_cached(path))
+        return {"bitten": not is_sound, "path": path, "position": record.start}
 
     async def wipe(self, node: str) -> int:
         return self._nodes[node].host.disk.wipe()

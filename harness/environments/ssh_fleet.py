@@ -19,8 +19,8 @@ from harness.environments.all_ended import all_or_first_error
 from harness.environments.broken_machines import (
     LOSS_NEED,
     NETEM_NEEDS,
-    NO_CUT_AT,
     NO_NETEM,
+    SIMULATED_ONLY,
     BreakableMachines,
 )
 from harness.environments.errors import EnvironmentFailed
@@ -56,7 +56,7 @@ class SshFleet:
     """Implements `harness.environments.fleet.Fleet`."""
 
     def __init__(self, options: FleetOptions) -> None:
-        self.lacks: Mapping[str, str] = {"disk.power_cut_at": NO_CUT_AT}
+        self.lacks: Mapping[str, str] = SIMULATED_ONLY
         self._options = options
         self._machines: BreakableMachines | None = None
         self._executors: dict[SshHost, SshExecutor] = {}

@@ -10,7 +10,7 @@ from faults.linux.disk_speed import THROTTLES
 from faults.linux.executor import Executor
 from faults.linux.traffic import TRY_NETEM
 from harness.environments.all_ended import all_or_first_error
-from harness.environments.broken_machines import NO_CUT_AT, NO_NETEM
+from harness.environments.broken_machines import NO_NETEM, SIMULATED_ONLY
 from harness.environments.fleet_options import FleetOptions, SshHost
 from harness.environments.ssh_connection import SshExecutor
 
@@ -51,7 +51,7 @@ def lacks_of(hosts: Sequence[SshHost], found: Sequence[frozenset[str]]) -> dict[
         CLOCK: ("clock", f"there is no {LIBRARY} there; install the package {PACKAGE}"),
         THROTTLE: ("disk.slow", "no cgroup there can throttle a disk"),
     }
-    lacks = {"disk.power_cut_at": NO_CUT_AT}
+    lacks = dict(SIMULATED_ONLY)
     for host, lacking in zip(hosts, found, strict=True):
         for name, (need, reason) in reasons.items():
             if name in lacking:

@@ -16,6 +16,7 @@ from checkers.history import HistoryError, Op
 from checkers.history_lines import HistoryLines
 from checkers.jepsen.edn import EdnError, UnfinishedEdn, parse_all
 from checkers.jepsen.reading import JepsenReader
+from harness.run_folder import RunFolder
 
 LINES = "history.jsonl"
 EDN = ".edn"
@@ -45,7 +46,7 @@ class Source(Protocol):
 def source_at(path: Path) -> Source:
     """The history at `path`: a file, a history.parquet folder, or the folder of a run that holds one.
 
-    Raises HistoryError, OSError.
+    The files of a run must fit its checksums. Raises HistoryError, OSError.
     """
     if (path / MANIFEST).exists():
         return ColumnSource(path)
@@ -65,6 +66,9 @@ def columns_at(path: Path) -> Path | None:
 
 
 def _in_folder(path: Path) -> Source:
+    run = RunFolder(path)
+    if run.is_finished:
+        run.verify()
     if (path / LINES).exists():
         return LineSource(path / LINES)
     if (path / FOLDER).is_dir():
@@ -117,15 +121,18 @@ class ColumnSource:
 class EdnSource:
     """A file of EDN: Jepsen's ops, one after the other or in one vector."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, transactions: bool | None = None) -> None:
+        """`transactions`: whether to give ops of several sends and polls as such, too; None: if there is a txn."""
         self.path = path
         self.size = path.stat().st_size
         self.torn = False
         self.position = 0
+        self._transactions = transactions
         self._left_out: Counter[str] = Counter()
 
     def ops(self) -> Iterator[Op]:
-        reader = JepsenReader(transactions=self._holds_transactions())
+        wanted = self._transactions
+        reader = JepsenReader(transactions=self._holds_transactions() if wanted is None else wanted)
         self._left_out = reader.left_out
         self.position = 0
         with self.path.open("rb") as file:

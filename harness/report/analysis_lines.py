@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -57,6 +58,8 @@ def _ms(latency_us: int | None) -> str:
 def _many_lines(analysis: Analysis) -> list[str]:
     comparison = analysis.comparison
     lines = [f"verdict   {WORDS[analysis.valid]}"]
+    caveats = Counter(caveat for judged in analysis.judged for caveat in judged.verdict.caveats)
+    lines += [f"  note: {runs} runs: {caveat}" for caveat, runs in caveats.items()]
     for label, runs in comparison.runs.items():
         lines.append(f"  {label}: {runs} runs, {comparison.invalid[label]} invalid")
     lines += [

@@ -63,7 +63,7 @@ def campaign_lines(campaign: Campaign) -> list[str]:
 
 def _mode_text(campaign: Campaign) -> str:
     if campaign.mode == "hardened":
-        return ""
+        return "" if campaign.target == "own" else "  judged in HARDENED mode"
     only = f" ({', '.join(campaign.policies)})" if campaign.policies else ""
     return f"  {campaign.mode.upper()} mode{only}"
 

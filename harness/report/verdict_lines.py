@@ -22,6 +22,7 @@ def verdict_lines(verdict: RunVerdict) -> list[str]:
     mode = "" if verdict.mode == "hardened" else f", {verdict.mode} mode"
     lines = [f"verdict   {WORDS[verdict.valid]}{mode}"]
     lines += [f"  {reason}" for reason in verdict.below_floors]
+    lines += [f"  note: {caveat}" for caveat in verdict.caveats]
     lines += diagnosis_lines(verdict)
     for finding in first_violations(verdict)[:FINDINGS_MAX]:
         lines += explain(finding).splitlines()

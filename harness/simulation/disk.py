@@ -34,6 +34,7 @@ class SimDisk(DiskDevice):
         *,
         random: Random,
         now_ns: Callable[[], int],
+        world_ns: Callable[[], int] | None = None,
         charge: Callable[[int], None],
         on_power_cut: Callable[[], None] | None = None,
         options: DiskOptions | None = None,
@@ -42,13 +43,15 @@ class SimDisk(DiskDevice):
         super().__init__(
             random=random,
             now_ns=now_ns,
+            world_ns=world_ns,
             charge=charge,
             on_power_cut=on_power_cut,
             options=options,
         )
         self._epoch_ms = epoch_ms
-        self._names = Namespace()
+        self._names = Namespace(self.now_ns)
         self._opened: dict[SimFile, None] = {}
+        self._write_back_ns = self.options.write_back_every_ns  # when the kernel looks next
 
     # --- Storage --------------------------------------------------------------------------------------------------
 
@@ -104,11 +107,13 @@ class SimDisk(DiskDevice):
         self.counters.operations += 1
         if self.is_cut_due_in_sync():
             self.strike()
-        self.charge_device(self.options.entry_sync_ns)
+        begin_ns = self.now_ns()
+        end_ns = self.charge_device(self.options.entry_sync_ns)
         if self.take_sync_failure():
             raise posix_error(errno.EIO, path)
         self.counters.syncs += 1
-        self._names.sync_folder(path)
+        self._names.sync_folder(path, begin_ns, end_ns)
+        self._names.settle(self.world_ns())
 
     def disk_usage(self, path: str) -> DiskUsage:
         self._begin_call(path)
@@ -124,19 +129,35 @@ class SimDisk(DiskDevice):
     # --- power and processes --------------------------------------------------------------------------------------
 
     def release_locks(self) -> None:
-        """The process that used the disk has died: close what it had open, and with that release its locks."""
+        """The process that used the disk has died: close what it had open, and with that release its locks.
+
+        What a thread of it was in the middle of, the kernel brings to an end.
+        """
+        self._close_all()
+        now_ns = self.now_ns()
+        self._names.do_by(now_ns)
+        for _, inode in self._names.files():
+            inode.do_by(now_ns)
+
+    def _close_all(self) -> None:
         for opened in list(self._opened):
             opened.close()
 
     def power_cut(self) -> PowerCutReport:
-        """Lose what was not synced, as the seed decides. Calls raise PowerCut until `power_on`."""
-        self.release_locks()
+        """Lose what was not synced, as the seed decides. Calls raise PowerCut until `power_on`.
+
+        A sync in flight may have written any part of what it covers. What a job in a thread would have done after it
+        does not happen: jobs run at one instant, but each of their changes has its time.
+        """
+        self._close_all()
         self.is_powered = False
         self.cancel_cut()
-        entries_lost = self._names.lose_power(self.random)
+        now_ns = self.now_ns()
+        self.write_back(now_ns)
+        entries_lost = self._names.lose_power(self.random, now_ns)
         bytes_lost = sectors_torn = 0
         for _, inode in self._names.files():
-            loss = lose_power(inode, self.random)
+            loss = lose_power(inode, self.random, now_ns)
             bytes_lost += loss.bytes_lost
             sectors_torn += loss.sectors_torn
         self._count_space()
@@ -157,7 +178,7 @@ class SimDisk(DiskDevice):
         """
         self.release_locks()
         size = sum(inode.cached.size for _, inode in self._names.files())
-        self._names = Namespace()
+        self._names = Namespace(self.now_ns)
         self._allocated_bytes = 0
         return size
 
@@ -165,8 +186,12 @@ class SimDisk(DiskDevice):
 
     @property
     def dirty_bytes(self) -> int:
-        """Bytes of writes that no sync has covered."""
-        return sum(inode.dirty_bytes for _, inode in self._names.files())
+        """Bytes of writes that are not durable yet."""
+        dirty = 0
+        for _, inode in self._names.files():
+            inode.settle(self.world_ns())
+            dirty += inode.dirty_bytes
+        return dirty
 
     def has(self, path: str) -> bool:
         """Whether a process would find a file or folder there."""
@@ -174,10 +199,14 @@ class SimDisk(DiskDevice):
 
     def is_durable(self, path: str, offset: int = 0, size: int = 0) -> bool:
         """Whether `size` bytes at `offset` are the same after any power cut; with 0 bytes only the name is asked."""
+        self._names.settle(self.world_ns())
         if self.is_destroyed or not self._names.is_durable(path):
             return False
         inode = self._names.file(path)
-        if inode is None or offset + size > min(inode.cached.size, inode.durable.size):
+        if inode is None:
+            return False
+        inode.settle(self.world_ns())
+        if offset + size > min(inode.cached.size, inode.durable.size):
             return False
         return inode.cached.read(size, offset) == inode.durable.read(size, offset)
 
@@ -190,25 +219,51 @@ class SimDisk(DiskDevice):
 
     def read_durable(self, path: str, offset: int = 0, size: int | None = None) -> bytes:
         """What is on the platter under this name."""
+        self._names.settle(self.world_ns())
         inode = self._names.durable_file(path)
         if inode is None:
             raise posix_error(errno.ENOENT, path)
+        inode.settle(self.world_ns())
         return _read(inode.durable, offset, size)
 
     def snapshot(self) -> Snapshot:
         """Every file by path with its content as a process would read it now."""
         return Snapshot((path, inode.cached) for path, inode in self._names.files())
 
-    def flip_bits(self, path: str, count: int = 1) -> list[int]:
-        """Flip `count` seeded bits of what is on the platter; return their byte offsets (none in an empty file)."""
+    def flip_bits(
+        self, path: str, count: int = 1, *, within: tuple[int, int] | None = None
+    ) -> list[int]:
+        """Flip `count` seeded bits of what is on the platter; return their byte offsets (none in an empty file).
+
+        Args:
+            within: the first byte and the one behind the last that may change; by default all of the file.
+        """
+        self._names.settle(self.world_ns())
         inode = self._names.durable_file(path)
         if inode is None:
             raise posix_error(errno.ENOENT, path)
+        inode.settle(self.world_ns())
         if not inode.durable.data:
             return []
-        return [self._flip_bit(inode) for _ in range(count)]
+        start, end = within or (0, len(inode.durable.data))
+        return [self._flip_bit(inode, start, end) for _ in range(count)]
 
     # --- inside ---------------------------------------------------------------------------------------------------
+
+    def write_back(self, now_ns: int) -> None:
+        """Begin to write each file that has had dirty pages for too long, at every time that the kernel has looked.
+
+        It takes the device's time, and no process waits for it or hears of it.
+        """
+        options = self.options
+        while (look_ns := self._write_back_ns) <= now_ns:
+            self._write_back_ns += options.write_back_every_ns
+            for _, inode in self._names.files():
+                waiting = inode.changes[inode.in_flight_changes :]
+                if not waiting or waiting[0].made_ns > look_ns - options.write_back_after_ns:
+                    continue
+                cost_ns = int(inode.waiting_bytes * options.durable_byte_ns)
+                inode.begin_sync(look_ns, self.occupy(look_ns, cost_ns))
 
     def _begin_call(self, path: str) -> None:
         if self.restricted:
@@ -258,8 +313,8 @@ class SimDisk(DiskDevice):
         counters.sectors_torn += sectors_torn
         counters.entries_lost += entries_lost
 
-    def _flip_bit(self, inode: Inode) -> int:
-        position = draw_below(self.random, len(inode.durable.data))
+    def _flip_bit(self, inode: Inode, start: int, end: int) -> int:
+        position = start + draw_below(self.random, end - start)
         before = inode.durable.data[position]
         after = before ^ (1 << draw_below(self.random, 8))
         inode.durable.data[position] = after

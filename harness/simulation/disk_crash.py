@@ -1,4 +1,4 @@
-"""What a power cut leaves of the changes of a file that were not synced.
+"""What a power cut leaves of the changes of a file that were not durable, whether or not a sync was under way.
 
 POSIX promises nothing for them, so every outcome that a drive and a file system can produce must be possible: nothing
 arrived; everything did; a prefix, in order, with its last write torn; or each sector stopped at a version of its own,
@@ -38,17 +38,23 @@ def draw_below(random: Random, bound: int) -> int:
     return int(random.random() * bound)
 
 
-def lose_power(inode: Inode, random: Random) -> Loss:
-    """Let the power fail on `inode`: its durable content and its cache become what is found after the restart."""
+def lose_power(inode: Inode, random: Random, now_ns: int) -> Loss:
+    """Let the power fail on `inode`: its durable content and its cache become what is found after the restart.
+
+    What a sync in flight covers fares like what no sync covers: any part of it may have arrived.
+    """
     loss = Loss(0, 0)
+    inode.settle(now_ns)
+    has_undone = inode.undo_after(now_ns)
     if inode.changes:
         survival = Survival(draw_below(random, len(Survival)))
         loss = _SURVIVALS[survival](inode, random)
-    if inode.changes or inode.is_cache_stale:
+    if inode.changes or has_undone or inode.is_cache_stale:
         inode.cached = inode.durable.copy()
     inode.is_cache_stale = False
     inode.unwritable.clear()
     inode.changes.clear()
+    inode.in_flight.clear()
     inode.dirty_bytes = 0
     return loss
 
@@ -67,7 +73,8 @@ def _keep_nothing(inode: Inode, random: Random) -> Loss:
 
 def _keep_everything(inode: Inode, random: Random) -> Loss:
     del random
-    inode.sync()
+    for change in inode.changes:
+        inode.durable.apply(change)
     return Loss(0, 0)
 
 

@@ -19,7 +19,8 @@ class PowerCut(BaseException):
 class DiskDevice:
     """Charges costs, hands out blocks and decides which call fails.
 
-    `now_ns` is the time of the simulation; `charge(ns)` delays the caller. `on_power_cut()` is called when a cut of
+    `now_ns` is the caller's time, and `charge(ns)` delays the caller; `world_ns` is the time of everybody else, which
+    a caller that was delayed is ahead of. `on_power_cut()` is called when a cut of
     `cut_at` or `cut_at_sync` strikes, inside the call and before it raises PowerCut; from then to `power_on` every
     call raises PowerCut.
     """
@@ -29,12 +30,14 @@ class DiskDevice:
         *,
         random: Random,
         now_ns: Callable[[], int],
+        world_ns: Callable[[], int] | None = None,
         charge: Callable[[int], None],
         on_power_cut: Callable[[], None] | None = None,
         options: DiskOptions | None = None,
     ) -> None:
         self.random = random
         self.now_ns = now_ns
+        self.world_ns = world_ns or now_ns
         self.charge = charge
         self.options = options or DiskOptions()
         self.counters = DiskCounters()
@@ -113,13 +116,25 @@ class DiskDevice:
     def free_bytes(self) -> int:
         return max(0, self.options.total_bytes - self._allocated_bytes - self._filler_bytes)
 
-    def charge_device(self, cost_ns: int) -> None:
-        """Charge work that only the one device can do: the caller waits for what was queued before."""
+    def charge_device(self, cost_ns: int) -> int:
+        """Charge work that only the one device can do: the caller waits for what was queued before.
+
+        Returns the time at which the work is done: now, for the caller.
+        """
         now_ns = self.now_ns()
+        self.write_back(now_ns)
+        self.charge(self.occupy(now_ns, cost_ns) - now_ns)
+        return self.now_ns()
+
+    def occupy(self, now_ns: int, cost_ns: int) -> int:
+        """Give the device work of `cost_ns`, behind what was queued before; returns when it is done."""
         slow_ns = int(cost_ns * (self._slow_factor - 1.0))
         self.counters.slow_ns += slow_ns
         self._free_at_ns = max(now_ns, self._free_at_ns) + cost_ns + slow_ns
-        self.charge(self._free_at_ns - now_ns)
+        return self._free_at_ns
+
+    def write_back(self, now_ns: int) -> None:
+        """Let the kernel have begun to write what was dirty for long by `now_ns`; the file system does it."""
 
     def reserve(self, inode: Inode, end: int) -> int:
         """Reserve blocks up to byte `end` of the file, as many as there are; return the bytes reserved in all."""

@@ -84,9 +84,8 @@ class SimFile:
             self._check_usable()
             self._check_sync_faults()
         device.counters.syncs += 1
-        options = device.options
-        device.charge_device(options.fsync_ns + int(inode.dirty_bytes * options.durable_byte_ns))
-        inode.sync()
+        begin_ns = device.now_ns()
+        inode.begin_sync(begin_ns, self._charge_sync())
         if inode.sync_failures != self._failures_heard:  # of another who has the file open
             self._failures_heard = inode.sync_failures
             device.counters.sync_errors += 1
@@ -157,33 +156,35 @@ class SimFile:
         size = len(data)
         if not size:
             return
+        now_ns = device.now_ns()
         inode.cached.write(data, offset)
         if inode.unwritable:
             for start, end in inode.writable_parts(offset, offset + size):
                 part = data[start - offset : end - offset]
-                inode.changes.append(Change(ChangeKind.WRITE, start, part))
+                inode.changes.append(Change(ChangeKind.WRITE, start, part, now_ns))
                 inode.dirty_bytes += end - start
         else:
-            inode.changes.append(Change(ChangeKind.WRITE, offset, data))
+            inode.changes.append(Change(ChangeKind.WRITE, offset, data, now_ns))
             inode.dirty_bytes += size
-        inode.modified_ns = device.now_ns()
+        inode.modified_ns = now_ns
         device.counters.bytes_written += size
 
     def _allocate(self, size: int) -> None:
         self._device.reserve(self._inode, size)
         if size > self._inode.cached.size:
-            self._resize(Change(ChangeKind.EXTEND, size))
+            self._resize(ChangeKind.EXTEND, size)
 
     def _truncate(self, size: int) -> None:
         self._inode.cut_unwritable(size)
-        self._resize(Change(ChangeKind.TRUNCATE, size))
+        self._resize(ChangeKind.TRUNCATE, size)
         self._device.release(self._inode, size)
 
-    def _resize(self, change: Change) -> None:
+    def _resize(self, kind: ChangeKind, size: int) -> None:
         inode = self._inode
+        change = Change(kind, size, made_ns=self._device.now_ns())
         inode.cached.apply(change)
         inode.changes.append(change)
-        inode.modified_ns = self._device.now_ns()
+        inode.modified_ns = change.made_ns
 
     def _check_write_faults(self, data: bytes, offset: int) -> None:
         device = self._device
@@ -202,9 +203,28 @@ class SimFile:
         if device.is_cut_due_in_sync():
             device.strike()
         if device.take_sync_failure():
-            device.charge_device(device.options.fsync_ns)
-            keep_cache = device.options.failed_sync_keeps_cache
-            device.counters.bytes_lost += self._inode.drop_dirty_pages(keep_cache=keep_cache)
-            self._inode.sync_failures += 1
-            self._failures_heard = self._inode.sync_failures
+            self._fail_sync()
             raise posix_error(errno.EIO, self.path)
+
+    def _charge_sync(self) -> int:
+        """Charge a sync that begins now; returns when it ends."""
+        device, inode, options = self._device, self._inode, self._device.options
+        inode.settle(device.world_ns())
+        cost_ns = options.fsync_ns + int(inode.waiting_bytes * options.durable_byte_ns)
+        return device.charge_device(cost_ns)
+
+    def _fail_sync(self) -> None:
+        """Let a sync fail: the device takes no block, or some, in any order, but never all."""
+        device, inode = self._device, self._inode
+        begin_ns = device.now_ns()
+        end_ns = self._charge_sync()
+        blocks = inode.waiting_blocks()
+        failed = set(blocks)
+        if device.random.random() < 0.5:
+            failed = {block for block in blocks if device.random.random() < 0.5}
+            failed.add(blocks[draw_below(device.random, len(blocks))] if blocks else 0)
+        keep_cache = device.options.failed_sync_keeps_cache
+        device.counters.bytes_lost += inode.drop_dirty_pages(failed, keep_cache=keep_cache)
+        inode.begin_sync(begin_ns, end_ns)
+        inode.sync_failures += 1
+        self._failures_heard = inode.sync_failures

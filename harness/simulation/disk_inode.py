@@ -2,11 +2,13 @@
 
 A file is a sparse byte string: `Content.data` ends at the last byte ever written, everything up to `Content.size`
 reads as zeros, so that a commit log of 1 GiB costs only what was put into it. The inode keeps two of them, and the
-ordered list of changes that no fsync has covered yet; a power cut (`disk_crash`) decides what becomes of those.
+ordered list of changes that are not durable yet. A sync takes time: it covers the changes made before it began and
+makes them durable when it ends. A power cut (`disk_crash`) decides what becomes of everything else.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Set
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -25,6 +27,15 @@ class Change(NamedTuple):
     kind: ChangeKind
     at: int  # WRITE: offset of the data; TRUNCATE and EXTEND: the new size
     data: bytes = b""
+    made_ns: int = 0
+
+
+class Sync(NamedTuple):
+    """A sync or a write-back of one file that was begun and may not have ended."""
+
+    begin_ns: int
+    end_ns: int
+    covered: int  # how many of the file's changes, from the first, were there when it was asked for
 
 
 class Content:
@@ -63,7 +74,7 @@ class Content:
             self.size = size
 
     def apply(self, change: Change) -> None:
-        kind, at, data = change
+        kind, at, data, _ = change
         if kind == ChangeKind.WRITE:
             self.write(data, at)
         elif kind == ChangeKind.TRUNCATE:
@@ -94,6 +105,7 @@ class Inode:
         "changes",
         "dirty_bytes",
         "durable",
+        "in_flight",
         "is_cache_stale",
         "links",
         "lock_holder",
@@ -108,6 +120,7 @@ class Inode:
         self.durable = Content()
         self.changes: list[Change] = []
         self.dirty_bytes = 0  # bytes of the WRITE changes
+        self.in_flight: list[Sync] = []  # in the order in which they end
         self.allocated_bytes = 0  # whole blocks, counted from the start of the file
         self.is_cache_stale = (
             False  # a failed fsync: the cache differs from the platter without a change to sync
@@ -120,42 +133,109 @@ class Inode:
         self.lock_holder: object | None = None
         self.modified_ns = now_ns
 
-    def sync(self) -> int:
-        """Make everything durable; return how many bytes went to the platter."""
-        durable = self.durable
-        for change in self.changes:
-            durable.apply(change)
-        synced = self.dirty_bytes
-        self.changes.clear()
-        self.dirty_bytes = 0
-        return synced
+    @property
+    def in_flight_changes(self) -> int:
+        """How many of the changes, from the first, some sync in flight covers."""
+        return self.in_flight[-1].covered if self.in_flight else 0
 
-    def drop_dirty_pages(self, *, keep_cache: bool) -> int:
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of the writes that no sync in flight covers."""
+        if not self.in_flight:
+            return self.dirty_bytes
+        return sum(len(change.data) for change in self.changes[self.in_flight_changes :])
+
+    def begin_sync(self, begin_ns: int, end_ns: int, covered: int | None = None) -> None:
+        """Let the first `covered` changes, by default all that were made by `begin_ns`, be durable at `end_ns`."""
+        self.in_flight.append(
+            Sync(begin_ns, end_ns, len(self.changes) if covered is None else covered)
+        )
+
+    def settle(self, now_ns: int) -> None:
+        """Make durable what the syncs have covered that ended by `now_ns`."""
+        while self.in_flight and self.in_flight[0].end_ns <= now_ns:
+            self._land(self.in_flight.pop(0))
+
+    def _land(self, sync: Sync) -> None:
+        """A job runs at one instant, so a change may be listed here although it is made after the sync began."""
+        durable, later = self.durable, []
+        for change in self.changes[: sync.covered]:
+            if change.made_ns <= sync.begin_ns:
+                durable.apply(change)
+                self.dirty_bytes -= len(change.data)
+            else:
+                later.append(change)
+        self.changes[: sync.covered] = later
+        landed = sync.covered - len(later)
+        self.in_flight = [
+            left._replace(covered=max(left.covered - landed, 0)) for left in self.in_flight
+        ]
+
+    def undo_after(self, now_ns: int) -> bool:
+        """Forget the changes that would have been made after `now_ns`; whether there were any."""
+        made = [change for change in self.changes if change.made_ns <= now_ns]
+        if len(made) == len(self.changes):
+            return False
+        self.changes = made
+        self.dirty_bytes = sum(len(change.data) for change in made)
+        return True
+
+    def do_by(self, now_ns: int) -> None:
+        """Let every change be made by `now_ns`."""
+        if any(change.made_ns > now_ns for change in self.changes):
+            self.changes = [
+                change._replace(made_ns=min(change.made_ns, now_ns)) for change in self.changes
+            ]
+
+    def waiting_blocks(self) -> list[int]:
+        """The numbers of the blocks with writes that no sync in flight covers, in order."""
+        writes = self.changes[self.in_flight_changes :]
+        blocks = {
+            block
+            for write in writes
+            if write.data
+            for block in range(
+                write.at // BLOCK_SIZE, (write.at + len(write.data) - 1) // BLOCK_SIZE + 1
+            )
+        }
+        return sorted(blocks)
+
+    def drop_dirty_pages(self, failed: Set[int], *, keep_cache: bool) -> int:
         """Forget unsynced writes as Linux does after a failed fsync; return the bytes lost.
+
+        `failed` are the numbers of the blocks that the device did not take: the rest of what the fsync was to write
+        stays in the list, for it to cover. What an earlier sync in flight covers is not touched.
 
         The next fsync succeeds without a word (the "fsyncgate" of PostgreSQL, 2018). Size changes are journalled
         metadata and stay, so the lost part of a grown file reads as zeros. With `keep_cache` processes go on reading
         what was written, although it will never reach the platter; in new blocks not even when it is written again:
         ext4 takes the page for one whose blocks are there, and a remount shows zeros (seen with Linux 6.18).
         """
+        first = self.in_flight_changes
+        kept = self.changes[:first]
+        lost: list[Change] = []
+        for change in self.changes[first:]:
+            if change.kind != ChangeKind.WRITE:
+                kept.append(change)
+            else:
+                for part in split_at_blocks(change):
+                    (lost if part.at // BLOCK_SIZE in failed else kept).append(part)
         if keep_cache:
-            self.unwritable += self._new_blocks()
-        metadata = [change for change in self.changes if change.kind != ChangeKind.WRITE]
-        metadata.append(Change(ChangeKind.EXTEND, self.cached.size))
+            self.unwritable += self._new_blocks(lost)
+        kept.append(Change(ChangeKind.EXTEND, self.cached.size))
+        self.changes = kept
+        lost_bytes = sum(len(part.data) for part in lost)
+        self.dirty_bytes -= lost_bytes
+        self.is_cache_stale = True
         if not keep_cache:
             self.cached = self.durable.copy()
-            for change in metadata:
+            for change in kept:
                 self.cached.apply(change)
-        lost = self.dirty_bytes
-        self.changes = metadata
-        self.dirty_bytes = 0
-        self.is_cache_stale = True
-        return lost
+        return lost_bytes
 
-    def _new_blocks(self) -> list[tuple[int, int]]:
-        """Where unsynced writes go that the platter has never had anything of."""
+    def _new_blocks(self, writes: list[Change]) -> list[tuple[int, int]]:
+        """Where these writes go that the platter has never had anything of."""
         known = whole_blocks(len(self.durable.data))
-        writes = [change for change in self.changes if change.kind == ChangeKind.WRITE]
         ranges = [
             (write.at - write.at % BLOCK_SIZE, write.at + len(write.data)) for write in writes
         ]
@@ -187,6 +267,16 @@ class Inode:
             self.cached.apply(change)
         self.is_cache_stale = False
         self.unwritable.clear()
+
+
+def split_at_blocks(write: Change) -> Iterator[Change]:
+    """The parts of a write, one for each block."""
+    start, end = write.at, write.at + len(write.data)
+    while start < end:
+        stop = min(end, start - start % BLOCK_SIZE + BLOCK_SIZE)
+        part = write.data[start - write.at : stop - write.at]
+        yield Change(ChangeKind.WRITE, start, part, write.made_ns)
+        start = stop
 
 
 def whole_blocks(size: int) -> int:

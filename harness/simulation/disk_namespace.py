@@ -1,15 +1,15 @@
 """Names of the simulated disk: folders and directory entries, volatile until `sync_folder`.
 
-Every change of a name goes to a journal in order. `sync_folder` makes the entries of one folder durable, no more: POSIX
-promises nothing for other folders, not even for the folder's own entry in its parent. A power cut keeps a seeded prefix
-of what is left; a file or folder whose parent did not survive is gone with it.
+Every change of a name goes to a journal in order. `sync_folder` makes the entries of one folder durable when it ends,
+no more: POSIX promises nothing for other folders, not even for the folder's own entry in its parent. A power cut keeps
+a seeded prefix of what is left; a file or folder whose parent did not survive is gone with it.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from random import Random
 from typing import NamedTuple
@@ -30,6 +30,7 @@ class Entry(NamedTuple):
     kind: EntryKind
     path: str
     node: Inode | None
+    made_ns: int
     source: str = ""
 
     def folders(self) -> tuple[str, ...]:
@@ -41,6 +42,14 @@ class Entry(NamedTuple):
         if self.kind == EntryKind.RENAME:
             return parent_of(self.path) != parent_of(self.source)
         return self.kind == EntryKind.UNLINK and self.node is None
+
+
+class FolderSync(NamedTuple):
+    """A sync of a folder that was begun and may not have ended."""
+
+    path: str
+    begin_ns: int
+    end_ns: int
 
 
 def parent_of(path: str) -> str:
@@ -56,11 +65,13 @@ def posix_error(number: int, path: str) -> OSError:
 class Namespace:
     """Paths to inodes, as the processes see them (`_nodes`) and as they are on the platter (`_durable`)."""
 
-    def __init__(self) -> None:
+    def __init__(self, now_ns: Callable[[], int]) -> None:
+        self._now_ns = now_ns
         self._nodes: dict[str, Inode | None] = {"/": None}
         self._children: dict[str, dict[str, None]] = {"/": {}}  # dicts: ordered sets of names
         self._durable: dict[str, Inode | None] = {"/": None}
         self._journal: list[Entry] = []
+        self._in_flight: list[FolderSync] = []  # in the order in which they end
 
     def file(self, path: str) -> Inode | None:
         """The file at `path`, None if the name is free; raises IsADirectoryError for a folder."""
@@ -88,7 +99,7 @@ class Namespace:
         """Enter a new file, or a new folder if `node` is None."""
         self.check_folder(parent_of(path))
         self._enter(path, node)
-        self._journal.append(Entry(EntryKind.LINK, path, node))
+        self._journal.append(Entry(EntryKind.LINK, path, node, self._now_ns()))
 
     def unlink(self, path: str) -> Inode:
         """Remove the name of a file; return the file."""
@@ -96,7 +107,7 @@ class Namespace:
         if node is None:
             raise posix_error(errno.ENOENT, path)
         self._remove(path)
-        self._journal.append(Entry(EntryKind.UNLINK, path, node))
+        self._journal.append(Entry(EntryKind.UNLINK, path, node, self._now_ns()))
         return node
 
     def remove_folder(self, path: str) -> None:
@@ -104,7 +115,7 @@ class Namespace:
             raise posix_error(errno.ENOTEMPTY, path)
         self._remove(path)
         del self._children[path]
-        self._journal.append(Entry(EntryKind.UNLINK, path, None))
+        self._journal.append(Entry(EntryKind.UNLINK, path, None, self._now_ns()))
 
     def rename(self, source: str, target: str) -> Inode | None:
         """Move a file in one step; return the file that `target` named before, if there was one."""
@@ -117,16 +128,26 @@ class Namespace:
             return None
         self._remove(source)
         self._enter(target, node)
-        self._journal.append(Entry(EntryKind.RENAME, target, node, source))
+        self._journal.append(Entry(EntryKind.RENAME, target, node, self._now_ns(), source))
         return replaced
 
-    def sync_folder(self, path: str) -> None:
-        """Make the entries of this folder durable.
+    def sync_folder(self, path: str, begin_ns: int, end_ns: int) -> None:
+        """Let the entries of this folder that were made by `begin_ns` be durable at `end_ns`.
 
         A change that also concerns another folder takes everything before it along, as the journal must stay ordered.
         """
         self.check_folder(path)
-        journal = self._journal
+        self._in_flight.append(FolderSync(path, begin_ns, end_ns))
+
+    def settle(self, now_ns: int) -> None:
+        """Make durable what the syncs have covered that ended by `now_ns`."""
+        while self._in_flight and self._in_flight[0].end_ns <= now_ns:
+            self._land(self._in_flight.pop(0))
+
+    def _land(self, sync: FolderSync) -> None:
+        path = sync.path
+        journal = [entry for entry in self._journal if entry.made_ns <= sync.begin_ns]
+        later = [entry for entry in self._journal if entry.made_ns > sync.begin_ns]
         border = -1
         for number, entry in enumerate(journal):
             if entry.crosses_folders() and path in entry.folders():
@@ -134,10 +155,21 @@ class Namespace:
         for number, entry in enumerate(journal):
             if number <= border or path in entry.folders():
                 self._apply(entry)
-        self._journal = [entry for entry in journal[border + 1 :] if path not in entry.folders()]
+        self._journal = [
+            entry for entry in journal[border + 1 :] if path not in entry.folders()
+        ] + later
 
-    def lose_power(self, random: Random) -> int:
+    def do_by(self, now_ns: int) -> None:
+        """Let every change be made by `now_ns`."""
+        self._journal = [
+            entry._replace(made_ns=min(entry.made_ns, now_ns)) for entry in self._journal
+        ]
+
+    def lose_power(self, random: Random, now_ns: int) -> int:
         """Keep a seeded prefix of the journal, drop what has no parent; return how many entries were lost."""
+        self.settle(now_ns)
+        self._in_flight = []
+        self._journal = [entry for entry in self._journal if entry.made_ns <= now_ns]
         kept = draw_below(random, len(self._journal) + 1)
         for entry in self._journal[:kept]:
             self._apply(entry)

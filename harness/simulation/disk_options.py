@@ -15,6 +15,8 @@ class DiskOptions:
     fsync_ns: int = 150_000  # flush of the drive's own cache
     entry_sync_ns: int = 200_000  # commit of the file system's journal
     durable_byte_ns: float = 0.7  # 1.4 GB/s
+    write_back_every_ns: int = 5_000_000_000  # Linux: vm.dirty_writeback_centisecs
+    write_back_after_ns: int = 30_000_000_000  # Linux: vm.dirty_expire_centisecs
     failed_sync_keeps_cache: bool = (
         False  # as ext4 does: reads give the new content until the power fails
     )

@@ -26,6 +26,7 @@ class Host:
         self.disk = SimDisk(
             random=world.stream(f"disk/{name}"),
             now_ns=world.scheduler.local_ns,
+            world_ns=lambda: world.scheduler.now_ns,
             charge=world.scheduler.charge,
             on_power_cut=self._power_failed,
             options=disk,
@@ -76,10 +77,11 @@ class Host:
 
     def power_cut(self) -> PowerCutReport:
         """Take the power away: the process stops in its tracks, unsynced data is lost, peers hear nothing."""
+        report = self.disk.power_cut()
         if self.process is not None:
             self.process.lose_power()
-        self.kernel.power_off()
-        return self.disk.power_cut()
+        self.kernel.power_off(self._world.scheduler.local_ns())
+        return report
 
     def _power_failed(self) -> None:
         """The cut that the disk was told to make (`cut_at`) strikes."""

@@ -140,12 +140,13 @@ class Kernel:
 
     # --- power --------------------------------------------------------------------------------------
 
-    def power_off(self) -> None:
-        """Forget everything at once; nobody is told."""
+    def power_off(self, now_ns: int) -> None:
+        """Forget everything at once; nobody is told, and what has not left the machine by `now_ns` never will."""
         self.powered = False
         for socket in list(self.sockets.values()):
             if socket.user is not None:
                 socket.user.detach()
+            socket.power_lost_ns = now_ns
             socket.vanish()
         self._listeners.clear()
         self.network.power_changed(self)

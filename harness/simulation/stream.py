@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 WINDOW = 256 * 1024
 RTO_MIN_NS = 200_000_000
 RTO_MAX_NS = 120_000_000_000
+BYTE_NS = 8  # on the wire: 1 Gbit/s
 RETRIES_MAX = 15  # Linux: tcp_retries2; the connection fails after about 15 minutes
 
 # Bytes, b"" for the acknowledgement that ends the handshake, None for FIN.
@@ -94,7 +95,8 @@ class Stream:
         if when_ns < self._last_ns:
             when_ns = self._last_ns
         self._last_ns = when_ns
-        heappush(scheduler.heap, (when_ns, scheduler.next_sequence(), self._arrive, segment))
+        left = (segment, now_ns)
+        heappush(scheduler.heap, (when_ns, scheduler.next_sequence(), self._arrive, left))
 
     def reset_target(self) -> None:
         """Send a RST behind what is on the wire. It is never retransmitted."""
@@ -131,7 +133,14 @@ class Stream:
         if link.lets_through():
             socket.reset()
 
-    def _arrive(self, segment: Segment) -> None:
+    def _arrive(self, left: tuple[Segment, int]) -> None:
+        segment, left_ns = left
+        lost_ns = self._source.power_lost_ns
+        if lost_ns is not None:
+            if left_ns > lost_ns:
+                return
+            if segment:
+                segment = segment[: (lost_ns - left_ns) // BYTE_NS + 1]
         if self._trace.labelled:
             self._record(segment)
         if self._link.lets_through() and not self._lost:

@@ -53,6 +53,7 @@ class TcpSocket:
         "local",
         "number",
         "outbound",
+        "power_lost_ns",
         "remote",
         "user",
     )
@@ -70,6 +71,7 @@ class TcpSocket:
         self.listener: Listener | None = None  # until it waits in the backlog
         self.is_closed = False  # by the process
         self.is_gone = False
+        self.power_lost_ns: int | None = None  # when the machine lost its power under it
         self.is_ended = False  # the other side's FIN has arrived
         self.is_waiting = False  # the process has bytes that do not fit into the window
         self._is_fin_sent = False

@@ -31,7 +31,7 @@ class FailingSends(KeyedSends):
     def _fail(self, _process: int, message: dict[str, Any]) -> None:
         if self._random.random() < FAILING_SHARE:
             times = pick(self._random, (1, 1, 1, 2, 3, ALWAYS))
-            message["properties"] = {FAILS: str(times)}
+            message |= {"properties": {FAILS: str(times)}, "tag": f"fails-{times}"}
 
 
 def member(campaign: Campaign, number: int) -> Membership:

@@ -107,6 +107,7 @@ class Components:
             config,
             policies.registration,
             self.tables,
+            self.store,
             queue_keys=self.store.queue_view.list_keys,
             on_master=self.engine.ha.set_master_address,
         )
@@ -128,6 +129,7 @@ class Components:
             pull_filters=pull_filters,
             administration=self.administration,
             progress=self.engine.progress,
+            repair=self.neighbours.repair,
             is_ready=accepts_sends,
         )
         self.engine.progress.on_visible = self.processors.pull.messages_arrived

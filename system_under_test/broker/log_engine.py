@@ -98,6 +98,7 @@ class LogEngine:
             clean=report.clean,
             end_offset=report.end_offset,
             cut_bytes=report.cut_bytes,
+            bad_checksum=report.bad_checksum,
             redispatched=report.messages_redispatched,
         )
         return report

@@ -10,12 +10,14 @@ from system_under_test.broker.metadata_tables import MetadataTables
 from system_under_test.broker.periodic import Schedule
 from system_under_test.broker.registering.name_server_calls import RegistrationEvents
 from system_under_test.broker.replication.metadata_restore import MetadataRestore
+from system_under_test.broker.replication.record_repair import RecordRepair
 from system_under_test.broker.replication.slave_sync import SlaveSync
 from system_under_test.broker.topics import covering, restricted
 from system_under_test.env import Env
 from system_under_test.policies import RegistrationKind
 from system_under_test.protocol.bodies import TopicConfigTable
 from system_under_test.remoting import RemotingClient
+from system_under_test.store.message_store import MessageStore
 
 __all__ = ["Neighbours"]
 
@@ -34,6 +36,7 @@ class Neighbours:
         config: BrokerConfig,
         registration: RegistrationKind,
         tables: MetadataTables,
+        store: MessageStore,
         *,
         queue_keys: Callable[[], list[tuple[str, int]]],
         on_master: Callable[[str], None],
@@ -51,6 +54,8 @@ class Neighbours:
             env.log,
             RegistrationEvents(on_master=self._learn_master, on_ordered=self._learn_ordered),
         )
+        self.repair = RecordRepair(self._client, store, config.ha_peers, env.log)
+        store.when_damaged(self.repair.damaged)
         self._slave_sync = SlaveSync(self._client, tables, env.log)
         self.restore = MetadataRestore(self._client, tables, env.log)
 
@@ -86,4 +91,5 @@ class Neighbours:
     async def stop(self) -> None:
         """Unregister, and close the connections."""
         await self.registration.stop()
+        await self.repair.stop()
         await self._client.close()

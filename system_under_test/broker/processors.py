@@ -18,6 +18,7 @@ from system_under_test.broker.pull_reports import PullReports
 from system_under_test.broker.queue_queries import QueueQueries
 from system_under_test.broker.replication.ha import HaService
 from system_under_test.broker.replication.ha_requests import HaRequests
+from system_under_test.broker.replication.record_repair import RecordRepair
 from system_under_test.broker.request_table import make_handlers
 from system_under_test.broker.send import SendProcessor
 from system_under_test.broker.services.internal_copies import InternalCopies
@@ -44,6 +45,7 @@ class Processors:
         pull_filters: PullFilters,
         administration: Administration,
         progress: LogProgress,
+        repair: RecordRepair,
         is_ready: Callable[[], bool],
     ) -> None:
         self._env = env
@@ -54,6 +56,7 @@ class Processors:
         self._administration = administration
         self._progress = progress
         self._is_ready = is_ready
+        self._repair = repair
         copies = InternalCopies(
             store,
             policies.copies,
@@ -105,7 +108,7 @@ class Processors:
             self._send,
             self.pull,
             QueueQueries(config, store, tables.offsets),
-            MessageQueries(config, store),
+            MessageQueries(config, store, self._repair),
             ClientRequests(
                 self._clients, tables.topics, tables.groups, tables.filters, is_slave=is_slave
             ),

@@ -63,7 +63,7 @@ class Rebalancing:
     async def _round(self) -> None:
         """Compute the share of each topic and take it. Nothing changes while route or members are unknown."""
         self._is_settled = False
-        has_changed, is_settled = False, True
+        is_settled = True
         for topic in list(self._topics):
             route = self._client.routes.route(topic)
             share = None if route is None else await self._share(route)
@@ -72,10 +72,12 @@ class Rebalancing:
                 is_settled = is_settled and topic.startswith(RETRY_PREFIX)
                 continue
             changed, complete = await self._assigned.take_share(topic, share)
-            has_changed, is_settled = has_changed or changed, is_settled and complete
+            is_settled = is_settled and complete
+            if (
+                changed
+            ):  # before the next topic is waited for: the listener may be called any time now
+                self._tell()
         self._is_settled = is_settled
-        if has_changed:
-            self._tell()
 
     async def _share(self, route: Route) -> list[MessageQueue] | None:
         """What is ours of a topic; None if that cannot be known now."""

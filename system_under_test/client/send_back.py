@@ -37,7 +37,7 @@ FIRST_LEVEL = 3  # 10 s
 STORED = (SendStatus.SEND_OK, SendStatus.SLAVE_NOT_AVAILABLE)
 STATUS_FIELD = "sendStatus"  # of our brokers alone: of a success that is not as safe as it could be
 
-OnSentBack = Callable[[Message, MessageQueue, SendStatus | None], None]
+OnSentBack = Callable[[Message, MessageQueue, SendStatus | None, bool], None]
 
 
 class SendBack:
@@ -46,7 +46,8 @@ class SendBack:
     Args:
         reconsume_times_max: after so many redeliveries the broker makes a dead letter of it.
         by_copy_alone: never ask the broker that holds it (queues in order do so, for dead letters).
-        on_sent: called with the message, its queue, and how safe the copy is; None: there is none, for all we know.
+        on_sent: called with the message, its queue, how safe the copy is (None: there is none, for all we know), and
+            whether this client made the copy, because the broker that holds the message did not.
     """
 
     def __init__(
@@ -71,10 +72,11 @@ class SendBack:
         status = None
         if not self._by_copy_alone:
             status = await self._ask_holder(message, queue.broker_name, delay_level)
-        if status is None:
+        is_copied = status is None
+        if is_copied:
             status = await self._send_copy(message)
         if self._on_sent is not None:
-            self._on_sent(message, queue, status)
+            self._on_sent(message, queue, status, is_copied)
         return status in STORED
 
     async def _ask_holder(

@@ -54,6 +54,9 @@ __all__ = [
 ]
 
 
+_KEPT_SIZE = 40  # of a record: sizes, checksum, queue offset and physical offset
+
+
 class MessageStore:
     """One store folder, opened by one process at a time. Not thread safe; only tasks may run elsewhere."""
 
@@ -274,6 +277,30 @@ class MessageStore:
     def earliest_message_time_ms(self) -> int:
         """When the oldest record of the log was stored, in milliseconds; -1 if there is none."""
         return self._records.stored_ms(self.min_offset)
+
+    def when_damaged(self, call: Callable[[int], None]) -> None:
+        """Call with the physical offset of each record that a read finds not to match its checksum."""
+        self._reader.on_damage = self._records.on_damage = call
+
+    def mend_record(self, physical_offset: int, record: bytes) -> bool:
+        """Put a replica's copy of a damaged record in its place, durably; False if it is another record.
+
+        Raises OSError: the write failed, and the store has stopped.
+        """
+        log = self._commit_log
+        own = log.read(physical_offset, len(record))
+        if own[:_KEPT_SIZE] != record[:_KEPT_SIZE] or not self._records.is_record(
+            record, physical_offset
+        ):
+            return False
+        try:
+            log.files.write(physical_offset, record)
+            for file in log.files.touched(physical_offset, physical_offset + len(record)):
+                file.file.fdatasync()
+        except OSError as error:
+            self._health.failed(error)
+            raise
+        return True
 
     # --- replication -----------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
 
@@ -10,7 +11,11 @@ from system_under_test.store.commit_log import CommitLog
 from system_under_test.store.consume_queue import ENTRY_SIZE, ConsumeQueue, Entry
 from system_under_test.store.pull_limits import PullLimits
 from system_under_test.store.record_filter import ExtensionUnit, RecordFilter
-from system_under_test.store.record_scan import RECORD_HEADER_SIZE, stored_at_ms
+from system_under_test.store.record_scan import (
+    RECORD_HEADER_SIZE,
+    has_sound_body,
+    stored_at_ms,
+)
 
 __all__ = ["GetResult", "GetStatus", "QueueReader"]
 
@@ -26,6 +31,7 @@ class GetStatus(Enum):
     NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
     MESSAGE_WAS_REMOVING = "MESSAGE_WAS_REMOVING"
     OFFSET_FOUND_NULL = "OFFSET_FOUND_NULL"
+    RECORD_DAMAGED = "RECORD_DAMAGED"  # ours: the next record does not match its checksum
     OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
     OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
     OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
@@ -50,11 +56,13 @@ NO_QUEUE = GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
 class QueueReader:
     """Reads entries and the records that they point to."""
 
-    __slots__ = ("_limits", "_log")
+    __slots__ = ("_limits", "_log", "on_damage")
 
     def __init__(self, log: CommitLog, limits: PullLimits) -> None:
+        """`on_damage` is told the physical offset of each record met whose body does not match its checksum."""
         self._log = log
         self._limits = limits
+        self.on_damage: Callable[[int], None] = _ignore
 
     def get(
         self,
@@ -78,15 +86,22 @@ class QueueReader:
         entries = queue.read(offset, self._count_to_examine(max_messages, filters=filters))
         if not entries:
             return GetResult(GetStatus.OFFSET_FOUND_NULL, self._next_file(queue, offset), low, high)
+        damaged: Entry | None
         if wanted is None:
             examined, chosen = self._choose(entries, max_messages, tags)
-            records = self._read_records(chosen)
+            records, damaged = self._read_records(chosen)
             is_removed = bool(chosen)
         else:
             units = queue.extension_units(offset, len(entries))
             selection = _Selection(self._log, wanted, units)
             examined = self._select(entries, max_messages, tags, selection)
             records, is_removed = selection.records, selection.met_removed
+            damaged = selection.damaged
+        if damaged is not None:  # what lies before it may be given, and nothing passes it
+            examined = entries.index(damaged)
+            self.on_damage(damaged.physical_offset)
+            if not records:
+                return GetResult(GetStatus.RECORD_DAMAGED, offset + examined, low, high)
         status = GetStatus.FOUND
         if not records:
             status = GetStatus.MESSAGE_WAS_REMOVING if is_removed else GetStatus.NO_MATCHED_MESSAGE
@@ -150,14 +165,17 @@ class QueueReader:
                     or selection.size + entry.size > size_max
                 ):
                     return examined
-            if selection.bytes_read > _EXAMINED_BYTES_MAX:
+            if selection.bytes_read > _EXAMINED_BYTES_MAX or selection.damaged is not None:
                 return examined
             if tags is None or _tag_hash(entry.tags_code) in tags:
                 selection.look_at(examined, entry)
         return len(entries)
 
-    def _read_records(self, entries: list[Entry]) -> list[bytes]:
-        """The records of those entries that still lead to one; neighbours are read in one go."""
+    def _read_records(self, entries: list[Entry]) -> tuple[list[bytes], Entry | None]:
+        """The records of those entries that still lead to one, up to the first that is damaged, and its entry.
+
+        Neighbours are read in one go.
+        """
         records: list[bytes] = []
         number = 0
         while number < len(entries):
@@ -175,9 +193,11 @@ class QueueReader:
                 if len(record) < entry.size:
                     record = self._log.read(entry.physical_offset, entry.size)
                 if _is_record(record, entry.size):
+                    if not has_sound_body(record):
+                        return records, entry
                     records.append(record)
             number = last
-        return records
+        return records, None
 
     # --- by time ---------------------------------------------------------------------------------------------------
 
@@ -200,7 +220,16 @@ class QueueReader:
 class _Selection:
     """Records that a filter wants, and how much was read to find them."""
 
-    __slots__ = ("_log", "_units", "_wanted", "bytes_read", "met_removed", "records", "size")
+    __slots__ = (
+        "_log",
+        "_units",
+        "_wanted",
+        "bytes_read",
+        "damaged",
+        "met_removed",
+        "records",
+        "size",
+    )
 
     def __init__(
         self, log: CommitLog, wanted: RecordFilter, units: list[ExtensionUnit | None]
@@ -212,6 +241,7 @@ class _Selection:
         self.size = 0
         self.bytes_read = 0
         self.met_removed = False
+        self.damaged: Entry | None = None
 
     def look_at(self, number: int, entry: Entry) -> None:
         """Take the record of entry `number` if it is wanted."""
@@ -223,6 +253,9 @@ class _Selection:
         if not _is_record(record, entry.size):
             self.met_removed = True
             return
+        if not has_sound_body(record):
+            self.damaged = entry
+            return
         try:
             properties = record_properties(record)
         except RecordError:
@@ -231,6 +264,10 @@ class _Selection:
         if self._wanted.matches(properties):
             self.records.append(record)
             self.size += entry.size
+
+
+def _ignore(_physical_offset: int) -> None:
+    """A store without a broker has no replica to ask."""
 
 
 def _tag_hash(tags_code: int) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from system_under_test.store.commit_log import CommitLog
 from system_under_test.store.record_scan import (
     BLANK_HEADER,
@@ -16,11 +18,15 @@ __all__ = ["RecordReader"]
 
 
 class RecordReader:
-    """Sees what is written out. An offset may come from anywhere: what is no record is None."""
+    """Sees what is written out. An offset may come from anywhere: what is no record is None.
 
-    __slots__ = ("_commit_log", "_scanner")
+    `on_damage` is told the offset of a record whose body does not match its checksum.
+    """
+
+    __slots__ = ("_commit_log", "_scanner", "on_damage")
 
     def __init__(self, commit_log: CommitLog, scanner: RecordScanner) -> None:
+        self.on_damage: Callable[[int], None] = lambda _: None
         self._commit_log = commit_log
         self._scanner = scanner
 
@@ -34,9 +40,17 @@ class RecordReader:
             return None
         size = BLANK_HEADER.unpack(header)[0]
         record = log.read(offset, size)
+        if self.is_record(record, offset):
+            return record
+        if self._scanner.has_bad_body(record, offset):
+            self.on_damage(offset)
+        return None
+
+    def is_record(self, record: bytes, offset: int) -> bool:
+        """Whether these bytes are one sound record for this place."""
         found: list[ScannedRecord] = []
         self._scanner.scan(record, offset, found.append)
-        return record if found and found[0].size == len(record) else None
+        return bool(found) and found[0].size == len(record)
 
     def tags_code(self, offset: int) -> int:
         """What the queue entry of the record that starts at `offset` holds of its tag; 0 if none starts there."""

@@ -23,6 +23,7 @@ __all__ = [
     "ScanEnd",
     "ScannedRecord",
     "has_queue_entry",
+    "has_sound_body",
     "is_rolled_back",
     "property_value",
     "stored_at_ms",
@@ -39,6 +40,10 @@ _TIMESTAMP = struct.Struct(">q")
 _LENGTH = struct.Struct(">i")
 _IPV6_BORN = 0x10
 _IPV6_STORE = 0x20
+_IPV6 = _IPV6_BORN | _IPV6_STORE
+_CHECKSUM = struct.Struct(">I")
+_SYS_FLAG = struct.Struct(">i")
+_LENGTH_AT = 84  # of the body's length, with IPv4 hosts
 _TRANSACTION_MASK = 0x0C
 _HAS_ENTRY = (0x00, 0x08)  # no transaction, or a committed one; not prepared, not rolled back
 _TAGS = b"\x02TAGS\x01"
@@ -155,6 +160,15 @@ class RecordScanner:
             b"" if is_rolled_back(sys_flag) else properties,
         )
 
+    def has_bad_body(self, buffer: bytes | bytearray, physical_offset: int) -> bool:
+        """Whether `buffer` begins with the header of a record for this place whose body is not what was checksummed."""
+        if len(buffer) < RECORD_SIZE_MIN:
+            return False
+        size, magic, _, _, _, _, own_offset, _, _ = _FIXED.unpack_from(buffer)
+        if magic != MAGIC_MESSAGE or own_offset != physical_offset or size > len(buffer):
+            return False
+        return not has_sound_body(buffer)
+
     def _entry_code(self, topic: bytes, properties: bytes, store_timestamp_ms: int) -> int:
         if topic == _SCHEDULE_TOPIC:
             due_ms = due_time_ms(
@@ -169,6 +183,21 @@ class RecordScanner:
             if len(self._tags_codes) < 10_000:
                 self._tags_codes[tags] = code
         return code
+
+
+def has_sound_body(record: bytes | bytearray) -> bool:
+    """Whether the body of a record is what its checksum says: the disk may have changed it since."""
+    crc, sys_flag = _CHECKSUM.unpack_from(record, 8)[0], _SYS_FLAG.unpack_from(record, 36)[0]
+    at = _LENGTH_AT
+    if sys_flag & _IPV6:
+        at += 12 * bool(sys_flag & _IPV6_BORN) + 12 * bool(sys_flag & _IPV6_STORE)
+    if at + 4 > len(record):
+        return False
+    body_size: int = _LENGTH.unpack_from(record, at)[0]
+    if not 0 <= body_size <= len(record) - at - 4:
+        return False
+    body = memoryview(record)[at + 4 : at + 4 + body_size]
+    return bool(crc32(body) & 0x7FFFFFFF == crc)
 
 
 def has_queue_entry(sys_flag: int) -> bool:

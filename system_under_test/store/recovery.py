@@ -41,12 +41,17 @@ _FILES_AFTER_CLEAN_EXIT = 3  # RocketMQ, CommitLog.recoverNormally
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryReport:
-    """What opening a store found. `cut_bytes`: bytes beyond the last good record that were not zero."""
+    """What opening a store found.
+
+    `cut_bytes`: bytes beyond the last good record that were not zero; `bad_checksum`: they begin with a record whose
+    body does not match its checksum.
+    """
 
     clean: bool
     start_file: int  # first byte of the file where the walk began
     end_offset: int
     cut_bytes: int
+    bad_checksum: bool
     messages_redispatched: int
 
 
@@ -149,6 +154,9 @@ class Recovery:
         self.last_timestamp_ms = walk.last_ms
         files = self._commit_log.files
         cut_bytes = files.end_of_content(walk.end) - walk.end
+        bad_checksum = cut_bytes > 0 and self._scanner.has_bad_body(
+            files.read(walk.end, _WINDOW_SIZE), walk.end
+        )
         is_intact = clean and cut_bytes == 0 and files.has_full_size()
         # Before the log: what is appended after the cut may be older than what the checkpoint vouches for.
         self._checkpoint.lower_to(walk.last_ms)
@@ -165,6 +173,7 @@ class Recovery:
             start_file=walk.start,
             end_offset=walk.end,
             cut_bytes=cut_bytes,
+            bad_checksum=bad_checksum,
             messages_redispatched=walk.messages,
         )
 

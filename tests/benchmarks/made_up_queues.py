@@ -153,6 +153,15 @@ def _touches(
         tag=nothing,
         due_ns=nothing,
         transaction=np.zeros(rows, np.int64),
+        at_ns=nothing,
+        invoke_at_ns=nothing,
+        within_ns=nothing,
+        message_id=nothing,
+        properties=nothing,
+        size=nothing,
+        born_ms=nothing,
+        stored_ms=nothing,
+        origin=nothing,
     )
 
 

@@ -259,6 +259,25 @@ def test_everything_occurs() -> None:
         *(f"weak: {name}" for name in reference_copies.Weak._fields),
         *("all proven", "never asked", "not answered", "unread", "no pair left", "disk failed"),
         *("replica_diverged", "replica_ahead", "queue_hole", "queue_entry_wrong"),
-        *("queue_entry_missing", "invisible", "unindexed", "not_serving", "not_drained"),
+        *(
+            "queue_entry_missing",
+            "invisible",
+            "unindexed",
+            "torn_answer",
+            "not_serving",
+            "not_drained",
+        ),
         *("commit_beyond_end", "commit_beyond_end allowed", "commit_behind", "node_died"),
     }
+
+
+@STEADY
+@given(SEEDS)
+def test_contents_of_routes(seed: int) -> None:
+    run = observed_history(seed)
+    expected = reference_endings.routes(run.observations)
+    verdict = judged(run, "route_contents")
+
+    same(verdict, expected, lambda of: (of.broker, of.topic))
+    missing = reference_endings.brokers_not_compared(run.observations, run.facts)
+    assert verdict.valid == validity(wrong=expected, missing=missing)

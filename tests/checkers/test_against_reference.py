@@ -20,6 +20,7 @@ from checkers.kernel import Context, Kernel
 from checkers.promises import LossPromises
 from checkers.verdict import Finding, Verdict
 from tests.support import reference_checkers as reference
+from tests.support import reference_loss
 from tests.support.history_language import facts, fault
 
 STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "60")))
@@ -149,9 +150,9 @@ def _append(ops: list[Op], process: int, ending: str, step: dict[str, Any]) -> N
     )
 
 
-def verdict_of(ops: list[Op], name: str) -> Verdict:
+def verdict_of(ops: list[Op], name: str, **more: Any) -> Verdict:
     columns, timeline = build_columns(ops)
-    known = facts(groups=GROUPS)
+    known = facts(groups=GROUPS, **more)
     context = Context(facts=known, timeline=timeline, promises=LossPromises(known))
     return next(kernel for kernel in KERNELS if kernel.name == name).check(columns, context)
 
@@ -168,7 +169,7 @@ def of(verdict: Verdict, *anomalies: str) -> list[Finding]:
 @given(histories())
 def test_loss(ops: list[Op]) -> None:
     verdict = verdict_of(ops, "loss")
-    expected = reference.loss(ops, GROUPS)
+    expected = reference_loss.loss(ops, GROUPS)
 
     assert count(verdict, "lost", "unseen") == len(expected)
     found = {(finding.anomaly, finding.key, finding.group) for finding in verdict.findings}
@@ -186,6 +187,16 @@ def test_provenance(ops: list[Op]) -> None:
         assert count(verdict, anomaly) == by_anomaly[anomaly]
         assert {(anomaly, finding.key) for finding in of(verdict, anomaly)} <= expected
     assert count(verdict, "corrupt") == reference.corrupt(ops)
+
+
+@STEADY
+@given(histories())
+def test_causality(ops: list[Op]) -> None:
+    verdict = verdict_of(ops, "causality")
+    expected = reference.delivered_before_send(ops)
+
+    assert count(verdict, "delivered_before_send") == len(expected)
+    assert {finding.key for finding in verdict.findings} <= expected
 
 
 @STEADY
@@ -239,10 +250,10 @@ def test_commits_ahead(ops: list[Op]) -> None:
 
 
 @STEADY
-@given(histories())
-def test_polls(ops: list[Op]) -> None:
-    verdict = verdict_of(ops, "polls")
-    expected = reference.poll_anomalies(ops, GROUPS)
+@given(histories(), st.sampled_from([(), ("g",)]))
+def test_polls(ops: list[Op], broadcasting: tuple[str, ...]) -> None:
+    verdict = verdict_of(ops, "polls", broadcasting=broadcasting)
+    expected = reference.poll_anomalies(ops, GROUPS, broadcasting)
 
     by_name: Counter[str] = Counter()
     for (anomaly, allowed, *_), times in expected.items():
@@ -257,12 +268,13 @@ def test_every_anomaly_occurs() -> None:
     """Or the histories would prove nothing."""
     seen: Counter[str] = Counter()
 
-    @settings(max_examples=150)
+    @settings(max_examples=250)
     @given(histories())
     def look(ops: list[Op]) -> None:
-        seen.update({anomaly for anomaly, *_ in reference.loss(ops, GROUPS)})
+        seen.update({anomaly for anomaly, *_ in reference_loss.loss(ops, GROUPS)})
         seen.update({anomaly for anomaly, *_ in reference.provenance(ops)})
         seen.update({anomaly for anomaly, *_ in reference.poll_anomalies(ops, GROUPS)})
+        seen["delivered_before_send"] += bool(reference.delivered_before_send(ops))
         seen["corrupt"] += reference.corrupt(ops) > 0
         seen["inconsistent_offsets"] += bool(reference.inconsistent_offsets(ops))
         seen["misordered send"] += bool(reference.misordered_sends(ops))
@@ -274,7 +286,13 @@ def test_every_anomaly_occurs() -> None:
     look()
     assert set(+seen) == {
         *("lost", "unseen", "phantom", "aborted_read", "misrouted", "corrupt", "commit_ahead"),
-        *("inconsistent_offsets", "misordered send", "out_of_order", "duplicate"),
+        *(
+            "delivered_before_send",
+            "inconsistent_offsets",
+            "misordered send",
+            "out_of_order",
+            "duplicate",
+        ),
         *("duplicate_unexplained", "poll_skip", "int_poll_skip", "nonmonotonic_poll"),
         "int_nonmonotonic_poll",
     }, seen

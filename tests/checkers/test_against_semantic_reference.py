@@ -102,7 +102,13 @@ def test_every_anomaly_occurs_in_random_histories() -> None:
     assert set(seen) == {
         *("unwanted_delivery", "early_delivery", "late_delivery", "two_listeners", "overtaken"),
         *("key_moved", "retried_too_often", "retry_unprovoked", "consumed_too_long", "retry_early"),
-        *("dead_too_early", "rolled_back_visible", "unresolved_transaction", "check_too_early"),
+        *(
+            "duplicate_dead_letter",
+            "dead_too_early",
+            "rolled_back_visible",
+            "unresolved_transaction",
+            "check_too_early",
+        ),
         *("checked_too_often", "member_missed", "vanished", "commit_rewound"),
     }
 

@@ -11,7 +11,7 @@ import pytest
 from checkers.columns import Columns
 from checkers.compose import CLIENT_CHECKERS, RunVerdict, check_run
 from checkers.facts import Floors, RunFacts
-from checkers.kernel import Checker, Context
+from checkers.kernel import Checker, Context, no_rows
 from checkers.verdict import Validity
 from tests.support.history_language import facts, fault, history
 
@@ -92,7 +92,7 @@ def crash(_columns: Columns, _context: Context) -> NoReturn:
     raise ZeroDivisionError("by zero")
 
 
-CRASHING = Checker(name="crashing", anomalies=(), check=crash, applies=lambda _context: True)
+CRASHING = Checker(name="crashing", anomalies=(), check=crash, rows=no_rows)
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,8 @@ def test_what_columns_tell() -> None:
     [
         ("2 ok assign 0", 1),
         ("2 ok assign 1", 0),  # another queue
-        ("2 info assign 0", 0),
+        ("2 info assign 0", 1),  # it may have happened
+        ("2 fail assign 0", 0),
         ("2 ok assign 0 group=h", 0),
     ],
 )

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from checkers.compose import check_run
+from checkers.facts import FaultFacts
+from checkers.history import Op, OpType
 from checkers.verdict import Verdict
 from tests.support.history_language import facts, fault, history
 
@@ -32,7 +37,21 @@ def check_duplication(*ops: str, **changes: object) -> Verdict:
         (["0 ok send a", "1 info consume a", "1 ok consume a"], "did not finish"),
         (["0 ok send a", "1 invoke consume a", "2 ok consume a"], "did not finish"),
         (["0 ok send a", "1 ok consume a", "1 ok consume a~1"], "retried by the consumer"),
-        (["0 ok send a", "1 ok consume a", "2 ok consume a"], "changed its owner"),
+        (["0 ok send a", "1 ok consume a", "2 ok consume a"], "does not say who owns"),
+        (
+            ["1 ok assign 0", "0 ok send a", "1 ok consume a", "2 ok assign 0", "2 ok consume a"],
+            "changed its owner",
+        ),
+        (  # both have it during a rebalance
+            [
+                "1 ok assign 0 t=1",
+                "2 ok assign 0 t=2",
+                "0 ok send a",
+                "1 ok consume a",
+                "2 ok consume a t=31",
+            ],
+            "during a rebalance",
+        ),
         (
             [
                 *("1 ok assign 0", "0 ok send a", "1 ok consume a"),
@@ -55,7 +74,10 @@ def test_explained(ops: list[str], why: str | None) -> None:
 @pytest.mark.parametrize(
     ("ops", "why"),
     [
-        (["0 ok send a", "1 ok consume a", "1 ok consume a"], "no rebalance and no fault nearby"),
+        (
+            ["0 ok send a", "1 ok consume a", "1 ok consume a"],
+            "the same owner got it again, with no rebalance",
+        ),
         (["0 ok send a", "1 ok consume a", "1 ok consume a@0:1"], "2 copies of a send with 1"),
         (
             ["0 ok send a attempts=2"] + [f"1 ok consume a@{queue}:0" for queue in range(3)],
@@ -64,12 +86,26 @@ def test_explained(ops: list[str], why: str | None) -> None:
         # an assignment that leaves the queue where it was explains nothing
         (
             ["1 ok assign 0", "0 ok send a", "1 ok consume a", "1 ok assign 0 1", "1 ok consume a"],
-            "no rebalance and no fault nearby",
+            "the same owner got it again, with no rebalance",
+        ),
+        (
+            ["1 ok assign 0", "0 ok send a", "1 ok consume a", "2 ok consume a"],
+            "process 2 never had the queue",
+        ),
+        (  # both have it for longer than a rebalance takes
+            [
+                "1 ok assign 0 t=1",
+                "2 ok assign 0 t=2",
+                "0 ok send a",
+                "1 ok consume a",
+                "2 ok consume a t=33",
+            ],
+            "had the queue together for 31.000s",
         ),
         # one unexplained repeat among explained ones
         (
             ["0 ok send a", "1 info consume a", "1 ok consume a", "1 ok consume a"],
-            "no rebalance and no fault nearby",
+            "the same owner got it again, with no rebalance",
         ),
     ],
 )
@@ -82,7 +118,9 @@ def test_unexplained(ops: list[str], why: str) -> None:
 
 
 @pytest.mark.parametrize(("at_s", "valid"), [(2.0, True), (50.0, False)])
-def test_a_fault_nearby_explains_a_redelivery_to_the_same_owner(at_s: float, valid: bool) -> None:
+def test_a_fault_of_the_master_explains_a_redelivery_to_the_same_owner(
+    at_s: float, valid: bool
+) -> None:
     kill = fault("kill", "n0", at_s=at_s, healed_s=at_s + 1)
 
     verdict = check_duplication(
@@ -116,7 +154,7 @@ def test_a_new_owner_that_begins_below_a_safely_persisted_offset_is_unexplained(
     [finding] = check_duplication(*REWIND).findings
 
     assert finding.anomaly == "duplicate_unexplained"
-    assert "began below offset 1, persisted long before" in finding.detail
+    assert "began below offset 1, which was committed before" in finding.detail
 
 
 @pytest.mark.parametrize(
@@ -128,6 +166,20 @@ def test_a_new_owner_that_begins_below_a_safely_persisted_offset_is_unexplained(
 )
 def test_an_offset_that_may_not_have_been_kept_explains_a_rewind(disturbance: object) -> None:
     assert check_duplication(*REWIND, faults=(disturbance,)).valid is True
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        fault("kill", "n1", at_s=6, healed_s=12),  # of no replica
+        fault("kill", "n0", at_s=6, healed_s=12, bitten=False),
+        fault("clock_skew", "n0", at_s=6, healed_s=12),
+        fault("slow_consumer", "c1", at_s=6, healed_s=12),
+        replace(fault("partition", "n0", at_s=6, healed_s=12), links=(("n0", "n1"),)),
+    ],
+)
+def test_a_fault_that_cannot_have_taken_an_offset_explains_no_rewind(elsewhere: FaultFacts) -> None:
+    assert check_duplication(*REWIND, faults=(elsewhere,)).valid is False
 
 
 def test_a_later_fault_does_not_excuse_forgetting_a_persisted_offset() -> None:
@@ -147,3 +199,55 @@ def test_an_operator_who_sends_the_group_back_explains_a_rewind(at_s: float, val
 
 def test_bodies_without_a_key_are_not_one_message() -> None:
     assert check_duplication("1 ok consume ?@0:0", "1 ok consume ?@0:1").findings == ()
+
+
+# Copies of a committed transaction: (broker, how many), with the attempts of its send; broker b was killed.
+@pytest.mark.parametrize(
+    ("copies", "attempts", "anomaly"),
+    [
+        ((("b", 2),), 1, "duplicate"),  # moved twice: it died before it had written that down
+        ((("b", 2), ("c", 1)), 2, "duplicate"),  # and another attempt went to c
+        ((("b", 2), ("c", 1)), 1, "duplicate_unexplained"),  # no attempt went to c
+        ((("b", 1), ("c", 2)), 2, "duplicate_unexplained"),  # nothing happened to c
+        ((("c", 2),), 1, "duplicate_unexplained"),
+        ((("c", 2),), 2, "duplicate"),
+    ],
+)
+def test_a_broker_that_died_may_have_moved_a_message_twice_and_no_other(
+    copies: tuple[tuple[str, int], ...], attempts: int, anomaly: str
+) -> None:
+    half: dict[str, Any] = {
+        "key": "a",
+        "topic": "t",
+        "transaction": "commit",
+        "queue_offset": -1,
+        "stored_at": 0,
+    }
+    half |= {"broker": "b", "queue": 0, "attempts": attempts}
+    asked = {"key": "a", "topic": "t", "transaction": "commit"}
+    values: list[tuple[str, OpType, int, dict[str, Any]]] = [
+        ("send", "invoke", 1, asked),
+        ("send", "ok", 1, half),
+    ]
+    for broker, times in copies:
+        for offset in range(times):
+            value: dict[str, Any] = {"group": "g", "topic": "t", "broker": broker, "queue": 0}
+            value["messages"] = [["a", offset, offset, True, 0]]
+            values.append(("consume", "ok", 9, value))
+    ops = [
+        Op(index=at, time_ns=at * 10**9, process=process, type=type_, f=f, value=value)
+        for at, (f, type_, process, value) in enumerate(values)
+    ]
+    kills = (fault("kill", "n0", at_s=1.5, healed_s=3.0),)
+    known = facts(faults=kills, brokers={"b": ("n0",), "c": ("n1",)})
+    verdict = next(of for of in check_run(ops, [], known).verdicts if of.checker == "duplication")
+    assert [finding.anomaly for finding in verdict.findings] == [anomaly]
+
+
+def test_copies_of_a_send_whose_attempts_are_not_known_make_the_answer_unknown() -> None:
+    ops = history("0 ok send a", "1 ok consume a@0:0", "1 ok consume a@1:0")
+    for op in ops:
+        op.value.pop("attempts", None)
+    verdict = next(of for of in check_run(ops, [], facts()).verdicts if of.checker == "duplication")
+    assert (verdict.valid, verdict.counts["attempts_unknown"]) == ("unknown", 1)
+    assert "nothing says how often their sends were tried" in str(verdict.reason)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from checkers.column_builder import build_columns
@@ -77,14 +79,45 @@ def test_a_queue_that_never_had_an_owner() -> None:
     assert (finding.group, finding.broker, finding.queue) == ("g", "b", 1)
 
 
-def test_nothing_counts_while_a_fault_is_near() -> None:
-    lines = (*STEADY, "2 ok assign t=50", "9 ok drain t=120")
-    partition = fault("partition", "n0", at_s=55, healed_s=65)
+def test_the_time_in_which_members_are_cut_off_does_not_count() -> None:
+    members = ("1 ok open node=c1 t=1", "2 ok open node=c2 t=1")
+    lines = (*SENT, *members, *STEADY[2:], "2 ok assign t=50")
+    partition = fault("partition", "n0", at_s=55, healed_s=69)
 
-    assert found(check(*lines)) == ["queue_unowned"]
-    assert found(check(*lines, faults=(partition,))) == []
-    later = (*lines[:-1], "9 ok drain t=126")  # 31 s after things have settled
-    assert found(check(*later, faults=(partition,))) == ["queue_unowned"]
+    assert found(check(*lines, "9 ok drain t=100")) == ["queue_unowned"]
+    # 20 s: the partition, and two requests that wait for an answer
+    assert found(check(*lines, "9 ok drain t=100", faults=(partition,))) == []
+    assert found(check(*lines, "9 ok drain t=101", faults=(partition,))) == ["queue_unowned"]
+
+
+@pytest.mark.parametrize(
+    ("link", "anomalies"),
+    [
+        (("c2", "n0"), []),
+        (("n0", "c1"), []),
+        (("c3", "n0"), ["queue_unowned"]),  # of another group
+        (("n0", "n1"), ["queue_unowned"]),
+    ],
+)
+def test_a_partition_counts_where_it_cut_a_member_off(
+    link: tuple[str, str], anomalies: list[str]
+) -> None:
+    members = ("1 ok open node=c1 t=1", "2 ok open node=c2 t=1")
+    lines = (*SENT, *members, *STEADY[2:], "2 ok assign t=50", "9 ok drain t=100")
+    partition = replace(fault("partition", "n0", at_s=55, healed_s=69), links=(link,))
+
+    brokers = {"b": ("n0",), "other": ("n1",)}
+    assert found(check(*lines, brokers=brokers, faults=(partition,))) == anomalies
+
+
+def test_a_fault_that_did_not_bite_excuses_nothing() -> None:
+    lines = (*STEADY, "2 ok assign t=50", "9 ok drain t=100")
+    kill = fault("kill", "n0", at_s=51, healed_s=90)
+
+    assert found(check(*lines, faults=(kill,))) == []
+    assert found(check(*lines, faults=(replace(kill, bitten_ns=None),))) == ["queue_unowned"]
+    elsewhere = replace(kill, targets=("n1",))
+    assert found(check(*lines, faults=(elsewhere,))) == ["queue_unowned"]
 
 
 def test_a_crashed_member_owns_nothing() -> None:
@@ -104,7 +137,7 @@ def test_members_of_a_broadcasting_group_own_everything() -> None:
 
 def test_a_queue_without_messages_may_vanish_with_the_disk_of_its_master() -> None:
     lines = ("0 ok send a", "1 ok assign 0 1 t=1", "1 ok assign 0 t=50", "9 ok drain t=200")
-    lost = (fault("disk_lost", "n0", at_s=45, healed_s=46),)
+    lost = (replace(fault("disk_lost", "n0", at_s=45, healed_s=46), permanent=True),)
 
     assert found(check(*lines)) == ["queue_unowned"]
     assert found(check(*lines, faults=lost)) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -54,10 +55,24 @@ def test_two_listeners_on_one_queue_of_an_orderly_group() -> None:
 
 
 FAULTS = {
-    "the master was paused": (fault("pause", "n0", at_s=0, healed_s=1), True),
-    "the second member was paused": (fault("pause", "c2", at_s=0, healed_s=1), True),
+    "the master was killed": (fault("kill", "n0", at_s=0, healed_s=1), True),
+    "the master was killed, and did not die": (
+        fault("kill", "n0", at_s=0, healed_s=1, bitten=False),
+        False,
+    ),
+    "the master was paused": (fault("pause", "n0", at_s=0, healed_s=1), False),
+    "the second member was paused": (fault("pause", "c2", at_s=0, healed_s=1), False),
+    "the second member was paused for long": (fault("pause", "c2", at_s=-50, healed_s=1), True),
     "another broker was killed": (fault("kill", "n1", at_s=0, healed_s=1), False),
-    "a network was cut in two": (fault("partition_halves", "n1", at_s=0, healed_s=1), True),
+    "a network was cut in two": (fault("partition_halves", "n1", at_s=0, healed_s=1), False),
+    "a member was cut off for long": (
+        replace(fault("partition_halves", "n1", at_s=-50, healed_s=1), links=(("c1", "n0"),)),
+        True,
+    ),
+    "another one was cut off for long": (
+        replace(fault("partition_halves", "n1", at_s=-50, healed_s=1), links=(("c3", "n0"),)),
+        False,
+    ),
     "the first member is slow": (fault("slow_consumer", "c1", at_s=0, healed_s=1), False),
     "a member left": (fault("member_leaves", "c2", at_s=0, healed_s=1), False),
     "the clock of the master is wrong": (fault("clock_skew", "n0", at_s=0, healed_s=1), False),

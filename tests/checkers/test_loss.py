@@ -92,6 +92,57 @@ def test_unseen_by_a_group(ops: list[str], valid: Validity, unseen: tuple[str, .
     assert (verdict.valid, keys(verdict, "unseen")) == (valid, unseen)
 
 
+@pytest.mark.parametrize(
+    "sent", ["info send a", "invoke send a", "info send a error=FLUSH_DISK_TIMEOUT"]
+)
+@pytest.mark.parametrize(
+    ("given", "valid", "unseen"),
+    [
+        (["1 ok consume a@0:1", "2 ok consume a@0:1 group=h"], True, ()),
+        (["1 ok consume a@0:1"], False, ("a",)),
+        (["1 info consume a@0:1", "2 ok consume a@0:1 group=h"], False, ("a",)),
+        # a body that is not what was sent proves nothing of its key
+        (["1 ok consume a@0:1!"], True, ()),
+        (["1 ok consume a@0:1 topic=u"], True, ()),
+    ],
+)
+def test_a_message_that_one_group_was_given_is_due_to_every_group(
+    sent: str, given: list[str], valid: Validity, unseen: tuple[str, ...]
+) -> None:
+    first = ["0 ok send z@0:0", "1 ok consume z", "2 ok consume z group=h"]
+    drains = ["9 ok drain 0:2:2", "9 ok drain 0:2:2 group=h"]
+
+    verdict = check_loss(*first, f"0 {sent}", *given, *drains, groups={"g": ("t",), "h": ("t",)})
+
+    assert (verdict.valid, keys(verdict, "unseen")) == (valid, unseen)
+
+
+@pytest.mark.parametrize(
+    ("cut_s", "flush", "valid"),
+    [(3.0, "async", True), (3.0, "sync", False), (60.0, "async", False)],
+)
+def test_only_damage_after_the_proof_excuses_a_message_without_acknowledgement(
+    cut_s: float, flush: str, valid: Validity
+) -> None:
+    """A cut at 3 s may have taken it; one before it was delivered, at 100 s, has not."""
+    cut = fault("power_cut", "n0", at_s=cut_s, healed_s=cut_s + 1)
+    ops = ["0 ok send z@0:0 t=0.1", "1 ok consume z", "2 ok consume z group=h", "0 info send a t=1"]
+    ops.append(f"1 ok consume a@0:1 t={2.0 if cut_s < 10 else 100.0}")
+    ops += ["9 ok drain 0:2:2 t=200", "9 ok drain 0:2:2 group=h"]
+
+    groups = {"g": ("t",), "h": ("t",)}
+    verdict = check_loss(*ops, groups=groups, faults=(cut,), flush=flush)
+
+    assert verdict.valid is valid
+
+
+def test_a_message_that_comes_after_the_drain_of_a_group_is_not_yet_due() -> None:
+    ops = ["0 ok send z@0:0", "1 ok consume z", "2 ok consume z group=h", "0 info send a"]
+    ops += ["9 ok drain 0:1:1 group=h", "1 ok consume a@0:1", "9 ok drain 0:2:2"]
+
+    assert check_loss(*ops, groups={"g": ("t",), "h": ("t",)}).valid is True
+
+
 def test_a_group_misses_nothing_of_a_topic_that_it_did_not_subscribe_to() -> None:
     ops = ["0 ok send a", "1 ok consume a", "9 ok drain", "9 ok drain group=h topic=u"]
 

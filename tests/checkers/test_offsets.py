@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from checkers.compose import check_run
+from checkers.facts import FaultFacts
 from checkers.verdict import Verdict
 from tests.support.history_language import facts, fault, history
 
@@ -50,7 +51,7 @@ def test_commits(ops: list[str], anomaly: str | None) -> None:
 REWOUND = (*THREE, "1 ok consume a b t=1", "1 ok commit 0:2 t=2", "1 ok commit 0:1 t=9")
 
 
-def test_a_fault_nearby_makes_a_rewind_informational() -> None:
+def test_a_fault_of_the_master_makes_a_rewind_informational() -> None:
     kill = fault("kill", "n0", at_s=5, healed_s=6)
 
     verdict = check("offsets", *REWOUND, faults=(kill,))
@@ -58,10 +59,47 @@ def test_a_fault_nearby_makes_a_rewind_informational() -> None:
     assert (verdict.valid, verdict.counts["commit_rewound_informational"]) == (True, 1)
 
 
-def test_a_new_assignment_makes_a_rewind_informational() -> None:
-    ops = (*REWOUND[:-1], "1 ok assign 0 t=8", REWOUND[-1])
+OWNED = ("1 ok open node=c1", "2 ok open node=c2", *THREE, "1 ok assign 0 t=1", "1 ok consume a b")
 
-    assert check("offsets", *ops).valid is True
+
+@pytest.mark.parametrize(
+    ("ops", "why"),
+    [
+        # what a member commits once another one has taken over is the uncommitted window
+        (["2 ok assign 0 t=5", "1 ok commit 0:2 t=5.5", "2 ok commit 0:1 t=9"], None),
+        (["1 ok commit 0:2 t=2", "2 ok assign 0 t=5", "2 ok commit 0:1 t=9"], "2 was surely committed"),
+        (["1 ok commit 0:2 t=2", "1 ok assign t=4", "1 ok assign 0 t=5", "1 ok commit 0:1 t=9"], "2 was surely"),
+        (["1 ok commit 0:2 t=2", "1 ok commit 0:1 t=9"], "by the same owner"),
+        (["1 ok commit 0:2 t=2", "2 ok commit 0:0 t=9"], "never had the queue"),
+        (
+            ["1 ok assign t=3", "2 ok assign 0 t=4", "2 ok commit 0:2 t=5", "1 ok commit 0:1 t=9"],
+            "had lost the queue before",
+        ),
+    ],
+)  # fmt: skip
+def test_who_may_set_an_offset_back(ops: list[str], why: str | None) -> None:
+    verdict = check("offsets", *OWNED, *ops)
+
+    assert verdict.valid is (why is None)
+    [finding] = verdict.findings
+    assert finding.anomaly == "commit_rewound"
+    assert (why or "took the queue over") in finding.detail
+
+
+@pytest.mark.parametrize(
+    ("of", "valid"),
+    [
+        (fault("kill", "n0", at_s=4, healed_s=6), True),
+        (fault("kill", "n9", at_s=4, healed_s=6), False),
+        (fault("kill", "n0", at_s=4, healed_s=6, bitten=False), False),
+        (fault("client_crash", "c1", at_s=4, healed_s=6), False),
+        (fault("offsets_reset", at_s=4, healed_s=6), True),
+    ],
+)
+def test_a_broker_may_have_forgotten_what_was_committed(of: FaultFacts, valid: bool) -> None:
+    ops = ("1 ok commit 0:2 t=2", "2 ok assign 0 t=8", "2 ok commit 0:1 t=9")
+
+    assert check("offsets", *OWNED, *ops, faults=(of,)).valid is valid
 
 
 @pytest.mark.parametrize(

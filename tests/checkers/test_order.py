@@ -120,6 +120,16 @@ def test_a_lost_suffix_of_the_log_lets_its_offsets_be_used_again(flush: str, val
     }
 
 
+def test_damage_after_both_were_stored_explains_nothing() -> None:
+    cut = fault("power_cut", "n0", at_s=30, healed_s=40)
+    weak = ["0 info send a@0:5 error=FLUSH_DISK_TIMEOUT t=1", "0 ok send b@0:5 t=20"]
+    read = ["1 ok consume a@0:5 t=1", "2 ok consume b@0:5 t=20 group=h"]
+
+    assert check_order(*REUSED, flush="async", faults=(cut,)).valid is False
+    assert check_order(*weak, flush="async", faults=(cut,)).valid is False
+    assert check_order(*read, flush="async", faults=(cut,)).valid is False
+
+
 def test_a_weakly_acknowledged_message_may_lose_its_offset_to_another() -> None:
     ops = ["0 info send a@0:5 error=FLUSH_DISK_TIMEOUT t=1", "0 ok send b@0:5 t=20"]
     cut = fault("power_cut", "n0", at_s=5, healed_s=10)

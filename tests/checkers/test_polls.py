@@ -110,3 +110,76 @@ def test_members_of_a_broadcasting_group_keep_their_own_offsets() -> None:
     ops = ["1 ok consume a b", "1 ok commit 0:2", "2 ok consume a", "2 ok consume a~1"]
 
     assert check(*ops, broadcasting=("g",)).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("assigned", "anomaly"),
+    [
+        ((), ("poll_skip", "d")),
+        # it kept the queue
+        (("1 ok assign 0",), ("poll_skip", "d")),
+        (("1 ok assign 0 1",), ("poll_skip", "d")),
+        (("1 ok assign 0 topic=u",), ("poll_skip", "d")),
+        (("1 ok assign 0 group=h",), ("poll_skip", "d")),
+        (("2 ok assign 0",), ("poll_skip", "d")),
+        # it lost the queue, and what it is given now it had at hand
+        (("1 ok assign 1",), ("poll_skip", "d")),
+        # it had the queue anew
+        (("1 ok assign 1", "1 ok assign 0"), None),
+    ],
+)
+def test_only_a_queue_that_is_gained_anew_is_begun_anew(
+    assigned: tuple[str, ...], anomaly: tuple[str, str] | None
+) -> None:
+    verdict = check("1 ok assign 0", "1 ok consume a b", *assigned, "1 ok consume d")
+
+    assert found(verdict) == ([anomaly] if anomaly else [])
+
+
+def test_a_message_held_back_behind_an_assignment_that_changed_nothing() -> None:
+    ops = ("1 ok consume a b d", "1 ok assign 0 t=10", "1 ok consume c t=20")
+
+    verdict = check("1 ok assign 0", *ops)
+
+    assert found(verdict) == [("int_poll_skip", "d"), ("nonmonotonic_poll", "c")]
+
+
+@pytest.mark.parametrize(
+    "proof", ["2 ok consume x@0:5 y group=h", "2 info consume x@0:5 y group=h"]
+)
+@pytest.mark.parametrize(
+    ("given", "anomaly"),
+    [("1 ok consume e / 1 ok consume z", "poll_skip"), ("1 ok consume e z", "int_poll_skip")],
+)
+def test_what_another_group_was_given_is_there_whatever_its_send_came_to(
+    proof: str, given: str, anomaly: str
+) -> None:
+    sent = ("0 info send x@0:5", "0 info send y error=FLUSH_DISK_TIMEOUT", "0 ok send z")
+    ops = ("1 ok consume a b c d", *given.split(" / "))
+    both = {"groups": {"g": ("t",), "h": ("t",)}}
+
+    assert found(check(*sent, *ops, proof, **both)) == [(anomaly, "z")]
+    assert found(check(*sent, *ops, **both)) == []
+
+
+@pytest.mark.parametrize(("cut_s", "valid"), [(5, False), (30, True)])
+def test_its_skip_is_excused_by_faults_after_it_was_seen(cut_s: float, valid: bool) -> None:
+    cut = fault("power_cut", "n0", at_s=cut_s, healed_s=cut_s + 1)
+    ops = ("0 info send x@0:5 t=1", "0 ok send z@0:6 t=40", "2 ok consume x@0:5 group=h t=20")
+    both = {"groups": {"g": ("t",), "h": ("t",)}, "flush": "async"}
+
+    verdict = check(*ops, "1 ok consume a b c d e t=41", "1 ok consume z", faults=(cut,), **both)
+
+    assert [finding.anomaly for finding in verdict.findings] == ["poll_skip"]
+    assert verdict.valid is valid
+
+
+@pytest.mark.parametrize("other", ["2 ok consume a b c d e", "1 ok consume a b c d e group=h"])
+def test_a_broadcast_member_reads_for_itself(other: str) -> None:
+    given = ("1 ok consume a b d", "1 ok consume c", "1 ok consume e")
+    expected = [("int_poll_skip", "d"), ("nonmonotonic_poll", "c"), ("poll_skip", "e")]
+
+    verdict = check(other, *given, broadcasting=("g",))
+
+    assert found(verdict) == expected[: len(verdict.findings)]
+    assert verdict.counts["int_poll_skip"] == verdict.counts["nonmonotonic_poll"] == 1

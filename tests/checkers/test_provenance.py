@@ -32,6 +32,8 @@ def check_provenance(*ops: str) -> Verdict:
         (["1 ok consume ?"], "corrupt"),
         (["0 ok send a", "1 ok consume a@1:0"], "misrouted"),
         (["0 ok send a", "1 ok consume a@0:0 broker=c"], "misrouted"),
+        (["0 ok send a@0:1", "1 ok consume a@0:3"], "misrouted"),
+        (["0 ok send a@0:1 attempts=2", "1 ok consume a@0:3"], None),
         (["0 info send a", "1 ok consume a@0:0 topic=u"], "misrouted"),
         (["0 ok send a attempts=2", "1 ok consume a@0:0 topic=u"], "misrouted"),
         # a retry may have left a copy in another queue

@@ -93,10 +93,10 @@ def test_each_name_server_answers_for_itself() -> None:
             (answer(0, up="n0"), answer(200)),
             ["ghost_route"],
         ),
-        (fault("partition", "n1", at_s=10, healed_s=20), (answer(0, MASTER_ONLY), answer(90)), []),
+        (fault("partition", "n1", at_s=10, healed_s=20), (answer(0, MASTER_ONLY), answer(60)), []),
         (
             fault("partition", "n1", at_s=10, healed_s=20),
-            (answer(0, MASTER_ONLY), answer(96)),
+            (answer(0, MASTER_ONLY), answer(62)),
             ["missing_route"],
         ),
     ],
@@ -152,3 +152,41 @@ def test_a_client_that_starts_while_a_name_server_is_broken(
 
     assert found(verdict) == anomalies
     assert verdict.counts["switches"] == switches
+
+
+def contents(route: Any, master: Any = (4, 4, 6), broker: str = "b") -> dict[str, Any]:
+    return {
+        "kind": "topic_route",
+        "time_ns": 0,
+        "node": "ns-1",
+        "broker_name": broker,
+        "topic": "t",
+        "route": route,
+        "master": master,
+    }
+
+
+@pytest.mark.parametrize(
+    ("seen", "words"),
+    [
+        (contents((4, 4, 6)), ""),
+        (contents(None, None), ""),
+        (contents((4, 4, 2)), "ns-1 says 4 read queues, 4 write queues, permission 2, the master"),
+        (contents((8, 4, 6)), "ns-1 says 8 read queues, 4 write queues, permission 6, the master"),
+        (contents(None), "ns-1 says that there is no such topic, the master says 4 read queues"),
+    ],
+)
+def test_queues_in_a_route_are_those_of_the_master(seen: dict[str, Any], words: str) -> None:
+    verdict = check("route_contents", seen, topic_routes_observed=True)
+
+    assert found(verdict) == (["route_mismatch"] if words else [])
+    assert [finding.detail.startswith(words) for finding in verdict.findings] == [True] * bool(
+        words
+    )
+    assert verdict.valid is not bool(words)
+
+
+def test_a_living_broker_that_was_not_compared_is_unknown() -> None:
+    verdict = check("route_contents", contents((4, 4, 6), broker="c"), topic_routes_observed=True)
+
+    assert (verdict.valid, verdict.reason) == ("unknown", "not observed")

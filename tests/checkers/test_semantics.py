@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from checkers.facts import FaultFacts, NodeExit
+from checkers.history import OpType
 from tests.checkers.stories import DEAD_TOPIC, RETRY_TOPIC, Story
 from tests.support.history_language import GROUP, NODE, fault
 
@@ -33,9 +37,14 @@ def test_a_delayed_message_comes_in_its_time(at_s: float, found: set[str]) -> No
 def test_the_clock_of_a_broker_and_a_fault_excuse_the_time() -> None:
     early = Story().send(1.0, "a", delay_level=2, delay_ms=5000).consume(3.0, "a", 0)
     assert early.counts("delays", faults=(SKEW,)) == {"early_delivery_allowed"}
-    late = Story().send(1.0, "a", delay_level=2, delay_ms=5000).consume(60.0, "a", 0)
+    late = Story().send(1.0, "a", delay_level=2, delay_ms=5000).consume(50.0, "a", 0)
     away = fault("kill", NODE, at_s=5.0, healed_s=30.0)
     assert late.counts("delays", faults=(away,)) == set()
+    assert late.counts("delays", faults=(replace(away, targets=("elsewhere",)),)) == {
+        "late_delivery"
+    }
+    later = Story().send(1.0, "a", delay_level=2, delay_ms=5000).consume(60.0, "a", 0)
+    assert later.counts("delays", faults=(away,)) == {"late_delivery"}
 
 
 def test_what_may_stand_behind_a_message_of_the_wrong_time_may_be_late() -> None:
@@ -92,6 +101,13 @@ def test_each_retry_has_its_reason_and_its_time(story: Story, found: set[str]) -
     assert story.counts("retries", **LADDER) == found
 
 
+@pytest.mark.parametrize(("at_s", "found"), [(3.92, set()), (3.8, {"retry_early"})])
+def test_outside_the_simulation_an_end_may_be_written_down_late(
+    at_s: float, found: set[str]
+) -> None:
+    assert retried(at_s).counts("retries", **LADDER, disks_observed=False) == found
+
+
 def test_a_client_that_cannot_send_back_tries_again_when_it_likes() -> None:
     story = Story().send(0.0, "a").consume(1.0, "a", 0, "info")
     story.consume(4.5, "a", 0, "info", topic=RETRY_TOPIC, tries=1)
@@ -126,6 +142,48 @@ def test_a_dead_letter_has_used_up_its_retries_and_no_more() -> None:
     assert died(3).counts("retries", **LADDER) == {"retried_too_often"}
     assert died(2).verdict("retries", **LADDER).counts["dead_letters"] == 1
     assert died(2).drained(110.0).verdict("loss", **LADDER).valid is True  # conservation
+
+
+def test_one_message_becomes_one_dead_letter() -> None:
+    twice = died(2).consume(101.0, "a", 1, topic=DEAD_TOPIC, tries=3)
+    assert twice.counts("retries", **LADDER) == {"duplicate_dead_letter"}
+    # read twice from one place, or two deliveries have used up the retries
+    again = died(2).consume(101.0, "a", 0, topic=DEAD_TOPIC, tries=3)
+    assert again.counts("retries", **LADDER) == set()
+    both = died(2).consume(30.0, "a", 2, "info", topic=RETRY_TOPIC, tries=2)
+    both.consume(101.0, "a", 1, topic=DEAD_TOPIC, tries=3)
+    assert both.counts("retries", **LADDER) == set()
+
+
+@pytest.mark.parametrize(
+    ("end", "copied", "allowed"),
+    [("ok", False, False), ("ok", True, True), ("info", False, True), ("ok", None, True)],
+)
+def test_a_send_back_without_a_clear_answer_may_make_two_dead_letters(
+    end: OpType, copied: bool | None, allowed: bool
+) -> None:
+    story = died(2)
+    value: dict[str, Any] = {"group": GROUP, "topic": RETRY_TOPIC, "broker": "b", "queue": 0}
+    value |= {"messages": [["a", 2, 2]]} | ({} if copied is None else {"copied": copied})
+    story.op(20.5, end, "send_back", value, process=100)
+    story.consume(101.0, "a", 1, topic=DEAD_TOPIC, tries=3)
+    assert story.verdict("retries", **LADDER).valid is allowed
+
+
+@pytest.mark.parametrize("group", [GROUP, "h"])
+def test_reconsume_times_of_a_first_delivery_have_a_reason(group: str) -> None:
+    """A client that tries again by itself counts them; a message that comes for the first time has none."""
+    first = Story().send(0.0, "a").consume(1.0, "a", 0, tries=7, group=group)
+    assert first.counts("retries", **LADDER) == {"retry_unprovoked"}
+    after_success = Story().send(0.0, "a").consume(0.5, "a", 0, group=group)
+    after_success.consume(1.0, "a", 0, tries=1, group=group)
+    assert after_success.counts("retries", **LADDER) == {"retry_unprovoked"}
+    other = Story().send(0.0, "a").consume(0.5, "a", 0, "info", group="other")
+    other.consume(1.0, "a", 0, tries=1, group=group)
+    assert other.counts("retries", **LADDER) == {"retry_unprovoked"}
+    in_place = Story().send(0.0, "a").consume(0.5, "a", 0, "info", group=group)
+    in_place.consume(1.0, "a", 0, tries=1, group=group)
+    assert in_place.counts("retries", **LADDER) == set()
 
 
 def test_what_failed_and_never_came_again_is_lost_to_the_group() -> None:
@@ -164,8 +222,41 @@ def test_what_was_committed_is_seen_and_what_is_to_be_asked_for_is_resolved() ->
     assert left.counts("transactions", **CHECKS) == {"unresolved_transaction"}
     undrained = transaction("commit", "info", "unknown")
     assert undrained.counts("transactions", **CHECKS) == set()
-    resolved = transaction("commit", "info", "unknown").consume(8.0, "a", 0).drained(9.0)
+    resolved = asked("commit").consume(8.0, "a", 0).drained(9.0)
     assert resolved.counts("transactions", **CHECKS) == set()
+
+
+def asked(state: str) -> Story:
+    """A producer that left the end open, and its answer at 7.5 s."""
+    story = transaction("commit", "info", "unknown")
+    return story.op(7.5, "ok", "check_back", {"topic": "t", "key": "a", "state": state})
+
+
+def test_half_a_message_is_not_seen_before_it_is_committed() -> None:
+    early = transaction("commit", "info", "unknown").consume(7.0, "a", 0)
+    early.op(7.5, "ok", "check_back", {"topic": "t", "key": "a", "state": "commit"})
+    assert early.counts("transactions", **CHECKS) == {"rolled_back_visible"}
+    assert asked("unknown").consume(8.0, "a", 0).counts("transactions", **CHECKS) == {
+        "rolled_back_visible"
+    }
+    assert asked("commit").consume(8.0, "a", 0).counts("transactions", **CHECKS) == set()
+    # a harness outside the simulation may have read the answer of the producer late
+    late = transaction("commit", "info", "unknown").consume(7.45, "a", 0)
+    late.op(7.5, "ok", "check_back", {"topic": "t", "key": "a", "state": "commit"})
+    assert late.counts("transactions", **CHECKS, disks_observed=False) == set()
+
+
+def test_without_any_answer_it_is_unknown_when_a_transaction_was_committed() -> None:
+    silent = transaction("commit", "info", "unknown").consume(7.0, "a", 0)
+    verdict = silent.verdict("transactions", **CHECKS)
+    assert (verdict.valid, verdict.findings) == ("unknown", ())
+    assert verdict.counts["ends_unknown"] == 1
+    # one answer of any other transaction shows that producers report them
+    silent.op(8.0, "ok", "check_back", {"topic": "t", "key": "z", "state": "commit"})
+    assert silent.counts("transactions", **CHECKS) == {"rolled_back_visible"}
+    # what its producer rolled back needs no answer
+    rolled_back = transaction("rollback", "info", "unknown").consume(7.0, "a", 0)
+    assert rolled_back.verdict("transactions", **CHECKS).valid is False
 
 
 @pytest.mark.parametrize(
@@ -182,7 +273,7 @@ def test_brokers_ask_neither_too_early_nor_too_often(
 ) -> None:
     story = transaction("commit", "info", "unknown")
     for at_s in asked_s:
-        story.op(at_s, "ok", "check_back", {"topic": "t", "key": "a", "state": "unknown"})
+        story.op(at_s, "ok", "check_back", {"topic": "t", "key": "a", "state": "commit"})
     story.consume(10.0, "a", 0)
     assert story.counts("transactions", **CHECKS) == found
 
@@ -202,7 +293,7 @@ def test_a_half_is_asked_for_so_often_and_more_after_a_crash(
 ) -> None:
     story = Story().send(1.0, "a", "info", transaction="commit", state="unknown", attempts=attempts)
     for number in range(asked):
-        answer = {"topic": "t", "key": "a", "state": "unknown"}
+        answer = {"topic": "t", "key": "a", "state": "commit"}
         story.op(7.1 + number, "ok", "check_back", answer)
     story.consume(15.0, "a", 0)
     assert story.counts("transactions", **CHECKS, faults=faults) == found
@@ -214,7 +305,7 @@ def test_nobody_knows_how_many_halves_a_producer_stored_that_died() -> None:
     died = {"topic": "t", "key": "a", "transaction": "unknown"}
     story.op(2.0, "fail", "send", died, error="never decided")
     for number in range(5):
-        answer = {"topic": "t", "key": "a", "state": "unknown"}
+        answer = {"topic": "t", "key": "a", "state": "commit"}
         story.op(7.1 + number, "ok", "check_back", answer)
     assert story.counts("transactions", **CHECKS) == {"checked_too_often_allowed"}
 
@@ -225,7 +316,7 @@ def test_nobody_knows_how_many_halves_a_producer_stored_that_died() -> None:
 def test_only_a_broker_that_ended_may_have_forgotten_its_questions(node: str, found: str) -> None:
     story = Story().send(1.0, "a", "info", transaction="commit", state="unknown")
     for number in range(3):
-        answer = {"topic": "t", "key": "a", "state": "unknown"}
+        answer = {"topic": "t", "key": "a", "state": "commit"}
         story.op(7.1 + number, "ok", "check_back", answer)
     story.consume(15.0, "a", 0)
     exits = (NodeExit(node=node, time_ns=8 * 10**9, error="KeyError"),)
@@ -342,6 +433,12 @@ def test_every_member_of_a_broadcasting_group_gets_everything() -> None:
     assert dropped.counts("broadcasting", **broadcasting) == set()
 
 
+def test_what_one_member_was_given_is_due_to_every_member() -> None:
+    story = Story().opened("c1", 100).opened("c2", 101)
+    story.send(0.1, "a", "info").consume(1.0, "a", 0).drained(9.0, end=1)
+    assert story.counts("broadcasting", broadcasting=(GROUP,)) == {"member_missed"}
+
+
 def test_a_member_that_was_started_anew_is_still_the_same() -> None:
     story = Story().opened("c1", 100).send(0.1, "a").consume(1.0, "a", 0)
     story.op(
@@ -361,6 +458,20 @@ def answered(*answers: tuple[str, str], given: bool = True) -> Story:
     for key, reply in answers:
         story.op(2.0, "ok", "answer", {"topic": "t", "key": key, "reply": reply})
     return story
+
+
+def test_answers_that_must_be_there_are_missed() -> None:
+    """Replies without any answer, or a request that ended as answered without one."""
+    reply = {"topic": "t", "group": GROUP, "key": "a"}
+    none = answered().op(1.5, "ok", "reply", reply)
+    assert none.verdict("requests").valid == "unknown"
+    assert "1 replies were written" in str(none.verdict("requests").reason)
+    other = answered(("b", "b")).op(2.5, "ok", "reply", reply)
+    assert "1 requests ended as answered without an answer, first key a" in str(
+        other.verdict("requests").reason
+    )
+    both = answered(("a", "a"), ("b", "b")).op(2.5, "ok", "reply", reply)
+    assert both.verdict("requests").valid is True
 
 
 @pytest.mark.parametrize(

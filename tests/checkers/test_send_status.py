@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from checkers.compose import check_run
+from checkers.facts import NodeExit
 from checkers.verdict import Validity, Verdict
 from tests.checkers.test_replicas import ack
 from tests.support.history_language import facts, fault, history
@@ -44,6 +45,46 @@ def test_near_a_fault_the_last_copy_may_come_too_late() -> None:
     assert verdict.valid is True
     [finding] = verdict.findings
     assert (finding.judgement, finding.key) == ("informational", "a")
+
+
+def weak_after(began_s: float, **changes: object) -> str:
+    """How a weak status of a broker that has acknowledged before is judged."""
+    ops = ("0 ok send b t=1", f"0 invoke send a t={began_s}", f"{WEAK} t={began_s + 1}")
+    known = facts(brokers=PAIR | {"c": ("n2",)}, replication="sync", **changes)
+    verdicts = check_run(history(*ops), [ack(durable="n0 n1")], known).verdicts
+    [finding] = next(of for of in verdicts if of.checker == "weak_statuses").findings
+    return finding.judgement
+
+
+@pytest.mark.parametrize(
+    ("struck", "healed_s", "judgement"),
+    [
+        ("n1", 4, "informational"),  # the slave follows again when the send is stored
+        ("n0", 4, "informational"),
+        ("n1", 3.9, "violation"),  # longer ago than two requests take
+        ("n2", 60, "violation"),  # of another broker name
+    ],
+)
+def test_a_broker_restarts_to_ask_other_name_servers(
+    struck: str, healed_s: float, judgement: str
+) -> None:
+    split = fault("split_name_servers", struck, at_s=2, healed_s=healed_s)
+    assert weak_after(10, faults=(split,)) == judgement
+
+
+@pytest.mark.parametrize(
+    ("node", "began_s", "judgement"),
+    [
+        ("n1", 32, "informational"),  # back after 10 s, and replication goes on 20 s later
+        ("n1", 32.1, "violation"),
+        ("n2", 10, "violation"),
+    ],
+)
+def test_a_node_that_ended_by_itself_follows_later(
+    node: str, began_s: float, judgement: str
+) -> None:
+    ended = NodeExit(node=node, time_ns=2 * 10**9, error="OSError")
+    assert weak_after(began_s, exits=(ended,)) == judgement
 
 
 def test_what_nobody_looked_at_is_unknown() -> None:

@@ -100,6 +100,7 @@ class Vanishing:
     """Our cluster in the simulation, with cases that run beside each other; one of them ends the target."""
 
     is_virtual = True
+    makes_clusters = True
     name = "vanishing"
 
     def __init__(self, end: Callable[[Bench], Awaitable[object]], at: str) -> None:

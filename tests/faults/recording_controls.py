@@ -27,6 +27,8 @@ class RecordingControl:
         return {"lost_bytes": 0, "power_cuts": 0, **self.counted}
 
 
-def recording_controls(calls: list[tuple[float, str, tuple[Any, ...]]]) -> Controls:
+def recording_controls(
+    calls: list[tuple[float, str, tuple[Any, ...]]], lacks: dict[str, str] | None = None
+) -> Controls:
     control = cast(Any, RecordingControl(calls))
-    return Controls(network=control, disk=control)
+    return Controls(network=control, disk=control, lacks=lacks or {})

@@ -24,10 +24,10 @@ def strikes(kind: str) -> list[Strike]:
     return [strike for strike in drawn if strike is not None]
 
 
-def carried_out(kind: str, strike: Strike) -> Calls:
+def carried_out(kind: str, strike: Strike, lacks: dict[str, str] | None = None) -> Calls:
     """The calls of fire and heal, by virtual seconds."""
     calls: Calls = []
-    fault, controls = fault_named(kind), recording_controls(calls)
+    fault, controls = fault_named(kind), recording_controls(calls, lacks)
     planned = PlannedFault(
         fault_id=0,
         kind=kind,
@@ -86,3 +86,29 @@ def test_a_cut_that_did_not_strike_is_cancelled(params: dict[str, int], asked: s
         (0.0, "cancel_power_cut", ("b",)),
         (0.0, "power_on", ("b",)),
     ]
+
+
+@pytest.mark.parametrize("kind", ["power-cut", "cluster-power-cut"])
+def test_a_disk_often_stalls_before_the_power_goes(kind: str) -> None:
+    drawn = strikes(kind)
+    stalling = [strike for strike in drawn if strike.params]
+    assert 30 < len(stalling) < 70
+    for strike in stalling:
+        assert 50 <= strike.params["slow_factor"] <= 400
+        assert 0.1 <= strike.params["slow_s"] <= 0.5
+
+
+def test_the_power_goes_while_the_disk_stalls_and_the_disk_is_mended_before_it_returns() -> None:
+    strike = Strike(targets=("b",), params={"slow_factor": 50.0, "slow_s": 0.25})
+    assert carried_out("power-cut", strike) == [
+        (0.0, "slow", ("b", 50.0)),
+        (0.25, "power_cut", (("b",),)),
+        (0.25, "mend", ("b",)),
+        (0.25, "power_on", ("b",)),
+    ]
+
+
+def test_where_disks_cannot_be_slow_only_the_power_goes() -> None:
+    strike = Strike(targets=("b",), params={"slow_factor": 50.0, "slow_s": 0.25})
+    calls = carried_out("power-cut", strike, lacks={"disk.slow": "no cgroup"})
+    assert [name for _, name, _ in calls] == ["power_cut", "power_on"]

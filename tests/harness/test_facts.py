@@ -14,8 +14,11 @@ CAMPAIGN: Campaign = draw_campaign(1, {"slaves": (1, 1), "replication": "sync", 
 
 
 def record(kind: str, *targets: str) -> FaultRecord:
-    planned = PlannedFault(fault_id=7, kind=kind, at_s=1.0, duration_s=1.0, targets=targets)
-    return FaultRecord(planned=planned, fired_ns=5, healed_ns=9, bitten=True)
+    params = {"drop": [["broker-a-0", "broker-a-1"]]}  # of partitions
+    planned = PlannedFault(
+        fault_id=7, kind=kind, at_s=1.0, duration_s=1.0, targets=targets, params=params
+    )
+    return FaultRecord(planned=planned, fired_ns=5, struck_ns=6, healed_ns=9, bitten=True)
 
 
 def kinds_told(names: list[str]) -> set[str]:

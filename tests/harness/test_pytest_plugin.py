@@ -102,6 +102,90 @@ def test_a_marker_makes_a_campaign_of_a_test(tmp_path: Path) -> None:
     assert "campaign_result needs the marker" in done.stdout
 
 
+OPTION_TESTS = """
+import pytest
+
+import system_under_test.broker.broker  # the sound system is imported already
+
+@pytest.mark.campaign(seed=25, defect="ack-before-fsync")
+def test_with_a_planted_bug():
+    pass
+
+@pytest.mark.campaign(campaign="power-loss-on-slow-disk", seed=3)
+def test_of_a_named_campaign(campaign_result):
+    assert campaign_result.campaign.replication == "none"
+    assert {fault.planned.kind for fault in campaign_result.faults} >= {"power-cut", "slow-disk"}
+
+@pytest.mark.campaign(seed=3, faults=(), time_s=5.0, workload="ordered")
+def test_without_faults(campaign_result):
+    assert campaign_result.campaign.workload == "ordered"
+
+@pytest.mark.campaign(seed=3, environment="moon")
+def test_in_no_environment():
+    pass
+
+@pytest.mark.campaign(seed=3, target="apache")
+def test_of_a_target_that_is_not_simulated():
+    pass
+
+@pytest.mark.campaign(seed=3, client="cpp")
+def test_with_a_client_that_is_not_simulated():
+    pass
+
+@pytest.mark.campaign(seed=3, defect="none-such")
+def test_with_an_unknown_defect():
+    pass
+"""
+
+
+def test_every_option_of_the_marker_is_honoured_or_refused(tmp_path: Path) -> None:
+    (tmp_path / "test_options.py").write_text(OPTION_TESTS)
+
+    done = run_pytest(tmp_path, "-q", "--junit-xml", str(tmp_path / "junit.xml"))
+
+    assert "2 passed, 5 errors" in done.stdout, done.stdout
+    assert "the campaign of seed 25 is invalid" in done.stdout
+    assert "ACKED NOT DURABLE" in done.stdout
+    assert "the marker campaign: environment is 'moon'; allowed: simulation" in done.stdout
+    assert "allowed: processes, namespaces, docker, ssh with --target apache" in done.stdout
+    assert "for C++" in done.stdout
+    assert "the marker campaign: unknown defect 'none-such'; there are:" in done.stdout
+    junit = (tmp_path / "junit.xml").read_text()
+    assert junit.count('name="campaign_caveat" value="no fault was injected') == 1
+
+
+REAL_TESTS = """
+import pytest
+
+@pytest.mark.campaign(
+    seed=3, environment="processes", faults="kill", time=5, masters=1, slaves=0, acks_min=20, replication="none"
+)
+def test_with_real_processes(campaign_result):
+    assert campaign_result.campaign.environment == "processes"
+    assert campaign_result.campaign.slaves == (0,)
+"""
+
+
+@pytest.mark.real
+def test_a_marked_campaign_runs_where_it_says(tmp_path: Path) -> None:
+    (tmp_path / "test_real.py").write_text(REAL_TESTS)
+
+    done = run_pytest(tmp_path, "-q")
+
+    assert "1 passed" in done.stdout, done.stdout
+
+
+def test_an_unknown_option_of_the_marker_is_a_usage_error(tmp_path: Path) -> None:
+    text = CAMPAIGN_TESTS.replace("acks_min=20", "minimum=20")
+    (tmp_path / "test_campaigns.py").write_text(text)
+
+    done = run_pytest(tmp_path, "-q")
+
+    assert done.returncode == 4
+    said = done.stdout + done.stderr
+    assert "test_nothing_is_lost: the marker campaign has an unknown option 'minimum'" in said
+
+
 FAULT_TESTS = """
 import pytest
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from faults.linux.disk_speed import DiskSpeedError, cgroup_version
 from faults.linux.executor import LocalExecutor
 from faults.linux.inventory import Inventory, clean, read_journal
 from faults.linux.loop_disk import FileSystem, LoopDisk
@@ -86,6 +87,17 @@ def play_with_disk(request: pytest.FixtureRequest) -> Play:
 @pytest.fixture(params=["simulation", EXT4])
 def play_with_failing_disk(request: pytest.FixtureRequest) -> Play:
     """With a disk that can be told to fail, which XFS cannot (`faults/linux/disk_errors.py`)."""
+    return _play(request, DISK_SEEDS)
+
+
+@pytest.fixture(params=["simulation", EXT4])
+def play_with_slow_disk(request: pytest.FixtureRequest) -> Play:
+    """With a disk that can be made slow, which takes a cgroup that throttles writes."""
+    if request.param != "simulation":
+        try:
+            asyncio.run(cgroup_version(request.getfixturevalue("machine")))
+        except DiskSpeedError as error:
+            pytest.skip(f"needs a cgroup: {error}")
     return _play(request, DISK_SEEDS)
 
 

@@ -206,6 +206,18 @@ class Node:
         """In a thread, as nodes do."""
         await asyncio.get_running_loop().run_in_executor(None, self._files[handle].fsync)
 
+    async def begin_fsync(self, handle: str) -> None:
+        """Reports `synced` of the handle, with the errno or None, when the fsync has ended."""
+        done = asyncio.get_running_loop().run_in_executor(None, self._files[handle].fsync)
+        done.add_done_callback(
+            lambda future: self._report([handle, "synced", errno_name(future.exception())])
+        )
+
+    def stamp(self, handle: str, letter: str, size: int, offsets: list[int]) -> None:
+        """Many writes of this many of the letter."""
+        for offset in offsets:
+            self.fill(handle, letter, size, offset)
+
     async def fdatasync(self, handle: str) -> None:
         await asyncio.get_running_loop().run_in_executor(None, self._files[handle].fdatasync)
 

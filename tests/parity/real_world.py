@@ -12,6 +12,7 @@ from typing import Any
 
 from faults.linux.disk_errors import DiskErrors
 from faults.linux.disk_space import DiskSpace
+from faults.linux.disk_speed import DiskSpeed
 from faults.linux.firewall import Firewall
 from faults.linux.loop_disk import MEBIBYTE, FileSystem, LoopDisk
 from faults.linux.machine import Machine
@@ -23,6 +24,7 @@ from tests.parity.world import Host, Remote, Scenario, World
 
 ROOT = Path(__file__).parent.parent.parent
 PATIENCE_S = 15.0
+SLOW_WRITES_PER_S = 8
 DISK_BYTES = {"ext4": 16 * MEBIBYTE, "xfs": 320 * MEBIBYTE}
 # /proc/sys/net/ipv4: linear time-outs are Linux 6.5's; without them it retries as all did before.
 # Buffers that do not grow to megabytes make a test with full ones short.
@@ -50,6 +52,7 @@ class RealHost(Host):
         self._reader: asyncio.Task[None] | None = None
         self._cut: PowerCut | None = None
         self._is_failing = False
+        self._speed: DiskSpeed | None = None
 
     async def start(self) -> Remote:
         argv = [*self._prefix, sys.executable, "-S", "-m", "tests.parity.node", "node"]
@@ -113,6 +116,13 @@ class RealHost(Host):
             self._cut = None
         await self.firewall.end_black_hole()
 
+    async def slow_disk(self) -> None:
+        assert self.disk is not None
+        assert self._process is not None
+        self._speed = speed = DiskSpeed(self.disk)
+        factor = 1e9 / SLOW_WRITES_PER_S / await speed.fsync_ns()
+        assert (await speed.slow([self._process.pid], max(factor, 2.0))).bitten
+
     async def fill_disk(self, free_bytes: int) -> None:
         assert self.disk is not None
         await DiskSpace(self.disk).fill(free_bytes)
@@ -143,6 +153,9 @@ class RealHost(Host):
         if self._cut is not None:
             await self.power_on()
         await self.firewall.heal()
+        if self._speed is not None:
+            await self._speed.mend()
+            self._speed = None
         if self.disk is not None:
             if self._is_failing:
                 await self.mend_disk()

@@ -8,17 +8,20 @@ from typing import Any
 from harness.simulation import DiskOptions, SimProcess
 from harness.simulation import Host as SimHost
 from harness.simulation import World as Simulation
+from harness.simulation.scheduler import Scheduler
 from system_under_test.env import Env
 from tests.parity.node import Command, Node
 from tests.parity.world import Host, Remote, Scenario, World
 
 PATIENCE_S = 4000.0  # virtual
 DISK_BYTES = 16 << 20
+SLOW_FACTOR = 20_000.0
 
 
 class SimulatedHost(Host):
-    def __init__(self, host: SimHost) -> None:
+    def __init__(self, host: SimHost, scheduler: Scheduler) -> None:
         self._host = host
+        self._scheduler = scheduler
         self.address = host.address
         self.folder = "/data"
         host.disk.makedirs(self.folder)
@@ -34,9 +37,20 @@ class SimulatedHost(Host):
         remote = Remote(commands.put_nowait, PATIENCE_S)
 
         async def main(env: Env) -> None:
-            await Node(env, remote.take).obey(commands.get)
+            await Node(env, report).obey(commands.get)
 
-        self._host.start(self._host.name, main)
+        def report(message: list[Any]) -> None:
+            """What a process says behind a call that blocks it is heard when that has returned."""
+            if self._scheduler.debt_ns:
+                self._scheduler.at(self._scheduler.local_ns(), hear, message)
+            else:
+                remote.take(message)
+
+        def hear(message: list[Any]) -> None:
+            if process.alive:
+                remote.take(message)
+
+        process = self._host.start(self._host.name, main)
         await remote.ask("hello")
         return remote
 
@@ -54,6 +68,9 @@ class SimulatedHost(Host):
 
     async def power_on(self) -> None:
         self._host.power_on()
+
+    async def slow_disk(self) -> None:
+        self._host.disk.slow(SLOW_FACTOR)
 
     async def fill_disk(self, free_bytes: int) -> None:
         self._host.disk.fill(free_bytes)
@@ -77,8 +94,9 @@ class SimulatedWorld(World):
         self.simulation = Simulation(seed)
         disk = DiskOptions(total_bytes=DISK_BYTES, failed_sync_keeps_cache=seed % 2 == 1)
         add = self.simulation.add_host
-        self.server = SimulatedHost(add("server", "10.0.0.1", disk=disk))
-        self.client = SimulatedHost(add("client", "10.0.0.2", disk=disk))
+        scheduler = self.simulation.scheduler
+        self.server = SimulatedHost(add("server", "10.0.0.1", disk=disk), scheduler)
+        self.client = SimulatedHost(add("client", "10.0.0.2", disk=disk), scheduler)
 
     async def drop(self, source: Host, target: Host) -> None:
         self.simulation.network.drop(*self._names(source, target))

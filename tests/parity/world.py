@@ -166,6 +166,10 @@ class Host(ABC):
         """Boot: nobody remembers a connection, and files are as the disk has them."""
 
     @abstractmethod
+    async def slow_disk(self) -> None:
+        """Let an fsync of the process that runs take seconds, if it has dozens of places to write to."""
+
+    @abstractmethod
     async def fill_disk(self, free_bytes: int) -> None:
         """Leave about this much space."""
 

@@ -41,7 +41,7 @@ def test_a_master_that_is_silent_is_dropped_from_the_routes_and_comes_back() -> 
 
 @pytest.mark.parametrize(
     ("workload", "seed", "mark"),
-    [("rebalance", 33, "offsets reset"), ("transactional", 1, "transaction given up")],
+    [("rebalance", 36, "offsets reset"), ("transactional", 1, "transaction given up")],
 )
 def test_a_workload_reaches_what_only_it_can(workload: str, seed: int, mark: str) -> None:
     result = run_simulated(draw_campaign(seed, {"workload": workload}))

@@ -19,6 +19,7 @@ from spark_analysis.java import SparkError
 from spark_analysis.partitioning import partitioned
 from spark_analysis.stream import follow_runs
 from spark_analysis.verdicts import judge_runs
+from tests.support.default_checkers import DEFAULTS
 from tests.support.synthetic import disagreements, small
 
 if TYPE_CHECKING:
@@ -76,6 +77,20 @@ def test_one_long_queue_is_many_tasks_and_a_checker_that_raises_is_unknown(
     assert not [
         why for name, why in reasons.items() if "failed" in why and name != "availability_gaps"
     ]
+
+
+def test_checkers_with_nothing_but_defaults_see_every_row(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Workers cannot import them by name from the project's own list."""
+    [run] = small(tmp_path, queues=8)
+
+    here = judge_runs([run], InProcess(), DEFAULTS)[0]
+    there = judge_runs([run], OnSpark(spark), DEFAULTS)[0]
+
+    assert there.to_json() == here.to_json()
+    assert there.valid is False
+    assert {of.counts["a_send"] for of in there.verdicts} == {there.counts["sends"]}
 
 
 def test_a_missing_part_is_one_sentence_and_no_verdict(spark: SparkSession, tmp_path: Path) -> None:

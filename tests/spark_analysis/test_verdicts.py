@@ -17,7 +17,7 @@ from checkers.compose import ALL_CHECKERS, RunVerdict, asked_of, kernels_of, run
 from checkers.engine import judge_columns
 from checkers.facts import RunFacts
 from checkers.history import HistoryError
-from checkers.kernel import Checker, Context
+from checkers.kernel import Checker, Context, no_rows
 from checkers.promises import LossPromises
 from spark_analysis import partitioning, raw, verdicts
 from spark_analysis.analysis import analyse, laid_out
@@ -27,6 +27,7 @@ from spark_analysis.observed_file import observed_file
 from spark_analysis.partitioning import partitioned, partitions_of
 from spark_analysis.verdicts import CHECKERS, judge_runs
 from tests.checkers.columnar.test_round_trip import record
+from tests.support.default_checkers import DEFAULTS
 from tests.support.gap_histories import FACTS as GAP_FACTS
 from tests.support.gap_histories import gap_history
 from tests.support.synthetic import small
@@ -83,9 +84,7 @@ def test_a_long_queue_is_judged_in_pieces(
 
 
 @pytest.mark.parametrize("asked", ["rows", "rows_again"])
-def test_whatever_a_checker_raises_is_its_own_answer(
-    asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whatever_a_checker_raises_is_its_own_answer(asked: str, tmp_path: Path) -> None:
     [run] = small(tmp_path)
     run = replace(run, facts=replace(run.facts, gap_max_s=1000.0, orderly=("g",)))
     good = judge_runs([run], InProcess())[0]
@@ -94,14 +93,26 @@ def test_whatever_a_checker_raises_is_its_own_answer(
         raise RuntimeError("boom")
 
     change: dict[str, Any] = {asked: fail}
-    broken = [replace(of, **change) if of is AVAILABILITY_GAPS else of for of in ALL_CHECKERS]
-    monkeypatch.setattr(verdicts, "ALL_CHECKERS", broken)
-    told = judge_runs([run], InProcess())[0]
+    broken = [replace(of, **change) if of is AVAILABILITY_GAPS else of for of in verdicts.CHECKERS]
+    told = judge_runs([run], InProcess(), broken)[0]
 
     others = [of for of in told.verdicts if of.checker != AVAILABILITY_GAPS.name]
     [own] = [of for of in told.verdicts if of.checker == AVAILABILITY_GAPS.name]
     assert others == [of for of in good.verdicts if of.checker != AVAILABILITY_GAPS.name]
     assert (own.valid, own.reason) == ("unknown", "the checker failed: RuntimeError: boom")
+
+
+def test_checkers_with_nothing_but_defaults_see_every_row(tmp_path: Path) -> None:
+    [run] = small(tmp_path, queues=8)
+    checkers = (*DEFAULTS, *verdicts.CHECKERS)
+    columns, _ = ColumnarHistory(run.history).whole()
+
+    judged = judge_runs([run], InProcess(), checkers)[0]
+
+    seen = {of.checker: of.counts for of in judged.verdicts if of.checker.startswith("rows")}
+    rows = sorted((len(columns.sends), len(columns.deliveries), len(columns.commits)))
+    assert min(rows) > 0
+    assert [sorted(counts.values()) for counts in seen.values()] == [rows] * len(DEFAULTS)
 
 
 @pytest.mark.parametrize("rows", [1, 3000])
@@ -204,4 +215,4 @@ def test_a_checker_that_reads_rows_says_which(checker: Checker) -> None:
     """Or it would see none of a large history, and be green. What is not read is called `_columns`."""
     first = next(iter(inspect.signature(checker.check).parameters))
     assert first in {"_columns", "columns"}
-    assert (checker.rows is None) == (first == "_columns")
+    assert (checker.rows is no_rows) == (first == "_columns")

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from checkers.history import Stamp
 from harness.clients.port import Outcome, Request
 from harness.clients.process_port import ProcessPort
 
@@ -33,7 +34,9 @@ class ClientProcess:
         )
         self._reading = asyncio.create_task(self.port.run())
 
-    def _emit(self, type: str, f: str, value: dict[str, Any], error: str | None) -> None:
+    def _emit(
+        self, type: str, f: str, value: dict[str, Any], error: str | None, _stamp: Stamp | None
+    ) -> None:
         self.emitted.append((type, f, value))
         self._changed.set()
 

@@ -20,7 +20,7 @@ BROKERS = {"b": ("n0", "n1"), "c": ("n2",)}
 NODES = ("n0", "n1", "n2")
 PAUSES_NS = [0, *[10**6] * 6, 10**9, 12 * 10**9, 40 * 10**9]
 DESTRUCTIVE = ("kill", "power_cut", "failing_disk", "disk_lost", "wiped_slave")
-KINDS = (*DESTRUCTIVE, "disk_lost", "disk_lost", "partition", "disk_full")
+KINDS = (*DESTRUCTIVE, "disk_lost", "disk_lost", "partition", "disk_full", "split_name_servers")
 WEAK = ("FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE")
 ENDS = ["ok", "ok", "ok", "weak", "weak", "weak by status", "unclear", "fail"]
 
@@ -97,6 +97,8 @@ class _Run(ToldOps):
         ]
         indexed = random.random() < 0.7
         value = {"topic": "t", "broker": random.choice("bc"), "indexed": indexed, "messages": found}
+        if random.random() < 0.2:
+            value["torn"] = [[f"p0-{random.randrange(9)}", 0, random.randrange(9), "it ends early"]]
         answered = random.random() < 0.8
         self.op("ok" if answered else "info", "look_up", value, None if answered else "timeout")
 
@@ -117,6 +119,7 @@ def observed_history(seed: int) -> Observed:
         ),
         *(_compared(random) for _ in range(random.randrange(4))),
         *(_queues_read(random) for _ in range(random.randrange(4))),
+        *(_route_compared(random) for _ in range(random.randrange(5))),
     ]
     random.shuffle(seen)
     return Observed(run.ops, seen, _facts(random, times_ns))
@@ -135,6 +138,7 @@ def _facts(random: Random, times_ns: Sequence[int]) -> dict[str, Any]:
         "groups": GROUPS,
         "topics": ("t", "u"),
         "brokers": BROKERS,
+        "topic_routes_observed": True,
         "living": random.choice([None, None, ("b",)]),
         "faults": tuple(faults),
         "exits": tuple(
@@ -223,4 +227,17 @@ def _queues_read(random: Random) -> dict[str, Any]:
         "wrong": len(wrong),
         "wrong_at": wrong,
         "missing": random.choice([None, 0, 0, 0, 3]),
+    }
+
+
+def _route_compared(random: Random) -> dict[str, Any]:
+    master = random.choice([[4, 4, 6], [8, 8, 6], None])
+    return {
+        "kind": "topic_route",
+        "time_ns": 0,
+        "node": random.choice(["ns-1", "ns-2"]),
+        "broker_name": random.choice("bbc"),
+        "topic": random.choice("tu"),
+        "route": random.choice([master, master, master, [4, 4, 6], [4, 4, 2], None]),
+        "master": master,
     }

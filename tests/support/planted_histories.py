@@ -275,6 +275,13 @@ def another_owner(random: Random, steps: list[Step]) -> None:
     _some(random, steps, "consume")["process"] = 12
 
 
+def sent_after(random: Random, steps: list[Step]) -> None:
+    """A send that comes after its message was delivered."""
+    step = _some(random, steps, "send")
+    steps.remove(step)
+    steps.insert(random.randrange(len(steps)), step)
+
+
 def retried(random: Random, steps: list[Step]) -> None:
     _some(random, steps, "send")["value"]["attempts"] = random.choice([0, 2, 3])
 
@@ -305,6 +312,7 @@ PLANTS: dict[str, Callable[[Random, list[Step]], None]] = {
         deleted,
         assigned,
         another_owner,
+        sent_after,
         retried,
     )
 }

@@ -87,7 +87,7 @@ def deliveries_of(ops: Sequence[Op]) -> list[Delivery]:
     found = []
     for begin, end in _consumes(ops):
         value = end.value
-        for key, offset, physical, body_ok, tries in value["messages"]:
+        for key, offset, physical, body_ok, tries, *_ in value["messages"]:
             found.append(
                 Delivery(
                     key=key,
@@ -125,41 +125,6 @@ def _consumes(ops: Sequence[Op]) -> Iterator[tuple[Op, Op]]:
         yield op, op
 
 
-def loss(ops: Sequence[Op], groups: dict[str, tuple[str, ...]]) -> set[tuple[str, str, str | None]]:
-    """(lost | unseen, key, group or None)."""
-    deliveries = deliveries_of(ops)
-    found: set[tuple[str, str, str | None]] = set()
-    for send in sends_of(ops):
-        if send.outcome != "ok":
-            continue
-        passed = {
-            g for g, topics in groups.items() if send.topic in topics and _passed(ops, g, send)
-        }
-        of_message = [delivery for delivery in deliveries if delivery.key == send.key]
-        if not of_message and passed:
-            found.add(("lost", send.key, None))
-        elif of_message:
-            consumed = {delivery.group for delivery in of_message if delivery.consumed}
-            found.update(("unseen", send.key, group) for group in passed - consumed)
-    return found
-
-
-def _passed(ops: Sequence[Op], group: str, send: Send) -> bool:
-    drains = [
-        op
-        for op in ops
-        if op.f == "drain" and op.type in ("ok", "info")
-        if (op.value["group"], op.value["topic"]) == (group, send.topic)
-    ]
-    if not drains or drains[-1].index < send.ended:
-        return False
-    assert send.queue is not None
-    for broker, number, low, end, committed in drains[-1].value["queues"]:
-        if (broker, number) == send.queue[1:]:
-            return bool(send.offset >= low and (send.offset < committed or send.offset >= end))
-    return drains[-1].type == "ok"
-
-
 def provenance(ops: Sequence[Op]) -> set[tuple[str, str]]:
     """(phantom | aborted_read | misrouted, key)."""
     sends = {send.key: send for send in sends_of(ops)}
@@ -177,8 +142,19 @@ def _provenance_of(send: Send | None, delivery: Delivery) -> str | None:
         return "phantom"
     if send.outcome == "failed":
         return "aborted_read"
-    elsewhere = send.queue is not None and send.queue != delivery.queue and send.attempts == 1
+    is_there = send.queue == delivery.queue and send.offset in (-1, delivery.offset)
+    elsewhere = send.queue is not None and not is_there and send.attempts == 1
     return "misrouted" if elsewhere or send.topic != delivery.queue[0] else None
+
+
+def delivered_before_send(ops: Sequence[Op]) -> set[str]:
+    """Keys of messages of which an intact copy was delivered before their send began."""
+    began = {send.key: send.began for send in sends_of(ops)}
+    return {
+        given.key
+        for given in deliveries_of(ops)
+        if given.key is not None and given.body_ok and given.began < began.get(given.key, -1)
+    }
 
 
 def corrupt(ops: Sequence[Op]) -> int:
@@ -256,8 +232,7 @@ def _copies_explained(send: Send | None, many: list[Delivery]) -> bool:
     copies = len({(delivery.queue, delivery.offset) for delivery in many})
     if copies == 1 or send is None:
         return True
-    ambiguous = send.attempts == 0 and send.outcome in ("unknown", "failed")
-    return send.attempts >= copies or send.outcome == "weak" or ambiguous
+    return send.attempts >= copies or send.outcome == "weak" or send.attempts == 0
 
 
 def _repeats_explained(ops: Sequence[Op], many: list[Delivery]) -> bool:
@@ -270,28 +245,37 @@ def _repeats_explained(ops: Sequence[Op], many: list[Delivery]) -> bool:
 
 def _repeat_explained(ops: Sequence[Op], earlier: Delivery, later: Delivery) -> bool:
     return (
-        not earlier.consumed
-        or later.tries > earlier.tries
-        or earlier.process != later.process
-        or _assigned_anew(ops, earlier, later)
+        not earlier.consumed or later.tries > earlier.tries or _changed_hands(ops, earlier, later)
     )
 
 
-def _assigned_anew(ops: Sequence[Op], earlier: Delivery, later: Delivery) -> bool:
-    """Whether somebody gained or lost the queue in between."""
+def _changed_hands(ops: Sequence[Op], earlier: Delivery, later: Delivery) -> bool:
+    """Whether the queue came to the later process in between, or both had it. No history here lasts for a second."""
+    gains = _gains(ops, later)
+    if gains is None:
+        return earlier.process != later.process
+    mine = [at for process, at in gains if process == later.process and at < later.began]
+    theirs = [at for process, at in gains if process == earlier.process and at < earlier.began]
+    if not mine:
+        return False
+    return mine[-1] > earlier.began or (earlier.process != later.process and bool(theirs))
+
+
+def _gains(ops: Sequence[Op], given: Delivery) -> list[tuple[int, int]] | None:
+    """Who gained the queue of a delivery, and by which op; None if nobody ever had it."""
     owned: dict[int, bool] = {}
-    topic, broker, number = later.queue
+    gains = []
+    topic, broker, number = given.queue
     for op in ops:
         if op.f != "assign" or op.type != "ok":
             continue
-        if (op.value["group"], op.value["topic"]) != (later.group, topic):
+        if (op.value["group"], op.value["topic"]) != (given.group, topic):
             continue
         owns = [broker, number] in op.value["queues"]
-        changed = owns != owned.get(op.process, False)
+        if owns and not owned.get(op.process, False):
+            gains.append((op.process, op.index))
         owned[op.process] = owns
-        if changed and earlier.began < op.index <= later.began:
-            return True
-    return False
+    return gains or None
 
 
 def commits_ahead(ops: Sequence[Op]) -> set[tuple[str, Queue, int]]:
@@ -315,7 +299,9 @@ def commits_ahead(ops: Sequence[Op]) -> set[tuple[str, Queue, int]]:
     return found
 
 
-def poll_anomalies(ops: Sequence[Op], groups: Groups) -> Counter[tuple[Any, ...]]:
+def poll_anomalies(
+    ops: Sequence[Op], groups: Groups, broadcasting: Sequence[str] = ()
+) -> Counter[tuple[Any, ...]]:
     """(anomaly, whether it is allowed, group, queue, offset, op index of the call) -> how often."""
     found: Counter[tuple[Any, ...]] = Counter()
     deliveries = deliveries_of(ops)
@@ -324,20 +310,25 @@ def poll_anomalies(ops: Sequence[Op], groups: Groups) -> Counter[tuple[Any, ...]
             earlier
             for earlier in deliveries[:number]
             if (earlier.group, earlier.queue) == (later.group, later.queue)
+            if later.group not in broadcasting or earlier.process == later.process
         ]
-        poll = _poll_anomaly(ops, groups, stream, later)
+        poll = _poll_anomaly(ops, groups, broadcasting, stream, later)
         if poll is not None:
             found[*poll, later.group, later.queue, later.offset, later.began] += 1
     return found
 
 
 def _poll_anomaly(
-    ops: Sequence[Op], groups: Groups, stream: list[Delivery], later: Delivery
+    ops: Sequence[Op],
+    groups: Groups,
+    broadcasting: Sequence[str],
+    stream: list[Delivery],
+    later: Delivery,
 ) -> tuple[str, bool] | None:
     """What is wrong with a delivery after those that its group had of its queue, and whether it is allowed."""
     own = [earlier for earlier in stream if earlier.process == later.process]
-    committed = _committed_before(ops, later)
-    if not own or _assigned_between(ops, own[-1], later):
+    committed = None if later.group in broadcasting else _committed_before(ops, later)
+    if not own or _gained_between(ops, own[-1], later):
         skips = committed is not None and _skips(ops, groups, stream, later, committed)
         return ("poll_skip", False) if skips else None
     inside = "int_" if own[-1].began == later.began else ""
@@ -352,11 +343,20 @@ def _poll_anomaly(
     return "nonmonotonic_poll", bool(same) and (committed is None or committed <= later.offset)
 
 
-def _assigned_between(ops: Sequence[Op], earlier: Delivery, later: Delivery) -> bool:
-    return any(
-        op.f == "assign" and op.type == "ok" and op.process == later.process
-        for op in ops[earlier.began + 1 : later.began + 1]
-    )
+def _gained_between(ops: Sequence[Op], earlier: Delivery, later: Delivery) -> bool:
+    """Whether the process said that it has the queue now, and had said before that it has not, or nothing."""
+    topic, *place = later.queue
+    had = False
+    for op in ops[: later.began + 1]:
+        if (op.f, op.type, op.process) == ("assign", "ok", later.process) and (
+            op.value["group"],
+            op.value["topic"],
+        ) == (later.group, topic):
+            has = place in list(map(list, op.value["queues"]))
+            if has and not had and op.index > earlier.began:
+                return True
+            had = has
+    return False
 
 
 def _committed_before(ops: Sequence[Op], later: Delivery) -> int | None:
@@ -372,16 +372,20 @@ def _committed_before(ops: Sequence[Op], later: Delivery) -> int | None:
 def _skips(
     ops: Sequence[Op], groups: Groups, stream: list[Delivery], later: Delivery, start: int
 ) -> bool:
-    """Whether an acknowledged message from `start` on, below a delivery, was not given to the group before."""
+    """Whether a message from `start` on, below a delivery, was not given to its reader before.
+
+    Messages are there that were acknowledged, and that any group was given at some time.
+    """
     if later.queue[0] not in groups.get(later.group, ()):
         return False
     given = {earlier.offset for earlier in stream}
+    stored = {(send.queue, send.offset) for send in sends_of(ops) if send.outcome == "ok"}
+    stored |= {(any_group.queue, any_group.offset) for any_group in deliveries_of(ops)}
     return any(
-        send.outcome == "ok"
-        and send.queue == later.queue
-        and max(start, _deleted_below(ops, later)) <= send.offset < later.offset
-        and send.offset not in given
-        for send in sends_of(ops)
+        queue == later.queue
+        and max(start, _deleted_below(ops, later)) <= offset < later.offset
+        and offset not in given
+        for queue, offset in stored
     )
 
 

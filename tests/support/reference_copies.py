@@ -10,7 +10,9 @@ from checkers.history import Op
 from tests.support.reference_checkers import Send, sends_of
 from tests.support.reference_semantics import began_ns, ended_ns
 
-AFTERMATH_NS = 30 * 10**9
+AFTERMATH_NS = 20 * 10**9
+RECONNECTED_NS = 6 * 10**9  # a slave follows again after a restart that lost nothing
+RESTART_NS = 10 * 10**9  # a node that ended by itself is down for so long
 TOLD_WITHIN_NS = 10 * 10**9  # slaves tell how far they are
 Facts = Mapping[str, Any]
 Seen = Mapping[str, Any]
@@ -180,12 +182,23 @@ def _takes(kind: str, facts: Facts, *, is_master: bool) -> bool:
 
 
 def _fault_near(ops: Sequence[Op], facts: Facts, send: Send) -> bool:
+    replicas = set(facts["brokers"].get(_broker_of(send), ()))
     for fault in facts["faults"]:
-        over_ns = (1 << 62) if fault.healed_ns is None else fault.healed_ns + AFTERMATH_NS
-        begun = fault.bitten_ns is not None and fault.fired_ns <= ended_ns(ops, send)
-        if begun and over_ns >= began_ns(ops, send):
+        # Which links a partition cut, these facts do not say.
+        if fault.bitten_ns is None or not (
+            replicas & set(fault.targets) or fault.kind == "partition"
+        ):
+            continue
+        after_ns = RECONNECTED_NS if fault.kind == "split_name_servers" else AFTERMATH_NS
+        over_ns = (1 << 62) if fault.healed_ns is None else fault.healed_ns + after_ns
+        if fault.fired_ns <= ended_ns(ops, send) and over_ns >= began_ns(ops, send):
             return True
-    return False
+    return any(
+        ended.node in replicas
+        and ended.time_ns <= ended_ns(ops, send)
+        and ended.time_ns + RESTART_NS + AFTERMATH_NS >= began_ns(ops, send)
+        for ended in facts["exits"]
+    )
 
 
 def _came_up(ops: Sequence[Op], send: Send) -> bool:

@@ -158,3 +158,30 @@ def places(txns: list[Txn], key: str, order: dict[str, list[Any]]) -> dict[Any, 
             if k == key and offset is not None:
                 held.setdefault(offset, value)
     return {value: min(o for o in held if held[o] == value) for value in order.get(key, ())}
+
+
+def writes(ops: Sequence[Op]) -> set[tuple[str, int, str]]:
+    """(lost_write | txn_duplicate | txn_nonmonotonic_send, op index of who sent, key)."""
+    txns = txns_of(ops)
+    order, happened = logs(txns), committed(txns)
+    drains = [op.type for op in ops if op.f == "drain"]
+    is_read = bool(drains) and set(drains) == {"ok"}
+    polled = [read for txn in txns if txn.type == "ok" for read in txn.reads]
+    found = set()
+    for txn in txns:
+        for key, value, _ in txn.sends if txn in happened else []:
+            place = places(txns, key, order).get(value)
+            skipped = (
+                is_read if place is None else any(k == key and o >= place for k, _, o in polled)
+            )
+            if skipped and (key, value) not in {(k, v) for k, v, _ in polled}:
+                found.add(("lost_write", txn.end, key))
+        for key, value, _ in txn.sends:
+            seen = {(k, v, o) for of in txns for k, v, o in of.reads}
+            seen |= {sent for of in happened for sent in of.sends if sent[2] is not None}
+            if len({o for k, v, o in seen if (k, v) == (key, value)}) > 1:
+                found.add(("txn_duplicate", txn.end, key))
+            mine = [o for k, _, o in txn.sends if k == key and o is not None]
+            if mine != sorted(mine):
+                found.add(("txn_nonmonotonic_send", txn.end, key))
+    return found

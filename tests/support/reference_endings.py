@@ -42,6 +42,20 @@ def pairs_left(facts: Facts) -> set[str]:
     return {name for name in facts["brokers"] if len(_left(facts, name)) > 1}
 
 
+def routes(observations: Sequence[Seen]) -> Found:
+    """Each answer of a name server that is not what the master says."""
+    return Counter(
+        ("route_mismatch", of["broker_name"], of["topic"])
+        for of in _of(observations, "topic_route")
+        if of["route"] != of["master"]
+    )
+
+
+def brokers_not_compared(observations: Sequence[Seen], facts: Facts) -> set[str]:
+    living = facts["living"] or facts["brokers"]
+    return set(living) - {of["broker_name"] for of in _of(observations, "topic_route")}
+
+
 def queue_entries(observations: Sequence[Seen]) -> Found:
     """The last look at each node counts."""
     found: Found = Counter()
@@ -76,7 +90,7 @@ def _of(observations: Sequence[Seen], kind: str) -> list[Seen]:
 
 
 def look_ups(ops: Sequence[Op]) -> Found:
-    """What lies in its queue and is not found by its id, or by its key where there is an index."""
+    """What lies in its queue and is not found by its id, or by its key where there is an index; and torn answers."""
     found: Found = Counter()
     for op in ops:
         for key, queue, offset, by_key, by_id, in_queue in (
@@ -87,7 +101,18 @@ def look_ups(ops: Sequence[Op]) -> Found:
                 found["invisible", *place] += 1
             if in_queue and not by_key and op.value["indexed"]:
                 found["unindexed", *place] += 1
+        for key, queue, offset, _error in op.value.get("torn", ()) if op.f == "look_up" else ():
+            found["torn_answer", key, op.value["broker"], queue, offset] += 1
     return found
+
+
+def unreadable(ops: Sequence[Op]) -> Found:
+    """Retry and dead-letter topics that a broker refused to give out."""
+    return Counter(
+        ("unreadable_topic", op.value["group"], op.value["topic"], op.value["broker"])
+        for op in ops
+        if op.f == "try_read" and op.type == "fail"
+    )
 
 
 def not_answered(ops: Sequence[Op]) -> bool:
@@ -102,6 +127,7 @@ def died(facts: Facts) -> Found:
         if not any(
             fault.kind in DISK_KINDS
             and ended.node in fault.targets
+            and fault.bitten_ns is not None
             and fault.fired_ns <= ended.time_ns
             and (fault.healed_ns is None or ended.time_ns - fault.healed_ns <= AFTERMATH_NS)
             for fault in facts["faults"]

@@ -33,17 +33,16 @@ def wrong_answers(
                     )
                     up = seen is not None and node in seen["up"]
                     answered = seen is not None and seen["brokers"] is not None
-                    struck = any(server in of.targets and _active(of, second) for of in faults)
-                    calm = not any(_active(of, second) for of in faults)
                     known = second >= _known_since(broker, observations, facts)
-                    ghost.append(named and not up and not struck)
-                    missing.append(answered and up and not named and calm and known)
-                for anomaly, held, bound_s in (
-                    ("ghost_route", ghost, GHOST_S),
-                    ("missing_route", missing, MISSING_S),
+                    ghost.append(named and not up)
+                    missing.append(answered and up and not named and known)
+                for anomaly, held, nodes, bound_s in (
+                    ("ghost_route", ghost, {server}, GHOST_S),
+                    ("missing_route", missing, {server, node}, MISSING_S),
                 ):
-                    start, length = _longest(held)
-                    if length > bound_s:
+                    deaf = [any(_is_deaf(of, nodes, s) for of in faults) for s in range(END_S)]
+                    start = _first_longer(held, deaf, bound_s)
+                    if start is not None:
                         found.add((anomaly, server, node, start))
     return found
 
@@ -89,14 +88,27 @@ def _known_since(broker: str, observations: Sequence[Seen], facts: Mapping[str, 
     return int(min(named)) // NS_PER_S if named else END_S
 
 
-def _longest(held: Sequence[bool]) -> tuple[int, int]:
-    """Where the longest stretch begins, the first of several, and how long it is."""
-    best, start = (0, 0), 0
+def _first_longer(held: Sequence[bool], deaf: Sequence[bool], bound_s: int) -> int | None:
+    """Where the first stretch begins that has more seconds than the bound, without those that do not count."""
+    start = counted = 0
     for second, holds in enumerate([*held, False]):
-        if not holds:
-            best = max(best, (start, second - start), key=lambda stretch: stretch[1])
-            start = second + 1
-    return best
+        if holds:
+            counted += not deaf[second]
+        else:
+            if counted > bound_s:
+                return start
+            start, counted = second + 1, 0
+    return None
+
+
+def _is_deaf(fault: FaultFacts, nodes: set[str], second: int) -> bool:
+    """Whether a fault kept one of these nodes from hearing or being heard; two requests wait for an answer then."""
+    assert fault.fired_ns is not None
+    healed_s = END_S if fault.healed_ns is None else fault.healed_ns // NS_PER_S
+    is_near = fault.fired_ns // NS_PER_S <= second < healed_s + 6
+    everywhere = fault.kind == "partition"  # of which links, nobody says
+    struck = everywhere or bool(nodes & set(fault.targets))
+    return fault.bitten_ns is not None and is_near and struck
 
 
 def switches(
@@ -114,7 +126,7 @@ def switches(
         broken: set[str] = set()
         others = False
         for fault in faults:
-            known = fault.bitten_ns is not None and fault.kind != "client_crash"
+            known = fault.bitten_ns is not None and not set(fault.targets) & {"c1"}
             if known and _active(fault, op.time_ns // NS_PER_S):
                 if fault.kind in ("name_server_freeze", "name_server_amnesia"):
                     broken |= set(fault.targets)

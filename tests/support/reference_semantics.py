@@ -11,7 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from checkers.history import Op
-from tests.support.reference_checkers import Delivery, Queue, Send, deliveries_of, sends_of
+from tests.support.reference_checkers import (
+    Delivery,
+    Queue,
+    Send,
+    deliveries_of,
+    sends_of,
+)
+from tests.support.reference_loss import stored_sends
 
 Found = Counter[tuple[Any, ...]]
 NS_PER_MS, NS_PER_S = 1_000_000, 1_000_000_000
@@ -59,7 +66,7 @@ def delays(ops: Sequence[Op]) -> Found:
         had.add((given.key, given.group))
         known_ns = max(due_ns, ended_ns(ops, send))
         late = began_ns(ops, given) - known_ns > 15 * NS_PER_S
-        if first and late and send.outcome in ("ok", "weak") and send.attempts <= 1:
+        if first and late and send.outcome in ("ok", "weak") and send.attempts == 1:
             found["late_delivery", given.key, given.group] += 1
     return found
 
@@ -167,7 +174,27 @@ def retries(ops: Sequence[Op], retries_max: Mapping[str, int], levels_ms: Sequen
                 before.tries >= retries_max[group] and not before.consumed for before in lived
             ):
                 found["dead_too_early", key, group] += 1
-    return found
+        used_up = sum(g.tries >= retries_max[group] and not g.consumed for g in lived)
+        dead = {(g.queue, g.offset) for g in many if g not in lived}
+        if len(dead) > max(used_up, 1):
+            found["duplicate_dead_letter", key, group] += len(dead) - max(used_up, 1)
+    return found + claimed_tries(ops)
+
+
+def claimed_tries(ops: Sequence[Op]) -> Found:
+    """Deliveries from a message's own topic that say that they were tried before."""
+    deliveries = deliveries_of(ops)
+    return Counter(
+        ("retry_unprovoked", given.key, given.group)
+        for at, given in enumerate(deliveries)
+        if given.tries and given.key is not None and not given.queue[0].startswith("%")
+        if not any(
+            (before.key, before.group) == (given.key, given.group)
+            and before.tries < given.tries
+            and not before.consumed
+            for before in deliveries[:at]
+        )
+    )
 
 
 def _wrong_retry(
@@ -206,13 +233,25 @@ def transactions(
 ) -> Found:
     found: Found = Counter()
     seen = {given.key for given in deliveries_of(ops)}
+    reported = any(op.f == "check_back" for op in ops)
     for send in sends_of(ops):
         end = value_of(ops, send).get("transaction")
         if end is None:
             continue
-        if end != "commit" and send.key in seen:
-            found["rolled_back_visible", send.key] += 1
         stored = send.outcome == "unknown" and send.queue is not None
+        decided = [
+            op.time_ns
+            for op in ops
+            if op.f == "check_back"
+            and op.value["key"] == send.key
+            and op.value["state"] == "commit"
+        ]
+        first_ns = min(
+            (began_ns(ops, g) for g in deliveries_of(ops) if g.key == send.key), default=0
+        )
+        too_early = reported and stored and first_ns < min(decided, default=1 << 62)
+        if send.key in seen and (end != "commit" or too_early):
+            found["rolled_back_visible", send.key] += 1
         tag = value_of(ops, send).get("tag")
         passed = any(
             send.topic in topics
@@ -227,14 +266,13 @@ def transactions(
             early_ns = began_ns(ops, send) + round(after_s * NS_PER_S) - asked[0].time_ns
             if early_ns > ROUGHLY_NS:
                 found["check_too_early", send.key] += 1
-            is_known = send.attempts > 0 or send.queue is not None
-            if is_known and len(asked) > check_max * max(send.attempts, 1):
+            if send.attempts > 0 and len(asked) > check_max * send.attempts:
                 found["checked_too_often", send.key] += 1
     return found
 
 
 def has_passed(ops: Sequence[Op], group: str, send: Send) -> bool:
-    """Whether a group has read past a send; what is kept back has no offset yet and lies before everything."""
+    """Whether a group has read past a send; one at an unknown offset is passed with the last message of its queue."""
     drains = [
         op
         for op in ops
@@ -245,8 +283,11 @@ def has_passed(ops: Sequence[Op], group: str, send: Send) -> bool:
         return False
     for broker, number, low, end, committed in drains[-1].value["queues"]:
         if (broker, number) == send.queue[1:]:
-            passed = send.offset < committed or send.offset >= end
-            return bool(passed and (send.offset >= low or send.offset == -1))
+            if (
+                send.offset == -1
+            ):  # kept back, and put into its queue at an offset that is not known
+                return bool(committed >= end)
+            return bool(send.offset >= low and (send.offset < committed or send.offset >= end))
     return drains[-1].type == "ok"
 
 
@@ -262,9 +303,12 @@ def missed_by_members(ops: Sequence[Op], groups: Groups, broadcasting: Sequence[
                 for given in deliveries
                 if given.group == group and nodes.get(given.process) == member
             }
-            for send in sends_of(ops):
-                wanted = send.outcome == "ok" and send.topic in groups[group]
-                if wanted and send.key not in had and has_passed(ops, group, send):
+            for send in stored_sends(ops):
+                if (
+                    send.topic in groups[group]
+                    and send.key not in had
+                    and has_passed(ops, group, send)
+                ):
                     found["member_missed", send.key, member] += 1
     return found
 

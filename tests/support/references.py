@@ -7,21 +7,27 @@ from typing import Any
 
 from tests.support import (
     reference_checkers,
+    reference_contents,
     reference_copies,
     reference_cycles,
     reference_endings,
     reference_forwarding,
     reference_groups,
     reference_log,
+    reference_loss,
+    reference_ownership,
     reference_recovery,
     reference_routes,
     reference_semantics,
+    reference_storage,
     reference_waits,
+    reference_waits_of_messages,
 )
 
 OF_FUNCTION: Mapping[Callable[..., Any], str] = {
-    reference_checkers.loss: "lost unseen",
+    reference_loss.loss: "lost unseen",
     reference_checkers.provenance: "phantom aborted_read misrouted",
+    reference_checkers.delivered_before_send: "delivered_before_send",
     reference_checkers.corrupt: "corrupt",
     reference_checkers.duplicates: "duplicate duplicate_unexplained",
     reference_checkers.inconsistent_offsets: "inconsistent_offsets",
@@ -29,6 +35,8 @@ OF_FUNCTION: Mapping[Callable[..., Any], str] = {
     reference_checkers.out_of_order: "out_of_order",
     reference_checkers.commits_ahead: "commit_ahead",
     reference_checkers.poll_anomalies: "poll_skip int_poll_skip nonmonotonic_poll int_nonmonotonic_poll",
+    reference_contents.contents: "tag_changed properties_changed size_changed id_changed born_time_changed "
+    "store_time_changed origin_changed",
     reference_copies.acknowledged: "acked_not_durable",
     reference_copies.weak: "weak_though_safe",
     reference_cycles.phenomena: " ".join(
@@ -37,10 +45,13 @@ OF_FUNCTION: Mapping[Callable[..., Any], str] = {
         for level in reference_cycles.LEVELS
     ),
     reference_cycles.reads: "G1a G1b precommitted_read",
+    reference_cycles.writes: "lost_write txn_duplicate txn_nonmonotonic_send",
     reference_endings.replicas: "replica_diverged replica_ahead",
+    reference_endings.routes: "route_mismatch",
     reference_endings.queue_entries: "queue_hole queue_entry_wrong queue_entry_missing",
-    reference_endings.look_ups: "invisible unindexed",
+    reference_endings.look_ups: "invisible unindexed torn_answer",
     reference_endings.died: "node_died",
+    reference_endings.unreadable: "unreadable_topic",
     reference_endings.liveness: "not_serving not_drained",
     reference_endings.drained_offsets: "commit_beyond_end commit_behind",
     reference_forwarding.forwarded: "not_forwarded made_up_copy",
@@ -48,6 +59,7 @@ OF_FUNCTION: Mapping[Callable[..., Any], str] = {
     reference_groups.differing_groups: "subscriptions_differ",
     reference_groups.answers: "wrong_answer answered_twice made_up_answer",
     reference_log.log_holes: "log_hole",
+    reference_ownership.wrong_readers: "unowned_delivery unknown_consumer delivery_after_exit",
     reference_recovery.read_beyond_recovery: "read_beyond_recovery",
     reference_recovery.hot_key: "hot_key",
     reference_routes.wrong_answers: "wrong_route ghost_route missing_route",
@@ -59,13 +71,17 @@ OF_FUNCTION: Mapping[Callable[..., Any], str] = {
     reference_semantics.overtaken: "overtaken",
     reference_semantics.moved_keys: "key_moved",
     reference_semantics.retries: "retry_unprovoked retry_early retried_too_often dead_too_early "
+    "duplicate_dead_letter "
     "consumed_too_long",
     reference_semantics.transactions: "rolled_back_visible unresolved_transaction check_too_early "
     "checked_too_often",
     reference_semantics.missed_by_members: "member_missed",
     reference_semantics.vanished: "vanished",
     reference_semantics.rewound: "commit_rewound",
+    reference_storage.storage: "inconsistent_physical_offset nonmonotonic_physical_offset "
+    "int_nonmonotonic_send",
     reference_waits.waits: "send_gap start_gap delivery_gap",
+    reference_waits_of_messages.slow_deliveries: "slow_delivery",
 }
 REFERENCES: Mapping[str, Callable[..., Any]] = {
     anomaly: function

@@ -83,7 +83,13 @@ class _Run(ToldOps):
         }
         first = random.randrange(4)
         value["messages"] = [
-            [self._some_key(), first + n, 0, True, random.randrange(4) if retry else 0]
+            [
+                self._some_key(),
+                first + n,
+                0,
+                True,
+                random.randrange(4) if retry else int(len(self.ops) % 11 == 0),
+            ]
             for n in range(random.choice([1, 1, 2, 3]))
         ]
         process = random.choice([10, 11])

@@ -36,6 +36,7 @@ class SeedResult:
     cpu_s: float
     summary: tuple[str, ...]  # of a run that is not valid
     coverage: dict[str, int] = field(default_factory=dict)  # see RunVerdict.coverage
+    caveats: tuple[str, ...] = ()  # see RunVerdict.caveats
     interrupted: bool = False  # somebody wants no more of it
     failed: bool = False  # the harness could not carry the run out
 
@@ -141,5 +142,6 @@ def judge_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult
         cpu_s=round(cpu_s, 3),
         summary=lines,
         coverage=dict(result.verdict.coverage),
+        caveats=verdict.caveats,
         interrupted=result.interrupted,
     )

@@ -38,6 +38,9 @@ def print_summary(results: Sequence[SeedResult], options: dict[str, Any]) -> Non
     )
     print("bitten    " + ", ".join(f"{kind} {count}" for kind, count in kinds.most_common()))
     _print_coverage(results, _reaching(results, options))
+    caveats = Counter(caveat for result in results for caveat in result.caveats)
+    for caveat, seeds in caveats.items():
+        print(f"note      {seeds} seeds: {caveat}")
     invalid = sorted(result.seed for result in results if result.valid is False)
     if invalid:
         print(f"first     staticfire run --seed {invalid[0]}{_as_given(options)}")

@@ -15,8 +15,10 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from checkers.message_contents import digest_of_text
 from harness.clients.configuration import Configuration
 from harness.clients.consumer import ListenerControl
+from harness.clients.contents import origin_of
 from harness.clients.cpp.library import LOG_FILE_MIB, LOG_FILES, Library
 from harness.clients.cpp.stopping import EXIT_FAILED, stop_in_time
 from harness.clients.payload import is_intact, key_of
@@ -52,7 +54,7 @@ class CppListener:
         value = self._value(message)
         delay_s, fails = self._draw()
         self.opened.wait()
-        self._say("invoke", value, None)
+        self._say("invoke", self._with_contents(value, message), None)
         if delay_s > 0 and self.ending.wait(delay_s):
             self._say("info", value, "the client ended")
             return LATER
@@ -92,6 +94,23 @@ class CppListener:
             "queue": queue,
             "messages": [delivery],
         }
+
+    def _with_contents(self, value: dict[str, Any], message: int) -> dict[str, Any]:
+        """The C interface does not list properties, and gives those that it is asked for."""
+        unique_id, tag, origin = (
+            (self._dll.GetMessageProperty(message, name) or b"").decode()
+            for name in (b"UNIQ_KEY", b"TAGS", b"ORIGIN_MESSAGE_ID")
+        )
+        contents = [
+            digest_of_text(unique_id) if unique_id else None,
+            tag,
+            None,
+            self._dll.GetMessageBornTimestamp(message),
+            self._dll.GetMessageStoreTimestamp(message),
+            len(self._library.body(message)),
+            origin_of(origin or None, unique_id),
+        ]
+        return {**value, "messages": [[*value["messages"][0], contents]]}
 
 
 class CppConsumer:

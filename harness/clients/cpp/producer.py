@@ -8,6 +8,7 @@ import os
 import threading
 from typing import Any
 
+from checkers.message_contents import digest_of_text
 from harness.clients.configuration import Configuration
 from harness.clients.cpp.library import LOG_FILE_MIB, LOG_FILES, Library, LibraryError, Sent
 from harness.clients.cpp.stopping import stop_in_time
@@ -143,6 +144,7 @@ def sent_value(sent: Sent, status: str) -> dict[str, Any]:
         "physical_offset": int(sent.offset_message_id[-16:], 16),
         "status": status,
         "attempts": sent.attempts,
+        "id": digest_of_text(sent.message_id.decode()),
     }
 
 

@@ -189,7 +189,7 @@ async def queues_and_log(bench: Bench) -> None:
     require(not await broker.is_closed(wait_s=0), "the broker ended")
 
 
-@case("RMQ-RCV-12", limit_s=120)
+@case("RMQ-RCV-12", limit_s=120, spoils=True)  # a disk that failed
 async def failed_flush(bench: Bench) -> None:
     topic, master = await bench.topic(queues=1), await bench.master()
     broker, disk = await bench.broker(), bench.controls().disk

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 from harness.conformance.answers import number, read_messages
-from harness.conformance.bench import Bench
+from harness.conformance.bench import STORED, Bench
 from harness.conformance.case import case, require, require_equal
 from harness.conformance.consumers import Member, register_producer
 from harness.conformance.failures import BadAnswer
@@ -18,7 +18,6 @@ from system_under_test.protocol.message import parse_offset_message_id
 PREPARED = 4  # sysFlag
 COMMIT, ROLLBACK = 8, 12
 # With a slave that has not connected yet the weaker ones.
-STORED = (ResponseCode.SUCCESS, ResponseCode.SLAVE_NOT_AVAILABLE, ResponseCode.FLUSH_SLAVE_TIMEOUT)
 SOON_S = 2.0
 IMMUNITY_S = 6.0
 CHECK_PERIOD_S = 60.0
@@ -269,6 +268,9 @@ async def one_is_not_another(bench: Bench) -> None:
     first = await prepare(bench, b"first")
     await first.end(ROLLBACK)
     second = await prepare_another(bench, first.topic, first.producer, b"second")
+    if second.half_offset == first.half_offset:
+        # Java 4.9.8 begins the queue of halves anew when a topic is removed in the first minute of a broker.
+        second = await prepare_another(bench, first.topic, first.producer, b"second")
     crossed = await first.end(COMMIT, tranStateTableOffset=second.half_offset)
     require(crossed.code != 0, "offsets of two transactions in one request were answered with 0")
     require_equal("what consumers see", await bodies(bench, second, within_s=SOON_S), [])

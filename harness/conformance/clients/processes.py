@@ -89,7 +89,11 @@ class ClientInProcess:
         self._stdin = process.stdin
         self._log = log
         self._port = ProcessPort(
-            str(configuration["node"]), emit, process.stdout, self._stdin.write, configuration
+            str(configuration["node"]),
+            lambda type, f, value, error, _stamp: emit(type, f, value, error),
+            process.stdout,
+            self._stdin.write,
+            configuration,
         )
         self._is_silent = False  # it says no more
         self._reading = asyncio.get_running_loop().create_task(self._read())

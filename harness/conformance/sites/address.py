@@ -28,6 +28,7 @@ class AddressSite:
     """A RocketMQ that runs at these name servers."""
 
     is_virtual = False
+    makes_clusters = False
 
     def __init__(
         self,

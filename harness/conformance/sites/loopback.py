@@ -28,6 +28,7 @@ class LoopbackSite:
     """One name server and two masters in this process, and a client under test in processes of its own."""
 
     is_virtual = False
+    makes_clusters = False
 
     def __init__(self, clients: ProcessClients, *, faithful: bool = False) -> None:
         self.name = f"client {clients.name}, against our cluster on loopback"

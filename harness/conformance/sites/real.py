@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from faults.capabilities import Controls
@@ -25,11 +26,12 @@ from harness.recorder import Recorder
 from harness.targets.catalogue import make_target
 from system_under_test.real_env import RealStorage
 
+POWER_NEEDS = ("disk", "disk.power_cut", "disk.slow", "disk.wipe")
 LOCAL = ("processes", "namespaces")  # environments whose nodes keep their files on this machine
 
 
 class RealSite:
-    """Two name servers and two pairs of brokers on real machines.
+    """Two name servers and two pairs of brokers on real machines, and new ones for each case that needs its own.
 
     Args:
         environment: as in a campaign.
@@ -38,6 +40,7 @@ class RealSite:
     """
 
     is_virtual = False
+    makes_clusters = True
 
     def __init__(
         self,
@@ -53,7 +56,8 @@ class RealSite:
 
     def lacks(self, need: Need) -> str | None:
         if need is Need.POWER:
-            return f"{self.campaign.environment}: cases with power cuts run in the simulation"
+            lacks = make_fleet(self.campaign.environment, self._fleet_options).lacks
+            return next((lacks[name] for name in POWER_NEEDS if name in lacks), None)
         if need is Need.CLIENT:
             return "clients are judged on loopback, in the simulation or at an address: --client"
         return None
@@ -65,12 +69,25 @@ class RealSite:
             raise SiteFailed(str(error)) from error
 
     async def _run(self, cases: Sequence[Case], on_result: OnResult) -> None:
-        campaign = self.campaign
+        """One cluster for all cases that leave it as it was, then one for each of the others."""
+        gone: list[SiteFailed] = []
+        shared = [case for case in cases if not case.needs_own_cluster]
+        for together in (shared, *([case] for case in cases if case.needs_own_cluster)):
+            if together:
+                try:
+                    await self._run_together(together, on_result)
+                except SiteFailed as error:
+                    gone.append(error)
+        if gone:
+            raise gone[0]
+
+    async def _run_together(self, cases: Sequence[Case], on_result: OnResult) -> None:
+        """Raises SiteFailed, EnvironmentFailed."""
+        campaign = replace(self.campaign, **cases[0].cluster)
         fleet = make_fleet(campaign.environment, self._fleet_options)
-        recorder = Recorder(lambda: 0)
         environment = RealEnvironment(
             campaign,
-            recorder,
+            Recorder(lambda: 0),
             fleet,
             lambda places: make_target(campaign, fleet, places, self._fleet_options),
         )
@@ -89,7 +106,10 @@ class RealSite:
                     await environment.start(node)
                 await until_serving(target, brokers)
 
-            await run_beside(cases, target, on_result, mend=mend)
+            if cases[0].needs_own_cluster:  # nothing runs in it afterwards
+                await run_beside(cases, target, on_result)
+            else:
+                await run_beside(cases, target, on_result, mend=mend)
 
 
 def _facts(environment: RealEnvironment, controls: Controls) -> TargetFacts:

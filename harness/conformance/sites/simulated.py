@@ -54,6 +54,7 @@ class SimulatedSite:
     """
 
     is_virtual = True
+    makes_clusters = True
 
     def __init__(self, *, seed: int = 0, options: Mapping[str, Any] | None = None) -> None:
         self.campaign = draw_campaign(seed, {**SHAPE, **(options or {})})

@@ -17,6 +17,7 @@ class Site(Protocol):
 
     name: str  # "simulation", "address 10.0.0.1:9876"
     is_virtual: bool  # its clock is not the one on the wall: waiting costs nothing
+    makes_clusters: bool  # a case may have a cluster of its own, with other options
 
     def lacks(self, need: Need) -> str | None:
         """Why a need is not met here; None if it is. Raises SiteFailed."""

@@ -133,7 +133,11 @@ class TransactionRequests:
             half,
             topic=topic,
             queue_id=queue_id,
-            properties=dict(half.properties),
+            properties={
+                name: half.properties[name]
+                for name in half.properties
+                if name != FIRST_STORED_PROPERTY
+            },
             sys_flag=half.sys_flag & ~TRANSACTION_TYPE_MASK | TRANSACTION_COMMIT,
             prepared_transaction_offset=half.physical_offset,
         )

@@ -59,7 +59,7 @@ def test_ops_become_columns() -> None:
         "p0-9": (Outcome.UNKNOWN, -1),
     }
     groups = [columns.names.groups[group] for group in got.group.tolist()]
-    assert groups == ["jepsen", "jepsen", "jepsen-3"]
+    assert groups == ["jepsen", "jepsen", "jepsen-assigned"]
     assert got.outcome.tolist() == [Outcome.OK, Outcome.OK, Outcome.UNKNOWN]
     assert [op.f for op in ops if op.process == -1] == ["start_partition"]
 

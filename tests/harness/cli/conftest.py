@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import orjson
 import pytest
 
 from harness.cli import status_of
@@ -42,6 +43,15 @@ def kept_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = tmp_path_factory.mktemp("runs")
     status_of(["run", "--seed", "1", *SHORT, "--faults", "kill", "--runs", str(runs)])
     [folder] = runs.iterdir()
+    return folder
+
+
+def without_checksums(folder: Path) -> Path:
+    """The same run as if it had been recorded without checksums, so that its files can be edited."""
+    path = folder / "verdict.json"
+    document = orjson.loads(path.read_bytes())
+    del document["checksums"]
+    path.write_bytes(orjson.dumps(document))
     return folder
 
 

@@ -18,7 +18,7 @@ from spark_analysis import partitioning, verdicts
 from spark_analysis.engines import InProcess
 from spark_analysis.inputs import FACTS_FILE, find_runs
 from spark_analysis.verdicts import judge_runs
-from tests.harness.cli.conftest import Said
+from tests.harness.cli.conftest import Said, without_checksums
 
 Staticfire = Callable[..., Said]
 SMALL = ("--ops", "8000", "--queues", "12", "--rows-a-chunk", "6000")
@@ -51,6 +51,7 @@ def test_valid_and_unknown(staticfire: Staticfire, tmp_path: Path) -> None:
     assert (said.status, said.out.splitlines()[1]) == (0, "verdict   VALID")
     facts = orjson.loads((tmp_path / FACTS_FILE).read_bytes())
     facts["floors"]["acked_min"] = 10**9
+    del facts["checksums"]
     (tmp_path / FACTS_FILE).write_bytes(orjson.dumps(facts))
     said = staticfire("analyze", tmp_path, "--out", tmp_path / "out")
     assert (said.status, said.out.splitlines()[1]) == (2, "verdict   UNKNOWN")
@@ -131,7 +132,7 @@ def test_a_run_is_judged_as_check_judges_it(
 ) -> None:
     """All but latency, which is measured from the ops here."""
     monkeypatch.setattr(partitioning, "PARTITION_ROWS", partition_rows)
-    file = run_folder / "observations.jsonl"
+    file = without_checksums(run_folder) / "observations.jsonl"
     seen = [orjson.loads(line) for line in file.read_bytes().splitlines()]
     change(seen)
     file.write_bytes(b"".join(orjson.dumps(of) + b"\n" for of in seen))

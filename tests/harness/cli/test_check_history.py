@@ -13,10 +13,16 @@ import pytest
 
 from checkers.columnar.manifest import read_manifest, write_manifest
 from harness.run_history import read_run_history
-from tests.harness.cli.conftest import SHORT, Said
+from tests.harness.cli.conftest import SHORT, Said, without_checksums
 
 Staticfire = Callable[..., Said]
 Change = Callable[[dict[str, Any]], object]
+
+
+@pytest.fixture
+def run_folder(run_folder: Path) -> Path:
+    """Without checksums: edits are judged by what they say. `test_damaged_runs.py` has the others."""
+    return without_checksums(run_folder)
 
 
 def history_lines(folder: Path) -> list[bytes]:
@@ -53,12 +59,49 @@ def test_a_torn_history_is_judged_up_to_the_tear(run_folder: Path, staticfire: S
     assert "torn" in said.out
 
 
-def test_a_tear_behind_everything_that_matters_matters_not(
+def test_a_history_that_is_torn_after_the_drain_is_not_valid(
     run_folder: Path, staticfire: Staticfire
 ) -> None:
-    before = staticfire("check", run_folder)
+    assert staticfire("check", run_folder).status == 0
     write_history(run_folder, [*history_lines(run_folder), b'{"index": 9'])
-    assert staticfire("check", run_folder) == before
+    said = staticfire("check", run_folder)
+    assert said.status == 2
+    assert "the history is torn" in said.out
+
+
+def test_a_history_that_was_cut_by_lines_after_the_drain_is_not_valid(
+    run_folder: Path, staticfire: Staticfire
+) -> None:
+    shutil.rmtree(run_folder / "history.parquet")
+    lines = history_lines(run_folder)
+    drained = max(at for at, line in enumerate(lines) if json.loads(line)["f"] == "drain")
+    for end in range(drained + 1, len(lines)):
+        write_history(run_folder, lines[:end])
+        said = staticfire("check", run_folder)
+        assert (said.status, end) == (2, end)
+        assert "not observed" in said.out or "the recorded verdict" in said.out
+
+
+@pytest.mark.parametrize("field", ["acked", "deliveries"])
+def test_a_recorded_verdict_that_counted_other_messages_is_of_another_run(
+    field: str, run_folder: Path, staticfire: Staticfire
+) -> None:
+    path = run_folder / "verdict.json"
+    document = json.loads(path.read_bytes())
+    document["verdict"]["counts"][field] += 1
+    path.write_text(json.dumps(document))
+    said = staticfire("check", run_folder)
+    assert said.status == 2
+    assert "the recorded verdict counts" in said.out
+
+
+def test_a_whole_history_without_its_verdict_is_not_valid(
+    run_folder: Path, staticfire: Staticfire
+) -> None:
+    (run_folder / "verdict.json").unlink()
+    said = staticfire("check", run_folder)
+    assert said.status == 2
+    assert "the run did not finish" in said.out
 
 
 def test_a_run_that_broke_off_is_judged_by_its_history(
@@ -196,6 +239,15 @@ def test_columns_are_read_only_in_place_of_the_lines_that_they_were_made_of(
     assert len(edited.events) < len(ours.events)  # of lines those of the fault injector are enough
 
 
+def test_columns_whose_writer_died_are_not_valid(run_folder: Path, staticfire: Staticfire) -> None:
+    (run_folder / "history.jsonl").unlink()
+    columns = run_folder / "history.parquet"
+    write_manifest(columns, replace(read_manifest(columns), complete=False))
+    said = staticfire("check", run_folder)
+    assert said.status == 2
+    assert "the history is torn" in said.out
+
+
 def damage_part(columns: Path) -> None:
     part = next(iter(sorted((columns / "touches").rglob("*.parquet"))))
     data = bytearray(part.read_bytes())
@@ -310,3 +362,38 @@ def test_facts_that_make_no_sense_are_refused(
     document["facts"][name] = value
     path.write_text(json.dumps(document))
     assert refused(staticfire("check", run_folder), "the facts in", "are damaged")
+
+
+def lose_an_entry(folder: Path) -> None:
+    """A violation in hardened mode, and a known behaviour in faithful mode."""
+    file = folder / "observations.jsonl"
+    seen = [json.loads(line) for line in file.read_bytes().splitlines()]
+    last = next(of for of in reversed(seen) if of["kind"] == "queue_entries")
+    last.update(missing=1)
+    file.write_text("".join(json.dumps(of) + "\n" for of in seen))
+
+
+def test_a_run_is_judged_again_by_the_promises_of_the_other_mode(
+    run_folder: Path, staticfire: Staticfire
+) -> None:
+    lose_an_entry(run_folder)
+    assert staticfire("check", run_folder).status == 1
+    assert staticfire("check", run_folder, "--mode", "hardened").status == 1
+    said = staticfire("check", run_folder, "--mode", "faithful")
+    assert said.status == 0
+    assert "verdict   VALID, faithful mode" in said.out
+    assert "the run was made in hardened mode, and is judged in faithful mode" in said.out
+    assert refused(staticfire("check", run_folder, "--mode", "strict"), "'strict'", "faithful")
+
+
+def test_a_faithful_run_is_judged_again_by_the_hardened_promises(
+    tmp_path: Path, staticfire: Staticfire
+) -> None:
+    options = ("--seed", 1, *SHORT, "--faults", "kill", "--mode", "faithful")
+    assert staticfire("run", *options, "--runs", tmp_path).status == 0
+    [run] = tmp_path.iterdir()
+    lose_an_entry(without_checksums(run))
+    assert staticfire("check", run).status == 0
+    said = staticfire("check", run, "--mode", "hardened")
+    assert said.status == 1
+    assert "the run was made in faithful mode, and is judged in hardened mode" in said.out

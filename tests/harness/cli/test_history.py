@@ -66,7 +66,7 @@ def test_what_another_form_does_not_know_is_said(
 ) -> None:
     said = staticfire("history", "convert", kept_run, tmp_path / "a.edn")
     assert "left out" in said.err
-    assert "1 drain" in said.err
+    assert "1 probe" in said.err
 
 
 @pytest.mark.parametrize("form", ["history.jsonl", "history.parquet", "torn.edn"])

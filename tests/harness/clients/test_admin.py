@@ -60,3 +60,16 @@ def test_nonsense_is_answered(request_: Request, body: bytes, ext: dict[str, str
     answer = outcome(request_, ext, body=body)
     assert answer.type == "info"
     assert "the answer makes no sense" in str(answer.error)
+
+
+def test_a_record_that_is_none_is_named() -> None:
+    """What a broker that serves a damaged log answers: the others are looked for all the same."""
+    wanted = {"topic": "T", "address": "a:1", "messages": [["k", 0, 7, 100]]}
+    answer = outcome(
+        {"f": "look_up", **wanted}, {"offset": "0"}, body=b"\0\0\0\x0c\xda\xa3\x20\xa7\0\0\0\0"
+    )
+
+    assert (answer.type, answer.value["messages"]) == ("ok", [])
+    [[key, queue, offset, error]] = answer.value["torn"]
+    assert (key, queue, offset) == ("k", 0, 7)
+    assert "record at 0" in error

@@ -29,7 +29,7 @@ def test_a_request_comes_without_its_id_and_goes_back_with_it() -> None:
     written: list[bytes] = []
 
     async def story() -> None:
-        port = LinePort(written.append, checker("producer", PRODUCER))
+        port = LinePort(written.append, checker("producer", PRODUCER), lambda: 5)
         port.feed(SEND)
         request, reply = await port.next()
         assert request == {"f": "send", "topic": "T", "key": "k", "size": 10}
@@ -43,14 +43,28 @@ def test_a_request_comes_without_its_id_and_goes_back_with_it() -> None:
         "type": "fail",
         "value": {"attempts": 2},
         "error": "refused",
+        "at_ns": 5,
     }
+
+
+def test_the_clock_is_told_at_once_whatever_else_is_asked() -> None:
+    written: list[bytes] = []
+
+    async def story() -> None:
+        port = LinePort(written.append, checker("producer", PRODUCER), lambda: 5)
+        port.feed(SEND + b'{"id":8,"f":"clock"}\n')
+        assert (await port.next())[0]["f"] == "send"
+
+    run(story())
+    [line] = written
+    assert json.loads(line) == {"id": 8, "type": "ok", "value": {}, "error": None, "at_ns": 5}
 
 
 def test_an_op_is_written_when_emit_returns() -> None:
     written: list[bytes] = []
-    port = LinePort(written.append, checker("consumer", CONSUMER))
+    port = LinePort(written.append, checker("consumer", CONSUMER), lambda: 5)
     port.emit("invoke", "consume", {"queue": 1}, None)
-    fields = {"emit": "consume", "type": "invoke", "value": {"queue": 1}, "error": None}
+    fields = {"emit": "consume", "type": "invoke", "value": {"queue": 1}, "error": None, "at_ns": 5}
     assert [json.loads(line) for line in written] == [fields]
 
 

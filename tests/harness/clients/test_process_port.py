@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from checkers.history import Stamp
 from harness.clients import lines
-from harness.clients.port import Outcome, Request
+from harness.clients.client_clock import ClientClock
+from harness.clients.port import CLOCK, Outcome, Request
 from harness.clients.process_port import ClientBroken, ProcessPort
 from harness.simulation.world import World
 
@@ -23,7 +25,7 @@ DELIVERY: dict[str, Any] = {"group": "g", "topic": "T", "broker": "a", "queue": 
 class Client:
     """A process whose pipes are in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: ClientClock | None = None) -> None:
         self.reader = asyncio.StreamReader()
         self.heard: list[dict[str, Any]] = []
         self.emitted: list[tuple[Any, ...]] = []
@@ -33,6 +35,7 @@ class Client:
             self.reader,
             self._hear,
             {"group": "g"},
+            clock,
         )
         self.reading = asyncio.ensure_future(self.port.run())
 
@@ -57,9 +60,9 @@ class Client:
 Story = Callable[[Client], Awaitable[None]]
 
 
-def play(story: Story) -> Client:
+def play(story: Story, clock: ClientClock | None = None) -> Client:
     async def main() -> Client:
-        client = Client()
+        client = Client(clock)
         await story(client)
         return client
 
@@ -95,9 +98,9 @@ def test_what_a_client_reports_by_itself_comes_in_order() -> None:
         await client.reading
 
     assert play(story).emitted == [
-        ("ok", "open", {}, None),
-        ("invoke", "consume", delivery, None),
-        ("info", "consume", delivery, "the listener failed"),
+        ("ok", "open", {}, None, None),
+        ("invoke", "consume", delivery, None, None),
+        ("info", "consume", delivery, "the listener failed", None),
     ]
 
 
@@ -127,7 +130,7 @@ def test_after_it_was_given_up_its_ops_still_count_and_its_answers_do_not() -> N
         await client.reading
         assert await send == Outcome("info", {}, "the host is gone")
 
-    assert play(story).emitted == [("ok", "open", {}, None)]
+    assert play(story).emitted == [("ok", "open", {}, None, None)]
 
 
 def test_an_answer_that_nobody_waits_for_any_more_is_no_garbage() -> None:
@@ -254,3 +257,84 @@ def test_a_line_without_end_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
             await client.reading
 
     play(story)
+
+
+class RunClock:
+    """The clock of a run, which a test sets."""
+
+    now_ns = 0
+    late_ns = 0
+
+    def measured(self) -> ClientClock:
+        return ClientClock(lambda: self.now_ns, lambda: self.late_ns)
+
+
+async def taken() -> None:
+    """Let the port take what was said."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+def test_the_clock_of_a_client_that_stamps_is_measured_and_its_events_are_stamped() -> None:
+    run = RunClock()
+
+    async def story(client: Client) -> None:
+        client.say(emit="open", type="ok", value={}, error=None, at_ns=7_000)
+        await taken()
+        assert client.heard[-1] == {"id": 1, "f": CLOCK}
+        run.now_ns = 100
+        client.say(id=1, type="ok", value={}, error=None, at_ns=7_050)
+        await taken()
+        assert client.heard[-1] == {"id": 2, "f": CLOCK}  # the first ones come one after another
+        run.now_ns = 31_000_100  # the harness was busy for 31 ms
+        client.say(emit="assign", type="ok", value=assigned, error=None, at_ns=7_150)
+        await taken()
+
+    assigned = {"group": "g", "topic": "T", "queues": []}
+    emitted = play(story, run.measured()).emitted
+    assert emitted[0] == ("ok", "open", {}, None, None)
+    assert emitted[1] == ("ok", "assign", assigned, None, Stamp(150, 50))
+
+
+def test_exchanges_go_on_after_the_first_ones() -> None:
+    async def story(client: Client) -> None:
+        client.say(emit="open", type="ok", value={}, error=None, at_ns=1)
+        for number in range(1, 5):
+            await taken()
+            client.say(id=number, type="ok", value={}, error=None, at_ns=number)
+        await taken()
+        assert client.heard[-1] == {"id": 4, "f": CLOCK}
+        await asyncio.sleep(2.1)
+        assert client.heard[-1] == {"id": 5, "f": CLOCK}
+
+    play(story, RunClock().measured())
+
+
+def test_the_clock_of_a_client_that_does_not_stamp_is_not_asked_for() -> None:
+    run = RunClock()
+    run.now_ns, run.late_ns = 31_000_000, 30_000_000
+
+    async def story(client: Client) -> None:
+        client.emit("open")
+        await taken()
+        assert client.heard == [{"group": "g"}]
+
+    [opened] = play(story, run.measured()).emitted
+    assert opened[-1] == Stamp(16_000_000, 15_000_000)  # while the harness was late in reading
+
+
+def test_an_answer_is_stamped() -> None:
+    run = RunClock()
+
+    async def story(client: Client) -> None:
+        client.say(emit="open", type="ok", value={}, error=None, at_ns=500)
+        await taken()
+        client.say(id=1, type="ok", value={}, error=None, at_ns=500)
+        await taken()
+        [send] = await client.asked(SEND)
+        run.now_ns = 1_000
+        number = client.heard[-1]["id"]
+        client.say(id=number, type="ok", value=PLACE, error=None, at_ns=900)
+        assert (await send).stamp == Stamp(400, 0)
+
+    play(story, run.measured())

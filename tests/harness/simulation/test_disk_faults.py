@@ -76,7 +76,7 @@ def test_a_cache_that_lies_swallows_what_is_written_again_until_it_is_forgotten(
 
 
 def test_a_cut_ends_what_the_cache_swallows_behind_it() -> None:
-    disk = make_disk(options=DiskOptions(failed_sync_keeps_cache=True))
+    disk = make_disk(2, options=DiskOptions(failed_sync_keeps_cache=True))
     file = durable_file(disk)
     file.allocate(2 * BLOCK)  # blocks that nothing was ever written to
     file.fsync()

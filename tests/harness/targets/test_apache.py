@@ -230,7 +230,7 @@ def test_no_java_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     ("option", "value", "allowed"),
     [
         ("environment", "simulation", "processes, namespaces, docker, ssh with --target apache"),
-        ("mode", "hardened", "faithful with --target apache"),
+        ("mode", "strict", "hardened, faithful"),
         ("policies", ("any",), "none with --target apache"),
         ("defect", "any", "none with --target apache"),
     ],

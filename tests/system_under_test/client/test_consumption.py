@@ -253,7 +253,7 @@ def test_only_a_success_of_the_holder_is_one(
             "g",
             Sender(client, SendOptions(group="inner")),
             reconsume_times_max=16,
-            on_sent=lambda _message, _queue, status: told.append(status),
+            on_sent=lambda _message, _queue, status, _is_copied: told.append(status),
         )
         assert await send_back(sent_message(), QUEUE, 0)
         assert told == [status]

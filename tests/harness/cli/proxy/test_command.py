@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
@@ -168,10 +169,13 @@ def test_bad_arguments(arguments: str, words: str, staticfire: Staticfire) -> No
 
 @pytest.mark.real
 def test_a_port_in_use(staticfire: Staticfire) -> None:
-    with socket.socket() as holder:
-        holder.bind(("127.0.0.1", 0))
-        holder.listen()
-        port = holder.getsockname()[1]
+    with contextlib.ExitStack() as held:
+        port = 60_001
+        while port > 60_000:  # the highest that the command takes
+            holder = held.enter_context(socket.socket())
+            holder.bind(("127.0.0.1", 0))
+            holder.listen()
+            port = holder.getsockname()[1]
         said = staticfire("proxy", "--name-server", "h:1", "--port", port)
     assert said.status == 255
     assert said.err == f"staticfire: port {port} on 127.0.0.1 is in use\n"

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from system_under_test.broker.services.transaction_policy import FIRST_STORED_PROPERTY
 from system_under_test.mode import Mode
 from system_under_test.protocol.bodies import HeartbeatData
 from system_under_test.protocol.codes import ResponseCode
@@ -129,8 +130,10 @@ def test_unknown_is_not_answered_and_asked_about(bench: TransactionBench) -> Non
     assert (shown.topic, shown.queue_id, shown.body, shown.flag) == ("TopicTest", 1, b"x", 5)
     assert shown.properties["TRANSACTION_CHECK_TIMES"] == "1"
     assert shown.properties["WAIT"] == "false"
+    assert FIRST_STORED_PROPERTY in back.properties
     assert bench.code_of_end(back, COMMIT, fromTransactionCheck="true") == 0
     assert bench.visible() == [b"x"]
+    assert FIRST_STORED_PROPERTY not in bench.stored("TopicTest", 1)[0].properties
     assert bench.check() == []
 
 

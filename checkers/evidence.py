@@ -1,0 +1,50 @@
+"""Evidence that a run set out to record: where none of it is in the history, who reads it cannot say that all is well.
+
+`RunFacts.due` names the kinds of op. Observations have facts of their own (`disks_observed`, `routes_observed`,
+`files_observed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from checkers.kernel import Checker, Context
+from checkers.observed import NOT_OBSERVED
+from checkers.timeline import Timeline
+from checkers.verdict import Verdict
+
+# Which op each checker needs.
+NEEDS = {
+    "look_ups": "look_up",
+    "recovery": "look_up",
+    "groups": "assign",
+    "subscriptions": "open",
+    "requests": "answer",
+    "transactions": "check_back",
+    "offsets": "commit",
+}
+_SEEN: dict[str, Callable[[Timeline], object]] = {
+    "look_up": lambda timeline: timeline.look_ups,
+    "assign": lambda timeline: timeline.assignments,
+    "open": lambda timeline: timeline.subscriptions,
+    "answer": lambda timeline: timeline.answers,
+    "check_back": lambda timeline: timeline.check_backs,
+}
+
+
+def lacks_evidence(checker: Checker, context: Context) -> bool:
+    """Whether the history holds nothing of what this checker needs, although the run set out to record it."""
+    needed = NEEDS.get(checker.name)
+    seen = _SEEN.get(needed or "")
+    return needed in context.facts.due and seen is not None and not seen(context.timeline)
+
+
+def with_evidence(verdict: Verdict, checker: Checker, context: Context) -> Verdict:
+    """The verdict, unknown if it rests on nothing."""
+    needed = NEEDS.get(checker.name)
+    no_commits = needed == "commit" and not verdict.counts.get("commits", 0)
+    absent = lacks_evidence(checker, context) or (needed in context.facts.due and no_commits)
+    if not absent or verdict.valid is not True:
+        return verdict
+    return replace(verdict, valid="unknown", reason=f"{NOT_OBSERVED}: the history has no {needed}")

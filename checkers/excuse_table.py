@@ -1,0 +1,366 @@
+"""The table of excuses: one row for each mechanism by which a fault makes an anomaly legal.
+
+`test_excuses.py` has legal histories that would be violations without a row, for some of the rows so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from types import MappingProxyType
+
+from checkers.facts import Timings
+from checkers.fault_effects import (
+    ALL_EFFECTS,
+    CLOCK,
+    CUTS,
+    DISK,
+    EMPTIES,
+    FORGETS,
+    LISTENER,
+    NETWORK,
+    OFFSETS,
+    QUEUES,
+    ROLLS_BACK,
+    ROUTES,
+    STALLS,
+    STOPS,
+    WRITES_FAIL,
+)
+
+
+class Role(Enum):
+    """Nodes, as the witness of an anomaly sees them."""
+
+    MASTER = auto()  # of the queue's broker name
+    REPLICAS = auto()  # of the queue's broker name, the master, too
+    BROKERS = auto()  # all brokers
+    MASTERS = auto()  # of all broker names
+    NAME_SERVERS = auto()
+    ALL_NAME_SERVERS = auto()  # struck only by a fault that leaves none out
+    INVOLVED = auto()  # that the witness names: both owners, the producer, the members, ...
+    CLUSTER = auto()  # no node in particular: what an operator changes
+
+
+Seconds = Callable[[Timings], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Excuse:
+    """One mechanism.
+
+    `across`: the other end of links that a partition must have cut, any role of `on` if empty. `unproven`: also a fault
+    that was not seen to bite, because its request may have been carried out without an answer.
+    """
+
+    anomaly: str
+    effects: tuple[str, ...]
+    on: tuple[Role, ...]
+    across: tuple[Role, ...] = ()
+    at_least: Seconds = lambda _: 0.0  # how long the fault must last to have the effect
+    before: Seconds = lambda _: 0.0  # how long before the fault it may have its effect
+    after: Seconds = lambda _: 0.0  # how long after the heal
+    mechanism: str
+    unproven: bool = False
+
+
+# A broker that cannot serve, or whose copies cannot be made, for as long as that lasts.
+_UNABLE = (STOPS, STALLS, DISK, NETWORK, CUTS)
+
+_LOCKED = ("two_listeners", "overlapping_owners")
+_GOES_BACK = ("duplicate_unexplained", "commit_rewound", "nonmonotonic_poll")
+
+_ROWS: tuple[Excuse, ...] = (
+    # groups.py
+    Excuse(
+        anomaly="queue_unowned",
+        effects=(STOPS, STALLS, EMPTIES),
+        on=(Role.REPLICAS,),
+        after=lambda t: 2 * t.request_s,
+        mechanism="a broker that does not answer is not in the routes, and a slave gives no locks",
+    ),
+    Excuse(
+        anomaly="queue_unowned",
+        effects=(STOPS, STALLS),
+        on=(Role.INVOLVED,),
+        mechanism="a member that is away takes no share",
+    ),
+    Excuse(
+        anomaly="queue_unowned",
+        effects=(NETWORK, CUTS, ROUTES),
+        on=(Role.INVOLVED,),
+        across=(Role.BROKERS, Role.NAME_SERVERS),
+        after=lambda t: 2 * t.request_s,
+        mechanism="a member that is cut off does not know its share, or counts for those who hold the list",
+    ),
+    *(
+        Excuse(
+            anomaly=anomaly,
+            effects=(STOPS, STALLS),
+            on=(Role.ALL_NAME_SERVERS,),
+            after=lambda t: t.register_s,
+            mechanism="a member that starts cannot tell all brokers, before these register again",
+        )
+        for anomaly in ("queue_unowned", "owned_twice")
+    ),
+    Excuse(
+        anomaly="owned_twice",
+        effects=(STALLS, NETWORK, CUTS, ROUTES),
+        on=(Role.INVOLVED,),
+        across=(Role.BROKERS,),
+        after=lambda t: 2 * t.request_s,
+        mechanism="a member that is cut off does not know that others have taken its queues",
+    ),
+    # committed.py
+    Excuse(
+        anomaly="offset_forgotten",
+        effects=(FORGETS, ROLLS_BACK, DISK),
+        on=(Role.REPLICAS,),
+        before=lambda t: t.offset_persist_s + t.slave_sync_s,
+        after=lambda t: 2 * t.request_s,
+        mechanism="an offset that was not yet written down, or not yet copied to a slave, is forgotten",
+    ),
+    Excuse(
+        anomaly="offset_forgotten",
+        effects=(STOPS, STALLS, NETWORK, CUTS, ROUTES),
+        on=(Role.REPLICAS,),
+        across=(Role.REPLICAS, Role.INVOLVED),
+        before=lambda t: t.slave_sync_s,
+        after=lambda t: 2 * t.request_s,
+        mechanism="a slave answered that had not yet copied the offset, or the commit was lost on its way",
+    ),
+    Excuse(
+        anomaly="offset_forgotten",
+        effects=(STOPS, STALLS),
+        on=(Role.ALL_NAME_SERVERS,),
+        before=lambda t: t.slave_sync_s,
+        after=lambda t: t.register_s,
+        mechanism="a client that starts knows only the slave, before the master registers again",
+    ),
+    Excuse(
+        anomaly="offset_replaced",
+        effects=(EMPTIES,),
+        on=(Role.REPLICAS,),
+        mechanism="a disk was emptied, and the replicas may have come up with older offsets",
+    ),
+    Excuse(
+        anomaly="offset_replaced",
+        effects=(OFFSETS,),
+        on=(Role.CLUSTER,),
+        mechanism="an operator reset the offsets",
+        unproven=True,
+    ),
+    # duplication.py
+    Excuse(
+        anomaly="moved_twice",
+        effects=(STOPS, FORGETS, ROLLS_BACK, EMPTIES),
+        on=(Role.REPLICAS,),
+        mechanism="a broker died before it had written down that it had moved the message",
+    ),
+    # duplication.py, rewinds.py, polls.py: the member that has the queue goes back
+    *(
+        Excuse(
+            anomaly=anomaly,
+            effects=(OFFSETS,),
+            on=(Role.CLUSTER,),
+            after=lambda t: t.request_s,
+            mechanism="an operator reset the offsets",
+            unproven=True,
+        )
+        for anomaly in (*_GOES_BACK, "sent_back")
+    ),
+    *(
+        Excuse(
+            anomaly=anomaly,
+            effects=(STOPS, STALLS, DISK, NETWORK, CUTS),
+            on=(Role.MASTER,),
+            across=(Role.REPLICAS, Role.INVOLVED),
+            after=lambda t: t.ha_silence_s,
+            mechanism="a slave showed what the master does not show before replication goes on",
+        )
+        for anomaly in _GOES_BACK
+    ),
+    # delays.py, retries.py, transactions.py
+    Excuse(
+        anomaly="late_delivery",
+        effects=_UNABLE,
+        on=(Role.REPLICAS,),
+        across=(Role.REPLICAS,),
+        after=lambda t: 2 * t.request_s,
+        mechanism="the broker could not move the message",
+    ),
+    Excuse(
+        anomaly="late_delivery",
+        effects=(STOPS, STALLS, LISTENER),
+        on=(Role.INVOLVED,),
+        after=lambda t: 2 * t.request_s,
+        mechanism="a member of the group was away or slow",
+    ),
+    Excuse(
+        anomaly="late_delivery",
+        effects=(NETWORK, CUTS, ROUTES),
+        on=(Role.INVOLVED,),
+        across=(Role.REPLICAS, Role.NAME_SERVERS),
+        after=lambda t: 2 * t.request_s,
+        mechanism="a member of the group could not reach the broker",
+    ),
+    Excuse(
+        anomaly="checked_too_often",
+        effects=(STOPS, FORGETS, ROLLS_BACK, EMPTIES),
+        on=(Role.REPLICAS,),
+        mechanism="a broker forgot that it had asked",
+    ),
+    # delivery_waits.py
+    Excuse(
+        anomaly="slow_delivery",
+        effects=_UNABLE,
+        on=(Role.REPLICAS,),
+        across=(Role.REPLICAS,),
+        after=lambda t: 2 * t.request_s,
+        mechanism="the broker could not answer a pull",
+    ),
+    Excuse(
+        anomaly="slow_delivery",
+        effects=(STOPS, STALLS, LISTENER),
+        on=(Role.INVOLVED,),
+        after=lambda t: 2 * t.request_s,
+        mechanism="the owner of the queue was away or slow",
+    ),
+    Excuse(
+        anomaly="slow_delivery",
+        effects=(NETWORK, CUTS, ROUTES),
+        on=(Role.INVOLVED,),
+        across=(Role.REPLICAS, Role.NAME_SERVERS),
+        after=lambda t: 2 * t.request_s,
+        mechanism="the owner of the queue could not reach the broker",
+    ),
+    Excuse(
+        anomaly="slow_delivery",
+        effects=(OFFSETS,),
+        on=(Role.CLUSTER,),
+        after=lambda t: 2 * t.request_s,
+        mechanism="an operator sent the group elsewhere",
+    ),
+    # send_status.py
+    Excuse(
+        anomaly="weak_though_safe",
+        effects=_UNABLE,
+        on=(Role.REPLICAS,),
+        across=(Role.REPLICAS,),
+        after=lambda t: t.ha_silence_s,
+        mechanism="the last copy came just after the broker had given up waiting for it",
+    ),
+    Excuse(
+        anomaly="weak_though_safe",
+        effects=(ROUTES,),
+        on=(Role.REPLICAS,),
+        after=lambda t: 2 * t.request_s,
+        mechanism="a broker restarts to ask other name servers, and until the slave follows again none is available",
+    ),
+    # sharding.py
+    Excuse(
+        anomaly="key_moved",
+        effects=(STOPS, STALLS, EMPTIES, DISK),
+        on=(Role.BROKERS,),
+        after=lambda t: t.register_s + t.route_refresh_s,
+        mechanism="a broker was not in the routes that producers saw",
+    ),
+    Excuse(
+        anomaly="key_moved",
+        effects=(NETWORK, CUTS, ROUTES),
+        on=(Role.BROKERS, Role.INVOLVED),
+        across=(Role.NAME_SERVERS, Role.INVOLVED),
+        after=lambda t: t.register_s + t.route_refresh_s,
+        mechanism="producers saw different routes",
+    ),
+    Excuse(
+        anomaly="key_moved",
+        effects=(STOPS, STALLS),
+        on=(Role.NAME_SERVERS,),
+        after=lambda t: t.register_s + t.route_refresh_s,
+        mechanism="a name server knew fewer brokers than there are",
+    ),
+    Excuse(
+        anomaly="queues_changed",
+        effects=(QUEUES,),
+        on=(Role.CLUSTER,),
+        after=lambda t: t.register_s + t.route_refresh_s,
+        mechanism="the topic got more queues",
+    ),
+    Excuse(
+        anomaly="queues_changed",
+        effects=(EMPTIES,),
+        on=(Role.MASTERS,),
+        after=lambda t: t.register_s + t.route_refresh_s,
+        mechanism="a broker is gone for good",
+    ),
+    # routes.py
+    *(
+        Excuse(
+            anomaly=anomaly,
+            effects=(STOPS, STALLS, DISK, NETWORK, CUTS, ROUTES),
+            on=(Role.INVOLVED,),
+            after=lambda t: 2 * t.request_s,
+            mechanism="the broker and the name server could not hear each other",
+        )
+        for anomaly in ("missing_route", "ghost_route")
+    ),
+    # exits.py
+    Excuse(
+        anomaly="node_died",
+        effects=(WRITES_FAIL,),
+        on=(Role.INVOLVED,),
+        after=lambda t: t.slave_sync_s,
+        mechanism="its disk failed: a page that could not be written back is noticed at the next fsync",
+    ),
+    # listeners.py
+    *(
+        Excuse(
+            anomaly=anomaly,
+            effects=(STOPS, FORGETS, EMPTIES),
+            on=(Role.MASTER,),
+            after=lambda t: t.lock_belief_s,
+            mechanism="the master has forgotten the lock, and the member does not know it yet",
+        )
+        for anomaly in _LOCKED
+    ),
+    *(
+        Excuse(
+            anomaly=anomaly,
+            effects=(STALLS, NETWORK, CUTS),
+            on=(Role.INVOLVED, Role.MASTER),
+            across=(Role.MASTER,),
+            at_least=lambda t: t.lock_life_s - t.lock_renewal_s,
+            after=lambda t: t.lock_belief_s,
+            mechanism="the lock expired while the listener of its member was at work",
+        )
+        for anomaly in _LOCKED
+    ),
+    *(
+        Excuse(
+            anomaly=f"faithful {anomaly}",
+            effects=tuple(sorted(ALL_EFFECTS - {ROUTES})),
+            on=(Role.MASTER, Role.INVOLVED),
+            after=lambda t: t.lock_belief_s,
+            mechanism="RocketMQ keeps what is cached when a lock is lost, and takes ages from wall clocks",
+        )
+        for anomaly in _LOCKED
+    ),
+    Excuse(
+        anomaly="clock",
+        effects=(CLOCK,),
+        on=(Role.REPLICAS,),
+        mechanism="the clock of the broker was wrong",
+    ),
+)
+
+
+def _by_anomaly(rows: tuple[Excuse, ...]) -> Mapping[str, tuple[Excuse, ...]]:
+    found: dict[str, tuple[Excuse, ...]] = {}
+    for row in rows:
+        found[row.anomaly] = (*found.get(row.anomaly, ()), row)
+    return MappingProxyType(found)
+
+
+EXCUSES = _by_anomaly(_ROWS)

@@ -1,0 +1,183 @@
+"""Which faults excuse an anomaly of a certain witness: the rows of the excuse table, applied to the faults of a run.
+
+A fault that did not bite excuses nothing. A partition counts only where it cut a link between the roles that the row
+names. A node that ended by itself counts as a fault of that node, for as long as a supervised restart takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+from checkers.excuse_table import EXCUSES, Excuse, Role
+from checkers.facts import FaultFacts, RunFacts
+from checkers.fault_effects import CUTS, FORGETS, NETWORK, STOPS
+from checkers.spans import Span, joined
+
+NS_PER_S = 1_000_000_000
+FOREVER_NS = 1 << 62
+RESTARTED_NS = (
+    10 * NS_PER_S
+)  # a node that ended by itself is started again, and fetches what it lacks
+
+
+class Window(NamedTuple):
+    """A time in which a fault excuses an anomaly of one witness; both ends belong to it."""
+
+    start_ns: int
+    end_ns: int
+    fault: FaultFacts
+    excuse: Excuse
+
+    @property
+    def words(self) -> str:
+        """The fault and its mechanism, for the detail of a finding."""
+        return f"fault {self.fault.fault_id} ({self.fault.kind}): {self.excuse.mechanism}"
+
+
+class Excuses:
+    """Answers for one run. Windows are computed once for each anomaly and set of nodes."""
+
+    __slots__ = ("_facts", "_faults", "_known")
+
+    def __init__(self, facts: RunFacts) -> None:
+        self._facts = facts
+        fired = (fault for fault in facts.faults if _start_ns(fault) is not None)
+        self._faults = (*fired, *_exits(facts))
+        self._known: dict[tuple[str, str | None, frozenset[str]], tuple[Window, ...]] = {}
+
+    def windows(
+        self, anomaly: str, broker: str | None = None, nodes: Iterable[str | None] = ()
+    ) -> tuple[Window, ...]:
+        """When faults excuse the anomaly that involves these nodes and this broker name, sorted by start."""
+        key = anomaly, broker, frozenset(node for node in nodes if node is not None)
+        if key not in self._known:
+            found = (
+                window for row in EXCUSES.get(anomaly, ()) for window in self._of(row, *key[1:])
+            )
+            self._known[key] = tuple(sorted(found, key=lambda window: window[:2]))
+        return self._known[key]
+
+    def spans(
+        self, anomaly: str, broker: str | None = None, nodes: Iterable[str | None] = ()
+    ) -> list[Span]:
+        """The same as spans that do not overlap."""
+        windows = self.windows(anomaly, broker, nodes)
+        return joined(Span(window.start_ns, window.end_ns) for window in windows)
+
+    def find(
+        self,
+        anomaly: str,
+        since_ns: int,
+        until_ns: int,
+        broker: str | None = None,
+        nodes: Iterable[str | None] = (),
+    ) -> Window | None:
+        """The first window that has a moment in common with this time, both ends included; None: no excuse."""
+        windows = self.windows(anomaly, broker, nodes)
+        return next((w for w in windows if w.start_ns <= until_ns and w.end_ns >= since_ns), None)
+
+    def _of(self, row: Excuse, broker: str | None, nodes: frozenset[str]) -> Iterator[Window]:
+        nodes_of = partial(self._nodes, broker=broker, nodes=nodes)
+        near = frozenset().union(*(nodes_of(role) for role in row.on))
+        far = frozenset().union(*(nodes_of(role) for role in row.across)) or near
+        for fault in self._faults:
+            if fault.bitten_ns is None and not row.unproven:
+                continue
+            if _length_s(fault) < row.at_least(self._facts.timings):
+                continue
+            if _strikes(row, fault, near, far) or self._strikes_all(row, fault):
+                yield self._window(row, fault)
+
+    def _strikes_all(self, row: Excuse, fault: FaultFacts) -> bool:
+        """Whether the row is about all name servers, and the fault struck all of them."""
+        servers = set(self._facts.name_servers)
+        return (
+            Role.ALL_NAME_SERVERS in row.on
+            and bool(set(fault.effects) & set(row.effects))
+            and bool(servers)
+            and servers <= set(fault.targets)
+        )
+
+    def _nodes(self, role: Role, broker: str | None, nodes: frozenset[str]) -> frozenset[str]:
+        facts = self._facts
+        replicas = facts.brokers.get(broker, ()) if broker is not None else ()
+        match role:
+            case Role.MASTER:
+                return frozenset(replicas[:1])
+            case Role.REPLICAS:
+                return frozenset(replicas)
+            case Role.BROKERS:
+                return frozenset(node for of_name in facts.brokers.values() for node in of_name)
+            case Role.MASTERS:
+                return frozenset(of_name[0] for of_name in facts.brokers.values() if of_name)
+            case Role.NAME_SERVERS:
+                return frozenset(facts.name_servers)
+            case Role.ALL_NAME_SERVERS:
+                return frozenset()
+            case Role.INVOLVED:
+                return nodes
+            case Role.CLUSTER:
+                return frozenset()
+
+    def _window(self, row: Excuse, fault: FaultFacts) -> Window:
+        timings = self._facts.timings
+        healed_ns = FOREVER_NS if fault.healed_ns is None else fault.healed_ns
+        return Window(
+            start_ns=began_ns(fault) - int(row.before(timings) * NS_PER_S),
+            end_ns=healed_ns + int(row.after(timings) * NS_PER_S),
+            fault=fault,
+            excuse=row,
+        )
+
+
+def began_ns(fault: FaultFacts) -> int:
+    """When a fault that was fired or bit began."""
+    start_ns = _start_ns(fault)
+    assert start_ns is not None
+    return start_ns
+
+
+def _start_ns(fault: FaultFacts) -> int | None:
+    return fault.bitten_ns if fault.fired_ns is None else fault.fired_ns
+
+
+def _length_s(fault: FaultFacts) -> float:
+    healed_ns = FOREVER_NS if fault.healed_ns is None else fault.healed_ns
+    return (healed_ns - began_ns(fault)) / NS_PER_S
+
+
+def _strikes(row: Excuse, fault: FaultFacts, near: frozenset[str], far: frozenset[str]) -> bool:
+    """Whether the fault has an effect of the row, on the nodes or the links that the row names."""
+    effects = set(fault.effects) & set(row.effects)
+    if not effects:
+        return False
+    if Role.CLUSTER in row.on:
+        return True
+    if CUTS in effects:
+        # Facts without links say only that there was a partition.
+        if not fault.links or any(_joins(link, near, far) for link in fault.links):
+            return True
+        effects.discard(CUTS)
+    struck = near | far if NETWORK in effects else near
+    return bool(effects) and not struck.isdisjoint(fault.targets)
+
+
+def _joins(link: tuple[str, str], near: frozenset[str], far: frozenset[str]) -> bool:
+    one, other = link
+    return (one in near and other in far) or (one in far and other in near)
+
+
+def _exits(facts: RunFacts) -> Iterator[FaultFacts]:
+    """Nodes that ended by themselves, as faults of their own."""
+    for ended in facts.exits:
+        yield FaultFacts(
+            fault_id=f"exit of {ended.node}",
+            kind="node_exit",
+            targets=(ended.node,),
+            fired_ns=ended.time_ns,
+            bitten_ns=ended.time_ns,
+            healed_ns=ended.time_ns + RESTARTED_NS,
+            affects=(STOPS, FORGETS),
+        )

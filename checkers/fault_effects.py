@@ -1,0 +1,97 @@
+"""What each kind of fault does to its targets: the effects that excuses ask for.
+
+A fault declares its effects (`Fault.affects`, in `faults/`), and the harness writes them into the facts of a run. The
+table here is for facts that do not say: runs recorded earlier, and histories from elsewhere. A test holds the two
+together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+STOPS = "stops"  # the process ends, cleanly or not, and starts again later
+FORGETS = "forgets"  # what the process held in memory alone is gone: locks, members, offsets not yet written
+ROLLS_BACK = "rolls_back"  # what was written and not yet fsynced may be gone
+EMPTIES = "empties"  # the disk is empty afterwards
+STALLS = "stalls"  # the host or process answers nothing for a while, and goes on where it was
+DISK = "disk"  # writes are slow or fail
+WRITES_FAIL = "writes_fail"  # writes or fsyncs fail: a broker ends itself
+ROTS = "rots"  # a stored record is not what was written; it excuses nothing
+NETWORK = "network"  # what the target sends is late, lost or held back
+CUTS = "cuts"  # packets between certain pairs of nodes vanish: the links of the fault
+CLOCK = "clock"  # the wall clock is wrong
+LISTENER = "listener"  # the listener of a consumer is slow or fails
+ROUTES = "routes"  # which name servers a node asks
+QUEUES = "queues"  # how many queues the topic has
+OFFSETS = "offsets"  # where groups stand, by an operator
+
+ALL_EFFECTS = frozenset(
+    {
+        STOPS,
+        FORGETS,
+        ROLLS_BACK,
+        EMPTIES,
+        STALLS,
+        DISK,
+        WRITES_FAIL,
+        ROTS,
+        NETWORK,
+        CUTS,
+        CLOCK,
+        LISTENER,
+        ROUTES,
+        QUEUES,
+        OFFSETS,
+    }
+)
+
+_NETWORK = (NETWORK,)
+_CUTS = (CUTS,)
+_CRASH = (STOPS, FORGETS)
+_POWER = (STOPS, FORGETS, ROLLS_BACK)
+
+AFFECTED_BY_KIND: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "kill": _CRASH,
+        "graceful_stop": (STOPS,),
+        "pause": (STALLS,),
+        "rolling_restart": (STOPS,),
+        "power_cut": _POWER,
+        "power_cut_in_operation": _POWER,
+        "cluster_power_cut": _POWER,
+        "partition": _CUTS,
+        "partition_halves": _CUTS,
+        "partition_one": _CUTS,
+        "partition_one_way": _CUTS,
+        "partition_bridge": _CUTS,
+        "partition_ring": _CUTS,
+        "broker_black_hole": (STALLS,),
+        "network_latency": _NETWORK,
+        "packet_loss": _NETWORK,
+        "bandwidth": _NETWORK,
+        "disk_full": (DISK, WRITES_FAIL),
+        "failing_disk": (DISK, WRITES_FAIL, ROLLS_BACK),
+        "slow_disk": (DISK,),
+        "wiped_slave": (STOPS, FORGETS, EMPTIES),
+        "disk_lost": (STOPS, FORGETS, EMPTIES, WRITES_FAIL),
+        "bit_rot": (ROTS,),
+        "clock_skew": (CLOCK,),
+        "name_server_freeze": (STALLS,),
+        "name_server_black_hole": (STALLS,),
+        "name_server_freeze_in_rolling_restart": (STALLS, STOPS),
+        "name_server_amnesia": _CRASH,
+        "split_name_servers": (ROUTES,),
+        "topic_change": (QUEUES,),
+        "offsets_reset": (OFFSETS,),
+        "client_crash": _CRASH,
+        "member_leaves": (STOPS,),
+        "slow_consumer": (LISTENER,),
+        "failing_listener": (LISTENER,),
+    }
+)
+
+
+def default_effects(kind: str) -> tuple[str, ...]:
+    """The effects of a kind of fault whose facts do not name them; an unknown kind may have any."""
+    return AFFECTED_BY_KIND.get(kind, tuple(sorted(ALL_EFFECTS)))

@@ -1,0 +1,44 @@
+"""Members that keep a position of their own in each queue: what each delivery is to be compared with.
+
+A delivery follows the one before it in its call. The first one of a call follows the last one of the latest call that
+succeeded: a poll that failed, or that nobody saw end, leaves the position where it was.
+
+Source: Jepsen's workload for Kafka, whose consumers rewind when a transaction aborts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from itertools import pairwise
+
+from checkers.columns import Columns, Outcome
+from checkers.place_index import Streams
+
+NOBODY = -1
+
+
+def steps_of_members(
+    columns: Columns, streams: Streams, assigned: Collection[str]
+) -> Iterator[tuple[int, int]]:
+    """Positions of streams that do not follow by one, and the one to compare with (NOBODY: a member's first).
+
+    Only streams of the groups `assigned`.
+    """
+    deliveries, groups = columns.deliveries, columns.names.groups
+    for start, stop in pairwise(streams.starts.tolist()):
+        rows = range(start, stop) if streams.rows is None else streams.rows[start:stop].tolist()
+        if groups[deliveries.group[rows[0]]] not in assigned:
+            continue
+        finished: dict[int, int] = {}  # by process: the last position of a call that succeeded
+        latest: dict[int, tuple[int, int]] = {}  # by process: its last call, and position
+        for at, row in enumerate(rows, start=start):
+            process, call = int(deliveries.process[row]), int(deliveries.invoke_index[row])
+            last_call, last = latest.get(process, (NOBODY, NOBODY))
+            if last_call != call:
+                last = finished.get(process, NOBODY)
+            before = NOBODY if last == NOBODY else int(deliveries.queue_offset[rows[last - start]])
+            if last == NOBODY or deliveries.queue_offset[row] != before + 1:
+                yield at, last
+            latest[process] = call, at
+            if deliveries.outcome[row] == Outcome.OK:
+                finished[process] = at

@@ -1,0 +1,62 @@
+"""Retry and dead-letter topics that nobody can read: what is in them is stored, and is lost all the same.
+
+**unreadable_topic**: at the end of the run a broker refuses to give out a retry topic or a dead-letter topic of a
+group. The harness tries each of them (`try_read`), because no consumer reads dead letters, and a refused retry topic
+looks like an empty one. A topic that does not exist is no finding: whether messages are missing is the question of
+`loss`.
+
+Cannot see: what was unreadable during the run only, and queues other than the first.
+
+Source: AbstractSendMessageProcessor.createTopicInSendMessageBackMethod of Apache RocketMQ; older versions made
+dead-letter topics that may be written and not be read (PermName.PERM_WRITE).
+"""
+
+from __future__ import annotations
+
+from checkers.columns import Columns
+from checkers.kernel import Checker, Context, no_rows
+from checkers.promises import judge
+from checkers.timeline import TriedRead
+from checkers.verdict import Finding, Tally, Verdict
+
+
+def check_readability(_columns: Columns, context: Context) -> Verdict:
+    """Judge what brokers answered when retry and dead-letter topics were read."""
+    tried = context.timeline.tried_reads
+    tally = Tally.of(
+        (_finding(context, one) for one in tried if one.type == "fail"),
+        read=sum(one.type == "ok" for one in tried),
+    )
+    silent = next((one for one in tried if one.type == "info"), None)
+    reason = None
+    if silent is not None:
+        reason = f"{silent.broker} did not say whether {silent.topic} can be read: {silent.error}"
+    return Verdict(
+        checker="readability",
+        valid=False if tally.findings else ("unknown" if reason is not None else True),
+        counts=tally.counts,
+        findings=tally.findings,
+        reason=reason,
+    )
+
+
+def _finding(context: Context, tried: TriedRead) -> Finding:
+    return Finding(
+        anomaly="unreadable_topic",
+        judgement=judge(context.facts.mode, "unreadable_topic"),
+        op_index=tried.op_index,
+        time_ns=tried.time_ns,
+        detail=f"{tried.broker} refuses to give out {tried.topic}: {tried.error}",
+        topic=tried.topic,
+        broker=tried.broker,
+        group=tried.group,
+    )
+
+
+READABILITY = Checker(
+    name="readability",
+    anomalies=("unreadable_topic",),
+    check=check_readability,
+    applies=lambda context: bool(context.timeline.tried_reads),
+    rows=no_rows,
+)

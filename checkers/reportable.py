@@ -1,0 +1,102 @@
+"""The score of excuses: in which share of a run each anomaly could have been reported.
+
+Asked is every queue of every group in every moment, from the first assignment to the last drain: a moment is excused
+for an anomaly when a window of the table of excuses covers it for the member that had the queue then. `owned_twice` and
+the questions about locks are asked of each pair of members, `queue_unowned` of the whole group.
+Bounds (an overlap may last as long as a rebalance takes) are no excuses: they are the anomaly's definition.
+
+A checker below the floor of an anomaly has proven nothing about it, so its verdict is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import product
+
+from checkers.columns import QueueKey
+from checkers.groups import owned_spans, watched_until_ns
+from checkers.kernel import Context
+from checkers.spans import Span, without
+
+# What is asked of the member that has a queue, of each pair of members, of the whole group. `offset_forgotten` is the
+# question whether a member that takes a queue over may begin below what was committed.
+OF_OWNER = (
+    "commit_rewound",
+    "duplicate_unexplained",
+    "late_delivery",
+    "nonmonotonic_poll",
+    "offset_forgotten",
+    "weak_though_safe",
+)
+OF_PAIR = ("owned_twice",)
+OF_LOCK = ("two_listeners", "overlapping_owners")
+OF_GROUP = ("queue_unowned",)
+FLOOR = 0.002  # of the time; a campaign that is one long fault proves nothing
+
+# A broker gives weak statuses near faults only, so no run could reach a floor.
+WITHOUT_FLOOR = frozenset({"weak_though_safe"})
+# The count of a checker that says whether there was anything to ask about.
+ASKED_OF = {"late_delivery": "delayed"}
+
+Excused = Callable[[str, str, tuple[str | None, ...]], list[Span]]
+
+
+def reportable(context: Context, excused: Excused | None = None) -> dict[str, float]:
+    """The share, 0 to 1, of each anomaly that has an excuse and a question in this run.
+
+    `excused`: its spans for an anomaly, a broker name and nodes; by default those of the table of excuses.
+    """
+    spans_of = excused or context.excuses.spans
+    asked: dict[str, int] = {}
+    open_: dict[str, int] = {}
+    for anomaly, broker, nodes, span in _questions(context):
+        left = without([span], spans_of(anomaly, broker, nodes))
+        asked[anomaly] = asked.get(anomaly, 0) + span.length_ns
+        open_[anomaly] = open_.get(anomaly, 0) + sum(piece.length_ns for piece in left)
+    return {name: round(open_[name] / asked[name], 4) for name in sorted(asked) if asked[name]}
+
+
+def has_floor(anomaly: str, counts: Mapping[str, int]) -> bool:
+    """Whether a checker that counted so must have been able to report the anomaly."""
+    if anomaly in WITHOUT_FLOOR:
+        return False
+    return anomaly not in ASKED_OF or counts.get(ASKED_OF[anomaly], 0) > 0
+
+
+def below_floor(anomalies: Iterable[str], shares: Mapping[str, float]) -> str | None:
+    """Say which of the anomalies hardly ever could have been reported; None: all could."""
+    low = [f"{name} ({shares[name]:.1%})" for name in anomalies if shares.get(name, 1.0) < FLOOR]
+    return f"faults excuse nearly all of the run for {', '.join(low)}" if low else None
+
+
+_Question = tuple[str, str, tuple[str | None, ...], Span]
+
+
+def _questions(context: Context) -> Iterator[_Question]:
+    end_ns = watched_until_ns(context)
+    for (group, queue), spans in _owned(context, end_ns):
+        members = tuple(sorted(context.timeline.members(group)))
+        start_ns = min((span.start_ns for _, span in spans), default=end_ns)
+        for anomaly in OF_GROUP:
+            yield anomaly, queue.broker, members, Span(start_ns, end_ns)
+        shares = () if group in context.facts.broadcasting else OF_PAIR
+        pairs = (*shares, *(OF_LOCK if group in context.facts.orderly else ()))
+        for node, span in spans:
+            for anomaly in OF_OWNER:
+                yield anomaly, queue.broker, (node,), span
+            others = [other for other in members if other != node]
+            for anomaly, other in product(pairs, others):
+                yield anomaly, queue.broker, (node, other), span
+
+
+def _owned(
+    context: Context, end_ns: int
+) -> Iterator[tuple[tuple[str, QueueKey], list[tuple[str | None, Span]]]]:
+    """For each queue of each group: the nodes that had it, and when."""
+    for pair in sorted(context.timeline.ownership):
+        spans = [
+            (context.timeline.nodes.get(process), span)
+            for process, span in owned_spans(context, pair, end_ns)
+            if span.length_ns
+        ]
+        yield pair, spans

@@ -1,0 +1,83 @@
+"""`staticfire check history.edn`: judges a history of Jepsen's workload for Kafka, whose facts are options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, cast, get_args
+
+import click
+
+from checkers.compose import RunVerdict
+from checkers.facts import Flush, Replication
+from checkers.garbage import collector_paused
+from checkers.jepsen.judging import judge_jepsen
+from checkers.jepsen.reading import ASSIGNED, GROUP
+from harness.cli.history.reading import say
+from harness.cli.status import BadInput
+from harness.histories.sources import EDN, EdnSource
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+FACTS = ("flush", "replication", "groups")
+
+
+def edn_options(command: Command) -> Command:
+    """The options that say what a history of Jepsen does not."""
+    options = (
+        click.option(
+            "--flush",
+            type=click.Choice(get_args(Flush)),
+            help="Of an .edn history: how brokers flush.  [default: sync]",
+        ),
+        click.option(
+            "--replication",
+            type=click.Choice(get_args(Replication)),
+            help="Of an .edn history: how brokers replicate.  [default: none]",
+        ),
+        click.option(
+            "--groups",
+            multiple=True,
+            type=click.Choice((GROUP, ASSIGNED)),
+            help="Of an .edn history: a group that must see everything, as one of RocketMQ must.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def is_edn(run: Path) -> bool:
+    return run.suffix == EDN
+
+
+def refuse_facts(
+    run: Path, flush: str | None, replication: str | None, groups: Sequence[str]
+) -> None:
+    """Raise BadInput for options that a run folder answers itself."""
+    for name, given in zip(FACTS, (flush, replication, groups), strict=True):
+        if given:
+            raise BadInput(f"--{name} is for .edn histories; {run} says it itself")
+
+
+def judge_edn(
+    path: Path,
+    mode: str | None,
+    flush: str | None,
+    replication: str | None,
+    groups: Sequence[str],
+) -> RunVerdict:
+    """Raises BadInput, HistoryError, OSError."""
+    if mode is not None:
+        raise BadInput(f"--mode {mode} is for runs of RocketMQ; {path} has no mode")
+    source = EdnSource(path, transactions=True)
+    with collector_paused():
+        ops = list(source.ops())
+        verdict = judge_jepsen(
+            ops,
+            flush=cast(Flush, flush or "sync"),
+            replication=cast(Replication, replication or "none"),
+            groups=groups,
+            torn=source.torn,
+        )
+    say(source.notes())
+    return verdict

@@ -1,0 +1,106 @@
+"""Reports the contents of a delivered message (`checkers/message_contents.py`): what the message says of itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from checkers.message_contents import VALUE_MAX, digest_of_properties, digest_of_text
+from harness.clients.payload import key_of
+from system_under_test.client.message_properties import KEYS, ORIGIN_ID, TAGS, UNIQUE_KEY
+from system_under_test.protocol.message import parse_offset_message_id
+
+if TYPE_CHECKING:
+    from system_under_test.protocol.message import Message
+
+ANSWERS: Final = (
+    "ANSWERS"  # property of a half message: what checks are answered, one after the other
+)
+# Properties that brokers and clients set (RocketMQ: MessageConst), and ours. All others are the user's.
+RESERVED: Final = frozenset(
+    {
+        TAGS,
+        UNIQUE_KEY,
+        ORIGIN_ID,
+        ANSWERS,
+        "WAIT",
+        "DELAY",
+        "RETRY_TOPIC",
+        "REAL_TOPIC",
+        "REAL_QID",
+        "TRAN_MSG",
+        "PGROUP",
+        "MIN_OFFSET",
+        "MAX_OFFSET",
+        "BUYER_ID",
+        "TRANSFER_FLAG",
+        "CORRECTION_FLAG",
+        "MQ2_FLAG",
+        "RECONSUME_TIME",
+        "MSG_REGION",
+        "TRACE_ON",
+        "EXTEND_UNIQ_INFO",
+        "MAX_RECONSUME_TIMES",
+        "CONSUME_START_TIME",
+        "TRAN_PREPARED_QUEUE_OFFSET",
+        "TRANSACTION_CHECK_TIMES",
+        "CHECK_IMMUNITY_TIME_IN_SECONDS",
+        "INSTANCE_ID",
+        "CORRELATION_ID",
+        "REPLY_TO_CLIENT",
+        "TTL",
+        "ARRIVE_TIME",
+        "PUSH_REPLY_TIME",
+        "CLUSTER",
+        "MSG_TYPE",
+        "__SHARDINGKEY",
+        "POP_CK",
+        "POP_CK_OFFSET",
+        "1ST_POP_TIME",
+        "INNER_NUM",
+        "INNER_BASE",
+        "DUP_INFO",
+        "INNER_MULTI_DISPATCH",
+        "INNER_MULTI_QUEUE_OFFSET",
+        "TRACE_CONTEXT",
+    }
+)
+# In place of a physical offset: what ORIGIN_MESSAGE_ID holds is the id of no message.
+NO_MESSAGE_ID: Final = VALUE_MAX
+
+
+def contents_of(message: Message) -> list[Any]:
+    """Message id, tag, properties, born and store time in ms, bytes of the body, origin."""
+    properties = message.properties
+    unique_id = properties.get(UNIQUE_KEY)
+    return [
+        None if unique_id is None else digest_of_text(unique_id),
+        properties.get(TAGS, ""),
+        digest_of_properties(users_properties(properties, key_of(message.body))),
+        message.born_timestamp_ms,
+        message.store_timestamp_ms,
+        len(message.body),
+        origin_of(properties.get(ORIGIN_ID), unique_id),
+    ]
+
+
+def users_properties(properties: dict[str, str], key: str) -> dict[str, str]:
+    """Those that the sender gave to a message; KEYS among them only where it is not `key`, as it has to be."""
+    users = {name: value for name, value in properties.items() if name not in RESERVED}
+    if users.get(KEYS) == key:
+        del users[KEYS]
+    else:
+        users.setdefault(KEYS, "")
+    return users
+
+
+def origin_of(origin_id: str | None, unique_id: str | None) -> int | None:
+    """Which message this is a copy of: a physical offset, or the digest of the unique id; None for no copy."""
+    if origin_id is None:
+        return None
+    if origin_id == unique_id:
+        return digest_of_text(origin_id)
+    try:
+        offset = parse_offset_message_id(origin_id)[2]
+    except ValueError:
+        return NO_MESSAGE_ID
+    return offset if offset >= 0 else NO_MESSAGE_ID

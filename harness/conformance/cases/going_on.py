@@ -1,0 +1,184 @@
+"""What a refusal, a removal, a wait or a restart leaves behind: queues and offsets go on as before."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from harness.conformance.answers import number
+from harness.conformance.bench import Bench
+from harness.conformance.case import case, require, require_equal
+from harness.conformance.cases.limits import BODY_MAX, PROPERTIES_MAX
+from harness.conformance.cases.long_polling import is_answered, wait_for_messages
+from harness.conformance.cases.offsets import commit, committed
+from harness.conformance.cases.transactions import COMMIT, PREPARED, SOON_S, bodies, prepare
+from harness.conformance.request_fields import pull_fields, send_fields, topic_fields
+from harness.conformance.wire import Wire, request
+from system_under_test.protocol.codes import RequestCode, ResponseCode
+
+WAIT_MS = 1000
+WAITING = 2 | 4  # system flags: may wait, subscription included
+DELAY_LEVEL, DELAY_S = 2, 5.0
+
+
+async def _require_next(bench: Bench, broker: Wire, topic: str, offset: int, body: bytes) -> None:
+    """Store one more message, and require that it gets this offset and is read there."""
+    sent = await bench.store(broker, topic, body)
+    require_equal("the offset of the next message", number(sent, "queueOffset"), offset)
+    found = await bench.read_all(broker.address, topic, wanted=offset + 1)
+    require_equal("how many messages can be read", len(found), offset + 1)
+    require_equal("the message there", found[offset], body)
+
+
+@case("RMQ-SND-13")
+async def after_a_refusal(bench: Bench) -> None:
+    topic, broker = await bench.topic(queues=1), await bench.broker()
+    await bench.store(broker, topic, b"before")
+    for what, body, properties in (
+        ("a body above the limit", bytes(BODY_MAX + 1), {}),
+        ("properties above the limit", b"x", {"big": "x" * (PROPERTIES_MAX + 1)}),
+    ):
+        refused = await bench.send(broker, topic, body, properties=properties)
+        require_equal(f"the code for {what}", refused.code, ResponseCode.MESSAGE_ILLEGAL)
+    await _require_next(bench, broker, topic, 1, b"after")
+
+
+@case("RMQ-ADM-08")
+async def a_topic_made_again(bench: Bench) -> None:
+    topic, broker = await bench.topic(queues=1), await bench.broker()
+    for index in range(3):
+        await bench.store(broker, topic, b"former %d" % index)
+    await bench.read_all(broker.address, topic, wanted=3)
+    await broker.obtain(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
+    for index in range(len(bench.target.name_servers)):
+        name_server = await bench.name_server(index)
+        await name_server.obtain(RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic})
+    again = await bench.connect(broker.address)
+    await again.obtain(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_fields(topic, queues=1))
+    place = {"topic": topic, "queueId": 0}
+    first, end = [
+        number((await again.obtain(code, place)).ext_fields, "offset")
+        for code in (RequestCode.GET_MIN_OFFSET, RequestCode.GET_MAX_OFFSET)
+    ]
+    require_equal("the first offset of the empty queue, which is its end", first, end)
+    new = send_fields(topic, queue=0)
+    sent = await again.ask(RequestCode.SEND_MESSAGE, new, b"new", answer_s=30)
+    require_equal("the offset of its first message", sent.ext_fields.get("queueOffset"), str(end))
+    await asyncio.sleep(SOON_S)
+    found = await bench.pull(again, topic, offset=end)
+    require_equal("what it holds", [message.body for message in found.messages], [b"new"])
+    below = await bench.pull(again, topic, offset=0)
+    served = [message.body for message in below.messages if message.body != b"new"]
+    require_equal("what it serves of the former topic", served, [])
+
+
+@case("RMQ-OFF-10")
+async def a_group_made_again(bench: Bench) -> None:
+    topic, broker, group = await bench.topic(queues=1), await bench.broker(), bench.fresh_name("g")
+    config = json.dumps({"groupName": group, "retryQueueNums": 1, "consumeEnable": True}).encode()
+    for clean in (False, True):
+        await broker.obtain(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=config)
+        await bench.store(broker, topic, b"one")
+        await bench.read_all(broker.address, topic, wanted=1)
+        await commit(broker, topic, group, 1)
+        fields = {"groupName": group, "removeOffset": clean}
+        await broker.obtain(RequestCode.DELETE_SUBSCRIPTIONGROUP, fields)
+        await broker.obtain(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=config)
+        found = await committed(broker, topic, group)
+        if clean:
+            require(
+                found in (None, 0), f"the offset of a group that was removed with it is {found}"
+            )
+        else:
+            require_equal("the offset of a group that was removed without it", found, 1)
+
+
+@case("RMQ-TXN-12", limit_s=60)
+async def after_a_delayed_transaction(bench: Bench) -> None:
+    first = await prepare(bench)
+    topic, producer = first.topic, first.producer
+    odd = {
+        "TRAN_MSG": "true",
+        "PGROUP": producer.group,
+        "UNIQ_KEY": f"7F000001{bench.fresh_number():024X}",
+        "DELAY": str(DELAY_LEVEL),
+    }
+    await bench.send(
+        producer.wire,
+        topic,
+        b"delayed half",
+        queue=1,
+        properties=odd,
+        sysFlag=PREPARED,
+        producerGroup=producer.group,
+        bornTimestamp=bench.now_ms(),
+    )
+    await asyncio.sleep(DELAY_S + 1)
+    require_equal("what consumers see of it", await bodies(bench, first, within_s=SOON_S), [])
+    require_equal("the code for the first commit", (await first.end(COMMIT)).code, 0)
+    sent = await bench.store(producer.wire, topic, b"plain", queue=1)
+    require_equal("the offset behind it", number(sent, "queueOffset"), 1)
+    found = await bodies(bench, first, within_s=5, wanted=2)
+    require_equal("what consumers see then", found, [b"half", b"plain"])
+
+
+@case("RMQ-LPL-07", limit_s=60)
+async def after_a_wait(bench: Bench) -> None:
+    topic, broker = await bench.topic(queues=1), await bench.broker()
+    await bench.store(broker, topic, b"first")
+    await bench.read_all(broker.address, topic, wanted=1)
+    fields = pull_fields(
+        topic,
+        queue=0,
+        offset=1,
+        group=bench.fresh_name("g"),
+        sysFlag=WAITING,
+        suspendTimeoutMillis=WAIT_MS,
+        subscription="*",
+    )
+    over = await broker.ask(RequestCode.PULL_MESSAGE, fields, answer_s=30)
+    ended = over.code, over.ext_fields.get("nextBeginOffset")
+    require_equal("the answer to a wait that is over", ended, (ResponseCode.PULL_NOT_FOUND, "1"))
+    leaver = await bench.connect(broker.address)
+    leaver.send(request(RequestCode.PULL_MESSAGE, {**fields, "suspendTimeoutMillis": 15_000}))
+    await asyncio.sleep(0.2)
+    leaver.close()
+    await _require_next(bench, broker, topic, 1, b"second")
+    waiting = wait_for_messages(bench, broker, topic)  # at offset 0: answered at once
+    require(await is_answered(waiting, within_s=2.0), "a pull behind one that went away hangs")
+
+
+@case("RMQ-RCV-13", limit_s=120)
+async def offsets_after_a_restart(bench: Bench) -> None:
+    topic, master = await bench.topic(queues=1), (await bench.master()).address
+    broker, group = await bench.broker(), bench.fresh_name("g")
+    for index in range(5):
+        await bench.store(broker, topic, b"%d" % index)
+    await bench.read_all(master, topic, wanted=5)
+    await commit(broker, topic, group, 3)
+    node, processes = bench.target.nodes[master], bench.controls().process
+    await processes.stop(node)
+    await processes.start(node)
+    again = await bench.until_serving(master, topic)
+    require_equal("the group's offset", await committed(again, topic, group), 3)
+    require_equal("the end of the queue", await bench.end_of(again, topic), 5)
+    fields = pull_fields(
+        topic,
+        queue=0,
+        offset=5,
+        group=group,
+        sysFlag=WAITING,
+        suspendTimeoutMillis=15_000,
+        subscription="*",
+    )
+    held = again.send(request(RequestCode.PULL_MESSAGE, fields))
+    require(not await is_answered(held, within_s=0.5), "a pull at the end was answered at once")
+    writer = await bench.connect(master)
+    for _ in range(150):  # a broker that has just started may refuse for a while
+        sent = await bench.send(writer, topic, b"5")
+        if "queueOffset" in sent.ext_fields:
+            break
+        await asyncio.sleep(0.2)
+    require_equal("the offset of the next message", sent.ext_fields.get("queueOffset"), "5")
+    require(await is_answered(held, within_s=15.0), "the pull that waits does not get it")
+    require_equal("the code of that answer", held.result().code, ResponseCode.SUCCESS)

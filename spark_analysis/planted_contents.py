@@ -1,0 +1,97 @@
+"""Planted wrongs about what messages and routes hold: contents that changed on the way, topics that cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from checkers.message_contents import CONTENTS, digest_of_properties
+from spark_analysis.story import RECORD_BYTES, Story, StoryPlant
+
+PROPERTIES = {"colour": "red"}
+SENT: Mapping[str, Any] = {"tag": "x", "properties": PROPERTIES, "id": 77}
+GIVEN: tuple[Any, ...] = (77, "x", digest_of_properties(PROPERTIES), 1000, 2000, 100, None)
+
+
+def _changed(name: str, value: Any) -> list[Any]:
+    """The contents that were sent, but for one."""
+    contents = list(GIVEN)
+    contents[CONTENTS.index(name)] = value
+    return contents
+
+
+def _delivered(anomaly: str, name: str, value: Any) -> StoryPlant:
+    """The only delivery of a message does not hold what was sent."""
+
+    def plant(story: Story, _sets: int) -> None:
+        key = story.send(0, **SENT)
+        story.consume(1, key, 0, contents=_changed(name, value))
+        story.drained(2)
+        story.tell(anomaly, key, 0)
+
+    return plant
+
+
+def _delivered_again(anomaly: str, name: str, value: Any) -> StoryPlant:
+    """The listener fails, and the same record comes again with another time."""
+
+    def plant(story: Story, _sets: int) -> None:
+        key = story.send(0, **SENT)
+        story.consume(1, key, 0, "info", contents=list(GIVEN))
+        story.consume(2, key, 0, contents=_changed(name, value))
+        story.drained(3)
+        story.tell(anomaly, key, 0)
+        story.tell_again(key)
+
+    return plant
+
+
+def _origin_changed(story: Story, _sets: int) -> None:
+    """A retry names a message that was never delivered as its original."""
+    story.facts["retries_max"] = {story.group: 2}
+    key = story.send(0, **SENT)
+    story.consume(1, key, 0, "info", contents=list(GIVEN))
+    other = _changed("origin", 7 * RECORD_BYTES)
+    story.consume(12, key, 0, topic=story.retry_topic, tries=1, contents=other)
+    story.drained(20)
+    story.tell_again(key)
+    story.tell("origin_changed", key, 0, topic=story.retry_topic)
+
+
+def _unreadable_topic(story: Story, _sets: int) -> None:
+    """The broker refuses to give out the dead letters of a group."""
+    key = story.send(0)
+    story.consume(1, key, 0)
+    story.drained(2)
+    value = {"group": story.group, "topic": story.dead_topic, "broker": story.broker, "queue": 0}
+    story.op(3, "fail", "try_read", value, error="NO_PERMISSION")
+    story.tell_of_run(
+        "unreadable_topic", group=story.group, topic=story.dead_topic, broker=story.broker
+    )
+
+
+def _route_mismatch(story: Story, _sets: int) -> None:
+    """A name server has missed that the topic has more queues now."""
+    story.observe(
+        0,
+        "topic_route",
+        node=f"{story.name}-name-server",
+        broker_name=story.broker,
+        topic=story.topic,
+        route=[4, 4, 6],
+        master=[8, 8, 6],
+    )
+    story.tell_of_run("route_mismatch", topic=story.topic, broker=story.broker)
+
+
+CONTENTS_PLANTS: Mapping[str, StoryPlant] = {
+    "tag_changed": _delivered("tag_changed", "tag", "y"),
+    "properties_changed": _delivered("properties_changed", "properties", 5),
+    "size_changed": _delivered("size_changed", "size", 99),
+    "id_changed": _delivered("id_changed", "message_id", 78),
+    "born_time_changed": _delivered_again("born_time_changed", "born_ms", 1001),
+    "store_time_changed": _delivered_again("store_time_changed", "stored_ms", 2001),
+    "origin_changed": _origin_changed,
+    "unreadable_topic": _unreadable_topic,
+    "route_mismatch": _route_mismatch,
+}

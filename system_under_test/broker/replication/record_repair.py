@@ -1,0 +1,85 @@
+"""A record whose body the disk has changed is fetched from another replica, whose log has the same bytes.
+
+RocketMQ serves it as it is: its clients see a wrong checksum, and no broker asks another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from system_under_test.env import Log
+from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.headers import ViewMessageHeader
+from system_under_test.remoting import RemotingClient, RemotingError, parse_address
+from system_under_test.store.message_store import MessageStore
+
+__all__ = ["RecordRepair"]
+
+ASK_TIMEOUT_S = 3.0
+
+
+class RecordRepair:
+    """Mends damaged records of one store.
+
+    `peers` are the HA addresses of the other replicas; `met` counts how often a reader has met damage.
+    """
+
+    def __init__(
+        self, client: RemotingClient, store: MessageStore, peers: Sequence[str], log: Log
+    ) -> None:
+        self._client = client
+        self._store = store
+        self._peers = peers
+        self._log = log
+        self._repairs: dict[int, asyncio.Task[None]] = {}  # by physical offset
+        self._answers: dict[asyncio.Task[None], None] = {}
+        self.met = 0
+
+    def damaged(self, physical_offset: int) -> None:
+        """Begin to mend a record, unless that is under way. Whoever meets it again begins anew."""
+        self.met += 1
+        if physical_offset not in self._repairs:
+            repair = asyncio.get_running_loop().create_task(self._repair(physical_offset))
+            self._repairs[physical_offset] = repair
+            repair.add_done_callback(lambda _: self._repairs.pop(physical_offset))
+
+    def when_settled(self, answer: Callable[[], None]) -> None:
+        """Call when what is under way now has ended, well or not."""
+        waiting = asyncio.get_running_loop().create_task(self._settle(answer))
+        self._answers[waiting] = None
+        waiting.add_done_callback(self._answers.pop)
+
+    async def _settle(self, answer: Callable[[], None]) -> None:
+        await asyncio.gather(*self._repairs.values(), return_exceptions=True)
+        answer()
+
+    async def _repair(self, physical_offset: int) -> None:
+        for peer in self._peers:
+            try:
+                record = await self._ask(peer, physical_offset)
+                if self._store.mend_record(physical_offset, record):
+                    self._log.warning("damaged record was mended", at=physical_offset, peer=peer)
+                    return
+            except (RemotingError, ValueError, OSError) as error:
+                self._log.info("no copy of a damaged record", peer=peer, error=str(error))
+        self._log.error("record is damaged", at=physical_offset, peers=len(self._peers))
+
+    async def _ask(self, peer: str, physical_offset: int) -> bytes:
+        """The record of a replica. Raises RemotingError; ValueError if it has none."""
+        host, ha_port = parse_address(peer)
+        address = f"{host}:{ha_port - 1}"  # RocketMQ: the HA port is the one after the main port
+        header = ViewMessageHeader(offset=physical_offset)
+        request = RemotingCommand.request(RequestCode.VIEW_MESSAGE_BY_ID, header.to_ext())
+        response = await self._client.invoke(address, request, ASK_TIMEOUT_S, close_on_timeout=True)
+        if response.code != ResponseCode.SUCCESS:
+            raise ValueError(f"{address} answered code {response.code}: {response.remark}")
+        return response.body
+
+    async def stop(self) -> None:
+        """End what is under way."""
+        repairs = [*self._repairs.values(), *self._answers]
+        for repair in repairs:
+            repair.cancel()
+        await asyncio.gather(*repairs, return_exceptions=True)

@@ -1,0 +1,1 @@
+"""The mutation suite of the checkers: one wrong planted into a valid run, which a verdict has to name."""

@@ -1,0 +1,5 @@
+"""The list that mutations and oddities register in."""
+
+from tests.checkers.mutations.model import Kinds
+
+KINDS = Kinds()

@@ -1,0 +1,87 @@
+"""Wrongs of delayed messages."""
+
+from __future__ import annotations
+
+from random import Random
+
+from tests.checkers.mutations.draft import Draft
+from tests.checkers.mutations.kinds import KINDS
+from tests.checkers.mutations.model import MS, Run, S, Site
+from tests.checkers.mutations.pick import may_be_destroyed, nodes_of, pick_single
+
+DELAYED = ("delayed", "reservations")
+
+
+def _delay_ns(run: Run, key: str) -> int:
+    sent = run.sends.get(key)
+    return int(run.ops[sent.begin].value.get("delay_ms", 0)) * MS if sent else 0
+
+
+@KINDS.mutation(
+    "early_delivery", "a delayed message is delivered half way to when it is due", workloads=DELAYED
+)
+def delivered_too_early(run: Run, rng: Random, site: Site) -> Run | None:
+    like = pick_single(run, rng, site, lambda d: d.alone and _delay_ns(run, d.key) >= S)
+    if like is None:
+        return None
+    sent = run.sends[like.key]
+    draft = Draft(run)
+    draft.move_deliveries([like], sent.time_ns + (like.time_ns - sent.time_ns) // 2)
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "early_delivery", "a delayed message is delivered 0.3 s before it is due", workloads=DELAYED
+)
+def delivered_slightly_early(run: Run, rng: Random, site: Site) -> Run | None:
+    like = pick_single(run, rng, site, lambda d: d.alone and _delay_ns(run, d.key) >= S)
+    if like is None:
+        return None
+    draft = Draft(run)
+    draft.move_deliveries(
+        [like], run.sends[like.key].begin_ns + _delay_ns(run, like.key) - 300 * MS
+    )
+    return draft.finish()
+
+
+@KINDS.mutation("late_delivery", "a delayed message comes 15 s after it was due", workloads=DELAYED)
+def delivered_late(run: Run, rng: Random, site: Site) -> Run | None:
+    like = pick_single(
+        run,
+        rng,
+        site,
+        lambda d: (
+            d.alone
+            and _delay_ns(run, d.key) >= S
+            and d.time_ns + 15 * S < run.end_ns
+            and not run.is_explained(
+                run.sends[d.key].begin_ns, d.time_ns + 15 * S, nodes_of(run, d), 20
+            )
+        ),
+    )
+    if like is None:
+        return None
+    draft = Draft(run)
+    draft.move_deliveries([like], like.time_ns + 15 * S)
+    draft.clip_commits(like.group, like.place, like.offset, like.begin_ns, like.time_ns + 15 * S)
+    return draft.finish()
+
+
+@KINDS.mutation("lost", "a delayed message never comes", workloads=DELAYED)
+def delayed_never_comes(run: Run, rng: Random, site: Site) -> Run | None:
+    like = pick_single(
+        run,
+        rng,
+        site,
+        lambda d: (
+            _delay_ns(run, d.key) >= S
+            and run.sends[d.key].type == "ok"
+            and len(run.by_key[d.key]) == 1
+            and not may_be_destroyed(run, d.broker, run.sends[d.key].begin_ns)
+        ),
+    )
+    if like is None:
+        return None
+    draft = Draft(run)
+    draft.drop_deliveries([like])
+    return draft.finish()

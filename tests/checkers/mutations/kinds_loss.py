@@ -1,0 +1,183 @@
+"""Wrongs of messages that some group never gets."""
+
+from __future__ import annotations
+
+from random import Random
+
+from tests.checkers.mutations.draft import Draft
+from tests.checkers.mutations.events import Delivery, Sent
+from tests.checkers.mutations.kinds import KINDS
+from tests.checkers.mutations.model import ANSWERED, PLAIN, Run, Site, without
+from tests.checkers.mutations.pick import (
+    is_delivered_once,
+    may_be_destroyed,
+    only_delivery,
+    outcome_unknown,
+    pick_sent,
+    two_groups,
+)
+
+
+def _can_be_missed(run: Run, sent: Sent) -> bool:
+    """The only deliveries are normal; what a forwarder was given it has sent on."""
+    found = run.by_key.get(sent.key, [])
+    return is_delivered_once(run, sent.key) and all(
+        run.workload != "forwarded" or d.group.endswith("-forwarded") for d in found
+    )
+
+
+@KINDS.mutation(
+    "lost",
+    "a message with SEND_OK is delivered to no group; its queue still has it",
+    workloads=without(*ANSWERED),
+)
+def acked_not_delivered(run: Run, rng: Random, site: Site) -> Run | None:
+    sent = pick_sent(run, rng, site, lambda s: s.type == "ok" and _can_be_missed(run, s))
+    if sent is None:
+        return None
+    draft = Draft(run)
+    draft.drop_deliveries(run.by_key[sent.key])
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "lost",
+    "a message with SEND_OK is in no queue and was delivered to no group",
+    workloads=without(*ANSWERED),
+)
+def acked_gone_without_trace(run: Run, rng: Random, site: Site) -> Run | None:
+    sent = pick_sent(
+        run,
+        rng,
+        site,
+        lambda s: (
+            s.type == "ok"
+            and s.broker is not None
+            and _can_be_missed(run, s)
+            and not may_be_destroyed(run, s.broker, s.begin_ns)
+        ),
+    )
+    if sent is None:
+        return None
+    draft = Draft(run)
+    draft.drop_deliveries(run.by_key[sent.key])
+    draft.look_up(sent.key, lambda row: [*row[:3], False, False, False])
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "lost",
+    "twenty acknowledged messages in a row of a queue are delivered to no group",
+    workloads=PLAIN,
+)
+def acked_row_not_delivered(run: Run, rng: Random, site: Site) -> Run | None:
+    first = pick_sent(
+        run, rng, site, lambda s: s.type == "ok" and s.offset >= 0 and _can_be_missed(run, s)
+    )
+    if first is None:
+        return None
+    row = [
+        s
+        for s in run.sends.values()
+        if (s.topic, s.broker, s.queue) == (first.topic, first.broker, first.queue)
+        and first.offset <= s.offset < first.offset + 20
+        and s.type == "ok"
+        and _can_be_missed(run, s)
+    ]
+    draft = Draft(run)
+    draft.drop_deliveries([d for s in row for d in run.by_key[s.key]])
+    return draft.finish()
+
+
+@KINDS.mutation("unseen", "one group of two never gets an acknowledged message", workloads=PLAIN)
+def second_group_misses_acked(run: Run, rng: Random, site: Site) -> Run | None:
+    return _second_group_misses(run, rng, site, lambda s: s.type == "ok")
+
+
+@KINDS.mutation(
+    "1.1", "a message of a weak status that group 1 got never reaches group 2", workloads=PLAIN
+)
+def second_group_misses_weak(run: Run, rng: Random, site: Site) -> Run | None:
+    found = _second_group_misses(
+        run,
+        rng,
+        site,
+        lambda s: s.type == "info" and s.status not in ("", "SEND_OK") and s.offset >= 0,
+    )
+    return found or _made_weak(run, rng, site)
+
+
+def _made_weak(run: Run, rng: Random, site: Site) -> Run | None:
+    """Where there is no weak send: one of which the slave is not said to have anything."""
+    wide = two_groups(run)
+    sent = wide and pick_sent(
+        wide, rng, site, lambda s: s.type == "ok" and _missable(wide, s) is not None
+    )
+    if not wide or not sent or sent.at is None or wide.ops[sent.at].f != "send":
+        return None
+    draft = Draft(wide)
+    draft.alter(sent.at, status="SLAVE_NOT_AVAILABLE")
+    draft.replace(sent.at, type="info", error="SLAVE_NOT_AVAILABLE")
+    draft.observe(
+        lambda o: o["kind"] == "ack_durability" and o["key"] == sent.key,
+        lambda o: {
+            **o,
+            "status": "SLAVE_NOT_AVAILABLE",
+            "durable_on": o["durable_on"][:1],
+            "cached_on": o["cached_on"][:1],
+        },
+    )
+    draft.look_up(sent.key, lambda row: None)
+    missed = _missable(wide, sent)
+    assert missed is not None
+    draft.drop_deliveries([missed])
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "1.1", "a message of an unknown send that group 1 got never reaches group 2", workloads=PLAIN
+)
+def second_group_misses_unknown(run: Run, rng: Random, site: Site) -> Run | None:
+    found = _second_group_misses(
+        run, rng, site, lambda s: s.type == "info" and s.offset < 0 and s.is_plain
+    )
+    if found is not None:
+        return found
+    wide = two_groups(run)
+    sent = wide and pick_sent(
+        wide, rng, site, lambda s: s.type == "ok" and s.is_plain and _missable(wide, s) is not None
+    )
+    if not wide or not sent or sent.at is None or wide.ops[sent.at].f != "send":
+        return None
+    draft = Draft(wide)
+    outcome_unknown(draft, sent)
+    missed = _missable(wide, sent)
+    assert missed is not None
+    draft.drop_deliveries([missed])
+    return draft.finish()
+
+
+@KINDS.mutation("1.1", "a one-way message that group 1 got never reaches group 2", workloads=PLAIN)
+def second_group_misses_one_way(run: Run, rng: Random, site: Site) -> Run | None:
+    one_way = {op.value["key"] for op in run.ops if op.f == "send" and op.value.get("one_way")}
+    return _second_group_misses(run, rng, site, lambda s: s.key in one_way)
+
+
+def _missable(run: Run, sent: Sent) -> Delivery | None:
+    """A delivery to one group of what another one got, too."""
+    groups = [group for group in run.facts.groups if only_delivery(run, sent.key, group)]
+    return only_delivery(run, sent.key, groups[-1]) if len(groups) > 1 else None
+
+
+def _second_group_misses(run: Run, rng: Random, site: Site, fits: object) -> Run | None:
+    wide = two_groups(run)
+    if wide is None:
+        return None
+    assert callable(fits)
+    sent = pick_sent(wide, rng, site, lambda s: bool(fits(s)) and _missable(wide, s) is not None)
+    missed = _missable(wide, sent) if sent else None
+    if missed is None:
+        return None
+    draft = Draft(wide)
+    draft.drop_deliveries([missed])
+    return draft.finish()

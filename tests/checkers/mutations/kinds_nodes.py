@@ -1,0 +1,93 @@
+"""Wrongs of nodes and of promises about gaps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from checkers.facts import NodeExit
+from checkers.history import Op
+from tests.checkers.mutations.draft import Draft
+from tests.checkers.mutations.kinds import KINDS
+from tests.checkers.mutations.model import GROUPED, Run, S, Site, choose
+
+
+@KINDS.mutation("not_serving", "the last probe of a living broker is not acknowledged")
+def probe_fails(run: Run, rng: Random, site: Site) -> Run | None:
+    probes = [op for op in run.ops if op.f == "probe"]
+    probe = choose(rng, probes, lambda op: (site == "fault") == bool(run.facts.faults))
+    if probe is None:
+        return None
+    draft = Draft(run)
+    draft.replace(probe.index, type="fail", error="not acknowledged in 120 s")
+    return draft.finish()
+
+
+@KINDS.mutation("node_died", "a node ends by itself, and no fault of its disk explains it")
+def node_died(run: Run, rng: Random, site: Site) -> Run | None:
+    nodes = [node for several in run.facts.brokers.values() for node in several]
+    for _ in range(40):
+        node, time_ns = rng.choice(nodes), rng.randrange(5 * S, run.end_ns)
+        if run.is_at(site, time_ns) and not run.is_explained(time_ns, time_ns, (node,), 60):
+            draft = Draft(run)
+            error = "ended by itself with status 1: KeyError: 'offsets'"
+            draft.insert(
+                Op(
+                    index=0,
+                    time_ns=time_ns,
+                    process=-1,
+                    type="info",
+                    f="node_exit",
+                    value={"node": node},
+                    error=error,
+                )
+            )
+            ended = NodeExit(node=node, time_ns=time_ns, error=error)
+            draft.facts = replace(draft.facts, exits=(*draft.facts.exits, ended))
+            return draft.finish()
+    return None
+
+
+@KINDS.mutation(
+    "send_gap",
+    "for 12 s nothing of a producer is acknowledged where 5 s are promised",
+    workloads=("queue", "ordered", "filtered", "broadcast", "rebalance"),
+)
+def send_gap(run: Run, rng: Random, site: Site) -> Run | None:
+    if not run.facts.producers:
+        return None
+    node = rng.choice(run.facts.producers)
+    for _ in range(40):
+        begin_ns = rng.randrange(3 * S, max(run.load_end_ns - 14 * S, 4 * S))
+        if run.is_at(site, begin_ns, begin_ns + 12 * S):
+            break
+    else:
+        return None
+    draft = Draft(run)
+    for sent in run.sends.values():
+        if sent.at is None or sent.type != "ok" or run.ops[sent.at].node != node:
+            continue
+        if begin_ns <= sent.time_ns <= begin_ns + 12 * S and run.ops[sent.at].f == "send":
+            fields = dict.fromkeys(("queue_offset", "physical_offset", "status", "broker", "queue"))
+            draft.alter(sent.at, **fields)
+            draft.replace(sent.at, type="info", error="no answer in 3 s")
+    draft.facts = replace(draft.facts, gap_max_s=5.0)
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "start_gap",
+    "a consumer that has started is given no queue for 12 s where 5 s are promised",
+    workloads=GROUPED,
+)
+def start_gap(run: Run, rng: Random, site: Site) -> Run | None:
+    member = choose(rng, run.members, lambda m: run.is_at(site, m.begin_ns))
+    if member is None:
+        return None
+    first = next((op for op in run.ops if op.f == "assign" and op.process == member.process), None)
+    if first is None:
+        return None
+    draft = Draft(run)
+    draft.shift_after(first.time_ns - 1, 12 * S)
+    draft.facts = replace(draft.facts, gap_max_s=5.0)
+    return draft.finish()

@@ -1,0 +1,278 @@
+"""Wrongs of how far a group is: commits and drains."""
+
+from __future__ import annotations
+
+from random import Random
+
+from checkers.history import Op
+from tests.checkers.mutations.draft import Draft
+from tests.checkers.mutations.events import Delivery
+from tests.checkers.mutations.kinds import KINDS
+from tests.checkers.mutations.model import GROUPED, MS, Run, S, Site, choose
+from tests.checkers.mutations.pick import is_settled, keeps_queue, other_member, pick_delivery
+
+
+def _committed(run: Run, rng: Random, site: Site, spread: int = 5) -> Delivery | None:
+    """A delivery in a settled tenure, some messages into its queue."""
+    return pick_delivery(
+        run, rng, site, lambda d: d.offset > spread and is_settled(run, d, d.time_ns + 5 * S)
+    )
+
+
+def _commit(
+    draft: Draft,
+    like: Delivery,
+    time_ns: int,
+    offset: int,
+    process: int | None = None,
+    node: str | None = None,
+) -> None:
+    draft.event(
+        time_ns,
+        like.process if process is None else process,
+        "commit",
+        like.node if process is None else node,
+        group=like.group,
+        topic=like.topic,
+        offsets=[[like.broker, like.queue, offset]],
+    )
+
+
+@KINDS.mutation(
+    "commit_rewound",
+    "an owner commits an offset some messages below what it had committed",
+    workloads=GROUPED,
+)
+def owner_commits_lower(run: Run, rng: Random, site: Site) -> Run | None:
+    like = _committed(run, rng, site)
+    if like is None:
+        return None
+    draft = Draft(run)
+    _commit(draft, like, like.time_ns + MS, like.offset + 1)
+    _commit(draft, like, like.time_ns + S, like.offset - 3)
+    _commit(draft, like, like.time_ns + 2 * S, like.offset + 1)
+    return draft.finish()
+
+
+@KINDS.mutation("commit_rewound", "an owner commits offset 0 far into the queue", workloads=GROUPED)
+def owner_commits_zero(run: Run, rng: Random, site: Site) -> Run | None:
+    like = _committed(run, rng, site)
+    if like is None:
+        return None
+    draft = Draft(run)
+    _commit(draft, like, like.time_ns + MS, like.offset + 1)
+    _commit(draft, like, like.time_ns + S, 0)
+    _commit(draft, like, like.time_ns + 2 * S, like.offset + 1)
+    return draft.finish()
+
+
+def _foreign_commit(run: Run, rng: Random, site: Site, offset: int) -> Run | None:
+    like = pick_delivery(
+        run,
+        rng,
+        site,
+        lambda d: (
+            d.offset > 5
+            and keeps_queue(run, d, d.time_ns + 5 * S)
+            and other_member(run, d, d.begin_ns, d.time_ns + 3 * S) is not None
+        ),
+    )
+    other = other_member(run, like, like.begin_ns, like.time_ns + 3 * S) if like else None
+    if like is None or other is None:
+        return None
+    draft = Draft(run)
+    _commit(draft, like, like.time_ns + MS, like.offset + 1)
+    _commit(
+        draft,
+        like,
+        like.time_ns + S,
+        offset if offset < 2 else like.offset - 3,
+        other.process,
+        other.node,
+    )
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "1.8",
+    "a member that does not have the queue sets the group's offset back to 0",
+    workloads=GROUPED,
+)
+def other_member_commits_0(run: Run, rng: Random, site: Site) -> Run | None:
+    return _foreign_commit(run, rng, site, 0)
+
+
+@KINDS.mutation(
+    "1.8",
+    "a member that does not have the queue sets the group's offset back to 1",
+    workloads=GROUPED,
+)
+def other_member_commits_1(run: Run, rng: Random, site: Site) -> Run | None:
+    return _foreign_commit(run, rng, site, 1)
+
+
+@KINDS.mutation(
+    "1.8",
+    "a member that does not have the queue sets the group's offset below 0",
+    workloads=GROUPED,
+)
+def other_member_commits_below_0(run: Run, rng: Random, site: Site) -> Run | None:
+    return _foreign_commit(run, rng, site, -1)
+
+
+@KINDS.mutation(
+    "1.8",
+    "a member that does not have the queue sets the group's offset three messages back",
+    workloads=GROUPED,
+)
+def other_member_commits_lower(run: Run, rng: Random, site: Site) -> Run | None:
+    return _foreign_commit(run, rng, site, 3)
+
+
+@KINDS.mutation("1.8", "a process that never opened commits an offset of 0", workloads=GROUPED)
+def stranger_commits(run: Run, rng: Random, site: Site) -> Run | None:
+    like = _committed(run, rng, site)
+    if like is None:
+        return None
+    draft = Draft(run)
+    _commit(draft, like, like.time_ns + S, 0, 140_000, "consumer-99")
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "commit_ahead", "an owner commits twenty messages that it has not been given", workloads=GROUPED
+)
+def commit_ahead(run: Run, rng: Random, site: Site) -> Run | None:
+    last: dict[tuple[str, str, int], int] = {}
+    for sent in run.sends.values():
+        last[sent.topic, sent.broker or "", sent.queue] = max(
+            last.get((sent.topic, sent.broker or "", sent.queue), 0), sent.offset
+        )
+    like = pick_delivery(
+        run,
+        rng,
+        site,
+        lambda d: d.offset + 25 < last.get(d.place, 0) and is_settled(run, d, d.time_ns + 3 * S),
+    )
+    if like is None:
+        return None
+    ahead = [
+        d
+        for d in run.deliveries
+        if d.place == like.place and d.group == like.group and d.offset == like.offset + 20
+    ]
+    if not ahead or ahead[0].begin_ns <= like.time_ns + MS:
+        return None
+    draft = Draft(run)
+    _commit(draft, like, like.time_ns + MS, like.offset + 21)
+    return draft.finish()
+
+
+@KINDS.mutation("commit_ahead", "an owner commits beyond the end of its queue", workloads=GROUPED)
+def commit_far_ahead(run: Run, rng: Random, site: Site) -> Run | None:
+    like = _committed(run, rng, site, 0)
+    if like is None:
+        return None
+    draft = Draft(run)
+    _commit(draft, like, like.time_ns + MS, 10_000_000)
+    return draft.finish()
+
+
+def _drain_row(run: Run, rng: Random, site: Site) -> tuple[Op, int] | None:
+    rows = [
+        (op, n)
+        for op in run.ops
+        if op.f == "drain" and op.type == "ok"
+        for n, row in enumerate(op.value["queues"])
+        if row[3] > row[2]
+    ]
+    return choose(rng, rows, lambda row: (site == "fault") == bool(run.facts.faults))
+
+
+@KINDS.mutation(
+    "commit_beyond_end",
+    "at the drain the offset of a group is higher than its queue is long",
+    workloads=GROUPED,
+)
+def drained_beyond_end(run: Run, rng: Random, site: Site) -> Run | None:
+    return _drained(run, rng, site, +rng.choice((1, 50)))
+
+
+@KINDS.mutation(
+    "commit_behind",
+    "the drain says that nothing is left, and an offset is below the end",
+    workloads=GROUPED,
+)
+def drained_behind(run: Run, rng: Random, site: Site) -> Run | None:
+    return _drained(run, rng, site, -1)
+
+
+def _drained(run: Run, rng: Random, site: Site, more: int) -> Run | None:
+    found = _drain_row(run, rng, site)
+    if found is None:
+        return None
+    op, n = found
+    rows = [list(row) for row in op.value["queues"]]
+    rows[n][4] += more
+    draft = Draft(run)
+    draft.alter(op.index, queues=rows)
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "vanished",
+    "at the drain a queue is two messages shorter than what was acknowledged and consumed",
+    workloads=GROUPED,
+)
+def drained_short(run: Run, rng: Random, site: Site) -> Run | None:
+    ends: dict[tuple[str, str, int], tuple[int, str]] = {}
+    for sent in run.sends.values():
+        place = (sent.topic, sent.broker or "", sent.queue)
+        if sent.type == "ok" and sent.offset >= ends.get(place, (-1, ""))[0]:
+            ends[place] = (sent.offset, sent.key)
+    found = _drain_row(run, rng, site)
+    if found is None:
+        return None
+    op, n = found
+    row = list(op.value["queues"][n])
+    last = ends.get((op.value["topic"], row[0], row[1]))
+    if last is None or last[0] != row[3] - 1:
+        return None
+    draft = Draft(run)
+    for other in run.ops:
+        if other.f == "drain" and other.value.get("topic") == op.value["topic"]:
+            rows = [list(r) for r in other.value["queues"]]
+            for r in rows:
+                if r[:2] == row[:2]:
+                    r[3] -= 2
+                    r[4] = min(r[4], r[3])
+            draft.alter(other.index, queues=rows)
+    draft.look_up(last[1], lambda r: [*r[:3], False, False, False])
+    return draft.finish()
+
+
+@KINDS.mutation("not_drained", "a group does not reach the end of a queue", workloads=GROUPED)
+def not_drained(run: Run, rng: Random, site: Site) -> Run | None:
+    found = _drain_row(run, rng, site)
+    if found is None:
+        return None
+    op, n = found
+    rows = [list(row) for row in op.value["queues"]]
+    rows[n][4] -= 1
+    draft = Draft(run)
+    draft.alter(op.index, queues=rows, lag=1)
+    draft.replace(op.index, type="info", error="not drained in 180 s")
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "not_drained", "there is no drain of a group at all", workloads=GROUPED, unknown_is_enough=True
+)
+def drain_missing(run: Run, rng: Random, site: Site) -> Run | None:
+    if (site == "fault") != bool(run.facts.faults):
+        return None
+    draft = Draft(run)
+    for op in run.ops:
+        if op.f == "drain":
+            draft.drop(op.index)
+    return draft.finish()

@@ -1,0 +1,240 @@
+"""Wrongs of the order in which a member gets messages: exchanged, held back, skipped, again."""
+
+from __future__ import annotations
+
+from random import Random
+
+from tests.checkers.mutations.draft import Draft
+from tests.checkers.mutations.events import Delivery
+from tests.checkers.mutations.kinds import KINDS
+from tests.checkers.mutations.model import CALM, MS, Run, S, Site, without
+from tests.checkers.mutations.pick import (
+    following,
+    is_delivered_once,
+    is_settled,
+    may_be_destroyed,
+    message_of,
+    only_delivery,
+    pick_delivery,
+    pick_single,
+)
+
+
+def next_of(run: Run, d: Delivery) -> Delivery | None:
+    """The delivery of the next offset, to the same member."""
+    return next(
+        (
+            other
+            for other in following(run, d, 5 * S)
+            if other.process == d.process
+            and other.offset == d.offset + 1
+            and other.type == "ok"
+            and other.at != d.at
+        ),
+        None,
+    )
+
+
+@KINDS.mutation(
+    "out_of_order",
+    "a member is given two messages of its queue in the wrong order",
+    workloads=without("forwarded", "request-reply"),
+)
+def order_of_two_exchanged(run: Run, rng: Random, site: Site) -> Run | None:
+    def fits(d: Delivery) -> bool:
+        other = next_of(run, d) if d.alone and is_settled(run, d, d.time_ns + 5 * S) else None
+        return (
+            other is not None
+            and other.alone
+            and only_delivery(run, other.key, other.group) is not None
+        )
+
+    like = pick_single(run, rng, site, fits) if run.workload != "broadcast" else None
+    if like is None:
+        return None
+    other = next_of(run, like)
+    assert other is not None
+    draft = Draft(run)
+    first, second = draft.messages(like), draft.messages(other)
+    sent = run.sends.get(other.key)
+    if sent is None or sent.begin_ns > like.begin_ns:
+        # The later message was not sent yet when the earlier one came: the earlier one comes later.
+        draft.move_deliveries([like], other.time_ns + MS)
+    else:
+        draft.set_messages(like, second)
+        draft.set_messages(other, first)
+    draft.clip_commits(like.group, like.place, like.offset, like.begin_ns, other.time_ns + MS)
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "1.10",
+    "a message is held back 10 s behind an assignment that changed nothing",
+    workloads=without("broadcast", "forwarded", "request-reply", "ordered"),
+)
+def held_back_behind_same_assignment(run: Run, rng: Random, site: Site) -> Run | None:
+    return _held_back(run, rng, site, "same")
+
+
+@KINDS.mutation(
+    "1.10",
+    "a message is held back 10 s behind an assignment of another topic",
+    workloads=without("broadcast", "forwarded", "request-reply", "ordered"),
+)
+def held_back_behind_other_topic(run: Run, rng: Random, site: Site) -> Run | None:
+    return _held_back(run, rng, site, "topic")
+
+
+@KINDS.mutation(
+    "1.10",
+    "a message is held back 10 s, and its successors are not",
+    workloads=without("broadcast", "forwarded", "request-reply", "ordered"),
+)
+def held_back(run: Run, rng: Random, site: Site) -> Run | None:
+    return _held_back(run, rng, site, "")
+
+
+def _held_back(run: Run, rng: Random, site: Site, behind: str) -> Run | None:
+    def fits(d: Delivery) -> bool:
+        overtaken = any(
+            o.process == d.process and o.offset > d.offset and o.at != d.at
+            for o in following(run, d, 9 * S)
+        )
+        return overtaken and d.alone and is_settled(run, d, d.time_ns + 10 * S)
+
+    like = pick_single(run, rng, site, fits)
+    if like is None:
+        return None
+    draft = Draft(run)
+    later_ns = like.time_ns + 10 * S
+    draft.move_deliveries([like], later_ns)
+    draft.clip_commits(like.group, like.place, like.offset, like.begin_ns, later_ns)
+    if behind:
+        topic = like.topic if behind == "same" else "%RETRY%" + like.group
+        queues = sorted(
+            [t.broker, t.queue]
+            for t in run.tenures
+            if t.process == like.process
+            and t.topic == topic
+            and t.begin_ns <= like.time_ns < t.end_ns - 6 * S
+        )
+        # One before the next message comes, one before this one does.
+        for time_ns in (like.time_ns, later_ns - MS):
+            draft.event(
+                time_ns,
+                like.process,
+                "assign",
+                like.node,
+                group=like.group,
+                topic=topic,
+                queues=queues if behind == "same" else queues or [[like.broker, 0]],
+            )
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "poll_skip",
+    "an owner is not given a message and goes on behind it; the offset is committed",
+    workloads=CALM,
+)
+def owner_skips(run: Run, rng: Random, site: Site) -> Run | None:
+    like = pick_single(
+        run,
+        rng,
+        site,
+        lambda d: (
+            d.alone
+            and run.sends[d.key].type == "ok"
+            and is_delivered_once(run, d.key)
+            and is_settled(run, d, d.time_ns + 5 * S)
+        ),
+    )
+    if like is None:
+        return None
+    draft = Draft(run)
+    draft.drop_deliveries([like])
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "int_poll_skip", "one call of a listener lacks a message between two others", workloads=CALM
+)
+def call_skips(run: Run, rng: Random, site: Site) -> Run | None:
+    sizes: dict[int, int] = {}
+    for d in run.deliveries:
+        sizes[d.at] = max(sizes.get(d.at, 0), d.slot + 1)
+
+    def fits(d: Delivery) -> bool:
+        return (
+            0 < d.slot < sizes[d.at] - 1
+            and is_delivered_once(run, d.key)
+            and run.sends[d.key].type == "ok"
+            and not may_be_destroyed(run, d.broker, d.time_ns)
+        )
+
+    like = pick_single(run, rng, site, fits)
+    if like is None:
+        return None
+    draft = Draft(run)
+    draft.drop_deliveries([like])
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "int_nonmonotonic_poll",
+    "one call of a listener holds two messages in the wrong order",
+    workloads=without("forwarded"),
+)
+def call_out_of_order(run: Run, rng: Random, site: Site) -> Run | None:
+    like = pick_delivery(run, rng, site, lambda d: d.slot > 0)
+    if like is None:
+        return None
+    draft = Draft(run)
+    messages = draft.messages(like)
+    messages[like.slot - 1 : like.slot + 1] = reversed(messages[like.slot - 1 : like.slot + 1])
+    draft.set_messages(like, messages)
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "nonmonotonic_poll",
+    "an owner goes back by three messages that it had consumed and committed",
+    workloads=CALM,
+)
+def owner_goes_back(run: Run, rng: Random, site: Site) -> Run | None:
+    like = pick_single(run, rng, site, lambda d: d.alone and is_settled(run, d, d.time_ns + 6 * S))
+    if like is None:
+        return None
+    before = [
+        d
+        for d in run.deliveries
+        if d.process == like.process
+        and d.group == like.group
+        and d.place == like.place
+        and like.offset - 3 < d.offset <= like.offset
+    ]
+    draft = Draft(run)
+    draft.event(
+        like.time_ns + MS,
+        like.process,
+        "commit",
+        like.node,
+        group=like.group,
+        topic=like.topic,
+        offsets=[[like.broker, like.queue, like.offset + 1]],
+    )
+    for n, d in enumerate(sorted(before, key=lambda d: d.offset)):
+        draft.deliver(d, like.time_ns + 3 * S + n * MS, [message_of(run, d)])
+    return draft.finish()
+
+
+@KINDS.mutation("1.5", "a delivery is reported twice in one call", workloads=CALM)
+def twice_in_one_call(run: Run, rng: Random, site: Site) -> Run | None:
+    like = pick_single(run, rng, site, lambda d: is_settled(run, d, d.time_ns + S))
+    if like is None:
+        return None
+    draft = Draft(run)
+    messages = draft.messages(like)
+    messages.insert(like.slot, list(messages[like.slot]))
+    draft.set_messages(like, messages)
+    return draft.finish()

@@ -1,0 +1,225 @@
+"""Wrongs of retries and dead letters."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from tests.checkers.mutations.draft import Draft
+from tests.checkers.mutations.events import Delivery
+from tests.checkers.mutations.kinds import KINDS
+from tests.checkers.mutations.model import MS, Run, S, Site, choose
+from tests.checkers.mutations.pick import message_of, nodes_of, pick_single
+
+
+def _failed(run: Run, rng: Random, site: Site, fits: Any = lambda d: True) -> Delivery | None:
+    """A delivery that its listener failed for, alone in its call, and that came again later."""
+    return choose(
+        rng,
+        run.deliveries,
+        lambda d: (
+            d.type == "info"
+            and d.alone
+            and d.key in run.sends
+            and run.is_at(site, d.time_ns)
+            and not run.is_explained(d.time_ns - S, d.time_ns + S, nodes_of(run, d), 20)
+            and any(
+                o.tries == d.tries + 1 and o.topic.startswith("%RETRY%") for o in run.by_key[d.key]
+            )
+            and fits(d)
+        ),
+    )
+
+
+def _retries(run: Run, like: Delivery) -> list[Delivery]:
+    return [
+        d
+        for d in run.by_key[like.key]
+        if d.topic.startswith(("%RETRY%", "%DLQ%"))
+        and d.group == like.group
+        and d.tries > like.tries
+    ]
+
+
+@KINDS.mutation(
+    "retry_unprovoked",
+    "a message comes as a retry after its listener had succeeded",
+    workloads=("retry",),
+)
+def retry_unprovoked(run: Run, rng: Random, site: Site) -> Run | None:
+    like = pick_single(run, rng, site, lambda d: len(run.by_key[d.key]) == 1)
+    other = like and choose(
+        rng,
+        run.deliveries,
+        lambda d: (
+            d.topic.startswith("%RETRY%") and d.group == like.group and d.time_ns > like.time_ns
+        ),
+    )
+    if like is None or not other:
+        return None
+    draft = Draft(run)
+    message = message_of(run, like)
+    draft.deliver(
+        other,
+        like.time_ns + 2 * S,
+        [[message[0], 100_000, message[2] + 7, True, 1]],
+        process=like.process,
+        node=like.node,
+    )
+    return draft.finish()
+
+
+@KINDS.mutation("retry_early", "a retry comes 0.1 s after the failure", workloads=("retry",))
+def retry_early(run: Run, rng: Random, site: Site) -> Run | None:
+    like = _failed(run, rng, site)
+    retry = like and next(
+        (d for d in _retries(run, like) if d.tries == like.tries + 1 and d.alone), None
+    )
+    if like is None or not retry or retry.topic.startswith("%DLQ%"):
+        return None
+    draft = Draft(run)
+    back = [
+        op
+        for op in run.ops
+        if op.f == "send_back"
+        and op.value["messages"][0][0] == like.key
+        and op.time_ns >= like.time_ns
+    ]
+    draft.move_deliveries([retry], (back[0].time_ns if back else like.time_ns) + 100 * MS)
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "unseen", "a message that its listener failed for never comes again", workloads=("retry",)
+)
+def retry_never_comes(run: Run, rng: Random, site: Site) -> Run | None:
+    like = _failed(run, rng, site, lambda d: d.tries == 0 and run.sends[d.key].type == "ok")
+    if like is None:
+        return None
+    draft = Draft(run)
+    draft.drop_deliveries(_retries(run, like))
+    for at, op in draft.ops():
+        if (
+            op.f == "send_back"
+            and op.value["messages"][0][0] == like.key
+            and op.value["messages"][0][2] > 0
+        ):
+            draft.drop(at)
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "retried_too_often", "a message comes as retry 7 where 5 are allowed", workloads=("retry",)
+)
+def retried_too_often(run: Run, rng: Random, site: Site) -> Run | None:
+    most = max(run.facts.retries_max.values(), default=0)
+    like = choose(
+        rng,
+        run.deliveries,
+        lambda d: (
+            d.topic.startswith("%RETRY%")
+            and run.is_at(site, d.time_ns)
+            and d.tries == most
+            and d.type == "info"
+        ),
+    )
+    if like is None:
+        return None
+    message = message_of(run, like)
+    draft = Draft(run)
+    draft.deliver(like, run.end_ns - S, [[message[0], 100_001, message[2] + 9, True, most + 2]])
+    return draft.finish()
+
+
+@KINDS.mutation("1.11", "a first delivery says that it was tried 7 times before")
+def tries_in_first_delivery(run: Run, rng: Random, site: Site) -> Run | None:
+    if run.workload == "ordered":
+        return None  # an orderly listener is given the same message again
+    like = pick_single(
+        run,
+        rng,
+        site,
+        lambda d: not run.is_explained(d.time_ns - 5 * S, d.time_ns, nodes_of(run, d), 20),
+    )
+    if like is None:
+        return None
+    draft = Draft(run)
+    draft.set_field(like, 4, 7)
+    return draft.finish()
+
+
+def _dead_letters(run: Run) -> list[Delivery]:
+    return [d for d in run.deliveries if d.topic.startswith("%DLQ%")]
+
+
+@KINDS.mutation("1.11", "the dead-letter queue holds a message twice", workloads=("retry",))
+def dead_letter_twice(run: Run, rng: Random, site: Site) -> Run | None:
+    like = choose(rng, _dead_letters(run), lambda d: (site == "fault") == bool(run.facts.faults))
+    if like is None:
+        return None
+    draft = Draft(run)
+    messages = draft.messages(like)
+    last = messages[-1]
+    copy = [like.key, last[1] + 1, last[2] + 1000, *messages[like.slot][3:]]
+    draft.set_messages(like, [*messages, copy])
+    return draft.finish()
+
+
+@KINDS.mutation("1.11", "the dead-letter queue holds each message twice", workloads=("retry",))
+def dead_letters_twice(run: Run, rng: Random, site: Site) -> Run | None:
+    like = choose(rng, _dead_letters(run), lambda d: (site == "fault") == bool(run.facts.faults))
+    if like is None:
+        return None
+    draft = Draft(run)
+    messages = draft.messages(like)
+    end, low = messages[-1][1] + 1, messages[-1][2] + 1000
+    copies = [[m[0], end + n, low + n * 700, *m[3:]] for n, m in enumerate(messages)]
+    draft.set_messages(like, [*messages, *copies])
+    return draft.finish()
+
+
+@KINDS.mutation("unseen", "a dead letter is missing from its queue", workloads=("retry",))
+def dead_letter_missing(run: Run, rng: Random, site: Site) -> Run | None:
+    dead = _dead_letters(run)
+    like = choose(
+        rng,
+        dead,
+        lambda d: (
+            (site == "fault") == bool(run.facts.faults)
+            and d.key in run.sends
+            and run.sends[d.key].type == "ok"
+            and sum(o.key == d.key for o in dead) == 1
+            and not any(o.type == "ok" and o.topic != d.topic for o in run.by_key[d.key])
+        ),
+    )
+    if like is None:
+        return None
+    draft = Draft(run)
+    draft.drop_deliveries([like])
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "dead_too_early",
+    "a message becomes a dead letter after its first failure",
+    workloads=("retry",),
+)
+def dead_too_early(run: Run, rng: Random, site: Site) -> Run | None:
+    dead = _dead_letters(run)
+    like = _failed(run, rng, site, lambda d: d.tries == 0 and not any(o.key == d.key for o in dead))
+    if like is None or not dead:
+        return None
+    draft = Draft(run)
+    draft.drop_deliveries(_retries(run, like))
+    for at, op in draft.ops():
+        if (
+            op.f == "send_back"
+            and op.value["messages"][0][0] == like.key
+            and op.value["messages"][0][2] > 0
+        ):
+            draft.drop(at)
+    messages = draft.messages(dead[0])
+    draft.set_messages(
+        dead[0], [*messages, [like.key, messages[-1][1] + 1, messages[-1][2] + 1000, True, 1]]
+    )
+    return draft.finish()

@@ -1,0 +1,225 @@
+"""Wrongs of filters, and of transactions with half messages."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from tests.checkers.mutations.draft import Draft
+from tests.checkers.mutations.events import Sent
+from tests.checkers.mutations.kinds import KINDS
+from tests.checkers.mutations.model import MS, Run, S, Site, choose
+from tests.checkers.mutations.pick import is_normal, message_of, pick_sent, pick_single
+
+
+@KINDS.mutation(
+    "unwanted_delivery",
+    "a group is given a message that its filter does not take",
+    workloads=("filtered",),
+)
+def unwanted_delivery(run: Run, rng: Random, site: Site) -> Run | None:
+    like = pick_single(run, rng, site, lambda d: d.alone)
+    if like is None:
+        return None
+    wanted = run.facts.wanted_tags.get(like.group, ())
+    other = choose(
+        rng,
+        [
+            s
+            for s in run.sends.values()
+            if (s.broker, s.queue) == (like.broker, like.queue)
+            and s.type == "ok"
+            and run.ops[s.begin].value.get("tag") not in wanted
+            and s.time_ns < like.begin_ns
+            and s.offset == like.offset - 1
+        ],
+        lambda s: True,
+    )
+    if other is None:
+        return None
+    draft = Draft(run)
+    message = message_of(run, like)
+    draft.set_messages(like, [[other.key, other.offset, other.physical, *message[3:5]], message])
+    return draft.finish()
+
+
+def _transactions(run: Run, rng: Random, site: Site, fits: Any) -> Sent | None:
+    return pick_sent(run, rng, site, lambda s: "transaction" in run.ops[s.begin].value and fits(s))
+
+
+@KINDS.mutation(
+    "rolled_back_visible",
+    "a message that was rolled back is delivered",
+    workloads=("transactional",),
+)
+def rolled_back_visible(run: Run, rng: Random, site: Site) -> Run | None:
+    sent = _transactions(
+        run,
+        rng,
+        site,
+        lambda s: run.ops[s.begin].value["transaction"] == "rollback" and not run.by_key.get(s.key),
+    )
+    return _made_visible(run, rng, sent) if sent else None
+
+
+@KINDS.mutation(
+    "rolled_back_visible",
+    "a message whose transaction was never decided is delivered",
+    workloads=("transactional",),
+)
+def undecided_visible(run: Run, rng: Random, site: Site) -> Run | None:
+    sent = _transactions(
+        run,
+        rng,
+        site,
+        lambda s: run.ops[s.begin].value["transaction"] == "unknown" and not run.by_key.get(s.key),
+    )
+    return _made_visible(run, rng, sent) if sent else None
+
+
+def _made_visible(run: Run, rng: Random, sent: Sent) -> Run | None:
+    """The message of a transaction takes the place of one of a later, unknown send."""
+    like = choose(
+        rng,
+        run.deliveries,
+        lambda d: is_normal(run, d) and d.alone and sent.time_ns < d.time_ns < sent.time_ns + 5 * S,
+    )
+    if like is None:
+        return None
+    draft = Draft(run)
+    message = message_of(run, like)
+    draft.deliver(
+        like, like.time_ns, [[sent.key, like.offset + 100_000, message[2] + 1, *message[3:5]]]
+    )
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "1.11",
+    "a consumer is given a half message from the topic of half messages",
+    workloads=("transactional",),
+)
+def half_message_visible(run: Run, rng: Random, site: Site) -> Run | None:
+    sent = _transactions(
+        run, rng, site, lambda s: s.at is not None and "half_queue_offset" in run.ops[s.at].value
+    )
+    if sent is None or sent.at is None:
+        return None
+    like = choose(
+        rng,
+        run.deliveries,
+        lambda d: (
+            is_normal(run, d) and d.alone and d.broker == sent.broker and d.time_ns > sent.time_ns
+        ),
+    )
+    if like is None:
+        return None
+    value = run.ops[sent.at].value
+    draft = Draft(run)
+    message = [sent.key, value["half_queue_offset"], value["stored_at"], True, 0]
+    draft.deliver(
+        like, sent.time_ns + 10 * MS, [message], topic="RMQ_SYS_TRANS_HALF_TOPIC", queue=0
+    )
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "unresolved_transaction",
+    "a transaction that was answered with commit is never seen",
+    workloads=("transactional",),
+)
+def answered_commit_never_seen(run: Run, rng: Random, site: Site) -> Run | None:
+    asked = {
+        op.value["key"] for op in run.ops if op.f == "check_back" and op.value["state"] == "commit"
+    }
+    sent = _transactions(
+        run, rng, site, lambda s: s.key in asked and s.type == "info" and _once(run, s)
+    )
+    if sent is None:
+        return None
+    draft = Draft(run)
+    draft.drop_deliveries(run.by_key[sent.key])
+    return draft.finish()
+
+
+@KINDS.mutation("lost", "a committed transaction is never seen", workloads=("transactional",))
+def committed_never_seen(run: Run, rng: Random, site: Site) -> Run | None:
+    sent = _transactions(run, rng, site, lambda s: s.type == "ok" and _once(run, s))
+    if sent is None:
+        return None
+    draft = Draft(run)
+    draft.drop_deliveries(run.by_key[sent.key])
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "unresolved_transaction",
+    "the broker never asks for an undecided transaction, and it is never seen",
+    workloads=("transactional",),
+)
+def never_asked(run: Run, rng: Random, site: Site) -> Run | None:
+    asked = {
+        op.value["key"] for op in run.ops if op.f == "check_back" and op.value["state"] == "commit"
+    }
+    sent = _transactions(
+        run, rng, site, lambda s: s.key in asked and s.type == "info" and _once(run, s)
+    )
+    if sent is None:
+        return None
+    draft = Draft(run)
+    draft.drop_deliveries(run.by_key[sent.key])
+    for at, op in draft.ops():
+        if op.f == "check_back" and op.value["key"] == sent.key:
+            draft.drop(at)
+    return draft.finish()
+
+
+def _once(run: Run, sent: Sent) -> bool:
+    found = run.by_key.get(sent.key, [])
+    return len(found) == 1 and is_normal(run, found[0])
+
+
+@KINDS.mutation(
+    "check_too_early",
+    "a broker asks for a transaction 0.5 s after it began",
+    workloads=("transactional",),
+)
+def check_too_early(run: Run, rng: Random, site: Site) -> Run | None:
+    checks = [op for op in run.ops if op.f == "check_back" and op.value["key"] in run.sends]
+    check = choose(
+        rng,
+        checks,
+        lambda op: (
+            run.is_at(site, op.time_ns)
+            and sum(o.value["key"] == op.value["key"] for o in checks) == 1
+        ),
+    )
+    if check is None:
+        return None
+    draft = Draft(run)
+    sent = run.sends[check.value["key"]]
+    draft.move(check.index, min(sent.begin_ns + S // 2, check.time_ns))
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "checked_too_often",
+    "a broker asks for a transaction more often than it is configured to",
+    workloads=("transactional",),
+)
+def checked_too_often(run: Run, rng: Random, site: Site) -> Run | None:
+    checks = [op for op in run.ops if op.f == "check_back"]
+    check = choose(rng, checks, lambda op: run.is_at(site, op.time_ns))
+    if check is None:
+        return None
+    draft = Draft(run)
+    times = run.facts.check_max + 2
+    for n in range(times):
+        draft.event(
+            check.time_ns + n * S,
+            check.process,
+            "check_back",
+            check.node,
+            **{**check.value, "times": n + 1, "state": "unknown"},
+        )
+    return draft.finish()

@@ -1,0 +1,81 @@
+"""Wrongs of the time that messages wait while nothing is broken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from tests.checkers.mutations.draft import Draft
+from tests.checkers.mutations.kinds import KINDS
+from tests.checkers.mutations.model import Run, S, Site, without
+from tests.checkers.mutations.pick import following, is_settled, pick_delivery
+
+
+def _delayed_queue(
+    run: Run, rng: Random, site: Site, span_ns: int, settled_s: float = 15
+) -> Draft | None:
+    """Nothing of a queue is delivered for a while; then all of it, in order."""
+    like = pick_delivery(
+        run,
+        rng,
+        site,
+        lambda d: is_settled(run, d, d.time_ns + span_ns, any_fault=True, after_s=settled_s),
+    )
+    if like is None:
+        return None
+    draft = Draft(run)
+    waiting = [d for d in following(run, like, span_ns) if d.process == like.process]
+    end_ns = like.begin_ns + span_ns
+    draft.move_deliveries(waiting, end_ns)
+    draft.clip_commits(like.group, like.place, like.offset, like.begin_ns, end_ns)
+    return draft
+
+
+@KINDS.mutation(
+    "3 delay",
+    "a held pull is not woken: a queue is not delivered from for 10 s, and nothing is broken",
+    workloads=without("broadcast", "forwarded", "request-reply", "retry"),
+)
+def queue_stalls_for_10_s(run: Run, rng: Random, site: Site) -> Run | None:
+    draft = _delayed_queue(run, rng, site, 10 * S)
+    return draft.finish() if draft else None
+
+
+@KINDS.mutation(
+    "3 delay",
+    "a queue is not delivered from for 18 s, and nothing is broken",
+    workloads=without("broadcast", "forwarded", "request-reply", "retry"),
+)
+def queue_stalls_for_18_s(run: Run, rng: Random, site: Site) -> Run | None:
+    draft = _delayed_queue(run, rng, site, 18 * S)
+    return draft.finish() if draft else None
+
+
+@KINDS.mutation(
+    "3 delay",
+    "every delivery of the run comes 4 s late, and nothing is broken",
+    workloads=("queue", "filtered", "batch", "bulk"),
+)
+def everything_late(run: Run, rng: Random, site: Site) -> Run | None:
+    if run.facts.faults or site == "fault":
+        return None
+    draft = Draft(run)
+    for at, op in draft.ops():
+        if op.f in ("consume", "consume_many", "commit") and op.process != 99_999:
+            draft.replace(at, time_ns=op.time_ns + 4 * S)
+        elif op.time_ns >= run.end_ns - S:
+            draft.replace(at, time_ns=op.time_ns + 5 * S)
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "delivery_gap",
+    "an acknowledged message waits 12 s for its delivery where 5 s are promised",
+    workloads=without("broadcast", "forwarded", "request-reply", "retry"),
+)
+def waits_longer_than_promised(run: Run, rng: Random, site: Site) -> Run | None:
+    draft = _delayed_queue(run, rng, site, 12 * S)
+    if draft is None:
+        return None
+    draft.facts = replace(draft.facts, gap_max_s=5.0)
+    return draft.finish()

@@ -1,0 +1,307 @@
+"""Wrongs that only the inside of nodes shows: disks, replicas, queue files, routes, look-ups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+from tests.checkers.mutations.draft import Draft
+from tests.checkers.mutations.kinds import KINDS
+from tests.checkers.mutations.model import Run, S, Site, choose
+from tests.checkers.mutations.pick import RESTARTS, may_be_destroyed, pick_sent
+
+
+def is_side(run: Run, site: Site) -> bool:
+    """What is observed after the run is of a run with faults, or of one without."""
+    return (site == "fault") == bool(run.facts.faults)
+
+
+def seen_of(run: Run, kind: str) -> list[Mapping[str, Any]]:
+    return [seen for seen in run.observations if seen["kind"] == kind]
+
+
+def with_seen(run: Run, old: Mapping[str, Any], **fields: Any) -> Run:
+    draft = Draft(run)
+    draft.observe(lambda seen: seen is old, lambda seen: {**seen, **fields})
+    return draft.finish()
+
+
+@KINDS.mutation("acked_not_durable", "SEND_OK, and no node has the message on its disk")
+def acked_in_cache_only(run: Run, rng: Random, site: Site) -> Run | None:
+    if run.facts.flush != "sync" or run.facts.transient_pool:
+        return None
+    seen = _acked(run, rng, site)
+    return with_seen(run, seen, durable_on=[]) if seen else None
+
+
+@KINDS.mutation(
+    "acked_not_durable", "SEND_OK of synchronous replication, and only the master holds the message"
+)
+def acked_by_master_only(run: Run, rng: Random, site: Site) -> Run | None:
+    if run.facts.replication != "sync":
+        return None
+    seen = _acked(run, rng, site)
+    if seen is None or len(run.nodes_of_broker(seen["broker_name"])) < 2:
+        return None
+    master = run.nodes_of_broker(seen["broker_name"])[0]
+    only = [master]
+    return with_seen(run, seen, durable_on=only, cached_on=only)
+
+
+def _acked(run: Run, rng: Random, site: Site) -> Mapping[str, Any] | None:
+    return choose(
+        rng,
+        seen_of(run, "ack_durability"),
+        lambda seen: (
+            seen["status"] == "SEND_OK"
+            and seen["key"] in run.sends
+            and run.sends[seen["key"]].type == "ok"
+            and not seen["unobserved"]
+            and run.is_at(site, seen["time_ns"])
+            and not run.is_explained(
+                seen["time_ns"] - S,
+                seen["time_ns"] + S,
+                run.nodes_of_broker(seen["broker_name"]),
+                5,
+                RESTARTS,
+            )
+        ),
+    )
+
+
+@KINDS.mutation(
+    "weak_though_safe", "FLUSH_SLAVE_TIMEOUT, although the slave has the message on its disk"
+)
+def weak_though_safe(run: Run, rng: Random, site: Site) -> Run | None:
+    if run.facts.replication != "sync" or run.facts.flush != "sync":
+        return None
+    times = {seen["key"]: seen for seen in seen_of(run, "ack_durability")}
+
+    def fits(key: str) -> bool:
+        seen = times.get(key)
+        return (
+            seen is not None
+            and seen["status"] == "SEND_OK"
+            and len(seen["durable_on"]) > 1
+            and not seen["unobserved"]
+            and not run.is_explained(
+                seen["time_ns"] - 10 * S,
+                seen["time_ns"],
+                run.nodes_of_broker(seen["broker_name"]),
+                30,
+            )
+        )
+
+    sent = pick_sent(run, rng, site, lambda s: s.type == "ok" and fits(s.key))
+    if sent is None or sent.at is None:
+        return None
+    draft = Draft(run)
+    draft.alter(sent.at, status="FLUSH_SLAVE_TIMEOUT")
+    draft.replace(sent.at, type="info", error="FLUSH_SLAVE_TIMEOUT")
+    keys = {s.key for s in run.sends.values() if s.at == sent.at}
+    draft.observe(
+        lambda seen: seen["kind"] == "ack_durability" and seen["key"] in keys,
+        lambda seen: {**seen, "status": "FLUSH_SLAVE_TIMEOUT"},
+    )
+    for key in keys:
+        draft.look_up(key, lambda row: None)
+    return draft.finish()
+
+
+def _replica(run: Run, rng: Random, site: Site) -> Mapping[str, Any] | None:
+    return choose(
+        rng,
+        seen_of(run, "replica"),
+        lambda seen: is_side(run, site) and seen["first_difference"] is None,
+    )
+
+
+@KINDS.mutation("replica_diverged", "a slave's log differs from its master's within what both have")
+def replica_diverged(run: Run, rng: Random, site: Site) -> Run | None:
+    seen = _replica(run, rng, site)
+    if seen is None:
+        return None
+    return with_seen(
+        run, seen, first_difference=0 if seen["slave_end"] < 3 else seen["slave_end"] // 2
+    )
+
+
+@KINDS.mutation("replica_ahead", "a slave has more than its master")
+def replica_ahead(run: Run, rng: Random, site: Site) -> Run | None:
+    seen = _replica(run, rng, site)
+    return with_seen(run, seen, slave_end=seen["master_end"] + 500) if seen else None
+
+
+def _entries(run: Run, rng: Random, site: Site) -> Mapping[str, Any] | None:
+    return choose(
+        rng, seen_of(run, "queue_entries"), lambda seen: is_side(run, site) and seen["entries"] > 0
+    )
+
+
+@KINDS.mutation("queue_hole", "a queue has no entry between two that it has")
+def queue_hole(run: Run, rng: Random, site: Site) -> Run | None:
+    seen = _entries(run, rng, site)
+    topic = run.facts.topics[0]
+    return with_seen(run, seen, holes=1, hole_at=[[topic, 0, 5]]) if seen else None
+
+
+@KINDS.mutation("queue_entry_wrong", "an entry of a queue leads to another message")
+def queue_entry_wrong(run: Run, rng: Random, site: Site) -> Run | None:
+    seen = _entries(run, rng, site)
+    topic = run.facts.topics[0]
+    return with_seen(run, seen, wrong=1, wrong_at=[[topic, 0, 5]]) if seen else None
+
+
+@KINDS.mutation("queue_entry_missing", "the log holds a message more than queues have entries")
+def queue_entry_missing(run: Run, rng: Random, site: Site) -> Run | None:
+    seen = _entries(run, rng, site)
+    return with_seen(run, seen, missing=1) if seen else None
+
+
+def _looked_up(run: Run, rng: Random, site: Site, column: int) -> list[Any] | None:
+    rows = [
+        row
+        for op in run.ops
+        if op.f == "look_up"
+        for row in op.value.get("messages", ())
+        if row[column] and row[0] in run.sends and run.by_key.get(row[0])
+    ]
+    return choose(
+        rng,
+        rows,
+        lambda row: (
+            run.is_at(site, run.sends[row[0]].time_ns)
+            and run.sends[row[0]].type == "ok"
+            and not may_be_destroyed(
+                run, run.sends[row[0]].broker or "", run.sends[row[0]].begin_ns
+            )
+        ),
+    )
+
+
+@KINDS.mutation("invisible", "a message in its queue is not found by its id")
+def not_found_by_id(run: Run, rng: Random, site: Site) -> Run | None:
+    row = _looked_up(run, rng, site, 4)
+    if row is None:
+        return None
+    draft = Draft(run)
+    draft.look_up(row[0], lambda r: [*r[:4], False, *r[5:]])
+    return draft.finish()
+
+
+@KINDS.mutation("unindexed", "a message in its queue is not found by its key")
+def not_found_by_key(run: Run, rng: Random, site: Site) -> Run | None:
+    row = _looked_up(run, rng, site, 3)
+    if row is None:
+        return None
+    draft = Draft(run)
+    draft.look_up(row[0], lambda r: [*r[:3], False, *r[4:]])
+    return draft.finish()
+
+
+@KINDS.mutation("vanished", "a consumed message is not in its queue after the run")
+def consumed_and_gone(run: Run, rng: Random, site: Site) -> Run | None:
+    row = _looked_up(run, rng, site, 5)
+    if row is None:
+        return None
+    draft = Draft(run)
+    draft.look_up(row[0], lambda r: [*r[:3], False, False, False])
+    return draft.finish()
+
+
+@KINDS.mutation("1.11", "the look-ups after the run are missing", unknown_is_enough=True)
+def look_ups_missing(run: Run, rng: Random, site: Site) -> Run | None:
+    if not is_side(run, site):
+        return None
+    draft = Draft(run)
+    gone = [op.index for op in run.ops if op.f == "look_up"]
+    for at in gone:
+        draft.drop(at)
+    return draft.finish() if gone else None
+
+
+@KINDS.mutation(
+    "1.11",
+    "the look-ups of one broker lack twenty messages that it acknowledged",
+    unknown_is_enough=True,
+)
+def look_ups_incomplete(run: Run, rng: Random, site: Site) -> Run | None:
+    if not is_side(run, site):
+        return None
+    op = choose(
+        rng, [op for op in run.ops if op.f == "look_up"], lambda op: len(op.value["messages"]) > 60
+    )
+    if op is None:
+        return None
+    rows = list(op.value["messages"])
+    start = rng.randrange(len(rows) - 20)
+    draft = Draft(run)
+    draft.alter(op.index, messages=rows[:start] + rows[start + 20 :])
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "2 absent", "all observations of acknowledgements are missing", unknown_is_enough=True
+)
+def acks_unobserved(run: Run, rng: Random, site: Site) -> Run | None:
+    return without_kind(run, site, "ack_durability")
+
+
+@KINDS.mutation("2 absent", "no replica was compared", unknown_is_enough=True)
+def replicas_unobserved(run: Run, rng: Random, site: Site) -> Run | None:
+    return without_kind(run, site, "replica")
+
+
+@KINDS.mutation("2 absent", "no queue file was read", unknown_is_enough=True)
+def entries_unobserved(run: Run, rng: Random, site: Site) -> Run | None:
+    return without_kind(run, site, "queue_entries")
+
+
+@KINDS.mutation("2 absent", "no name server was asked", unknown_is_enough=True)
+def routes_unobserved(run: Run, rng: Random, site: Site) -> Run | None:
+    return without_kind(run, site, "route") if run.facts.routes_observed else None
+
+
+def without_kind(run: Run, site: Site, kind: str) -> Run | None:
+    if not is_side(run, site) or not seen_of(run, kind):
+        return None
+    draft = Draft(run)
+    draft.observe(lambda seen: seen["kind"] == kind, lambda seen: None)
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "read_beyond_recovery",
+    "a message is delivered from beyond where its broker had recovered its log 20 s before",
+)
+def read_beyond_recovery(run: Run, rng: Random, site: Site) -> Run | None:
+    alone = {nodes[0] for nodes in run.facts.brokers.values() if len(nodes) == 1}
+    if run.facts.replication != "none" or site != "fault":
+        return None
+    found = choose(
+        rng,
+        seen_of(run, "recovery"),
+        lambda seen: (
+            seen["node"] in alone and seen["time_ns"] > 5 * S and seen["end_offset"] > 5000
+        ),
+    )
+    if found is None:
+        return None
+    broker = next(name for name, nodes in run.facts.brokers.items() if found["node"] in nodes)
+    read = [
+        d
+        for d in run.deliveries
+        if d.broker == broker and d.time_ns + S < found["time_ns"] and d.topic in run.facts.topics
+    ]
+    like = choose(rng, read, lambda d: d.physical > found["end_offset"] * 3 // 4 and d.type == "ok")
+    if like is None:
+        return None
+    draft = Draft(run)
+    draft.observe(
+        lambda seen: seen is found,
+        lambda seen: {**seen, "end_offset": like.physical, "clean": False},
+    )
+    messages = draft.messages(like)[like.slot]
+    draft.deliver(like, found["time_ns"] + 20 * S, [messages])
+    return draft.finish() if found["time_ns"] + 20 * S < run.end_ns else None

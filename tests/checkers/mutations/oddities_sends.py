@@ -1,0 +1,175 @@
+"""Legal oddities of sends."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from checkers.history import Op
+from tests.checkers.mutations.draft import Draft
+from tests.checkers.mutations.kinds import KINDS
+from tests.checkers.mutations.model import MS, PLAIN, Run, S, Site, choose, without
+from tests.checkers.mutations.pick import (
+    has_two_groups,
+    is_delivered_once,
+    neighbours,
+    outcome_unknown,
+    pick_sent,
+)
+
+NEW_PROCESS = 70_000
+
+
+def time_at(run: Run, rng: Random, site: Site, span_ns: int = 0) -> int | None:
+    for _ in range(40):
+        time_ns = rng.randrange(S, run.end_ns - span_ns)
+        if run.is_at(site, time_ns, time_ns + span_ns):
+            return time_ns
+    return None
+
+
+def _one_more_send(
+    run: Run, rng: Random, site: Site, end: str, error: str, **value: Any
+) -> Run | None:
+    begin_ns = time_at(run, rng, site, 3 * S)
+    if begin_ns is None:
+        return None
+    process = NEW_PROCESS + rng.randrange(1000)
+    value = {"key": f"p{process}-0", "size": 300, "topic": run.facts.topics[0], **value}
+    draft = Draft(run)
+    draft.insert(
+        Op(index=0, time_ns=begin_ns, process=process, type="invoke", f="send", value=value)
+    )
+    if end:
+        draft.insert(
+            Op(
+                index=0,
+                time_ns=begin_ns + 3 * S,
+                process=process,
+                type=end,  # type: ignore[arg-type]  # a type of an op
+                f="send",
+                value={**value, "attempts": 1},
+                error=error,
+            )
+        )
+    return draft.finish()
+
+
+@KINDS.oddity("an unknown send may never have been stored")
+def unknown_send_never_seen(run: Run, rng: Random, site: Site) -> Run | None:
+    return _one_more_send(run, rng, site, "info", "no answer in 3 s")
+
+
+@KINDS.oddity("what failed is not delivered")
+def failed_send_never_seen(run: Run, rng: Random, site: Site) -> Run | None:
+    return _one_more_send(run, rng, site, "fail", "no name server knows the topic")
+
+
+@KINDS.oddity("a send that the run ended before is unknown")
+def send_never_completed(run: Run, rng: Random, site: Site) -> Run | None:
+    return _one_more_send(run, rng, site, "", "")
+
+
+@KINDS.oddity("a one-way send is not answered, and may be lost")
+def one_way_never_seen(run: Run, rng: Random, site: Site) -> Run | None:
+    return _one_more_send(run, rng, site, "info", "one way: nobody answers", one_way=True)
+
+
+@KINDS.oddity("an unknown send may have been stored", workloads=without("request-reply"))
+def unknown_send_seen(run: Run, rng: Random, site: Site) -> Run | None:
+    sent = pick_sent(run, rng, site, lambda s: s.type == "ok" and s.is_plain)
+    if sent is None or sent.at is None or run.ops[sent.at].f != "send":
+        return None
+    draft = Draft(run)
+    outcome_unknown(draft, sent)
+    return draft.finish()
+
+
+@KINDS.oddity(
+    "a weak status says that the slave did not have the message in time, and so it was",
+    workloads=PLAIN,
+)
+def weak_send_on_master_only(run: Run, rng: Random, site: Site) -> Run | None:
+    if run.facts.replication != "sync":
+        return None
+    sent = pick_sent(run, rng, site, lambda s: s.type == "ok")
+    if (
+        sent is None
+        or sent.at is None
+        or run.ops[sent.at].f != "send"
+        or "batch" in run.ops[sent.at].value
+    ):
+        return None
+    draft = Draft(run)
+    draft.alter(sent.at, status="FLUSH_SLAVE_TIMEOUT")
+    draft.replace(sent.at, type="info", error="FLUSH_SLAVE_TIMEOUT")
+    draft.observe(
+        lambda o: o["kind"] == "ack_durability" and o["key"] == sent.key,
+        lambda o: {
+            **o,
+            "status": "FLUSH_SLAVE_TIMEOUT",
+            "durable_on": o["durable_on"][:1],
+            "cached_on": o["cached_on"][:1],
+        },
+    )
+    draft.look_up(sent.key, lambda row: None)
+    return draft.finish()
+
+
+@KINDS.oddity("an answer may be slow: the message is consumed before its sender hears of it")
+def answer_comes_late(run: Run, rng: Random, site: Site) -> Run | None:
+    nexts: dict[int, list[int]] = {}
+    for op in run.ops:
+        if op.f in ("send", "send_many") and op.type == "invoke":
+            nexts.setdefault(op.process, []).append(op.time_ns)
+    sent = pick_sent(
+        run, rng, site, lambda s: s.type == "ok" and run.ops[s.at or 0].value.get("batch") is None
+    )
+    if sent is None or sent.at is None or run.workload in ("request-reply", "forwarded"):
+        return None
+    later = [time_ns for time_ns in nexts[sent.process] if time_ns > sent.time_ns]
+    if not later or later[0] - sent.time_ns < 2 * MS:
+        return None
+    draft = Draft(run)
+    by_ns = min(later[0] - sent.time_ns - MS, S)
+    draft.move(sent.at, sent.time_ns + by_ns)
+    draft.observe(
+        lambda o: o["kind"] == "ack_durability" and o["key"] == sent.key,
+        lambda o: {**o, "time_ns": o["time_ns"] + by_ns},
+    )
+    return draft.finish()
+
+
+@KINDS.oddity(
+    "a send that was tried twice may be stored twice",
+    workloads=("queue", "rebalance", "filtered", "ordered"),
+)
+def two_copies_of_two_attempts(run: Run, rng: Random, site: Site) -> Run | None:
+    pairs = neighbours(
+        run,
+        lambda low, high: (
+            low.type == high.type == "ok"
+            and low.process != high.process
+            and high.begin_ns < low.begin_ns
+            and is_delivered_once(run, low.key)
+        ),
+    )
+    pair = choose(
+        rng,
+        pairs,
+        lambda p: (
+            run.is_at(site, p[1].begin_ns)
+            and not any("batch" in run.ops[s.begin].value for s in p)
+            and not has_two_groups(run)
+        ),
+    )
+    if pair is None:
+        return None
+    low, high = pair
+    draft = Draft(run)
+    outcome_unknown(draft, low)
+    assert high.at is not None
+    draft.alter(high.at, attempts=2)
+    for d in run.by_key[low.key]:
+        draft.set_field(d, 0, high.key)
+    return draft.finish()

@@ -1,0 +1,97 @@
+"""A retry or dead-letter topic that a broker refuses to give out is a finding; without an answer it is unknown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checkers.column_builder import build_columns
+from checkers.columnar.reader import ColumnarHistory
+from checkers.columnar.recording import ColumnarRecorder
+from checkers.compose import check_run
+from checkers.history import HistoryError, Op, OpType
+from checkers.verdict import Verdict
+from tests.support import reference_endings
+from tests.support.history_language import facts
+
+DEAD, RETRY = "%DLQ%g", "%RETRY%g"
+REFUSED = "code 16, the topic[%DLQ%g] pulling message is forbidden"
+
+
+def tried(index: int, type: OpType, topic: str = DEAD, broker: str = "b") -> Op:
+    error = {"fail": REFUSED, "info": "no answer"}.get(type)
+    value: dict[str, Any] = {"group": "g", "topic": topic, "broker": broker, "queue": 0}
+    return Op(
+        index=index, time_ns=index, process=99, type=type, f="try_read", value=value, error=error
+    )
+
+
+def verdict_of(ops: list[Op]) -> Verdict | None:
+    verdicts = check_run(ops, [], facts()).verdicts
+    return next((verdict for verdict in verdicts if verdict.checker == "readability"), None)
+
+
+def test_a_refusal_is_a_finding() -> None:
+    verdict = verdict_of([tried(0, "ok", RETRY), tried(1, "fail")])
+
+    assert verdict is not None
+    assert verdict.valid is False
+    [finding] = verdict.findings
+    assert (finding.anomaly, finding.topic, finding.broker) == ("unreadable_topic", DEAD, "b")
+    assert finding.detail == f"b refuses to give out {DEAD}: {REFUSED}"
+
+
+@pytest.mark.parametrize(("type", "valid"), [("ok", True), ("info", "unknown")])
+def test_what_was_not_refused(type: OpType, valid: object) -> None:
+    verdict = verdict_of([tried(0, type)])
+
+    assert verdict is not None
+    assert verdict.valid == valid
+    assert ("did not say whether" in str(verdict.reason)) == (type == "info")
+
+
+def test_a_run_in_which_nobody_tried_has_no_verdict() -> None:
+    assert verdict_of([]) is None
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["ok", "fail", "info"]),
+            st.sampled_from([RETRY, DEAD]),
+            st.sampled_from(["b", "c"]),
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_it_finds_what_the_reference_finds(tries: list[tuple[OpType, str, str]]) -> None:
+    ops = [tried(index, *one) for index, one in enumerate(tries)]
+    expected = reference_endings.unreadable(ops)
+
+    verdict = verdict_of(ops)
+    assert verdict is not None
+    assert verdict.counts.get("unreadable_topic", 0) == expected.total()
+    found = {(f.anomaly, f.group, f.topic, f.broker) for f in verdict.findings}
+    assert found <= set(expected)
+    assert bool(found) == bool(expected)
+
+
+def test_files_know_it_too(tmp_path: Any) -> None:
+    ops = [tried(0, "fail")]
+    with ColumnarRecorder(tmp_path, "run") as recorder:
+        recorder.add(ops[0])
+        recorder.finish()
+
+    timeline = ColumnarHistory(tmp_path).timeline()
+    assert timeline.tried_reads == build_columns(ops)[1].tried_reads != []
+
+
+def test_a_try_that_says_no_topic_is_one_sentence() -> None:
+    op = Op(index=0, time_ns=0, process=99, type="ok", f="try_read", value={"group": "g"})
+
+    with pytest.raises(HistoryError, match=r"op 0 .*lacks 'topic'"):
+        build_columns([op])

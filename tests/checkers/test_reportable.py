@@ -1,0 +1,69 @@
+"""The score of excuses: what no fault touches is reportable, a fault takes its own time and its own queues only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from checkers.column_builder import build_columns
+from checkers.compose import check_run
+from checkers.facts import FaultFacts
+from checkers.kernel import Context
+from checkers.promises import LossPromises
+from checkers.reportable import below_floor, has_floor, reportable
+from tests.support.history_language import facts, fault, history
+
+LINES = (
+    "1 ok open node=c1 t=0",
+    "2 ok open node=c2 t=0",
+    "0 ok send a t=1",
+    "1 ok assign 0 t=10",
+    "2 ok assign 1 t=10",
+    "9 ok drain t=110",
+)
+
+
+def shares(*faults: FaultFacts, **changes: object) -> dict[str, float]:
+    _, timeline = build_columns(history(*LINES))
+    known = facts(faults=faults, **changes)
+    return reportable(Context(facts=known, timeline=timeline, promises=LossPromises(known)))
+
+
+def test_without_faults_everything_can_be_reported() -> None:
+    assert set(shares().values()) == {1.0}
+    assert "two_listeners" not in shares()
+    assert shares(orderly=("g",))["two_listeners"] == 1.0
+
+
+def test_a_fault_takes_the_time_of_its_window() -> None:
+    # 20 s of 100 s, and 6 s in which requests wait
+    pause = fault("pause", "n0", at_s=20, healed_s=40)
+    assert shares(pause)["late_delivery"] == 0.74
+    assert shares(replace(pause, bitten_ns=None))["late_delivery"] == 1.0
+    assert shares(replace(pause, targets=("n9",)))["late_delivery"] == 1.0
+
+
+def test_a_fault_of_one_member_takes_its_queues_only() -> None:
+    away = fault("slow_consumer", "c1", at_s=20, healed_s=54)
+    assert shares(away)["late_delivery"] == 0.8  # 40 of 100 s of one of two queues
+    assert shares(away)["weak_though_safe"] == 1.0
+
+
+def test_a_verdict_says_it_and_is_unknown_below_the_floor() -> None:
+    ever = fault("pause", "n0", at_s=0, healed_s=200)
+    verdict = check_run(history(*LINES), [], facts(faults=(ever,)))
+    assert verdict.reportable["late_delivery"] == 0.0
+    by_name = {one.checker: one for one in verdict.verdicts}
+    assert by_name["delays"].valid is True  # nothing was delayed
+    assert by_name["duplication"].valid == "unknown"
+    reason = "faults excuse nearly all of the run for duplicate_unexplained (0.0%)"
+    assert by_name["duplication"].reason == reason
+    assert below_floor(("late_delivery",), {"late_delivery": 0.5}) is None
+    calm = check_run(history(*LINES), [], facts())
+    assert type(calm).from_json(calm.to_json()).reportable == calm.reportable
+
+
+def test_a_floor_is_for_what_was_asked() -> None:
+    assert has_floor("late_delivery", {"delayed": 3})
+    assert not has_floor("late_delivery", {"delayed": 0})
+    assert not has_floor("weak_though_safe", {"weak": 5})
+    assert has_floor("owned_twice", {})

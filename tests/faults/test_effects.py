@@ -1,0 +1,45 @@
+"""Each kind of fault declares what it affects, in the words of the checkers; the table for recorded runs agrees."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from checkers.fault_effects import AFFECTED_BY_KIND, ALL_EFFECTS, default_effects
+from faults.catalogue import FAULTS, fault_named
+from faults.fault import PlannedFault, Situation
+from faults.shape import BrokerNode, ClusterShape
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_kind_declares_effects_that_the_checkers_know(name: str) -> None:
+    affects = FAULTS[name].affects
+    assert affects
+    assert set(affects) <= ALL_EFFECTS
+    assert affects == AFFECTED_BY_KIND[name.replace("-", "_")]
+
+
+def test_an_unknown_kind_may_have_any_effect() -> None:
+    assert set(default_effects("meteorite")) == ALL_EFFECTS
+
+
+def test_a_partition_names_its_links_and_other_faults_none() -> None:
+    nodes = tuple(BrokerNode(node=f"b{n}", broker_name=f"b{n}", broker_id=0) for n in range(2))
+    shape = ClusterShape(name_servers=("n",), brokers=nodes, producers=("p",), consumers=("c",))
+    situation = Situation(shape=shape, topic="t", sync_flush=True, replication="none")
+    for name, some in (("partition-one", True), ("kill", False)):
+        fault = fault_named(name)
+        strike = fault.draw(Random(1), situation)
+        assert strike is not None
+        planned = PlannedFault(
+            fault_id=0,
+            kind=name,
+            at_s=1,
+            duration_s=1,
+            targets=strike.targets,
+            params=strike.params,
+        )
+        links = fault.links(planned)
+        assert bool(links) is some
+        assert all(strike.targets[0] in link for link in links)

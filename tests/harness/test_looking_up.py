@@ -1,0 +1,88 @@
+"""After the drain the first living node of a broker name is asked for everything, the others for what it lacks."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from harness.campaign_draw import draw_campaign
+from harness.clients.port import Outcome, Request
+from harness.environments.environment import Environment
+from harness.looking_up import LookUps
+from harness.recorder import Recorder
+
+CAMPAIGN = draw_campaign(1, {"slaves": (2,), "queues": 1, "replication": "sync"})
+NODES = ("broker-a-0", "broker-a-1", "broker-a-2")
+KEYS = ("a", "b")
+
+
+class Cluster:
+    """Replicas that hold some messages each."""
+
+    campaign = CAMPAIGN
+    shape = CAMPAIGN.shape()
+
+    def __init__(self, holds: dict[str, set[str]]) -> None:
+        self.holds = holds
+        self.recorder = Recorder(lambda: 1)
+        for offset, key in enumerate(KEYS):
+            place = {
+                "broker": "broker-a",
+                "queue": 0,
+                "queue_offset": offset,
+                "physical_offset": offset,
+            }
+            value = {"key": key, "topic": CAMPAIGN.topic, "status": "SEND_OK", **place}
+            self.recorder.record(1, "ok", "send", value)
+
+    def is_lost(self, node: str) -> bool:
+        return node not in self.holds
+
+    def is_foreign(self, node: str) -> bool:
+        return True  # counts of slave reads are not the question here
+
+    def server_address(self, node: str) -> str:
+        return node
+
+    async def request(self, node: str, request: Request) -> Outcome:
+        held = self.holds[request["address"]]
+        rows = [[*message[:3], *[message[0] in held] * 3] for message in request["messages"]]
+        return Outcome("ok", {"messages": rows, "first_offsets": []})
+
+
+@pytest.mark.parametrize(
+    ("holds", "asked"),
+    [
+        ({"broker-a-0": {"a", "b"}, "broker-a-1": {"a"}}, [("broker-a-0", "ab")]),
+        (
+            {"broker-a-0": {"a"}, "broker-a-1": {"a", "b"}, "broker-a-2": set()},
+            [("broker-a-0", "ab"), ("broker-a-1", "b"), ("broker-a-2", "b")],
+        ),
+        ({"broker-a-1": set(), "broker-a-2": {"a"}}, [("broker-a-1", "ab"), ("broker-a-2", "ab")]),
+    ],
+)
+def test_who_is_asked_for_what(holds: dict[str, set[str]], asked: list[tuple[str, str]]) -> None:
+    cluster = Cluster(holds)
+    asyncio.run(LookUps(cast(Environment, cluster)).run())
+
+    ops: list[dict[str, Any]] = [op.value for op in cluster.recorder.ops if op.f == "look_up"]
+    assert [(value["node"], "".join(row[0] for row in value["messages"])) for value in ops] == asked
+
+
+def test_a_message_whose_position_is_not_known_is_not_asked_for_by_id(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster({"broker-a-0": set(KEYS)})
+    place = {"broker": "broker-a", "queue": 0, "queue_offset": 2}
+    cluster.recorder.record(1, "ok", "send", {"key": "c", "topic": CAMPAIGN.topic, **place})
+    asked: list[Any] = []
+
+    async def request(_node: str, request: Request) -> Outcome:
+        asked.extend(request["messages"])
+        return Outcome("ok", {"messages": [], "first_offsets": []})
+
+    monkeypatch.setattr(cluster, "request", request)
+    asyncio.run(LookUps(cast(Environment, cluster)).run())
+    assert ["c", 0, 2, -1] in asked

@@ -1,0 +1,78 @@
+"""A power cut in the middle of an fsync, and one right after it, on a disk that is slow, in both worlds."""
+
+from __future__ import annotations
+
+from tests.parity.test_power import durable_file, reboot
+from tests.parity.world import Play, Remote, World, sizes
+
+BLOCK = 4096
+BLOCKS = 64
+FILE_SIZE = BLOCKS * BLOCK
+STAMPED = list(range(0, FILE_SIZE, 2 * BLOCK))  # every other block: each is a request of its own
+STAMPED_SIZE = len(STAMPED) * BLOCK
+IN_BETWEEN_S = 0.7
+
+
+async def slow_fsync(world: World, node: Remote) -> None:
+    """An fsync of many blocks of b, in a durable file of a, is under way."""
+    folder = world.server.folder
+    await durable_file(node, folder, "f", "a", FILE_SIZE)
+    await world.server.slow_disk()
+    await node.ask("stamp", "f", "b", BLOCK, STAMPED)
+    await node.ask("begin_fsync", "f")
+    await world.sleep(IN_BETWEEN_S)
+
+
+def test_a_power_cut_in_an_fsync_leaves_any_part_of_it(play_with_slow_disk: Play) -> None:
+    async def scenario(world: World) -> tuple[list[str], str]:
+        node = await world.server.start()
+        await slow_fsync(world, node)
+        told = node.story("f")
+        node = await reboot(world)
+        return told, await node.ask("read", f"{world.server.folder}/f")
+
+    outcomes = play_with_slow_disk(scenario)
+    for told, content in outcomes:
+        found = sizes(content)
+        assert told == []  # it had not returned
+        assert sum(found.values()) == FILE_SIZE
+        assert set(found) <= {"a", "b"}
+        assert found["a"] >= FILE_SIZE - STAMPED_SIZE  # what was durable before
+    if len(outcomes) > 1:
+        written = {sizes(content).get("b", 0) for _, content in outcomes}
+        assert {0, STAMPED_SIZE} < written
+        assert len(written) > 3
+
+
+def test_a_power_cut_behind_an_fsync_takes_nothing_of_it(play_with_slow_disk: Play) -> None:
+    async def scenario(world: World) -> str:
+        node = await world.server.start()
+        await slow_fsync(world, node)
+        await node.until("f", "synced")
+        node = await reboot(world)
+        content: str = await node.ask("read", f"{world.server.folder}/f")
+        return content
+
+    half = " ".join([f"b*{BLOCK} a*{BLOCK}"] * len(STAMPED))
+    assert set(play_with_slow_disk(scenario)) == {half}
+
+
+def test_what_is_written_during_an_fsync_is_not_covered_by_it(play_with_slow_disk: Play) -> None:
+    """The last block of the file is written when the fsync is under way, and may be lost although that has returned."""
+
+    async def scenario(world: World) -> tuple[int, str]:
+        node = await world.server.start()
+        await slow_fsync(world, node)
+        await node.ask("fill", "f", "c", BLOCK, FILE_SIZE - BLOCK)
+        await node.until("f", "synced")
+        node = await reboot(world)
+        content: str = await node.ask("read", f"{world.server.folder}/f")
+        return sizes(content)["b"], content.split()[-1]
+
+    outcomes = play_with_slow_disk(scenario)
+    for kept, end in outcomes:
+        assert kept == STAMPED_SIZE
+        assert end.partition("*")[0] in ("a", "c")
+    assert {end.partition("*")[0] for _, end in outcomes} >= (
+        {"a", "c"} if len(outcomes) > 1 else set()
+    )

@@ -1,0 +1,121 @@
+"""Contents of deliveries held against sends and against each other, in plain Python over ops.
+
+Slow and obvious, without code of the kernel. A delivered message may end with its contents: message id, tag, digest of
+properties, born time, store time, size, origin; None is not known.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from checkers.history import Op
+from tests.support.reference_checkers import Delivery, Send, deliveries_of, sends_of
+
+Found = Counter[tuple[str, str, str]]  # anomaly, key, group
+NO_TAG, NO_PROPERTIES = "", 0
+
+
+class Given(NamedTuple):
+    """A delivery and what it held."""
+
+    delivery: Delivery
+    physical: int
+    id: int | None
+    tag: str | None
+    properties: int | None
+    born: int | None
+    stored: int | None
+    size: int | None
+    origin: int | None
+
+    @property
+    def is_copy(self) -> bool:
+        return self.delivery.queue[0].startswith(("%RETRY%", "%DLQ%"))
+
+
+def contents(ops: Sequence[Op], digest: Callable[[dict[str, str]], int]) -> Found:
+    """`digest` is that of properties, which docs/history.md defines."""
+    found: Found = Counter()
+    sends = {send.key: send for send in sends_of(ops)}
+    given = sorted(_given(ops), key=lambda one: one.delivery.ended)
+    for one in given:
+        key = one.delivery.key
+        if key is None:
+            continue
+        same = [other for other in given if other.delivery.key == key]
+        for anomaly in _wrong(ops, sends.get(key), one, same, digest):
+            found[anomaly, key, one.delivery.group] += 1
+    return found
+
+
+def _given(ops: Sequence[Op]) -> Iterator[Given]:
+    taken: Counter[int] = Counter()
+    for delivery in deliveries_of(ops):
+        called, ended = ops[delivery.began].value["messages"], ops[delivery.ended].value["messages"]
+        place = taken[delivery.ended]
+        taken[delivery.ended] += 1
+        known = ended[place][5:] if any(len(row) > 5 for row in ended) else called[place][5:]
+        yield Given(delivery, ended[place][2], *(known[0] if known else [None] * 7))
+
+
+def _wrong(
+    ops: Sequence[Op],
+    send: Send | None,
+    one: Given,
+    same: Sequence[Given],
+    digest: Callable[[dict[str, str]], int],
+) -> Iterator[str]:
+    asked = {} if send is None else ops[send.ended].value
+    if send is not None:
+        if one.tag not in (None, asked.get("tag") or NO_TAG):
+            yield "tag_changed"
+        if one.properties not in (None, digest(asked.get("properties", {}))):
+            yield "properties_changed"
+        least = len(f"{send.key} ".encode())
+        if "size" in asked and one.size not in (None, asked["size"], max(asked["size"], least)):
+            yield "size_changed"
+    ids = [asked["id"]] if "id" in asked else [of.id for of in same if of.id is not None]
+    if one.id is not None and one.id != ids[0]:
+        yield "id_changed"
+    if send is not None and send.attempts == 1 and _other_born_time(ops, one, same):
+        yield "born_time_changed"
+    stored = [of.stored for of in same if _place(of) == _place(one) and of.stored is not None]
+    if one.stored is not None and one.stored != stored[0]:
+        yield "store_time_changed"
+    places = [of.physical for of in same if not of.is_copy]
+    if one.is_copy and one.id is not None and one.origin not in (one.id, *places):
+        yield "origin_changed"
+
+
+def _place(one: Given) -> Any:
+    return one.delivery.queue, one.delivery.offset, one.physical
+
+
+def _other_born_time(ops: Sequence[Op], one: Given, same: Sequence[Given]) -> bool:
+    born = [of.born for of in same if not of.is_copy and of.born is not None]
+    if one.born is None or not born or one.born == born[0]:
+        return False
+    return not one.is_copy or all(
+        _by_broker(ops, one, same, tries) for tries in range(one.delivery.tries)
+    )
+
+
+def _by_broker(ops: Sequence[Op], one: Given, same: Sequence[Given], tries: int) -> bool:
+    """Whether every failure of one step was reported as sent back by the broker."""
+    reports = [
+        op.value.get("copied")
+        for op in ops
+        if op.f == "send_back" and op.type != "invoke" and op.value["group"] == one.delivery.group
+        for key, _, of in op.value["messages"]
+        if (key, of) == (one.delivery.key, tries)
+    ]
+    failures = [
+        of
+        for of in same
+        if of.delivery.group == one.delivery.group
+        and of.delivery.tries == tries
+        and not of.delivery.consumed
+    ]
+    return bool(reports) and set(reports) == {False} and len(reports) >= len(failures)

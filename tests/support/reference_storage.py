@@ -1,0 +1,79 @@
+"""Places in the commit log and the order of requests, in plain Python over ops and without any fault that excuses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from checkers.history import Op
+from tests.support.reference_checkers import Queue, Send, deliveries_of, sends_of
+
+Place = tuple[Queue, int]
+
+
+class Seen(NamedTuple):
+    keys: set[str | None]
+    physical: set[int]
+
+
+def places_of(ops: Sequence[Op]) -> dict[Place, Seen]:
+    """Which messages were seen at which place of a queue, and at which physical offsets."""
+    places: dict[Place, Seen] = {}
+    for send in sends_of(ops):
+        if send.queue is not None and send.offset >= 0:
+            seen = places.setdefault((send.queue, send.offset), Seen(set(), set()))
+            seen.keys.add(send.key)
+            seen.physical.add(ops[send.ended].value.get("physical_offset", -1))
+    for given in deliveries_of(ops):
+        seen = places.setdefault((given.queue, given.offset), Seen(set(), set()))
+        seen.keys.add(given.key)
+        seen.physical.add(given.physical)
+    undisputed = {place: seen for place, seen in places.items() if len(seen.keys) == 1}
+    for seen in undisputed.values():
+        seen.physical.discard(-1)
+    return {place: seen for place, seen in undisputed.items() if seen.keys != {None}}
+
+
+def storage(ops: Sequence[Op]) -> set[tuple[str, Queue, int]]:
+    """(anomaly, queue, offset); of two neighbours the later one."""
+    places = places_of(ops)
+    found = {
+        ("inconsistent_physical_offset", *place)
+        for place, seen in places.items()
+        if len(seen.physical) > 1
+    }
+    stored = sorted(place for place, seen in places.items() if len(seen.physical) == 1)
+    for lower, upper in pairwise(stored):
+        if lower[0] == upper[0] and places[upper].physical <= _up_to(places[lower].physical):
+            found.add(("nonmonotonic_physical_offset", *upper))
+    sent = sorted(
+        (
+            send
+            for send in sends_of(ops)
+            if send.outcome in ("ok", "weak") and _place(send) in places
+        ),
+        key=lambda send: (send.queue or (), send.offset),
+    )
+    for before, after in pairwise(sent):
+        if before.queue == after.queue and _swapped(ops, before, after):
+            assert after.queue is not None
+            found.add(("int_nonmonotonic_send", after.queue, after.offset))
+    return found
+
+
+def _up_to(physical: set[int]) -> set[int]:
+    return set(range(max(physical) + 1))
+
+
+def _place(send: Send) -> Place | None:
+    return None if send.queue is None else (send.queue, send.offset)
+
+
+def _swapped(ops: Sequence[Op], before: Send, after: Send) -> bool:
+    """Whether one request held them the other way round."""
+    same_process = before.process == after.process
+    began = ops[before.began].time_ns == ops[after.began].time_ns
+    ended = ops[before.ended].time_ns == ops[after.ended].time_ns
+    together = same_process and began and ended and before.began < after.ended
+    return together and after.began < before.began

@@ -1,0 +1,97 @@
+"""Which messages waited although nothing held them up, in plain Python: half second by half second."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from checkers.history import Op
+
+TICK = 500_000_000  # all times are whole ticks
+S = 2  # ticks
+Found = set[tuple[str, str, int | None]]
+
+
+def slow_deliveries(ops: Sequence[Op], broadcasting: Sequence[str]) -> Found:
+    """(group, key, process if the group broadcasts). Ops of these histories have no faults, nodes do not end."""
+    calls = _calls(ops)
+    acked = {op.value["key"]: op for op in ops if op.f == "send" and op.type == "ok"}
+    found: Found = set()
+    done: set[Any] = set()
+    for begin, _ in calls:
+        value, is_shared = begin.value, begin.value["group"] not in broadcasting
+        for _, offset, *_ in value["messages"]:
+            reader = value["group"], None if is_shared else begin.process
+            place = (*reader, value["topic"], value["queue"], offset)
+            sent = [op for op in acked.values() if _place(op) == place[2:]]
+            if place not in done and sent:
+                earlier = [
+                    call
+                    for call in calls
+                    if call[0].index < begin.index and _reader(call[0], is_shared) == reader
+                    if (call[0].value["topic"], call[0].value["queue"]) == place[2:4]
+                ]
+                key = max(sent, key=lambda op: op.index).value["key"]
+                acked_ns = max(op.time_ns for op in sent)
+                if _waited(ops, begin, acked_ns, earlier, is_shared) > 2 * S:
+                    found.add((value["group"], key, reader[1]))
+            done.add(place)
+    return found
+
+
+def _calls(ops: Sequence[Op]) -> list[tuple[Op, Op]]:
+    """Each call of a listener with its end, in the order in which they began. An op without invocation is both."""
+    found: list[tuple[Op, Op]] = []
+    for op in ops:
+        if op.f != "consume":
+            continue
+        if op.type == "invoke":
+            ends = [
+                later
+                for later in ops[op.index + 1 :]
+                if later.f == "consume" and later.type != "invoke"
+                if (later.process, later.value) == (op.process, op.value)
+            ]
+            found.append((op, ends[0] if ends else op))
+    return found
+
+
+def _place(sent: Op) -> tuple[str, int, int]:
+    return sent.value["topic"], sent.value["queue"], sent.value["queue_offset"]
+
+
+def _reader(call: Op, is_shared: bool) -> tuple[str, int | None]:
+    return call.value["group"], None if is_shared else call.process
+
+
+def _waited(
+    ops: Sequence[Op],
+    begin: Op,
+    acked_ns: int,
+    earlier: Sequence[tuple[Op, Op]],
+    is_shared: bool,
+) -> int:
+    """The longest time, in ticks, in which one owner might have been given the message."""
+    free_ns = [end.time_ns + (0 if end.type == "ok" else 10 * S * TICK) for _, end in earlier]
+    processes = {op.process for op in ops if op.f == "assign"}
+    longest = 0
+    for process in processes if is_shared else {begin.process}:
+        run = 0
+        for now in range(acked_ns, begin.time_ns, TICK):
+            has_it = _since(ops, begin, process, now)
+            able = has_it is not None and now - has_it >= 10 * S * TICK
+            run = run + 1 if able and all(now >= free for free in free_ns) else 0
+            longest = max(longest, run)
+    return longest
+
+
+def _since(ops: Sequence[Op], begin: Op, process: int, now: int) -> int | None:
+    """Since when a process has had the queue of a call at some time."""
+    value, since = begin.value, None
+    for op in ops:
+        if op.f != "assign" or op.process != process or op.time_ns > now:
+            continue
+        if (op.value["group"], op.value["topic"]) == (value["group"], value["topic"]):
+            has = [value["broker"], value["queue"]] in op.value["queues"]
+            since = (op.time_ns if since is None else since) if has else None
+    return since

@@ -1,0 +1,69 @@
+"""Random histories of one topic whose messages are delivered after a while, by owners that come and go."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from checkers.history import Op
+
+TICK = 500_000_000
+
+
+def waiting_history(random: Random, steps: int) -> list[Op]:
+    """Ops at times of half seconds, no two at one time. Group g shares its queues, h broadcasts."""
+    ops: list[Op] = []
+    open_calls: list[tuple[int, dict[str, Any]]] = []
+    ends = {0: 0, 1: 0}
+    now = 0
+
+    def op(process: int, type_: Any, f: str, value: dict[str, Any]) -> None:
+        nonlocal now
+        now += random.choice([1, 1, 1, 2, 3, 6, 24])
+        ops.append(
+            Op(
+                index=len(ops),
+                time_ns=now * TICK,
+                process=process,
+                type=type_,
+                f=f,
+                value=value,
+            )
+        )
+
+    for process in (1, 2):
+        for group in ("g", "h"):
+            queues = [["b", queue] for queue in (0, 1) if group == "h" or queue == process - 1]
+            op(process, "ok", "assign", {"group": group, "topic": "t", "queues": queues})
+    for _ in range(steps):
+        what = random.choice(["send", "send", "begin", "begin", "begin", "end", "end", "assign"])
+        queue = random.randrange(2)
+        if what == "send":
+            place = {"broker": "b", "queue": queue, "queue_offset": ends[queue]}
+            sent = {"key": f"p0-{len(ops)}", "topic": "t", **place, "physical_offset": len(ops)}
+            ends[queue] += 1
+            op(0, random.choice(["ok", "ok", "ok", "info"]), "send", sent)
+        elif what == "begin":
+            first = max(0, ends[queue] - random.choice([1, 1, 2, 3]))
+            keys = {
+                o.value["queue_offset"]: o.value["key"]
+                for o in ops
+                if o.f == "send" and o.value["queue"] == queue
+            }
+            touches = [
+                [keys[at], at, at, True, 0]
+                for at in range(first, ends[queue])[: random.choice([1, 1, 2])]
+            ]
+            value = {"group": random.choice(["g", "g", "h"]), "topic": "t", "broker": "b"}
+            call = random.choice([1, 2]), {**value, "queue": queue, "messages": touches}
+            if touches and call not in open_calls:
+                op(call[0], "invoke", "consume", call[1])
+                open_calls.append(call)
+        elif what == "end" and open_calls:
+            process, value = open_calls.pop(random.randrange(len(open_calls)))
+            op(process, random.choice(["ok", "ok", "info"]), "consume", value)
+        elif what == "assign":
+            queues = [["b", queue] for queue in (0, 1) if random.random() < 0.7]
+            assigned = {"group": random.choice(["g", "h"]), "topic": "t", "queues": queues}
+            op(random.choice([1, 2]), "ok", "assign", assigned)
+    return ops
