@@ -133,12 +133,13 @@ def _broker_facts(campaign: Campaign) -> dict[str, Any]:
         "check_after_s": int(properties.get("transactionTimeOut", 6000)) / 1000,
         "check_max": int(properties.get("transactionCheckMax", 15)),
         "slave_behind_max_bytes": int(properties.get("haSlaveFallbehindMax", 256 << 20)),
-        "timings": _timings(properties),
+        "timings": timings_of(campaign),
     }
 
 
-def _timings(properties: Mapping[str, str]) -> Timings:
+def timings_of(campaign: Campaign) -> Timings:
     """The timings of the run: what the properties of brokers change, and otherwise the defaults of RocketMQ."""
+    properties = dict(campaign.broker_properties)
     usual = Timings()
     return replace(
         usual,

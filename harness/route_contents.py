@@ -1,7 +1,8 @@
 """Compares, after the drain, what name servers say of a topic's queues with the table of each master.
 
-A broker registers changes at once and everything again every 30 s, so the two agree within that time. The comparison
-is repeated until they do, or until AGREED_S have passed; then one observation for each pair is written down.
+A broker registers changes at once and everything again every `registerNameServerPeriod`, so the two agree within that
+time. The comparison is repeated until they do, or until the period and ARRIVED_S have passed; then one observation for
+each pair is written down.
 """
 
 from __future__ import annotations
@@ -12,20 +13,21 @@ from typing import Any
 
 from harness.environments.environment import ADMIN, Environment
 
-AGREED_S = 45.0  # a registration every 30 s, and time for it to arrive
+ARRIVED_S = 15.0  # for a registration to reach every name server
 PAUSE_S = 3.0
 
 
 class RouteContents:
     """Asks name servers and masters, through the client that no fault touches."""
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: Environment, register_s: float) -> None:
         self._environment = environment
+        self._agreed_s = register_s + ARRIVED_S
 
     async def run(self, topics: Sequence[str]) -> None:
         """Compare until all agree or the time is over, then record what was seen last."""
         loop = asyncio.get_running_loop()
-        until_s = loop.time() + AGREED_S
+        until_s = loop.time() + self._agreed_s
         while True:
             pairs = [pair for topic in topics for pair in await self._compare(topic)]
             if loop.time() >= until_s or all(pair["route"] == pair["master"] for pair in pairs):

@@ -14,7 +14,7 @@ from harness.draining import Drain
 from harness.environments.environment import ADMIN, PROBE, Environment
 from harness.environments.simulated_controls import simulated_controls
 from harness.environments.simulation import SimulationEnvironment
-from harness.facts import run_facts
+from harness.facts import run_facts, timings_of
 from harness.generators.think_times import ThinkTimes
 from harness.inspector import Inspector
 from harness.interpreter import Interpreter
@@ -105,7 +105,8 @@ class Run:
         finally:
             watching.cancel()
         await self._routes.look(last=True)
-        await self._phase("compare routes", RouteContents(self._environment).run(self._topics))
+        routes = RouteContents(self._environment, timings_of(self._campaign).register_s)
+        await self._phase("compare routes", routes.run(self._topics))
         await self._phase("look up", LookUps(self._environment).run())
         await self._inspector.compare_replicas()
         self._inspector.report_recoveries()
