@@ -28,6 +28,7 @@ MARKS: tuple[Mark, ...] = (
     # sends
     Mark("batched", "history", "batched", ("batch", "default")),
     Mark("sent on by a forwarder", "history", "forwarded", ("forwarded",)),
+    Mark("compressed", "history", "compressed", _DEFAULT),
     Mark("one way", "history", "one way", _DEFAULT),
     Mark("retried a send", "verdict", "coverage.retried_sends", _DEFAULT),
     Mark("weak status", "verdict", "loss.weak", _DEFAULT),

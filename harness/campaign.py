@@ -66,6 +66,7 @@ class Campaign:
     batch_share: float = 0.0  # of the ops of producers
     batch_messages: tuple[int, int] = (2, 5)  # of a batch
     one_way_share: float = 0.0
+    large_share: float = 0.0  # of the messages sent alone: bodies that clients compress
     environment: str = "simulation"
     target: str = "own"  # what is tested
     client: str = "own"  # which implementation

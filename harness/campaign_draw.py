@@ -13,6 +13,7 @@ from faults.fault import PlannedFault, Situation
 from faults.plan import draw_plan
 from harness.campaign import Campaign, CampaignError, OneOf
 from harness.campaign_limits import check_campaign
+from harness.generators.keyed_sends import LARGE_BYTES
 from harness.property_draw import draw_broker_properties
 from harness.workloads.catalogue import WORKLOADS
 
@@ -65,6 +66,13 @@ def _draw_share(random: Random, drawn: Mapping[str, Any]) -> float:
     return pick(random, (0.0, 0.0, 0.05, 0.2))
 
 
+def _draw_large_share(random: Random, drawn: Mapping[str, Any]) -> float:
+    """None where log files are too small for several such messages."""
+    if drawn["gap_max_s"] or drawn["log_file_bytes"] < 4 * LARGE_BYTES[1]:
+        return 0.0
+    return pick(random, (0.0, 0.0, 0.05, 0.15))
+
+
 _Draw = Callable[[Random, Mapping[str, Any]], Any]
 
 # In this order: a later option may look at the earlier ones.
@@ -97,6 +105,7 @@ _DRAWS: dict[str, _Draw] = {
     ),
     "batch_messages": lambda random, drawn: (2, 5),
     "one_way_share": _draw_share,
+    "large_share": _draw_large_share,
     "broker_properties": draw_broker_properties,
     "name_server_properties": lambda random, drawn: (),
     "brokers": lambda random, drawn: (),

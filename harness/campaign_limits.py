@@ -16,6 +16,7 @@ from harness.campaign import (
     CampaignError,
 )
 from harness.campaign_plan import check_plan
+from harness.generators.keyed_sends import LARGE_BYTES
 from harness.shown import shown
 from harness.workloads.catalogue import WORKLOADS
 
@@ -140,6 +141,7 @@ def _check_load(c: Campaign) -> None:
     _require(0 <= c.acks_min <= ACKS_MAX, "acks_min", c.acks_min, f"0 to {ACKS_MAX}")
     _require(0 <= c.batch_share <= 1, "batch_share", c.batch_share, "0 to 1")
     _require(0 <= c.one_way_share <= 1, "one_way_share", c.one_way_share, "0 to 1")
+    _require(0 <= c.large_share <= 1, "large_share", c.large_share, "0 to 1")
     low, high = c.payload_bytes
     _require(48 <= low <= high <= 4 * 2**20, "payload_bytes", c.payload_bytes, "48 to 4 MiB")
     fewest, most = c.batch_messages
@@ -149,8 +151,9 @@ def _check_load(c: Campaign) -> None:
     low_ms, high_ms = c.latency_ms
     _require(0 < low_ms <= high_ms <= 1000, "latency_ms", c.latency_ms, "above 0, up to 1000")
     _require(1 <= c.fsync_us <= 10**7, "fsync_us", c.fsync_us, "1 to 10000000")
+    largest = max(high, LARGE_BYTES[1]) if c.large_share else high
     _require(
-        max(4096, high + 1024) <= c.log_file_bytes <= 2**30,
+        max(4096, largest + 1024) <= c.log_file_bytes <= 2**30,
         "log_file_bytes",
         c.log_file_bytes,
         "4096 (and the largest message) to 1 GiB",

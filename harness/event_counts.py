@@ -10,6 +10,7 @@ from checkers.history import Op
 from checkers.stretches import SEND_MANY, SENDS, messages_in
 from harness.clients.port import ONE_WAY
 from harness.environments.environment import FIRST_CONSUMER_PROCESS
+from harness.generators.keyed_sends import LARGE_BYTES
 from harness.log_line import LogLine
 
 _REFUSED = re.compile(r"refused the message with code (\d+)")
@@ -36,6 +37,12 @@ def count_log(lines: Iterable[LogLine]) -> Counter[str]:
     return +counts
 
 
+def _is_compressed(op: Op) -> bool:
+    """Whether clients compress the body of this message; a batch goes out as it is."""
+    is_alone = op.f == "send" and "batch" not in op.value
+    return is_alone and op.value.get("size", 0) >= LARGE_BYTES[0]
+
+
 def count_sends(ops: Iterable[Op]) -> Counter[str]:
     """Sends by what was special about them."""
     counts: Counter[str] = Counter()
@@ -44,6 +51,7 @@ def count_sends(ops: Iterable[Op]) -> Counter[str]:
             continue
         if op.type == "ok":
             counts["batched"] += messages_in(op) * (op.f == SEND_MANY or "batch" in op.value)
+            counts["compressed"] += _is_compressed(op)
             counts["forwarded"] += messages_in(op) * (op.process >= FIRST_CONSUMER_PROCESS)
         elif op.error == ONE_WAY:
             counts["one way"] += 1

@@ -1,4 +1,4 @@
-"""Sends of messages with a key that nobody else uses: alone, in batches, one way."""
+"""Sends of messages with a key that nobody else uses: alone, in batches, one way, small and large."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ Dress = Callable[
 ]  # the process, and its message, which gets more fields
 
 
+# Of a large body, in bytes. Clients compress bodies from 4096 bytes on (RocketMQ: compressMsgBodyOverHowmuch).
+LARGE_BYTES = (4096, 12288)
+
+
 class KeyedSends:
     """Each process sends `p<process>-<n>` with a size drawn from a range of bytes.
 
-    The campaign says which share of the ops are batches, and which are sent one way. `dress` gives each message what
-    its workload is about; `f` is what single ones are sent with.
+    The campaign says which share of the ops are batches, which are sent one way, and which of the messages sent alone
+    have a large body. `dress` gives each message what its workload is about; `f` is what single ones are sent with.
     """
 
     def __init__(
@@ -33,6 +37,8 @@ class KeyedSends:
         self._batch_share = campaign.batch_share
         self._fewest, self._most = campaign.batch_messages
         self._one_way_share = campaign.one_way_share
+        self._large_share = campaign.large_share
+        self._large_random = Random(f"staticfire/{campaign.seed}/large bodies")
         self._sent: dict[int, int] = {}
 
     def next_op(self, process: int) -> tuple[str, dict[str, Any]] | None:
@@ -43,10 +49,12 @@ class KeyedSends:
         self._count += 1
         kind = self._random.random()
         if kind < self._batch_share:
-            count = self._fewest + int((self._most - self._fewest + 1) * self._random.random())
+            count = _drawn(self._random, self._fewest, self._most)
             messages = [self._message(process) for _ in range(count)]
             return "send_batch", {"topic": topic, "messages": messages}
         value = {**self._message(process), "topic": topic}
+        if self._large_random.random() < self._large_share:
+            value["size"] = _drawn(self._large_random, *LARGE_BYTES)
         if kind < self._batch_share + self._one_way_share:
             value["one_way"] = True
         return self._f, value
@@ -54,8 +62,13 @@ class KeyedSends:
     def _message(self, process: int) -> dict[str, Any]:
         number = self._sent.get(process, 0)
         self._sent[process] = number + 1
-        size = self._low + int((self._high - self._low + 1) * self._random.random())
+        size = _drawn(self._random, self._low, self._high)
         message: dict[str, Any] = {"key": f"p{process}-{number}", "size": size}
         if self._dress is not None:
             self._dress(process, message)
         return message
+
+
+def _drawn(random: Random, least: int, most: int) -> int:
+    """A whole number, both ends included."""
+    return least + int((most - least + 1) * random.random())

@@ -227,7 +227,18 @@ def test_options_of_brokers_are_drawn_in_about_half_of_the_swarm_and_can_be_used
 def test_a_bound_on_gaps_keeps_the_load_plain() -> None:
     for seed in range(20):
         bounded = draw_campaign(seed, {"gap_max_s": 3.0})
-        assert (bounded.batch_share, bounded.one_way_share) == (0, 0)
+        assert (bounded.batch_share, bounded.one_way_share, bounded.large_share) == (0, 0, 0)
+
+
+def test_large_bodies_only_where_a_log_file_holds_some() -> None:
+    drawn = {draw_campaign(seed, {"log_file_bytes": 65536}).large_share for seed in range(40)}
+    assert drawn == {0.0, 0.05, 0.15}
+    drawn = {draw_campaign(seed, {"log_file_bytes": 16384}).large_share for seed in range(40)}
+    assert drawn == {0.0}
+    with pytest.raises(CampaignError, match="log_file_bytes is 8192; allowed: 4096"):
+        draw_campaign(1, {"log_file_bytes": 8192, "large_share": 0.1})
+    with pytest.raises(CampaignError, match="large_share is 2; allowed: 0 to 1"):
+        draw_campaign(1, {"large_share": 2})
 
 
 def test_the_cpp_client_sends_no_batches_and_needs_real_machines() -> None:

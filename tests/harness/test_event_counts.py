@@ -42,6 +42,9 @@ def test_sends_by_what_was_special() -> None:
         send("invoke", batch=3),
         send("ok", batch=3),
         send("ok"),
+        send("ok", size=4095),
+        send("ok", size=4096),
+        send("ok", size=4096, batch=2),
         send("info", "one way: nobody answers"),
         send("fail", "broker-b refused the message with code 14: service not available now"),
         send("info", "broker-b refused the message with code 2: busy"),
@@ -50,7 +53,8 @@ def test_sends_by_what_was_special() -> None:
     ]
 
     assert count_sends(ops) == {
-        "batched": 6,
+        "batched": 7,
+        "compressed": 1,
         "forwarded": 5,
         "one way": 1,
         "refused 14": 1,

@@ -38,3 +38,19 @@ def test_a_campaign_may_want_so_many_ops_and_no_more_and_in_several_topics() -> 
     sends = KeyedSends(Random(1), campaign)
     ops = [sends.next_op(number) for number in range(5)]
     assert [None if op is None else op[1]["topic"] for op in ops] == ["A", "B", "A", None, None]
+
+
+def test_some_of_the_messages_sent_alone_are_large_and_nothing_else_changes() -> None:
+    given = {"batch_share": 0.3, "payload_bytes": (64, 1000), "log_file_bytes": 65536}
+    small, mixed = (
+        KeyedSends(Random(1), draw_campaign(1, {**given, "large_share": share}))
+        for share in (0.0, 0.2)
+    )
+    pairs = [(small.next_op(0), mixed.next_op(0)) for _ in range(1000)]
+    sizes = [large[1].pop("size") for plain, large in pairs if plain and large and plain != large]
+    assert 100 < len(sizes) < 180  # a fifth of 700
+    assert 4096 <= min(sizes) < max(sizes) <= 12288
+    for plain, large in pairs:
+        assert plain is not None and large is not None
+        assert plain[0] == large[0]
+        assert {**plain[1], "size": 0} == {**large[1], "size": 0}
