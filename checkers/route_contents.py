@@ -4,8 +4,8 @@
 server and the broker's master. Clients would send to queues that are not there, or never read some that are.
 
 The harness asks when all faults have healed, and again until the two agree, for longer than brokers take to register
-again (`registerNameServerPeriod`). So no fault excuses a difference. Cannot see: a name server or a master that does not answer, what
-differed before, and topics that no workload uses.
+again (`registerNameServerPeriod`). So no fault excuses a difference. Cannot see: a name server or a master that does
+not answer, what differed before, and topics that no workload uses.
 
 Source: RouteInfoManager.registerBroker and TopicConfigManager of Apache RocketMQ 4.9.
 """

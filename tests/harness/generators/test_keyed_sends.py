@@ -51,6 +51,7 @@ def test_some_of_the_messages_sent_alone_are_large_and_nothing_else_changes() ->
     assert 100 < len(sizes) < 180  # a fifth of 700
     assert 4096 <= min(sizes) < max(sizes) <= 12288
     for plain, large in pairs:
-        assert plain is not None and large is not None
+        assert plain is not None
+        assert large is not None
         assert plain[0] == large[0]
         assert {**plain[1], "size": 0} == {**large[1], "size": 0}
