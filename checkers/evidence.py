@@ -26,7 +26,7 @@ NEEDS = {
 }
 _SEEN: dict[str, Callable[[Timeline], object]] = {
     "look_up": lambda timeline: timeline.look_ups,
-    "assign": lambda timeline: timeline.assignments,
+    "assign": lambda timeline: timeline.ownership,
     "open": lambda timeline: timeline.subscriptions,
     "answer": lambda timeline: timeline.answers,
     "check_back": lambda timeline: timeline.check_backs,

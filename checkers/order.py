@@ -3,8 +3,9 @@
 **inconsistent_offsets**: two messages at one (queue, offset). **nonmonotonic_send**: a process's send
 that was acknowledged before its next one began has the higher offset. **realtime_order**: the same
 across processes: appending to one log is linearizable. **out_of_order**: among first deliveries to a
-group, one owner (a process between two of its assignments) gets a lower offset after a higher one; so
-2, 1, 2 is out of order. Redeliveries are the duplication checker's business.
+group, one owner (a process from one time that it gained the queue to the next) gets a lower offset after a higher one;
+so 2, 1, 2 is out of order. An assignment that leaves the queue with its process, or is of another topic or group, ends
+nothing. Redeliveries are the duplication checker's business.
 
 After a power loss that may cost a suffix of the log, offsets are used again: then the first two are
 allowed for messages that were exposed to it, if it struck before the later one was stored.
@@ -194,16 +195,17 @@ def _misordered_to_group(
 def _judge_owner(
     columns: Columns, context: Context, rows: Ints, suspects: Ints
 ) -> Iterator[Finding]:
-    """Report suspects that come after a higher offset, unless their owner was assigned anew in between.
+    """Report suspects that come after a higher offset, unless their owner gained the queue anew in between.
 
     `rows` are deliveries to one owner, in the order of calls; `suspects` are positions in it.
     """
     deliveries = columns.deliveries
     offset, called = deliveries.queue_offset[rows], deliveries.invoke_index[rows]
-    assigned = np.array(
-        context.timeline.assignments.get(int(deliveries.process[rows[0]]), ()), np.int64
-    )
-    term = np.searchsorted(assigned, called, side="right")
+    group = columns.names.groups[deliveries.group[rows[0]]]
+    queue = columns.names.queues[deliveries.queue[rows[0]]]
+    gains = context.timeline.gains(group, queue, int(deliveries.process[rows[0]]))
+    gained = np.array([gain.op_index for gain in gains], np.int64)
+    term = np.searchsorted(gained, called, side="right")
     starts = np.searchsorted(term, term[suspects])  # terms ascend with calls
     for start in np.unique(starts):
         of_term = suspects[starts == start]

@@ -223,7 +223,6 @@ class Timeline:
 
     commits: Mapping[tuple[str, QueueKey], Sequence[Commit]]  # by group and queue
     ownership: Mapping[tuple[str, QueueKey], Sequence[Ownership]]  # by group and queue
-    assignments: Mapping[int, Sequence[int]]  # process -> op indices of its assign ops
     drains: Mapping[tuple[str, str], Drain]  # by group and topic
     probes: Sequence[Probe]
     opens: Sequence[Opened]
@@ -258,6 +257,13 @@ class Timeline:
             change.process == process and change.change == "gained"
             for change in self.ownership_between(group, queue, after, until)
         )
+
+    def gains(self, group: str, queue: QueueKey, process: int) -> Sequence[Ownership]:
+        """Each time that `process` gained `queue`, in history order."""
+        changes = self.ownership.get((group, queue), ())
+        return [
+            change for change in changes if change.process == process and change.change == "gained"
+        ]
 
     def members(self, group: str) -> frozenset[str]:
         """The nodes of all processes that ever had a queue of the group."""

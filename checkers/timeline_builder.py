@@ -40,7 +40,6 @@ class TimelineBuilder:
     __slots__ = (
         "_answers",
         "_assigned",
-        "_assignments",
         "_check_backs",
         "_drains",
         "_faults",
@@ -65,7 +64,6 @@ class TimelineBuilder:
         self.nodes: dict[int, str] = {}  # of clients that opened or sent
         self._ownership: dict[tuple[str, QueueKey], list[Ownership]] = {}
         self._assigned: dict[tuple[int, str, str], set[QueueKey]] = {}
-        self._assignments: dict[int, list[int]] = {}
         self._drains: dict[tuple[str, str], Drain] = {}
         self._probes: list[Probe] = []
         self._opens: list[Opened] = []
@@ -211,7 +209,6 @@ class TimelineBuilder:
             )
             self._ownership.setdefault((group, queue), []).append(change)
         self._assigned[op.process, group, topic] = now
-        self._assignments.setdefault(op.process, []).append(op.index)
 
     def _commit(self, op: Op) -> None:
         if op.type != "ok":
@@ -295,7 +292,6 @@ class TimelineBuilder:
         """Drop what was collected; where processes run and who owns what is still known."""
         self.commits.clear()
         self._ownership.clear()
-        self._assignments.clear()
         self._drains.clear()
         self._probes.clear()
         self._opens.clear()
@@ -317,7 +313,6 @@ class TimelineBuilder:
         return Timeline(
             commits=self.commits,
             ownership=self._ownership,
-            assignments=self._assignments,
             drains=self._drains,
             probes=self._probes,
             opens=self._opens,

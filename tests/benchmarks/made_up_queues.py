@@ -52,7 +52,6 @@ class MadeUpQueues:
         return Timeline(
             commits={},
             ownership={},
-            assignments={},
             drains={(group, TOPIC): drain for group in self.groups},
             probes=[],
             opens=[],

@@ -37,10 +37,17 @@ THREE = ("0 ok send a", "0 ok send b", "0 ok send c")
         (["1 info consume b", "1 ok consume a"], ["a"]),
         # the order of calls counts, not of returns
         (["1 invoke consume a", "1 invoke consume b", "1 ok consume b", "1 ok consume a"], []),
-        # each owner for itself, and each assignment of an owner
+        # each owner for itself, and each time that it gained the queue
         (["1 ok consume b", "2 ok consume a"], []),
         (["1 ok consume b", "1 ok assign 0", "1 ok consume a"], []),
         (["1 ok assign 0", "1 ok consume b", "1 ok consume a"], ["a"]),
+        (["1 ok assign 0", "1 ok consume b", "1 ok assign 0 1", "1 ok consume a"], ["a"]),
+        (["1 ok assign 0", "1 ok consume b", "1 ok assign 0 topic=u", "1 ok consume a"], ["a"]),
+        (["1 ok assign 0", "1 ok consume b", "1 ok assign 0 group=h", "1 ok consume a"], ["a"]),
+        (
+            ["1 ok assign 0", "1 ok consume b", "1 ok assign", "1 ok assign 0", "1 ok consume a"],
+            [],
+        ),
         # a gap is not disorder, and groups and queues have nothing to do with each other
         (["1 ok consume a", "1 ok consume c"], []),
         (["1 ok consume b", "1 ok consume a group=h"], []),

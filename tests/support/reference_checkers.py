@@ -188,7 +188,6 @@ def misordered_sends(ops: Sequence[Op]) -> set[str]:
 
 def out_of_order(ops: Sequence[Op]) -> set[tuple[str, Queue, int]]:
     """(group, queue, offset) of first deliveries below one that the same owner was given before."""
-    assigns = [(op.process, op.index) for op in ops if op.f == "assign" and op.type == "ok"]
     first: dict[tuple[str, Queue, int], Delivery] = {}
     for delivery in deliveries_of(ops):
         first.setdefault((delivery.group, delivery.queue, delivery.offset), delivery)
@@ -201,10 +200,7 @@ def out_of_order(ops: Sequence[Op]) -> set[tuple[str, Queue, int]]:
         if earlier.began < later.began
         or (earlier.began == later.began and _is_before(first, earlier, later))
         if earlier.offset > later.offset
-        if not any(
-            process == later.process and earlier.began < at <= later.began
-            for process, at in assigns
-        )
+        if not _gained_between(ops, earlier, later)
     }
 
 
