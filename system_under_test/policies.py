@@ -135,6 +135,7 @@ FAITHFUL_STORE = StorePolicy(
     synced_index=only_full_files,
     index_recovery=JavaIndexRecovery,
     believes_page_cache=True,
+    keeps_damaged=False,
     wants_whole_files=True,
 )
 HARDENED_ADMIN = AdminPolicy(

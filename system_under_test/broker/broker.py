@@ -41,6 +41,7 @@ class Broker:
         self._services = self._parts.processors.services
         self._schedule = Schedule(env.log)
         self._registers = asyncio.Event()
+        self._damaged: tuple[int, ...] = ()  # records that recovery found damaged
 
     # Life
 
@@ -52,6 +53,7 @@ class Broker:
         """
         self._parts.access.load()
         report = self._parts.engine.open()
+        self._damaged = report.damaged
         try:
             self._parts.load_metadata()
         except StoreError:
@@ -75,6 +77,8 @@ class Broker:
         if not restores:
             self._register()
         self._parts.schedule(self._schedule)
+        for offset in self._damaged:
+            self._parts.neighbours.repair.damaged(offset)
         self._env.log.info("broker started", address=self._config.address, ready=self.ha.ready)
 
     def _register(self) -> None:

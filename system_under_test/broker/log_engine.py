@@ -99,6 +99,7 @@ class LogEngine:
             end_offset=report.end_offset,
             cut_bytes=report.cut_bytes,
             bad_checksum=report.bad_checksum,
+            damaged=len(report.damaged),
             redispatched=report.messages_redispatched,
         )
         return report

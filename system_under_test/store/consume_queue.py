@@ -245,9 +245,14 @@ class ConsumeQueue:
         return entry if entry.physical_offset >= 0 and entry.size > 0 else None
 
     def cut(self, offset: int) -> None:
-        """Drop the entries from `offset` on; their bytes become zeros (durable with the next flush)."""
+        """Drop the entries from `offset` on; their bytes become zeros, durably.
+
+        An entry proves that its record was durable: none may outlive its record, or a torn one that comes to lie there
+        counts as durable, too (`damaged_records`). Raises OSError.
+        """
         position = offset * ENTRY_SIZE
         self.files.cut(position)
+        self.files.sync_new_files()
         self.max_offset = self.next_offset = offset
         self.min_offset = min(self.min_offset, offset) if self.files.files else offset
         self._mark_dirty(position)

@@ -30,6 +30,7 @@ from system_under_test.store.parts import make_parts
 from system_under_test.store.queue_view import QueueView
 from system_under_test.store.reading import NO_QUEUE, GetResult, GetStatus
 from system_under_test.store.record_filter import RecordFilter
+from system_under_test.store.record_scan import KEPT_SIZE, ScannedRecord
 from system_under_test.store.recovery import RecoveryReport
 from system_under_test.store.results import Dispatched, PutResult, PutStatus
 from system_under_test.store.retention import Removal
@@ -52,9 +53,6 @@ __all__ = [
     "StoreError",
     "StoreLocked",
 ]
-
-
-_KEPT_SIZE = 40  # of a record: sizes, checksum, queue offset and physical offset
 
 
 class MessageStore:
@@ -279,8 +277,9 @@ class MessageStore:
         return self._records.stored_ms(self.min_offset)
 
     def when_damaged(self, call: Callable[[int], None]) -> None:
-        """Call with the physical offset of each record that a read finds not to match its checksum."""
+        """Call with the physical offset of each record that a reader, or a transfer from a replica, finds damaged."""
         self._reader.on_damage = self._records.on_damage = call
+        self._parts.raw_appender.on_damage = call
 
     def mend_record(self, physical_offset: int, record: bytes) -> bool:
         """Put a replica's copy of a damaged record in its place, durably; False if it is another record.
@@ -289,9 +288,8 @@ class MessageStore:
         """
         log = self._commit_log
         own = log.read(physical_offset, len(record))
-        if own[:_KEPT_SIZE] != record[:_KEPT_SIZE] or not self._records.is_record(
-            record, physical_offset
-        ):
+        found = self._records.parse(record, physical_offset)
+        if found is None or not (own[:KEPT_SIZE] == record[:KEPT_SIZE] or self._has_entry(found)):
             return False
         try:
             log.files.write(physical_offset, record)
@@ -300,7 +298,18 @@ class MessageStore:
         except OSError as error:
             self._health.failed(error)
             raise
+        self._parts.lost.discard(physical_offset)
         return True
+
+    def _has_entry(self, record: ScannedRecord) -> bool:
+        """Whether a queue entry says that this record belongs here, whatever has become of its header."""
+        queue = self._queues.get(record.topic.decode("utf-8", "replace"), record.queue_id)
+        entry = None if queue is None else queue.probe(record.queue_offset)
+        return entry is not None and entry[:2] == (record.physical_offset, record.size)
+
+    def give_up(self, physical_offset: int) -> None:
+        """No replica has a sound copy of a damaged record: let consumers pass it over."""
+        self._parts.lost.add(physical_offset)
 
     # --- replication -----------------------------------------------------------------------------------------------
 

@@ -61,6 +61,7 @@ def _open(parts: StoreParts) -> RecoveryReport:
         index=parts.index,
         hasher=parts.hasher,
         index_recovery=parts.policy.index_recovery,
+        keeps_damaged=parts.policy.keeps_damaged,
     )
     report = recovery.run(clean=clean)
     parts.queues.load_extensions()

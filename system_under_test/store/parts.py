@@ -46,6 +46,7 @@ class StoreParts:
     hasher: KeyHasher
     scanner: RecordScanner
     records: RecordReader
+    lost: set[int]  # offsets of damaged records of which no replica has a sound copy
     dispatcher: Dispatcher
     appender: Appender
     raw_appender: RawAppender
@@ -97,7 +98,8 @@ def make_parts(
     index = MessageIndex(storage, clock, f"{root}/index", layout)
     hasher = KeyHasher(is_on=config.index_enabled)
     scanner = RecordScanner(config.commit_log_file_size, config.delay_levels_ms)
-    records = RecordReader(commit_log, scanner)
+    lost: set[int] = set()
+    records = RecordReader(commit_log, scanner, lost)
     dispatcher = policy.dispatcher(index, commit_log.read, config.is_slave)
     appender = Appender(
         config,
@@ -135,6 +137,7 @@ def make_parts(
         hasher=hasher,
         scanner=scanner,
         records=records,
+        lost=lost,
         dispatcher=dispatcher,
         appender=appender,
         raw_appender=RawAppender(
@@ -145,7 +148,7 @@ def make_parts(
             scanner=scanner,
             hasher=hasher,
         ),
-        reader=QueueReader(commit_log, config.pull_limits),
+        reader=QueueReader(commit_log, config.pull_limits, lost),
         disks=disks,
         health=policy.health(disks, log),
         retention=retention,

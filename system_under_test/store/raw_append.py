@@ -2,9 +2,14 @@
 
 Transfers end anywhere, but only whole records go to the files: header, topic and properties have no checksum, so a
 record written in two pieces could lose a few bytes between them in a power cut and still look sound.
+
+A record whose body alone does not add up is taken: the sender's disk has changed it, and what follows must not wait for
+it. Readers find the damage here as they do there.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from system_under_test.store.appending import Appender
 from system_under_test.store.commit_log import CommitLog
@@ -30,6 +35,7 @@ class RawAppender:
         "_partial",
         "_queues",
         "_scanner",
+        "on_damage",
     )
 
     def __init__(
@@ -49,6 +55,7 @@ class RawAppender:
         self._scanner = scanner
         self._hasher = hasher
         self._partial = b""
+        self.on_damage: Callable[[int], None] = lambda _: None
 
     def append(self, offset: int, data: bytes) -> None:
         """Append what `data`, which belongs at `offset`, makes whole.
@@ -60,11 +67,14 @@ class RawAppender:
         self._check_offset(offset)
         joined = self._partial + data
         records: list[ScannedRecord] = []
-        consumed = self._check_records(joined, records)
+        damaged: list[ScannedRecord] = []
+        consumed = self._check_records(joined, records, damaged)
         self._commit_log.append_raw(joined[:consumed])
         self._partial = joined[consumed:]
         for record in records:
             self._add(record)
+        for record in damaged:
+            self.on_damage(record.physical_offset)
 
     def drop_partial(self) -> None:
         """Forget what was held back: the log does not go on that way."""
@@ -85,12 +95,21 @@ class RawAppender:
         log.begin_at(offset)
         self._dispatcher.begin_at(offset, 0, self._queues)
 
-    def _check_records(self, data: bytes, records: list[ScannedRecord]) -> int:
+    def _check_records(
+        self, data: bytes, records: list[ScannedRecord], damaged: list[ScannedRecord]
+    ) -> int:
         """How many bytes of `data` are whole records and blanks that belong at the end of the log."""
         end = self._commit_log.end_offset
         consumed, reason = self._scanner.scan(data, end, records.append)
-        if reason is ScanEnd.BAD:
-            raise RecordInvalid(f"the bytes for {end + consumed} are no record of that offset")
+        while reason is ScanEnd.BAD:
+            record = self._scanner.with_bad_body(data[consumed:], end + consumed)
+            if record is None:
+                raise RecordInvalid(f"the bytes for {end + consumed} are no record of that offset")
+            records.append(record)
+            damaged.append(record)
+            consumed += record.size
+            more, reason = self._scanner.scan(data[consumed:], end + consumed, records.append)
+            consumed += more
         for record in records:
             if not is_topic_name(record.topic.decode("utf-8", "replace")):
                 raise RecordInvalid(f"the record for {record.physical_offset} has no valid topic")

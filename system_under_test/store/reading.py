@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from enum import Enum
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from system_under_test.store.pull_limits import PullLimits
 from system_under_test.store.record_filter import ExtensionUnit, RecordFilter
 from system_under_test.store.record_scan import (
     RECORD_HEADER_SIZE,
-    has_sound_body,
+    is_sound,
     stored_at_ms,
 )
 
@@ -31,7 +31,7 @@ class GetStatus(Enum):
     NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
     MESSAGE_WAS_REMOVING = "MESSAGE_WAS_REMOVING"
     OFFSET_FOUND_NULL = "OFFSET_FOUND_NULL"
-    RECORD_DAMAGED = "RECORD_DAMAGED"  # ours: the next record does not match its checksum
+    RECORD_DAMAGED = "RECORD_DAMAGED"  # ours: the disk has changed the next record
     OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
     OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
     OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
@@ -56,10 +56,11 @@ NO_QUEUE = GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
 class QueueReader:
     """Reads entries and the records that they point to."""
 
-    __slots__ = ("_limits", "_log", "on_damage")
+    __slots__ = ("_limits", "_log", "_lost", "on_damage")
 
-    def __init__(self, log: CommitLog, limits: PullLimits) -> None:
-        """`on_damage` is told the physical offset of each record met whose body does not match its checksum."""
+    def __init__(self, log: CommitLog, limits: PullLimits, lost: Set[int] = frozenset()) -> None:
+        """`on_damage` is told the physical offset of each damaged record met; those in `lost` are passed over."""
+        self._lost = lost
         self._log = log
         self._limits = limits
         self.on_damage: Callable[[int], None] = _ignore
@@ -93,7 +94,7 @@ class QueueReader:
             is_removed = bool(chosen)
         else:
             units = queue.extension_units(offset, len(entries))
-            selection = _Selection(self._log, wanted, units)
+            selection = _Selection(self._log, wanted, units, self._lost)
             examined = self._select(entries, max_messages, tags, selection)
             records, is_removed = selection.records, selection.met_removed
             damaged = selection.damaged
@@ -192,8 +193,8 @@ class QueueReader:
                 # Files do not join: a record of the next file is not in `data`, but it begins a run of its own.
                 if len(record) < entry.size:
                     record = self._log.read(entry.physical_offset, entry.size)
-                if _is_record(record, entry.size):
-                    if not has_sound_body(record):
+                if len(record) == entry.size and entry.physical_offset not in self._lost:
+                    if not is_sound(record, entry.physical_offset):
                         return records, entry
                     records.append(record)
             number = last
@@ -222,6 +223,7 @@ class _Selection:
 
     __slots__ = (
         "_log",
+        "_lost",
         "_units",
         "_wanted",
         "bytes_read",
@@ -232,11 +234,16 @@ class _Selection:
     )
 
     def __init__(
-        self, log: CommitLog, wanted: RecordFilter, units: list[ExtensionUnit | None]
+        self,
+        log: CommitLog,
+        wanted: RecordFilter,
+        units: list[ExtensionUnit | None],
+        lost: Set[int],
     ) -> None:
         self._log = log
         self._wanted = wanted
         self._units = units
+        self._lost = lost
         self.records: list[bytes] = []
         self.size = 0
         self.bytes_read = 0
@@ -250,10 +257,10 @@ class _Selection:
             return
         record = self._log.read(entry.physical_offset, entry.size)
         self.bytes_read += len(record)
-        if not _is_record(record, entry.size):
+        if len(record) < entry.size or entry.physical_offset in self._lost:
             self.met_removed = True
             return
-        if not has_sound_body(record):
+        if not is_sound(record, entry.physical_offset):
             self.damaged = entry
             return
         try:
@@ -273,7 +280,3 @@ def _ignore(_physical_offset: int) -> None:
 def _tag_hash(tags_code: int) -> int:
     """The low 32 bits as Java's int: what a subscription's code set holds."""
     return ((tags_code + 0x8000_0000) & 0xFFFF_FFFF) - 0x8000_0000
-
-
-def _is_record(record: bytes, size: int) -> bool:
-    return len(record) == size and int.from_bytes(record[:4], "big") == size

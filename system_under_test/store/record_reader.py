@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 
 from system_under_test.store.commit_log import CommitLog
 from system_under_test.store.record_scan import (
@@ -20,12 +20,15 @@ __all__ = ["RecordReader"]
 class RecordReader:
     """Sees what is written out. An offset may come from anywhere: what is no record is None.
 
-    `on_damage` is told the offset of a record whose body does not match its checksum.
+    `on_damage` is told the offset of a record whose body does not match its checksum, unless it is in `lost`.
     """
 
-    __slots__ = ("_commit_log", "_scanner", "on_damage")
+    __slots__ = ("_commit_log", "_lost", "_scanner", "on_damage")
 
-    def __init__(self, commit_log: CommitLog, scanner: RecordScanner) -> None:
+    def __init__(
+        self, commit_log: CommitLog, scanner: RecordScanner, lost: Set[int] = frozenset()
+    ) -> None:
+        self._lost = lost
         self.on_damage: Callable[[int], None] = lambda _: None
         self._commit_log = commit_log
         self._scanner = scanner
@@ -40,17 +43,17 @@ class RecordReader:
             return None
         size = BLANK_HEADER.unpack(header)[0]
         record = log.read(offset, size)
-        if self.is_record(record, offset):
+        if self.parse(record, offset) is not None:
             return record
-        if self._scanner.has_bad_body(record, offset):
+        if offset not in self._lost and self._scanner.with_bad_body(record, offset) is not None:
             self.on_damage(offset)
         return None
 
-    def is_record(self, record: bytes, offset: int) -> bool:
-        """Whether these bytes are one sound record for this place."""
+    def parse(self, record: bytes, offset: int) -> ScannedRecord | None:
+        """What these bytes say if they are one sound record for this place."""
         found: list[ScannedRecord] = []
         self._scanner.scan(record, offset, found.append)
-        return bool(found) and found[0].size == len(record)
+        return found[0] if found and found[0].size == len(record) else None
 
     def tags_code(self, offset: int) -> int:
         """What the queue entry of the record that starts at `offset` holds of its tag; 0 if none starts there."""

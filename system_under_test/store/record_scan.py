@@ -18,13 +18,14 @@ from system_under_test.store.delay_levels import DELAY_LEVELS_MS, SCHEDULE_TOPIC
 __all__ = [
     "BLANK_HEADER",
     "BLANK_HEADER_SIZE",
+    "KEPT_SIZE",
     "RECORD_HEADER_SIZE",
     "RecordScanner",
     "ScanEnd",
     "ScannedRecord",
     "has_queue_entry",
-    "has_sound_body",
     "is_rolled_back",
+    "is_sound",
     "property_value",
     "stored_at_ms",
 ]
@@ -33,6 +34,7 @@ BLANK_HEADER = struct.Struct(">Ii")  # remaining size, magic
 BLANK_HEADER_SIZE = 8  # RocketMQ, CommitLog.END_FILE_MIN_BLANK_LENGTH
 
 RECORD_HEADER_SIZE = 88  # up to the body, with IPv4 hosts
+KEPT_SIZE = 40  # sizes, checksum, queue offset, physical offset: of two copies they must agree
 RECORD_SIZE_MIN = 91  # the same, and no body, topic or properties
 # TOTALSIZE MAGICCODE BODYCRC QUEUEID FLAG QUEUEOFFSET PHYSICALOFFSET SYSFLAG BORNTIMESTAMP
 _FIXED = struct.Struct(">IiIiiqqiq")
@@ -41,8 +43,6 @@ _LENGTH = struct.Struct(">i")
 _IPV6_BORN = 0x10
 _IPV6_STORE = 0x20
 _IPV6 = _IPV6_BORN | _IPV6_STORE
-_CHECKSUM = struct.Struct(">I")
-_SYS_FLAG = struct.Struct(">i")
 _LENGTH_AT = 84  # of the body's length, with IPv4 hosts
 _TRANSACTION_MASK = 0x0C
 _HAS_ENTRY = (0x00, 0x08)  # no transaction, or a committed one; not prepared, not rolled back
@@ -118,7 +118,13 @@ class RecordScanner:
         return position, ScanEnd.MORE
 
     def _record(
-        self, buffer: bytes | bytearray, position: int, size: int, physical_offset: int
+        self,
+        buffer: bytes | bytearray,
+        position: int,
+        size: int,
+        physical_offset: int,
+        *,
+        has_sound_body: bool = True,
     ) -> ScannedRecord | None:
         (_, _, body_crc, queue_id, _, queue_offset, own_offset, sys_flag, _) = _FIXED.unpack_from(
             buffer, position
@@ -146,7 +152,8 @@ class RecordScanner:
         properties = b"\x02" + buffer[properties_at:end]
         if not topic or 0 in topic or 0 in properties:
             return None
-        if crc32(memoryview(buffer)[body_at : topic_at - 1]) & 0x7FFFFFFF != body_crc:
+        checksum = crc32(memoryview(buffer)[body_at : topic_at - 1]) & 0x7FFFFFFF
+        if (checksum == body_crc) is not has_sound_body:
             return None
         return ScannedRecord(
             topic,
@@ -160,14 +167,16 @@ class RecordScanner:
             b"" if is_rolled_back(sys_flag) else properties,
         )
 
-    def has_bad_body(self, buffer: bytes | bytearray, physical_offset: int) -> bool:
-        """Whether `buffer` begins with the header of a record for this place whose body is not what was checksummed."""
+    def with_bad_body(
+        self, buffer: bytes | bytearray, physical_offset: int
+    ) -> ScannedRecord | None:
+        """The record of this place that `buffer` begins with, if all of it adds up but the checksum of its body."""
         if len(buffer) < RECORD_SIZE_MIN:
-            return False
-        size, magic, _, _, _, _, own_offset, _, _ = _FIXED.unpack_from(buffer)
-        if magic != MAGIC_MESSAGE or own_offset != physical_offset or size > len(buffer):
-            return False
-        return not has_sound_body(buffer)
+            return None
+        size, magic = BLANK_HEADER.unpack_from(buffer)
+        if magic != MAGIC_MESSAGE or not RECORD_SIZE_MIN <= size <= len(buffer):
+            return None
+        return self._record(buffer, 0, size, physical_offset, has_sound_body=False)
 
     def _entry_code(self, topic: bytes, properties: bytes, store_timestamp_ms: int) -> int:
         if topic == _SCHEDULE_TOPIC:
@@ -185,16 +194,20 @@ class RecordScanner:
         return code
 
 
-def has_sound_body(record: bytes | bytearray) -> bool:
-    """Whether the body of a record is what its checksum says: the disk may have changed it since."""
-    crc, sys_flag = _CHECKSUM.unpack_from(record, 8)[0], _SYS_FLAG.unpack_from(record, 36)[0]
+def is_sound(record: bytes | bytearray, physical_offset: int) -> bool:
+    """Whether bytes from `physical_offset` are still the record of that place, with the body that was checksummed."""
+    if len(record) < RECORD_SIZE_MIN:
+        return False
+    size, magic, crc, _, _, _, own_offset, sys_flag, _ = _FIXED.unpack_from(record)
+    if size != len(record) or magic != MAGIC_MESSAGE or own_offset != physical_offset:
+        return False
     at = _LENGTH_AT
     if sys_flag & _IPV6:
         at += 12 * bool(sys_flag & _IPV6_BORN) + 12 * bool(sys_flag & _IPV6_STORE)
-    if at + 4 > len(record):
+    if at + _LENGTH.size > size:
         return False
     body_size: int = _LENGTH.unpack_from(record, at)[0]
-    if not 0 <= body_size <= len(record) - at - 4:
+    if not 0 <= body_size <= size - at - 4:
         return False
     body = memoryview(record)[at + 4 : at + 4 + body_size]
     return bool(crc32(body) & 0x7FFFFFFF == crc)

@@ -1,7 +1,8 @@
 """Finds where the log ends and makes the consume queues agree with it (RocketMQ, CommitLog.recoverNormally/Abnormally).
 
 Both ways are one: choose a file to begin with, walk the records from there, cut the log at the first thing that is no
-record, rebuild every queue entry that points into the part walked. After a clean exit the walk begins at the third-last
+record, rebuild every queue entry that points into the part walked. A record that was durable and is damaged now does
+not end the log: see `damaged_records`. After a clean exit the walk begins at the third-last
 file; otherwise at the newest file whose first record the checkpoint calls durable, queue entries included. If what lies
 before turns out to be incomplete nevertheless, the walk begins again at the first file.
 
@@ -18,6 +19,7 @@ from system_under_test.protocol.message import MAGIC_MESSAGE
 from system_under_test.store.checkpoint import Checkpoint
 from system_under_test.store.commit_log import CommitLog
 from system_under_test.store.consume_queue import ENTRY, ENTRY_SIZE, FILLER_SIZE, ConsumeQueue
+from system_under_test.store.damaged_records import DamagedRange, DamagedRecords
 from system_under_test.store.errors import StoreError
 from system_under_test.store.flush import SyncPlan
 from system_under_test.store.index_keys import KeyHasher
@@ -44,7 +46,7 @@ class RecoveryReport:
     """What opening a store found.
 
     `cut_bytes`: bytes beyond the last good record that were not zero; `bad_checksum`: they begin with a record whose
-    body does not match its checksum.
+    body does not match its checksum; `damaged`: where records lie that were durable and do not add up.
     """
 
     clean: bool
@@ -53,6 +55,7 @@ class RecoveryReport:
     cut_bytes: int
     bad_checksum: bool
     messages_redispatched: int
+    damaged: tuple[int, ...]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,6 +82,7 @@ class _Walk:
         self.last_ms = 0
         self.doubtful_from: int | None = None  # first record that no finished flush vouches for
         self.messages = 0
+        self.damaged: list[int] = []
         self.tails: dict[tuple[bytes, int], _QueueTail] = {}
 
     def found(self, record: ScannedRecord) -> None:
@@ -90,6 +94,13 @@ class _Walk:
         self._index.add(record)
         if record.has_entry:
             self._add_entry(record)
+
+    def pass_over(self, damaged: DamagedRange) -> None:
+        """Go on behind bytes that were durable once; the message there keeps its place in its queue."""
+        self.damaged.append(damaged.start)
+        if damaged.record is not None:
+            self.found(damaged.record)
+        self.end = damaged.end
 
     def _add_entry(self, record: ScannedRecord) -> None:
         key = (record.topic, record.queue_id)
@@ -125,6 +136,7 @@ class Recovery:
         index: MessageIndex,
         hasher: KeyHasher,
         index_recovery: type[IndexRecovery] = IndexRecovery,
+        keeps_damaged: bool = True,
     ) -> None:
         self._storage = storage
         self._commit_log = commit_log
@@ -132,6 +144,17 @@ class Recovery:
         self._checkpoint = checkpoint
         self._scanner = scanner
         self._log = log
+        self._damaged_records = (
+            DamagedRecords(
+                commit_log=commit_log,
+                queues=queues,
+                checkpoint=checkpoint,
+                scanner=scanner,
+                record_at=self._record_at,
+            )
+            if keeps_damaged
+            else None
+        )
         self._index = index_recovery(
             index=index,
             hasher=hasher,
@@ -154,9 +177,7 @@ class Recovery:
         self.last_timestamp_ms = walk.last_ms
         files = self._commit_log.files
         cut_bytes = files.end_of_content(walk.end) - walk.end
-        bad_checksum = cut_bytes > 0 and self._scanner.has_bad_body(
-            files.read(walk.end, _WINDOW_SIZE), walk.end
-        )
+        bad_record = self._scanner.with_bad_body(files.read(walk.end, _WINDOW_SIZE), walk.end)
         is_intact = clean and cut_bytes == 0 and files.has_full_size()
         # Before the log: what is appended after the cut may be older than what the checkpoint vouches for.
         self._checkpoint.lower_to(walk.last_ms)
@@ -173,8 +194,9 @@ class Recovery:
             start_file=walk.start,
             end_offset=walk.end,
             cut_bytes=cut_bytes,
-            bad_checksum=bad_checksum,
+            bad_checksum=bad_record is not None,
             messages_redispatched=walk.messages,
+            damaged=tuple(walk.damaged),
         )
 
     # --- where to begin --------------------------------------------------------------------------------------------
@@ -214,7 +236,13 @@ class Recovery:
             data = files.read(walk.end, window)
             consumed, reason = self._scanner.scan(data, walk.end, walk.found)
             walk.end += consumed
-            if reason is ScanEnd.BAD or not data:
+            if reason is ScanEnd.BAD:
+                damaged = self._damaged_at(walk.end, walk.last_ms)
+                if damaged is None:
+                    return walk
+                walk.pass_over(damaged)
+                continue
+            if not data:
                 return walk
             if consumed == 0:
                 if len(data) < window:  # an incomplete record at the end of a file
@@ -229,10 +257,18 @@ class Recovery:
             data = self._commit_log.files.read(start, window)
             consumed, reason = self._scanner.scan(data, start, found)
             start += consumed
-            if reason is ScanEnd.BAD or (not consumed and len(data) < window):
+            damaged = self._damaged_at(start, 0) if reason is ScanEnd.BAD else None
+            if damaged is not None:
+                start = damaged.end
+            elif reason is ScanEnd.BAD or (not consumed and len(data) < window):
                 start += file_size - start % file_size  # damage; the next file begins with a record
             elif not consumed:
                 window *= 2
+
+    def _damaged_at(self, start: int, last_ms: int) -> DamagedRange | None:
+        """The damaged part that begins at `start`; None if the log ends there, or ends at any damage."""
+        damaged_records = self._damaged_records
+        return None if damaged_records is None else damaged_records.at(start, last_ms)
 
     def _is_complete_before(self, walk: _Walk) -> bool:
         """Whether each queue met in the walk has the entry before its first one there."""
@@ -327,6 +363,7 @@ class Recovery:
             )
         record = self._record_at(entry.physical_offset)
         if record is None:
-            return False
+            damaged_records = self._damaged_records
+            return damaged_records is not None and damaged_records.leads_there(queue, offset, entry)
         owner = (record.topic.decode(), record.queue_id, record.queue_offset)
         return owner == (queue.topic, queue.queue_id, offset) and record.size == entry.size

@@ -1,6 +1,7 @@
 """The receiving side of the HA protocol (RocketMQ, HAClient): a slave that follows, a master that catches up.
 
 Both start some KiB before the end of their own log and compare what arrives with what they have. See `replication`.
+A record that only a disk has changed is no other log: the sound copy of the two is kept.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import struct
 
 from system_under_test.protocol.message import MAGIC_MESSAGE
+from system_under_test.store.record_scan import KEPT_SIZE, is_sound
 from system_under_test.store.replication import (
     REPORT,
     ReplicatedLog,
@@ -35,6 +37,9 @@ class LogReceiver:
         self._decoder = TransferDecoder()
         self._start = 0  # the offset asked for on this connection
         self._position = 0  # next byte expected
+        self._held = (
+            b""  # the last bytes before it: of a record that differs and has not arrived in full
+        )
         self._proven_at = 0  # from here on the first record has been compared as a whole
         self._begins_anywhere = False  # asked for what the sender has, from its start
         self._from_its_start = False  # ask so: the sender has deleted the place that we asked for
@@ -42,12 +47,18 @@ class LogReceiver:
     @property
     def is_proven(self) -> bool:
         """At least one whole message of the own log was found equal, or there was nothing before it."""
-        return self._position >= self._proven_at
+        return self._compared >= self._proven_at
+
+    @property
+    def _compared(self) -> int:
+        """Up to here both logs are known to be the same, but for damage."""
+        return self._position - len(self._held)
 
     def _begin(self, start: int, *, anywhere: bool = False) -> bytes:
         """Begin a connection at `start`, or where the sender's log begins; return the first report."""
         self._begins_anywhere = anywhere or self._log.end_offset == 0
         self._decoder = TransferDecoder()
+        self._held = b""
         self._start = self._position = start
         self._proven_at = start + self._record_size(start) if start > self._log.min_offset else 0
         return REPORT.pack(start)
@@ -79,14 +90,41 @@ class LogReceiver:
                 self._from_its_start = self._position == self._start == 0
                 raise ReplicationError(f"transfer at {offset}, expected {self._position}")
             self._begin_where_sender_begins(offset)
-        difference = self._first_difference(offset, body)
-        if difference is not None:
-            return difference
-        known = min(len(body), max(0, self._log.end_offset - offset))
-        if known < len(body):
-            self._log.append_raw(offset + known, body[known:])
-        self._position = offset + len(body)
+        start, data = offset - len(self._held), self._held + body
+        self._position, self._held = offset + len(body), b""
+        compared = start
+        while (
+            difference := self._first_difference(compared, data[compared - start :])
+        ) is not None:
+            record_start, size = self._disputed(difference)
+            if record_start < self._start:
+                return difference
+            own = self._log.read_raw(record_start, size)
+            theirs = own[: max(0, start - record_start)] + data[max(0, record_start - start) :]
+            if own[:KEPT_SIZE] != theirs[:KEPT_SIZE]:
+                return difference
+            if len(theirs) < size:
+                self._held = theirs
+                return None
+            if not self._keep_sound_one(record_start, own, theirs[:size]):
+                return difference
+            compared = record_start + size
+        known = min(len(data), max(0, self._log.end_offset - start))
+        if known < len(data):
+            self._log.append_raw(start + known, data[known:])
         return None
+
+    def _disputed(self, difference: int) -> tuple[int, int]:
+        """Where the own record begins that differs, and its size."""
+        start = self._log.record_start_before(difference)
+        return start, self._record_size(start)
+
+    def _keep_sound_one(self, offset: int, own: bytes, theirs: bytes) -> bool:
+        """Whether one of two records with the same header is damaged; then the log holds the other one."""
+        own_is_sound = is_sound(own, offset)
+        if own_is_sound == is_sound(theirs, offset):
+            return False
+        return own_is_sound or self._log.mend_record(offset, theirs)
 
     def _begin_where_sender_begins(self, offset: int) -> None:
         """The sender has deleted what is before `offset`; so has everybody who has nothing beyond it."""
@@ -203,8 +241,8 @@ class ReplicaReceiver(LogReceiver):
         if not self.is_proven:
             return 0
         if self._flushed_only:
-            return min(self._position, self._log.flushed_offset)
-        return self._position
+            return min(self._compared, self._log.flushed_offset)
+        return self._compared
 
 
 class CatchUpReceiver(LogReceiver):

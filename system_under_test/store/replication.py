@@ -10,6 +10,7 @@ What is different from RocketMQ 4.9, on the same wire:
 
 - A replica starts some KiB *before* its end and compares. Equal bytes are skipped; at the first difference it cuts its
   own tail and goes on from there. A diverged replica heals by itself instead of being stuck (RocketMQ #3388, #323).
+- A record of which one side has a damaged copy is no difference: the replica mends its own, or keeps it.
 - It acknowledges only bytes that it has compared or appended, and with sync flush only flushed ones.
 - The first report asks for a position and acknowledges nothing, and no report beyond the sender's end counts
   (RocketMQ #1155). A report of 0 is served from the start of the whole log, not of its last file (RocketMQ #3661).
@@ -44,6 +45,7 @@ class ReplicatedLog(Protocol):
     def truncate(self, offset: int) -> None: ...
     def begin_again(self, offset: int) -> None: ...
     def record_start_before(self, offset: int) -> int: ...
+    def mend_record(self, physical_offset: int, record: bytes) -> bool: ...
 
 
 class ReplicationError(ValueError):

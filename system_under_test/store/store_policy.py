@@ -74,6 +74,8 @@ class StorePolicy:
     believes_page_cache: (
         bool  # after an unclean end, too, though a failed fsync may be the reason for it
     )
+    # A record that was durable and does not add up any more ends the log, with all that follows it, or does not.
+    keeps_damaged: bool
     wants_whole_files: (
         bool  # the other side of R05: a file that a power cut left short ends the start
     )
@@ -90,5 +92,6 @@ CAREFUL_STORE = StorePolicy(
     synced_index=whole_index,
     index_recovery=IndexRecovery,
     believes_page_cache=False,
+    keeps_damaged=True,
     wants_whole_files=False,
 )

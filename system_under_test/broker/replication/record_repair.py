@@ -1,6 +1,7 @@
-"""A record whose body the disk has changed is fetched from another replica, whose log has the same bytes.
+"""A record that the disk has changed is fetched from another replica, whose log has the same bytes.
 
-RocketMQ serves it as it is: its clients see a wrong checksum, and no broker asks another one.
+If every replica has answered and none has a sound copy, the message is lost: consumers pass it over. RocketMQ serves
+it as it is: its clients see a wrong checksum, and no broker asks another one.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ class RecordRepair:
         answer()
 
     async def _repair(self, physical_offset: int) -> None:
+        silent = 0
         for peer in self._peers:
             try:
                 record = await self._ask(peer, physical_offset)
@@ -63,7 +65,10 @@ class RecordRepair:
                     self._log.warning("damaged record was mended", at=physical_offset, peer=peer)
                     return
             except (RemotingError, ValueError, OSError) as error:
+                silent += not isinstance(error, ValueError)
                 self._log.info("no copy of a damaged record", peer=peer, error=str(error))
+        if not silent:
+            self._store.give_up(physical_offset)
         self._log.error("record is damaged", at=physical_offset, peers=len(self._peers))
 
     async def _ask(self, peer: str, physical_offset: int) -> bytes:

@@ -44,6 +44,11 @@ class MemoryLog:
         assert offset == len(self.data)
         self.data += data
 
+    def mend_record(self, physical_offset: int, record: bytes) -> bool:
+        """Replace a record by one of the same size."""
+        self.data[physical_offset : physical_offset + len(record)] = record
+        return True
+
     def truncate(self, offset: int) -> None:
         del self.data[offset:]
         self.flushed_offset = min(self.flushed_offset, offset)

@@ -15,6 +15,7 @@ from system_under_test.store.message_store import (
     RecoveryReport,
     StoreConfig,
 )
+from system_under_test.store.store_policy import CAREFUL_STORE
 
 ROOT = "/store"
 LOG_FOLDER = f"{ROOT}/commitlog"
@@ -94,10 +95,11 @@ class StoreOnDisk:
             extends_queues=extends_queues,
             extension_file_size=256,
         )
+        self.policy = CAREFUL_STORE
         self.store = self.new_store()
 
     def new_store(self) -> MessageStore:
-        return MessageStore(self.disk, self.clock, SilentLog(), self.config)
+        return MessageStore(self.disk, self.clock, SilentLog(), self.config, policy=self.policy)
 
     def open(self) -> RecoveryReport:
         self.store = self.new_store()

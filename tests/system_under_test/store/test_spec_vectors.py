@@ -7,10 +7,12 @@ index file in memory until it is closed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from system_under_test.protocol.message import MAGIC_BLANK, Message
+from system_under_test.store.store_policy import CAREFUL_STORE
 from tests.system_under_test.store.store_on_disk import (
     INDEX_FOLDER,
     LOG_FOLDER,
@@ -140,6 +142,7 @@ def test_crash_with_files_untouched(eight: StoreOnDisk) -> None:
 
 
 def test_crash_and_a_changed_byte_in_the_last_body(eight: StoreOnDisk) -> None:
+    eight.policy = replace(CAREFUL_STORE, keeps_damaged=False)
     crash(eight)
     eight.write(eight.log_file(1024), b"X", 1189 - 1024 + 90)
     report = eight.open()
@@ -160,6 +163,7 @@ def test_crash_and_removed_queues(eight: StoreOnDisk) -> None:
 
 
 def test_clean_stop_and_a_changed_byte_in_the_second_body(eight: StoreOnDisk) -> None:
+    eight.policy = replace(CAREFUL_STORE, keeps_damaged=False)
     stop(eight)
     eight.write(eight.log_file(0), b"X", 165 + 90)
     report = eight.open()

@@ -1,0 +1,111 @@
+"""A record that a disk has changed, in a master and its slave: mended where there is a sound copy, else passed over."""
+
+from __future__ import annotations
+
+import asyncio
+
+from harness.environments.stored_records import stored_records
+from harness.simulation.host import Host
+from system_under_test.protocol.codes import ResponseCode
+from system_under_test.protocol.message import decode_records
+from tests.system_under_test.broker.bench import pull_ext
+from tests.system_under_test.broker.simulated_brokers import (
+    LOG_FILE,
+    MASTER,
+    OK,
+    SLAVE,
+    Client,
+    Cluster,
+)
+
+DAMAGED = 7
+COUNT = 20
+KEYS = [f"k{number}" for number in range(COUNT)]
+
+
+def rot(host: Host, key: str = KEYS[DAMAGED]) -> None:
+    """Change a bit in the body of the message with this key."""
+    log = host.disk.read_cached(LOG_FILE)
+    needle = b"KEYS\x01" + key.encode() + b"\x02"
+    at = log.find(needle) if needle in log else log.find(needle[:-1])
+    record = max((r for r in stored_records(log) if r.start < at), key=lambda r: r.start)
+    host.disk.flip_bits(LOG_FILE, within=(record.body_start, record.body_end))
+
+
+async def readable(client: Client, host: str) -> list[str]:
+    """Those of KEYS that a consumer is given, which goes where it is told to go."""
+    found: list[str] = []
+    offset, code = 0, 0
+    while code in (ResponseCode.SUCCESS, ResponseCode.PULL_RETRY_IMMEDIATELY):
+        answer = await client.ask(host, 11, pull_ext("TopicTest", offset=offset, queue_id=0))
+        code, offset = answer.code, int(answer.ext_fields["nextBeginOffset"])
+        found += [message.properties["KEYS"] for message in decode_records(answer.body)]
+    return [key for key in found if key in KEYS]
+
+
+async def filled(cluster: Cluster, client: Client) -> None:
+    await client.send_until(OK, within_s=5)
+    assert [await client.send(key) for key in KEYS] == [OK] * COUNT
+    await asyncio.sleep(1)
+
+
+def test_a_killed_master_keeps_what_follows_a_damaged_record_and_mends_it() -> None:
+    cluster = Cluster()
+
+    async def story(client: Client) -> None:
+        master = cluster.start_master()
+        cluster.start_slave()
+        await filled(cluster, client)
+        rot(cluster.master)
+        master.kill()
+        cluster.start_master()
+        await client.send_until(OK, within_s=5)
+        assert await readable(client, MASTER) == KEYS
+        assert cluster.log(cluster.master) == cluster.log(cluster.slave)
+
+    cluster.run(story)
+
+
+def test_without_a_sound_copy_consumers_pass_the_message_over() -> None:
+    cluster = Cluster()
+
+    async def story(client: Client) -> None:
+        master, slave = cluster.start_master(), cluster.start_slave()
+        await filled(cluster, client)
+        for process in (master, slave):
+            process.kill()
+        for host in (cluster.master, cluster.slave):
+            rot(host)
+        cluster.start_slave()
+        cluster.start_master()
+        await client.send_until(OK, within_s=5)
+        await readable(client, MASTER)
+        await asyncio.sleep(4)  # each has asked the other one
+        await readable(client, MASTER)
+        await asyncio.sleep(4)
+        rest = [key for key in KEYS if key != KEYS[DAMAGED]]
+        assert await readable(client, MASTER) == rest
+
+    cluster.run(story)
+
+
+def test_a_new_slave_goes_on_behind_what_its_master_has_damaged() -> None:
+    cluster = Cluster()
+
+    async def story(client: Client) -> None:
+        cluster.start_master()
+        slave = cluster.start_slave()
+        await filled(cluster, client)
+        slave.kill()
+        rot(cluster.master)
+        cluster.slave.disk.wipe()
+        cluster.start_slave()
+        await client.send_until(OK, within_s=8)
+        assert cluster.log(cluster.master) == cluster.log(cluster.slave)
+        rest = [key for key in KEYS if key != KEYS[DAMAGED]]
+        await asyncio.sleep(4)
+        await readable(client, SLAVE)
+        await asyncio.sleep(4)
+        assert await readable(client, SLAVE) == rest
+
+    cluster.run(story)
