@@ -67,6 +67,7 @@ MARKS: tuple[Mark, ...] = (
     Mark("member left", "fault", "member_leaves", ("rebalance",)),
     Mark("pull failed", "log", "pull failed", _DEFAULT),
     Mark("offsets reset", "log", "offsets are reset", ("rebalance",)),
+    Mark("topic made anew", "fault", "topic_anew", _DEFAULT),
     # the semantics of messages
     Mark("delayed message delivered", "verdict", "delays.delayed_delivered", ("delayed",)),
     Mark("consumed after a retry", "verdict", "retries.retried", ("retry",)),

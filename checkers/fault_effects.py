@@ -25,6 +25,7 @@ LISTENER = "listener"  # the listener of a consumer is slow or fails
 ROUTES = "routes"  # which name servers a node asks
 QUEUES = "queues"  # how many queues the topic has
 OFFSETS = "offsets"  # where groups stand, by an operator
+ADMIN = "admin"  # what administrators do beside the load; it excuses nothing
 
 ALL_EFFECTS = frozenset(
     {
@@ -43,6 +44,7 @@ ALL_EFFECTS = frozenset(
         ROUTES,
         QUEUES,
         OFFSETS,
+        ADMIN,
     }
 )
 
@@ -84,6 +86,7 @@ AFFECTED_BY_KIND: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "split_name_servers": (ROUTES,),
         "topic_change": (QUEUES,),
         "offsets_reset": (OFFSETS,),
+        "topic_anew": (ADMIN,),
         "client_crash": _CRASH,
         "member_leaves": (STOPS,),
         "slow_consumer": (LISTENER,),

@@ -13,8 +13,10 @@ from typing import Any, Protocol, TypeVar
 
 from faults.errors import CapabilityMissing
 
+OWN_BROKERS = "only our own brokers go on with the queue offsets of a topic that is made again"
+OWN_NEED = "cluster.own_brokers"
 # Servers may be somebody's, whose processes and links are not ours to break, while those of clients are.
-NEEDS_OF_NODES = ("process.server", "process.client", "network.between_servers")
+NEEDS_OF_NODES = ("process.server", "process.client", "network.between_servers", OWN_NEED)
 Control = TypeVar("Control")
 Evidence = dict[str, Any]  # plain data: what was seen of a fault, e.g. {"lost_bytes": 4096}
 
@@ -197,6 +199,17 @@ class ClusterControl(Protocol):
 
     async def reset_offsets(self, topic: str) -> int:
         """Send every group that shares the topic back to its beginning; returns how many masters told the members."""
+        ...
+
+    async def make_topic_anew(self, number: int) -> Evidence:
+        """Use a topic beside the load and a group, delete both, make them again and send more.
+
+        Evidence: `topic`, `group`, `former` (messages that were deleted), `brokers` (names), `bitten`.
+        """
+        ...
+
+    async def go_on_beside(self, number: int) -> None:
+        """Read the topic of that number, and send more to it."""
         ...
 
 

@@ -22,6 +22,7 @@ from faults.partition import (
 from faults.power_cut import ClusterPowerCut, PowerCut, PowerCutInOperation
 from faults.process_faults import GracefulStop, Kill, Pause
 from faults.rolling_restart import NameServerFreezeInRollingRestart, RollingRestart
+from faults.topic_anew import TopicAnew
 from faults.topic_change import TopicChange
 from faults.wiped_slave import WipedSlave
 
@@ -56,6 +57,7 @@ _ALL: tuple[Fault, ...] = (
     SplitNameServers(),
     TopicChange(),
     OffsetsReset(),
+    TopicAnew(),
     ClientCrash(),
     MemberLeaves(),
     SlowConsumer(),

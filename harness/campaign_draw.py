@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from random import Random
 from typing import Any
 
+from faults.capabilities import OWN_NEED
 from faults.catalogue import FAULTS
 from faults.draws import between, pick, shuffled
 from faults.fault import PlannedFault, Situation
@@ -48,7 +49,7 @@ def _draw_think(random: Random, drawn: Mapping[str, Any]) -> float:
 
 
 def draw_faults(seed: int, available: Sequence[str]) -> tuple[str, ...]:
-    """A swarm: each seed knows only some of the kinds, so that none drowns the others."""
+    """A swarm: each seed knows only some of the kinds, so that none drowns the others; and what comes beside it."""
     random = Random(f"staticfire/{seed}/faults")
     share = between(random, 0.3, 0.9)
     swarm = [name for name in available if FAULTS[name].in_swarms]
@@ -56,7 +57,16 @@ def draw_faults(seed: int, available: Sequence[str]) -> tuple[str, ...]:
     left = [name for name in swarm if name not in kinds]
     while len(kinds) < min(7, len(swarm)):
         kinds.append(left.pop(int(random.random() * len(left))))
-    return tuple(shuffled(random, kinds))
+    return tuple(shuffled(random, kinds)) + _draw_beside(seed, available)
+
+
+def _draw_beside(seed: int, available: Sequence[str]) -> tuple[str, ...]:
+    """What administrators do beside the load, each kind by itself: it takes no place of a fault in the plan."""
+    return tuple(
+        name
+        for name in available
+        if Random(f"staticfire/{seed}/beside/{name}").random() < FAULTS[name].beside_share
+    )
 
 
 def _draw_share(random: Random, drawn: Mapping[str, Any]) -> float:
@@ -138,7 +148,10 @@ def draw_campaign(seed: int, given: Mapping[str, Any]) -> Campaign:
         for option, value in given.items()
     }
     if "faults" not in drawn:
-        drawn["faults"] = draw_faults(seed, tuple(FAULTS))
+        own = drawn.get("target", "own") == "own" and drawn.get("environment") != "address"
+        drawn["faults"] = draw_faults(
+            seed, [name for name in FAULTS if own or OWN_NEED not in FAULTS[name].needs]
+        )
     workload = WORKLOADS.get(drawn.get("workload", ""))
     if workload is not None:
         drawn = {**workload.options, **drawn}
@@ -159,9 +172,18 @@ def _draw_plan(campaign: Campaign) -> tuple[PlannedFault, ...]:
     workload = WORKLOADS[campaign.workload]
     more = workload.faults if campaign.faults else ()
     least = max(6, int(campaign.time_s / 10)) if campaign.time_s >= 30 else 0
-    kinds = tuple(kind for kind in campaign.faults + more if kind not in workload.avoids)
+    named = [kind for kind in campaign.faults + more if kind not in workload.avoids]
+    kinds = tuple(kind for kind in named if not FAULTS[kind].beside_share)
+    beside = tuple(kind for kind in named if FAULTS[kind].beside_share)
+    # What administrators do comes from a stream of its own: with it and without it the faults are the same.
     count = max(len(kinds), least)
-    return draw_plan(random, kinds, count, campaign.time_s, situation(campaign))
+    known = situation(campaign)
+    plan = draw_plan(random, kinds, count, campaign.time_s, known)
+    random = Random(f"staticfire/{campaign.seed}/plan beside")
+    more_plan = draw_plan(random, beside, len(beside), campaign.time_s, known)
+    first_id = 1 + max((planned.fault_id for planned in plan), default=-1)
+    numbered = [replace(one, fault_id=first_id + one.fault_id) for one in more_plan]
+    return tuple(sorted([*plan, *numbered], key=lambda one: (one.at_s, one.fault_id)))
 
 
 def situation(campaign: Campaign) -> Situation:

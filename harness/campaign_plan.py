@@ -249,6 +249,7 @@ RULES: dict[str, Rule] = {
         params={"topic": _one_of(lambda campaign: (campaign.topic,)), "queues": _whole(1, 64)},
     ),
     "offsets-reset": Rule(roles=(), params={"topic": _one_of(lambda campaign: (campaign.topic,))}),
+    "topic-anew": Rule(roles=()),
     "client-crash": Rule(roles=("client",)),
     "member-leaves": Rule(roles=("consumer",)),
     "slow-consumer": Rule(roles=("consumer",), params={"delay_s": _number(0, TIME_S_MAX)}),

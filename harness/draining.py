@@ -101,6 +101,10 @@ class Drain:
         """The queues of all groups on all brokers; and whether every broker answered."""
         rows: dict[Scope, list[QueueRow]] = {}
         complete = True
+        for side in self._environment.side_topics:
+            found_beside, answered = await side.drain()
+            rows |= found_beside
+            complete = complete and answered
         for told in self._members:
             scopes = [(told.topic, max(told.queues, self._environment.queues_max))]
             if told.sends_back:

@@ -25,6 +25,7 @@ from harness.workloads.delay_levels import delay_levels_ms
 from harness.workloads.membership import BROADCASTING, Membership
 
 SHORT_POLLING_S = 1.0  # RocketMQ: shortPollingTimeMills
+SIDE_STARTS = ("start_topic-anew",)
 POOL_PROPERTY = "transientStorePoolEnable"
 
 
@@ -56,7 +57,8 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
         policies=tuple(campaign.policies),
         groups={
             group: tuple(dict.fromkeys(m.topic for m in told)) for group, told in groups.items()
-        },
+        }
+        | _side_groups(ops),
         orderly=tuple(group for group, told in groups.items() if told[0].orderly),
         broadcasting=tuple(
             group for group, told in groups.items() if told[0].model == BROADCASTING
@@ -117,6 +119,12 @@ def groups_of(campaign: Campaign) -> dict[str, list[Membership]]:
     for told in WORKLOADS[campaign.workload].members(campaign):
         groups.setdefault(told.group, []).append(told)
     return groups
+
+
+def _side_groups(ops: Sequence[Op]) -> dict[str, tuple[str, ...]]:
+    """The groups that administrators made beside the load (`harness/side_topics.py`), and their topics."""
+    made = (op.value["evidence"] for op in ops if op.f in SIDE_STARTS and "evidence" in op.value)
+    return {group: (seen["topic"],) for seen in made for group in seen["groups"]}
 
 
 def _wanted_tags(told: Sequence[Membership]) -> tuple[str, ...] | None:

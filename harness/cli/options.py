@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from faults.capabilities import OWN_BROKERS, OWN_NEED
 from faults.catalogue import FAULTS
 from faults.defects import DefectError, defect_named
 from faults.errors import FaultError
@@ -153,6 +154,8 @@ def choose_faults(seed: int, given: dict[str, Any], fleet: FleetOptions) -> dict
     They are left out where the seed draws the kinds and where `all` are asked for. Raises BadInput where one is named.
     """
     missing = missing_in(given.get("environment", "simulation"), fleet)
+    if given.get("target", "own") != "own":
+        missing = {**_kinds_that_need_our_brokers(), **missing}
     available = tuple(kind for kind in FAULTS if kind not in missing)
     named = given.get("faults")
     if isinstance(named, OneOf):
@@ -168,6 +171,10 @@ def choose_faults(seed: int, given: dict[str, Any], fleet: FleetOptions) -> dict
             given["plan"], lambda plan: [planned.kind for planned in plan], missing
         )
     return missing
+
+
+def _kinds_that_need_our_brokers() -> dict[str, str]:
+    return {name: OWN_BROKERS for name, fault in FAULTS.items() if OWN_NEED in fault.needs}
 
 
 def _available(

@@ -65,10 +65,14 @@ async def carry_out(remoting: RemotingClient, request: Request, reply: Reply) ->
 
 
 async def ask(
-    remoting: RemotingClient, address: str, code: RequestCode, ext: dict[str, str]
+    remoting: RemotingClient,
+    address: str,
+    code: RequestCode,
+    ext: dict[str, str],
+    body: bytes = b"",
 ) -> RemotingCommand:
     """Raises AdminError for any answer but success or QUERY_NOT_FOUND, RemotingError for none."""
-    command = RemotingCommand.request(code, ext)
+    command = RemotingCommand.request(code, ext, body)
     answer = await remoting.invoke(address, command, TIMEOUT_S, close_on_timeout=True)
     if answer.code not in (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND):
         raise AdminError(f"{address} answered {code.name} with {answer.code}: {answer.remark}")
@@ -89,6 +93,13 @@ async def create_topic(remoting: RemotingClient, request: Request) -> dict[str, 
     }
     await ask(remoting, request["address"], RequestCode.UPDATE_AND_CREATE_TOPIC, ext)
     return {}
+
+
+async def order(remoting: RemotingClient, request: Request) -> dict[str, Any]:
+    """Any request of administrators: `code`, fields `ext` and text `body`; answers the text `body`."""
+    code, body = RequestCode(request["code"]), request["body"].encode()
+    answer = await ask(remoting, request["address"], code, request["ext"], body)
+    return {"body": answer.body.decode()}
 
 
 async def reset_offsets(remoting: RemotingClient, request: Request) -> dict[str, Any]:
@@ -242,14 +253,16 @@ NOTHING_THERE = (
 
 
 async def read_queue(remoting: RemotingClient, request: Request) -> dict[str, Any]:
-    """All messages of one queue, or the first `limit`: `messages` as in the history. One that does not exist has none.
+    """The messages of one queue from `offset` on, or the first `limit` of them: `messages` as in the history.
+
+    A queue that does not exist has none.
 
     `refusal`: what the broker says if it refuses to give them out.
     """
     where = MessageQueue(topic=request["topic"], broker_name="", queue_id=request["queue"])
     everything = Subscription(where.topic, "*", version_ms=0)
     messages: list[list[Any]] = []
-    offset, limit = 0, request.get("limit", READ_MAX)
+    offset, limit = request.get("offset", 0), request.get("limit", READ_MAX)
     while len(messages) < limit:
         pull = pull_command(READER, where, everything, offset=offset, count_max=min(limit, 32))
         answer = await remoting.invoke(request["address"], pull, TIMEOUT_S, close_on_timeout=True)
@@ -327,6 +340,7 @@ async def topic_queues(remoting: RemotingClient, request: Request) -> dict[str, 
 
 ACTIONS: dict[str, Action] = {
     "create_topic": create_topic,
+    "order": order,
     "reset_offsets": reset_offsets,
     "queue_state": queue_state,
     "topics_known": topics_known,

@@ -9,6 +9,7 @@ import asyncio
 import sys
 from collections.abc import Mapping, Sequence, Set
 
+from faults.capabilities import OWN_BROKERS, OWN_NEED
 from faults.linux.executor import LocalExecutor
 from faults.linux.inventory import Inventory
 from faults.linux.resources import Resource, removal_order
@@ -39,6 +40,7 @@ LACKS: Mapping[str, str] = {
     **PROXY_LACKS,
     "process.server": SERVERS,
     "cluster.set_name_servers": SERVERS,
+    OWN_NEED: OWN_BROKERS,
     "network.between_servers": BETWEEN,
     "disk": DISKS,
     "clock": CLOCKS,

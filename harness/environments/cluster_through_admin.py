@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from faults.capabilities import ProcessControl
+from faults.capabilities import Evidence, ProcessControl
 from harness.environments.environment import ADMIN, Environment
 from harness.facts import groups_of
+from harness.side_topics import SideTopic
 from harness.workloads.membership import BROADCASTING
 
 
@@ -65,3 +66,13 @@ class ClusterThroughAdmin:
                 outcome = await environment.request(ADMIN, request)
                 told += outcome.type == "ok"
         return told
+
+    async def make_topic_anew(self, number: int) -> Evidence:
+        side = SideTopic(self._environment, number)
+        self._environment.side_topics.append(side)
+        return await side.make_anew()
+
+    async def go_on_beside(self, number: int) -> None:
+        for side in self._environment.side_topics:
+            if side.number == number:
+                await side.go_on()

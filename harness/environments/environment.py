@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from random import Random
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from faults.shape import ClusterShape
 from harness.campaign import Campaign
@@ -15,6 +15,9 @@ from harness.clients.port import Outcome, Request
 from harness.log_line import LogLine
 from harness.recorder import Recorder
 from harness.run_result import NodeRecord
+
+if TYPE_CHECKING:
+    from harness.side_topics import SideTopic
 
 ADMIN = "admin"  # the harness's own client: no fault touches it
 PROBE = "probe"  # the producer that asks after the faults whether sends work again
@@ -31,6 +34,7 @@ class Environment(Protocol):
     recorder: Recorder
     shape: ClusterShape
     queues_max: int  # of the topic on each broker; grows with the fault topic-change
+    side_topics: list[SideTopic]  # beside the load; grows with what administrators do
 
     def now_ns(self) -> int:
         """The run's clock: nanoseconds from its beginning."""

@@ -35,6 +35,7 @@ from harness.environments.place import Place, RunningProcess
 from harness.log_line import LogLine
 from harness.recorder import Recorder
 from harness.run_result import NodeRecord
+from harness.side_topics import SideTopic
 from harness.stall_meter import StallMeter
 from harness.targets.target import Target
 
@@ -90,6 +91,7 @@ class RealEnvironment:
         self.recorder = recorder
         self.shape = campaign.shape()
         self.queues_max = campaign.queues
+        self.side_topics: list[SideTopic] = []
         self.nodes: dict[str, RealNode] = {}
         self.on_start: Callable[[str, int], Awaitable[None]] | None = None  # node and pid
         self.foreign_states: Callable[[], Mapping[str, str]] = dict  # of servers that are not ours

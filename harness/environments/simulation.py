@@ -22,6 +22,7 @@ from harness.environments.environment import ADMIN, FIRST_CONSUMER_PROCESS, PROB
 from harness.log_line import LogLine
 from harness.recorder import Recorder
 from harness.run_result import NodeRecord
+from harness.side_topics import SideTopic
 from harness.simulation.disk import DiskOptions
 from harness.simulation.host import Host
 from harness.simulation.process import SimProcess
@@ -64,6 +65,7 @@ class SimulationEnvironment:
         self.recorder = recorder
         self.shape = campaign.shape()
         self.queues_max = campaign.queues  # grows with the fault topic-change
+        self.side_topics: list[SideTopic] = []
         self._consumer_processes = FIRST_CONSUMER_PROCESS
         low_ms, high_ms = campaign.latency_ms
         world.network.latency_ns = (int(low_ms * 1e6), int(high_ms * 1e6))

@@ -134,6 +134,7 @@ class Broker:
         if await self._parts.catch_up.end():
             self.flow.set_handlers(self._parts.handlers)
             self._register()
+        self._parts.hidden.settle()
         for clamped in self._parts.policies.clamp_offsets(
             self._parts.tables.offsets, self._parts.engine.queue_end
         ):

@@ -13,6 +13,7 @@ from system_under_test.broker.administration.figures import delay_figures, flow_
 from system_under_test.broker.client_requests import notify_consumers_changed
 from system_under_test.broker.clients import Clients
 from system_under_test.broker.config import BrokerConfig
+from system_under_test.broker.hidden_messages import HiddenMessages
 from system_under_test.broker.listeners import Listeners
 from system_under_test.broker.log_engine import LogEngine
 from system_under_test.broker.metadata_tables import load_files, make_tables
@@ -58,12 +59,16 @@ class Components:
         self.store = MessageStore(
             env.storage, env.clock, env.log, make_store_config(config), policy=policies.store
         )
+        self.hidden = HiddenMessages(
+            self._metadata_file("hiddenMessages.json"), self.store.retention.queues
+        )
         self.tables = make_tables(
             config,
             env.clock,
             policies.offsets(),
             self._metadata_file,
             on_topic_change=self._topics_changed,
+            before_delete=self.hidden.note,
             queued_end=lambda: self.store.dispatched_offset,
         )
         self.clients = Clients(
@@ -169,6 +174,7 @@ class Components:
     def _topics_changed(self, change: TopicChange) -> None:
         self.neighbours.registration.topics_changed(change)
         if change.deleted:
+            self.hidden.apply()
             self.cleaning.clean_now()
 
     def load_metadata(self) -> None:
@@ -179,6 +185,7 @@ class Components:
             {
                 "open catch-up": self.catch_up.load,
                 "topics": self.tables.topics.load,
+                "hidden messages": self.hidden.load,
                 "subscription groups": self.tables.groups.load,
                 "consumer offsets": self.tables.offsets_file.load,
                 "consumer filters": self.tables.filters_file.load,

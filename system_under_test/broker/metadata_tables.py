@@ -42,12 +42,19 @@ def make_tables(
     file: Callable[[str], MetadataFile],
     *,
     on_topic_change: Callable[[TopicChange], None],
+    before_delete: Callable[[str], None],
     queued_end: Callable[[], int],
 ) -> MetadataTables:
     """Empty tables; `file` gives the file of a name, `queued_end` up to where messages have their queue entries."""
     filters = ConsumerFilters(config, now_ms=clock.wall_ms, queued_end=queued_end)
     return MetadataTables(
-        topics=Topics(config, file("topics.json"), now_ms=clock.wall_ms, on_change=on_topic_change),
+        topics=Topics(
+            config,
+            file("topics.json"),
+            now_ms=clock.wall_ms,
+            on_change=on_topic_change,
+            before_delete=before_delete,
+        ),
         groups=SubscriptionGroups(config, file("subscriptionGroup.json"), now_ms=clock.wall_ms),
         offsets=offsets,
         offsets_file=OffsetsFile(offsets, file("consumerOffset.json")),

@@ -89,6 +89,7 @@ class Topics:
 
     Args:
         on_change: called after a change, to register it with the name servers.
+        before_delete: called with the name of a topic before it is deleted; may raise OSError.
     """
 
     def __init__(
@@ -98,11 +99,13 @@ class Topics:
         *,
         now_ms: Callable[[], int],
         on_change: Callable[[TopicChange], None],
+        before_delete: Callable[[str], None] = lambda _topic: None,
     ) -> None:
         self._config = config
         self._file = file
         self._now_ms = now_ms
         self._on_change = on_change
+        self._before_delete = before_delete
         self._topics: dict[str, TopicConfig] = {}
         self._version = DataVersion(timestamp=now_ms(), counter=0)
         self.system_topics: tuple[str, ...] = RESERVED_TOPICS
@@ -194,6 +197,7 @@ class Topics:
         """Forget a topic; return whether it was known. Raises OSError like `put`."""
         if topic not in self._topics:
             return False
+        self._before_delete(topic)
         kept = {name: config for name, config in self._topics.items() if name != topic}
         self._replace(kept, TopicChange(topic=None, deleted=True))
         return True

@@ -120,6 +120,10 @@ class ConsumeQueue:
         """Let nobody read the entries that there are; `min_offset` never goes back behind them."""
         self.min_offset = self.max_offset
 
+    def hide_below(self, offset: int) -> None:
+        """The same for the entries below `offset`."""
+        self.min_offset = max(self.min_offset, min(offset, self.max_offset))
+
     def first_at_or_beyond(self, physical_offset: int) -> int:
         """The queue offset of the first entry whose record lies at or beyond `physical_offset`."""
         low, high = self.min_offset, self.max_offset

@@ -19,6 +19,13 @@ def test_groups_are_sent_back_once(told: int, bitten: bool) -> None:
     assert evidence == {"bitten": bitten, "brokers_told": told}
 
 
+def test_a_topic_is_made_anew_and_goes_on() -> None:
+    script = {"make_topic_anew": {"bitten": True}}
+    calls, evidence = carried_out("topic-anew", answers=script)
+    assert calls == ["make_topic_anew 0", "go_on_beside 0"]
+    assert evidence == {"bitten": True}
+
+
 def test_each_broker_is_waited_for_before_the_next_is_stopped() -> None:
     asked: dict[str, int] = {}
 

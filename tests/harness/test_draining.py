@@ -22,6 +22,7 @@ class Idle:
     campaign = CAMPAIGN
     shape = CAMPAIGN.shape()
     queues_max = 1
+    side_topics: tuple[()] = ()
 
     def __init__(self, world: World) -> None:
         self._world = world

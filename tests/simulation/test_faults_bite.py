@@ -33,6 +33,7 @@ FAULTS: dict[str, dict[str, Any]] = {
     "network-latency": {"targets": ["broker-a-0"], "params": {"delay_ms": 100}},
     "packet-loss": {"targets": ["broker-a-0"], "params": {"percent": 10}},
     "bandwidth": {"targets": ["broker-a-0"], "params": {"bits_per_s": 300_000}},
+    "topic-anew": {"targets": []},
     "wiped-slave": {"targets": ["broker-a-1"]},
     "disk-full": {
         "targets": ["broker-a-0"],

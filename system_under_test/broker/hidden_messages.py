@@ -1,0 +1,69 @@
+"""What lies in queues since before their topic was deleted: nobody may read it, even if the topic is made again.
+
+RocketMQ removes the queues of a deleted topic, and their offsets begin at 0 again. Here they go on, so that an offset
+means one message only, and what is below a queue's new beginning is hidden. The beginnings are durable in
+config/hiddenMessages.json.
+"""
+
+from __future__ import annotations
+
+from system_under_test.store.consume_queue import ConsumeQueue
+from system_under_test.store.metadata_file import MetadataFile
+from system_under_test.store.queue_table import QueueTable
+
+__all__ = ["HiddenMessages"]
+
+Beginnings = dict[str, dict[str, int]]  # topic -> queue id, as text -> queue offset
+
+
+class HiddenMessages:
+    """Where the queues of topics begin that were deleted once."""
+
+    def __init__(self, file: MetadataFile, queues: QueueTable) -> None:
+        self._file = file
+        self._queues = queues
+        self._beginnings: Beginnings = {}
+
+    def load(self) -> None:
+        """Read the file, and hide what it says in the recovered queues. Raises StoreError, ValueError."""
+        document = self._file.load() or {}
+        table = document.get("beginnings", {})
+        if not isinstance(table, dict) or not all(isinstance(row, dict) for row in table.values()):
+            raise ValueError("beginnings are no table of tables")
+        self._beginnings = {
+            topic: {str(int(queue)): int(offset) for queue, offset in row.items()}
+            for topic, row in table.items()
+        }
+        self.apply()
+
+    def note(self, topic: str) -> None:
+        """Before a topic is deleted: note where its queues end, durably. Raises OSError; nothing changes then."""
+        ends = {str(queue.queue_id): queue.max_offset for queue in self._of(topic)}
+        if ends:
+            self._save({**self._beginnings, topic: {**self._beginnings.get(topic, {}), **ends}})
+
+    def apply(self) -> None:
+        """Hide what was noted."""
+        for topic, row in self._beginnings.items():
+            for queue in self._of(topic):
+                queue.hide_below(row.get(str(queue.queue_id), 0))
+
+    def settle(self) -> None:
+        """The queues are complete: an end that a power cut has taken back must not hide what comes next.
+
+        Raises OSError.
+        """
+        settled: Beginnings = {}
+        for topic, row in self._beginnings.items():
+            ends = {str(queue.queue_id): queue.max_offset for queue in self._of(topic)}
+            settled[topic] = {queue: min(at, ends.get(queue, 0)) for queue, at in row.items()}
+        if settled != self._beginnings:
+            self._save(settled)
+        self.apply()
+
+    def _of(self, topic: str) -> list[ConsumeQueue]:
+        return [queue for queue in self._queues if queue.topic == topic]
+
+    def _save(self, beginnings: Beginnings) -> None:
+        self._file.save({"beginnings": beginnings})
+        self._beginnings = beginnings
