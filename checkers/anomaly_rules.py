@@ -173,9 +173,12 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "G1a": PLAIN,
         "G1b": PLAIN,
         "precommitted_read": PLAIN,
+        "txn_phantom": PLAIN,
+        "txn_nonmonotonic_poll": PLAIN,
         # txn_writes.py
         "lost_write": PLAIN,
         "txn_duplicate": PLAIN,
+        "txn_inconsistent_offsets": PLAIN,
         "txn_nonmonotonic_send": PLAIN,
         # cycles.py
         **_with_orders("G0", NEVER_WRONG),

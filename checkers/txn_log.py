@@ -3,7 +3,7 @@
 Jepsen's inferences: an unclear transaction has committed if any of its sends was polled by a successful one (all or
 nothing). Where a message lies is known from sends of committed transactions and from every poll, however it ended. Of
 two messages at one place the first one known counts, and a message that lies at two places counts at the lower one:
-both are anomalies of their own (`inconsistent_offsets`, `duplicate`).
+both are anomalies of their own (`txn_inconsistent_offsets`, `txn_duplicate`).
 """
 
 from __future__ import annotations
@@ -67,17 +67,22 @@ class TxnLog:
                         happened[writer] = True
         return happened
 
-    @cached_property
-    def logs(self) -> dict[str, list[tuple[int, Value]]]:
-        """The known messages of each key as (offset, value), ascending."""
-        places: dict[str, dict[int, Value]] = {}
+    def sightings(self) -> Iterator[tuple[int, str, int, Value]]:
+        """(number of the transaction, key, offset, value): committed sends and all polls, in their order."""
         for number, txn in enumerate(self.txns):
             if self.committed[number]:
                 for sent in sends_of(txn):
                     if sent.offset is not None:
-                        places.setdefault(sent.key, {}).setdefault(sent.offset, sent.value)
+                        yield number, sent.key, sent.offset, sent.value
             for key, offset, value in reads_of(txn):
-                places.setdefault(key, {}).setdefault(offset, value)
+                yield number, key, offset, value
+
+    @cached_property
+    def logs(self) -> dict[str, list[tuple[int, Value]]]:
+        """The known messages of each key as (offset, value), ascending."""
+        places: dict[str, dict[int, Value]] = {}
+        for _, key, offset, value in self.sightings():
+            places.setdefault(key, {}).setdefault(offset, value)
         return {key: _each_once(sorted(held.items())) for key, held in sorted(places.items())}
 
     @cached_property

@@ -1,24 +1,28 @@
-"""What a transaction must not poll: aborted, half-finished and its own messages.
+"""What a transaction must not poll: aborted, half-finished, its own and made-up messages, or messages out of order.
 
 **G1a**: a successful transaction polled a message whose transaction has failed for certain. **G1b**: it polled a
 part of what another transaction had sent to a key: a message of that one, but not another which lies between the first
 and the last that it polled. It saw an intermediate state. **precommitted_read**: a transaction polled what it had sent
-itself, before it was committed.
+itself, before it was committed. **txn_phantom**: it polled a value that no transaction sent to that key, whatever
+became of either. **txn_nonmonotonic_poll**: within one poll, the offsets of a key do not ascend. A rebalance excuses a
+step back between two polls, and none within one.
 
-Cannot see: an intermediate state at the ends of what was polled, because a poll may begin and stop anywhere; and
-messages without an offset.
+Cannot see: an intermediate state at the ends of what was polled, because a poll may begin and stop anywhere; messages
+without an offset; and a step back from one poll of a transaction to the next.
 
-Source: Adya's phenomena, as in Jepsen's Kafka workload (which looks for no G1b).
+Source: Adya's phenomena, as in Jepsen's Kafka workload (which looks for no G1b and no phantoms), and its
+`int-nonmonotonic-poll`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
 from checkers.columns import Columns
 from checkers.kernel import Checker, Context, no_rows
 from checkers.promises import judge
-from checkers.timeline import Txn
+from checkers.timeline import Polled, Txn
 from checkers.txn_log import TxnLog, Value, reads_of, sends_of
 from checkers.verdict import Finding, Tally, Verdict
 
@@ -26,7 +30,13 @@ from checkers.verdict import Finding, Tally, Verdict
 def check_txn_reads(_columns: Columns, context: Context) -> Verdict:
     """Judge what each transaction polled."""
     log = TxnLog(context.timeline.txns)
-    found = (*_aborted(log), *_intermediate(log), *_own(log))
+    found = (
+        *_aborted(log),
+        *_intermediate(log),
+        *_own(log),
+        *_never_sent(log),
+        *_going_back(log),
+    )
     findings = [_finding(context, anomaly, txn, key, text) for anomaly, txn, key, text in found]
     tally = Tally.of(findings, transactions=len(log.txns))
     return Verdict(
@@ -102,9 +112,34 @@ def _own(log: TxnLog) -> Iterator[Found]:
             yield "precommitted_read", txn, key, detail
 
 
+def _never_sent(log: TxnLog) -> Iterator[Found]:
+    """Each transaction and key once."""
+    for txn in log.txns:
+        first: dict[str, str] = {}
+        for key, offset, value in reads_of(txn):
+            if (key, value) not in log.writer_of:
+                first.setdefault(key, f"polled {value} at offset {offset}, which was never sent")
+        for key, detail in first.items():
+            yield "txn_phantom", txn, key, detail
+
+
+def _going_back(log: TxnLog) -> Iterator[Found]:
+    """Each transaction and key once."""
+    for txn in log.txns:
+        first: dict[str, str] = {}
+        for polled in (mop for mop in txn.mops if isinstance(mop, Polled)):
+            for key, messages in polled.messages.items():
+                for (before, _), (after, value) in pairwise(messages):
+                    if after <= before:
+                        detail = f"one poll got {value} at offset {after} after offset {before}"
+                        first.setdefault(key, detail)
+        for key, detail in first.items():
+            yield "txn_nonmonotonic_poll", txn, key, detail
+
+
 TXN_READS = Checker(
     name="txn_reads",
-    anomalies=("G1a", "G1b", "precommitted_read"),
+    anomalies=("G1a", "G1b", "precommitted_read", "txn_phantom", "txn_nonmonotonic_poll"),
     check=check_txn_reads,
     rows=no_rows,
     applies=lambda context: bool(context.timeline.txns),

@@ -4,12 +4,13 @@
 at or above its offset, and none ever polled it. One whose offset is not known is lost when every group has read
 everything and no transaction polled it. A transaction without a clear end has committed if an `ok` one polled any of
 its messages: all or nothing. **txn_duplicate**: a message is at two offsets of its log: acknowledged at one and
-polled at another, or polled at both. **txn_nonmonotonic_send**: a transaction sent two messages to one key, and the
+polled at another, or polled at both. **txn_inconsistent_offsets**: two values are at one offset of a log, by sends of
+committed transactions and by polls. **txn_nonmonotonic_send**: a transaction sent two messages to one key, and the
 later one got the lower offset.
 
 Cannot see: the end of a log that nobody polled; messages whose offsets nobody knows, while something is unread.
 
-Source: `lost-write`, `duplicate` and `int-nonmonotonic-send` of Jepsen's Kafka workload.
+Source: `lost-write`, `duplicate`, `inconsistent-offsets` and `int-nonmonotonic-send` of Jepsen's Kafka workload.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from checkers.columns import Columns
 from checkers.kernel import Checker, Context, no_rows
 from checkers.promises import judge
 from checkers.timeline import Txn
-from checkers.txn_log import Message, TxnLog, reads_of, sends_of
+from checkers.txn_log import Message, TxnLog, Value, reads_of, sends_of
 from checkers.verdict import Finding, Tally, Verdict
 
-Found = tuple[str, Txn, str, str]  # anomaly, who sent it, key, what to say
+Found = tuple[str, Txn, str, str]  # anomaly, which transaction, key, what to say
 
 
 def check_txn_writes(_columns: Columns, context: Context) -> Verdict:
@@ -32,7 +33,12 @@ def check_txn_writes(_columns: Columns, context: Context) -> Verdict:
     log = TxnLog(context.timeline.txns)
     drains = context.timeline.drains.values()
     is_read = bool(drains) and all(drain.complete for drain in drains)
-    found = (*_lost(log, is_read=is_read), *_at_two_places(log), *_misordered(log))
+    found = (
+        *_lost(log, is_read=is_read),
+        *_at_two_places(log),
+        *_two_values(log),
+        *_misordered(log),
+    )
     findings = [
         Finding(
             anomaly=anomaly,
@@ -74,12 +80,8 @@ def _lost(log: TxnLog, *, is_read: bool) -> Iterator[Found]:
 def _at_two_places(log: TxnLog) -> Iterator[Found]:
     """Each message once, with its lowest offsets."""
     places: dict[Message, set[int]] = {}
-    for number, txn in enumerate(log.txns):
-        for sent in sends_of(txn) if log.committed[number] else ():
-            if sent.offset is not None:
-                places.setdefault((sent.key, sent.value), set()).add(sent.offset)
-        for key, offset, value in reads_of(txn):
-            places.setdefault((key, value), set()).add(offset)
+    for _, key, offset, value in log.sightings():
+        places.setdefault((key, value), set()).add(offset)
     for message, offsets in places.items():
         writer = log.writer_of.get(message)
         if len(offsets) > 1 and writer is not None:
@@ -87,6 +89,18 @@ def _at_two_places(log: TxnLog) -> Iterator[Found]:
             key, value = message
             detail = f"{value} is at offset {first} and at offset {second}"
             yield "txn_duplicate", log.txns[writer], key, detail
+
+
+def _two_values(log: TxnLog) -> Iterator[Found]:
+    """Each offset once; of the transaction that first showed the second value."""
+    first: dict[tuple[str, int], Value] = {}
+    told: set[tuple[str, int]] = set()
+    for number, key, offset, value in log.sightings():
+        held = first.setdefault((key, offset), value)
+        if held != value and (key, offset) not in told:
+            told.add((key, offset))
+            detail = f"offset {offset} holds {held} and {value}"
+            yield "txn_inconsistent_offsets", log.txns[number], key, detail
 
 
 def _misordered(log: TxnLog) -> Iterator[Found]:
@@ -106,7 +120,12 @@ def _misordered(log: TxnLog) -> Iterator[Found]:
 
 TXN_WRITES = Checker(
     name="txn_writes",
-    anomalies=("lost_write", "txn_duplicate", "txn_nonmonotonic_send"),
+    anomalies=(
+        "lost_write",
+        "txn_duplicate",
+        "txn_inconsistent_offsets",
+        "txn_nonmonotonic_send",
+    ),
     check=check_txn_writes,
     rows=no_rows,
     applies=lambda context: bool(context.timeline.txns),

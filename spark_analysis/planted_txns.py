@@ -18,8 +18,11 @@ READS = {
     "G1a": "0 fail x+1 / 1 ok x?1@0",
     "G1b": "0 ok x+1@0 x+2@1 / 1 ok x+3@2 / 2 ok x?1@0,3@2",
     "precommitted_read": "0 ok x+1@0 x?1@0",
+    "txn_phantom": "0 ok x+1@0 / 1 ok x?1@0,9@1",
+    "txn_nonmonotonic_poll": "0 ok x+1@0 / 0 ok x+2@1 / 1 ok x?2@1,1@0",
     "lost_write": "0 info y+1@0 x+2@0 / 1 ok x+3@1 / 2 ok y?1@0 x?3@1",
     "txn_duplicate": "0 ok x+1@1 / 1 ok x?1@3",
+    "txn_inconsistent_offsets": "0 ok x+1@0 / 1 ok x+2 / 2 ok x?1@0 / 3 ok x?2@0",
     "txn_nonmonotonic_send": "0 ok x+1@1 x+2@0",
 }
 ALSO = {"G1b": "lost_write"}  # what a story shows besides

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
+from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from checkers.column_builder import build_columns
 from checkers.history import HistoryError, Op
@@ -42,8 +46,16 @@ def check(ops: list[Op]) -> Verdict:
         (("0 ok x+1@0 x+2@1", "1 ok x+3@2", "2 ok x?2@1,3@2"), set()),  # and begin anywhere
         (("0 ok x+1@0 x?1@0",), {"precommitted_read"}),
         (("0 fail x+1 x?1@0",), {"precommitted_read"}),
-        (("0 ok x+1@0 y?1@0",), set()),
+        (("0 ok x+1@0 y+1@0", "1 ok y?1@0"), set()),
         (("0 ok x+1@0", "0 ok x?1@0"), set()),
+        (("0 ok x+1@0", "1 ok x?1@0,9@1"), {"txn_phantom"}),
+        (("0 ok x+1@0", "1 ok y?1@0"), {"txn_phantom"}),  # it was sent to another log
+        (("0 open x+1", "1 info x?1@0"), set()),
+        (("0 ok x?1@0", "1 ok x+1@0"), set()),  # a cycle, and it was sent
+        (("0 ok x+1@0", "0 ok x+2@1", "1 ok x?2@1,1@0"), {"txn_nonmonotonic_poll"}),
+        (("0 ok x+1@0", "1 ok x?1@0,1@0"), {"txn_nonmonotonic_poll"}),
+        # another poll may begin anywhere
+        (("0 ok x+1@0", "0 ok x+2@1", "1 ok x?2@1 x?1@0"), set()),
     ],
 )
 def test_reads(lines: tuple[str, ...], anomalies: set[str]) -> None:
@@ -60,12 +72,43 @@ def test_the_finding_says_what_was_polled() -> None:
     assert finding.detail == "polled 1 at offset 0, sent by op 1, which failed"
 
 
+def polled_wrongly(ops: list[Op], random: Random) -> list[Op]:
+    """The same history; some polls bring one message more: of the same poll again, or what was never sent."""
+
+    def mop(mop: list[Any]) -> list[Any]:
+        if mop[0] == "poll" and random.random() < 0.3:
+            return ["poll", {key: [*held, more(held)] for key, held in mop[1].items()}]
+        return mop
+
+    def more(held: list[list[int]]) -> list[int]:
+        offset, value = random.choice(held)
+        return random.choice([[offset, value], [offset + 1, value], [offset + 1, 10_000]])
+
+    return [replace(op, value={"mops": [mop(one) for one in op.value["mops"]]}) for op in ops]
+
+
+RANDOM = st.integers(0, 1 << 32).map(Random)
+
+
 @STEADY
-@given(histories())
-def test_against_the_reference(ops: list[Op]) -> None:
+@given(histories(), RANDOM)
+def test_against_the_reference(ops: list[Op], random: Random) -> None:
+    ops = polled_wrongly(ops, random)
     found = {(f.anomaly, f.op_index, f.key) for f in check(ops).findings}
 
     assert found == reference.reads(ops)
+
+
+def test_every_anomaly_occurs() -> None:
+    seen: set[str] = set()
+
+    @STEADY
+    @given(histories(), RANDOM)
+    def look(ops: list[Op], random: Random) -> None:
+        seen.update(anomaly for anomaly, *_ in reference.reads(polled_wrongly(ops, random)))
+
+    look()
+    assert seen == set(TXN_READS.anomalies)
 
 
 @pytest.mark.parametrize(

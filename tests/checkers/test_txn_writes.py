@@ -48,6 +48,12 @@ def check(ops: list[Op]) -> Verdict:
         (("0 ok x+1@1", "1 ok x?1@3"), {"txn_duplicate"}),
         (("0 info x+1", "1 ok x?1@3", "2 info x?1@4"), {"txn_duplicate"}),
         (("0 ok x+1@3", "1 ok x?1@3", "2 ok x?1@3"), set()),
+        (("0 ok x+1@0", "1 ok x+2@0"), {"txn_inconsistent_offsets"}),
+        (("0 ok x+1@0", "1 ok x+2", "2 ok x?1@0", "3 ok x?2@0"), {"txn_inconsistent_offsets"}),
+        # what failed, or may have, is nowhere; another key has offsets of its own
+        (("0 fail x+1@0", "1 ok x+2@0"), set()),
+        (("0 info x+1@0", "1 ok x+2@0"), set()),
+        (("0 ok x+1@0", "1 ok y+2@0"), set()),
         (("0 ok x+1@1 x+2@0",), {"txn_nonmonotonic_send"}),
         # also with something of another one in between
         (("0 ok x+1@2 x+2@0", "1 ok x+3@1"), {"txn_nonmonotonic_send"}),

@@ -28,6 +28,7 @@ class Txn:
         self.type = op.type if end else "info"
         self.sends: list[tuple[str, Any, Any]] = []  # key, value, offset or None
         self.reads: list[tuple[str, Any, int]] = []
+        self.polls: list[tuple[str, list[int]]] = []  # key, offsets as they came
         for f, *rest in op.value["mops"]:
             if f == "send":
                 key, sent = rest
@@ -36,6 +37,7 @@ class Txn:
             elif rest:
                 for key, messages in rest[0].items():
                     self.reads += [(key, value, offset) for offset, value in messages]
+                    self.polls.append((key, [offset for offset, _ in messages]))
 
 
 def txns_of(ops: Sequence[Op]) -> list[Txn]:
@@ -126,14 +128,19 @@ def closure(size: int, pairs: set[tuple[int, int]]) -> set[tuple[int, int]]:
 
 
 def reads(ops: Sequence[Op]) -> set[tuple[str, int, str]]:
-    """(G1a | G1b | precommitted_read, op index of who polled, key)."""
+    """(G1a | G1b | precommitted_read | txn_phantom | txn_nonmonotonic_poll, op index of who polled, key)."""
     txns = txns_of(ops)
+    ever_sent = {(key, value) for txn in txns for key, value, _ in txn.sends}
     order = logs(txns)
     found = set()
     for txn in txns:
         for key in {key for key, _, _ in txn.reads}:
             values = {v for k, v, _ in txn.reads if k == key}
             offsets = [offset for k, _, offset in txn.reads if k == key]
+            if not {(key, value) for value in values} <= ever_sent:
+                found.add(("txn_phantom", txn.end, key))
+            if any(k == key and of != sorted(set(of)) for k, of in txn.polls):
+                found.add(("txn_nonmonotonic_poll", txn.end, key))
             if values & {v for k, v, _ in txn.sends if k == key}:
                 found.add(("precommitted_read", txn.end, key))
             for other in txns:
@@ -161,7 +168,9 @@ def places(txns: list[Txn], key: str, order: dict[str, list[Any]]) -> dict[Any, 
 
 
 def writes(ops: Sequence[Op]) -> set[tuple[str, int, str]]:
-    """(lost_write | txn_duplicate | txn_nonmonotonic_send, op index of who sent, key)."""
+    """(lost_write | txn_duplicate | txn_nonmonotonic_send, op index of who sent, key); and
+    (txn_inconsistent_offsets, op index of who first showed a second value at an offset, key).
+    """
     txns = txns_of(ops)
     order, happened = logs(txns), committed(txns)
     drains = [op.type for op in ops if op.f == "drain"]
@@ -184,4 +193,20 @@ def writes(ops: Sequence[Op]) -> set[tuple[str, int, str]]:
             mine = [o for k, _, o in txn.sends if k == key and o is not None]
             if mine != sorted(mine):
                 found.add(("txn_nonmonotonic_send", txn.end, key))
+    return found | two_values(txns, happened)
+
+
+def two_values(txns: list[Txn], happened: list[Txn]) -> set[tuple[str, int, str]]:
+    seen = [
+        (txn.end, *sight)
+        for txn in txns
+        for sight in [*(txn.sends if txn in happened else []), *txn.reads]
+        if sight[2] is not None
+    ]
+    found = set()
+    for place in {(key, offset) for _, key, _, offset in seen}:
+        here = [(end, value) for end, key, value, offset in seen if (key, offset) == place]
+        others = [end for end, value in here if value != here[0][1]]
+        if others:
+            found.add(("txn_inconsistent_offsets", others[0], place[0]))
     return found

@@ -44,8 +44,8 @@ OF_FUNCTION: Mapping[Callable[..., Any], str] = {
         for phenomenon in reference_cycles.PATHS
         for level in reference_cycles.LEVELS
     ),
-    reference_cycles.reads: "G1a G1b precommitted_read",
-    reference_cycles.writes: "lost_write txn_duplicate txn_nonmonotonic_send",
+    reference_cycles.reads: "G1a G1b precommitted_read txn_phantom txn_nonmonotonic_poll",
+    reference_cycles.writes: "lost_write txn_duplicate txn_inconsistent_offsets txn_nonmonotonic_send",
     reference_endings.replicas: "replica_diverged replica_ahead",
     reference_endings.routes: "route_mismatch",
     reference_endings.queue_entries: "queue_hole queue_entry_wrong queue_entry_missing",
