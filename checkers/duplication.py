@@ -4,8 +4,9 @@ An extra delivery is either another *copy* (another place in a log: the message 
 *redelivery* of the same place. A copy is explained by an ambiguous, weakly acknowledged or retried send,
 up to the number of attempts. Where a client does not report that number, copies make the answer unknown.
 A redelivery is explained by a listener that did not finish, by the retry count, by a change of owner (members
-say what they own), or by two owners at once for as long as a rebalance may take. An owner goes back by itself
-only where excuse_table.py says why.
+say what they own), or by two owners at once for as long as a rebalance may take. Members that do not say what they
+own may have lost a queue and got it back when another member of their group came or went, for as long as a rebalance
+takes. An owner goes back by itself only where excuse_table.py says why.
 
 **duplicate_unexplained** is a violation; **duplicate** (explained) is allowed and only counted. An owner
 that starts again below an offset that was surely committed (committed.py) is never explained.
@@ -26,6 +27,7 @@ from checkers.groups import rebalanced_ns
 from checkers.kernel import Context, Kernel, finding_at
 from checkers.message_ids import dense_numbers
 from checkers.place_index import number_runs
+from checkers.process_ends import ended_ns
 from checkers.promises import Judgement, judge
 from checkers.spans import Span, without
 from checkers.timeline import Ownership
@@ -218,6 +220,8 @@ def _judge_redelivery(
     if (group, queue) not in timeline.ownership:
         if again.process != before.process:
             return "the group does not say who owns the queue", True
+        if _may_have_rebalanced(context, group, before, again):
+            return "the group does not say who owns the queue, and a member came or went", True
         return _judge_same_owner(context, queue, before, again)
     gain = timeline.gained_before(group, queue, again.process, again.invoke_index)
     if gain is None:
@@ -234,6 +238,21 @@ def _judge_redelivery(
     if again.process == before.process:
         return _judge_same_owner(context, queue, before, again)
     return _judge_overlap(context, (group, queue), gain, before, again)
+
+
+def _may_have_rebalanced(context: Context, group: str, before: Given, again: Given) -> bool:
+    """Whether another member of the group opened or ended so late that its queues were shared out after `before`."""
+    others = {
+        (opened.process, opened.time_ns)
+        for opened in context.timeline.subscriptions
+        if opened.group == group and opened.process != again.process
+    }
+    since_ns = before.invoke_ns - rebalanced_ns(context.facts.timings)
+    return any(
+        since_ns <= changed_ns <= again.invoke_ns
+        for process, opened_ns in others
+        for changed_ns in (opened_ns, ended_ns(context, process))
+    )
 
 
 def _judge_same_owner(

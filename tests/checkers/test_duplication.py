@@ -38,6 +38,24 @@ def check_duplication(*ops: str, **changes: object) -> Verdict:
         (["0 ok send a", "1 invoke consume a", "2 ok consume a"], "did not finish"),
         (["0 ok send a", "1 ok consume a", "1 ok consume a~1"], "retried by the consumer"),
         (["0 ok send a", "1 ok consume a", "2 ok consume a"], "does not say who owns"),
+        (  # 2 may have had the queue in between
+            [
+                *("1 ok open node=c1 group=g t=1", "2 ok open node=c2 group=g t=1.1"),
+                *("0 ok send a", "1 ok consume a", "1 ok consume a"),
+            ],
+            "a member came or went",
+        ),
+        (  # 2 ends, at the latest when its node opens again
+            [
+                *(
+                    "1 ok open node=c1 group=g t=1",
+                    "2 ok open node=c2 group=g",
+                    "0 ok send a t=100",
+                ),
+                *("1 ok consume a", "3 ok open node=c2 group=h", "1 ok consume a"),
+            ],
+            "a member came or went",
+        ),
         (
             ["1 ok assign 0", "0 ok send a", "1 ok consume a", "2 ok assign 0", "2 ok consume a"],
             "changed its owner",
@@ -76,6 +94,17 @@ def test_explained(ops: list[str], why: str | None) -> None:
     [
         (
             ["0 ok send a", "1 ok consume a", "1 ok consume a"],
+            "the same owner got it again, with no rebalance",
+        ),
+        (  # the members of the group are the same for longer than a rebalance takes
+            [
+                *(
+                    "1 ok open node=c1 group=g t=1",
+                    "2 ok open node=c2 group=g",
+                    "0 ok send a t=100",
+                ),
+                *("1 ok consume a", "3 ok open node=c3 group=h", "1 ok consume a"),
+            ],
             "the same owner got it again, with no rebalance",
         ),
         (["0 ok send a", "1 ok consume a", "1 ok consume a@0:1"], "2 copies of a send with 1"),

@@ -11,7 +11,7 @@
     9 ok drain              group g has read every queue seen so far to its end
     9 info drain 0:8:5      ... queue 0 ends at 8, committed is 5
     9 ok probe b            a send to broker b after heal
-    1 ok open node=c1       the client process of node c1 is ready
+    1 ok open node=c1       the client process of node c1 is ready; with group=g it is a member
 
 Options come last: `node=c1 group=h topic=u broker=c queue=1 attempts=2 error=X status=X key=k physical=900
 min=3` (start of a drained queue), and `t=2.5` sets the clock to 2.5 s (else each op takes a millisecond).
@@ -170,8 +170,11 @@ class _Writer:
         sent = self._send("ok", [options["key"]], {**options, "broker": broker})
         return {**sent, "broker": broker}
 
-    def _open(self, _kind: str, _words: list[str], _options: Mapping[str, str]) -> dict[str, Any]:
-        return {}
+    def _open(self, _kind: str, _words: list[str], options: Mapping[str, str]) -> dict[str, Any]:
+        if "group" not in options:
+            return {}
+        topic = options.get("topic", TOPIC)
+        return {"group": options["group"], "topic": topic, "expression": "*"}
 
     def _to_group(self, options: Mapping[str, str], name: str, rows: Any) -> dict[str, Any]:
         topic = options.get("topic", TOPIC)
