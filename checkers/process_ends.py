@@ -8,7 +8,11 @@ from checkers.kernel import Context
 from checkers.promises import FOREVER_NS, NS_PER_S
 
 # How long a process may go on after the fault that ends it was fired: a signal on its way, or a graceful end.
-ENDED_WITHIN_NS = {"client_crash": 2 * NS_PER_S, "member_leaves": 10 * NS_PER_S}
+ENDED_WITHIN_NS = {
+    "client_crash": 2 * NS_PER_S,
+    "group_and_broker_crash": 2 * NS_PER_S,
+    "member_leaves": 10 * NS_PER_S,
+}
 EXIT_NOTICED_NS = 2 * NS_PER_S
 
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 from faults.bad_network import Bandwidth, NetworkLatency, PacketLoss
 from faults.bit_rot import BitRot
 from faults.black_holes import BrokerBlackHole, NameServerBlackHole
-from faults.client_faults import ClientCrash, FailingListener, MemberLeaves, SlowConsumer
+from faults.client_faults import (
+    ClientCrash,
+    FailingListener,
+    GroupAndBrokerCrash,
+    MemberLeaves,
+    SlowConsumer,
+)
 from faults.clock_skew import ClockSkew
 from faults.disk_faults import DiskFull, DiskLost, FailingDisk, SlowDisk
 from faults.errors import FaultError
@@ -60,6 +66,7 @@ _ALL: tuple[Fault, ...] = (
     TopicAnew(),
     ClientCrash(),
     MemberLeaves(),
+    GroupAndBrokerCrash(),
     SlowConsumer(),
     FailingListener(),
 )

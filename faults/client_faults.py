@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import abstractmethod
 from random import Random
 from typing import ClassVar
 
 from faults.capabilities import ClientControl, Controls, Evidence
 from faults.draws import between, pick
-from faults.fault import Fault, PlannedFault, Situation, Strike
+from faults.fault import Fault, PlannedFault, Situation, Strike, a_broker
 from faults.process_faults import GracefulStop, Kill
 
 
@@ -28,6 +29,26 @@ class MemberLeaves(GracefulStop):
 
     def draw(self, random: Random, situation: Situation) -> Strike | None:
         return Strike(targets=(pick(random, situation.shape.consumers),))
+
+
+class GroupAndBrokerCrash(Kill):
+    """What a power cut of a rack does to those who consume in it: nobody is left who knows where the group stood."""
+
+    name = "group-and-broker-crash"
+    summary = "SIGKILL a broker and all consumers in one instant, start all of them again later"
+    needs = ("process.server", "process.client")
+    in_swarms = False
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        return Strike(targets=(*a_broker(random, situation), *situation.shape.consumers))
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        killed = await asyncio.gather(*map(controls.process.kill, planned.targets))
+        return {"bitten": all(killed), "killed": sum(killed)}
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        await asyncio.gather(*map(controls.process.start, planned.targets))
+        return fired
 
 
 class ListenerFault(Fault):

@@ -66,6 +66,7 @@ class Campaign:
     batch_share: float = 0.0  # of the ops of producers
     batch_messages: tuple[int, int] = (2, 5)  # of a batch
     one_way_share: float = 0.0
+    quiet_s: float = 0.0  # of load behind the last fault, after time_s
     large_share: float = 0.0  # of the messages sent alone: bodies that clients compress
     environment: str = "simulation"
     target: str = "own"  # what is tested
@@ -91,6 +92,11 @@ class Campaign:
     @property
     def masters(self) -> int:
         return len(self.slaves)
+
+    @property
+    def load_s(self) -> float:
+        """How long the load lasts; faults strike within `time_s` of it."""
+        return self.time_s + self.quiet_s
 
     @property
     def topic(self) -> str:

@@ -18,6 +18,14 @@ from harness.generators.keyed_sends import LARGE_BYTES
 from harness.property_draw import draw_broker_properties
 from harness.workloads.catalogue import WORKLOADS
 
+LONG_S = 30.0  # of a load in which there is room for more than one fault
+# In so many of the seeds one kind of fault strikes alone, and the load goes on for so long behind it: what a fault
+# leaves dead is not healed by the next one.
+QUIET_SHARE = 0.1
+QUIET_S = 60.0
+GROUP_RESTART = "group-and-broker-crash"
+GROUP_RESTART_SHARE = 0.1  # of the seeds draw it in place of another kind
+
 
 def _draw_slaves(random: Random, drawn: Mapping[str, Any]) -> tuple[int, ...]:
     if drawn["replication"] == "none":
@@ -45,7 +53,10 @@ def _draw_latency(random: Random, drawn: Mapping[str, Any]) -> tuple[float, floa
 
 def _draw_think(random: Random, drawn: Mapping[str, Any]) -> float:
     per_second = between(random, 36.0, 48.0)  # sends a second, all producers together
-    return round(1000.0 * int(drawn["producers"]) / per_second, 1)
+    think_ms = 1000.0 * int(drawn["producers"]) / per_second
+    if drawn["quiet_s"] and drawn["time_s"] > 0:
+        think_ms *= 1.0 + drawn["quiet_s"] / drawn["time_s"]  # as many sends as without a quiet end
+    return round(think_ms, 1)
 
 
 def draw_faults(seed: int, available: Sequence[str]) -> tuple[str, ...]:
@@ -57,7 +68,11 @@ def draw_faults(seed: int, available: Sequence[str]) -> tuple[str, ...]:
     left = [name for name in swarm if name not in kinds]
     while len(kinds) < min(7, len(swarm)):
         kinds.append(left.pop(int(random.random() * len(left))))
-    return tuple(shuffled(random, kinds)) + _draw_beside(seed, available)
+    kinds = shuffled(random, kinds)
+    together = Random(f"staticfire/{seed}/group and broker")
+    if GROUP_RESTART in available and together.random() < GROUP_RESTART_SHARE:
+        kinds[-1] = GROUP_RESTART
+    return tuple(kinds) + _draw_beside(seed, available)
 
 
 def _draw_beside(seed: int, available: Sequence[str]) -> tuple[str, ...]:
@@ -76,6 +91,14 @@ def _draw_share(random: Random, drawn: Mapping[str, Any]) -> float:
     return pick(random, (0.0, 0.0, 0.05, 0.2))
 
 
+def _draw_quiet_s(random: Random, drawn: Mapping[str, Any]) -> float:
+    """Virtual seconds are cheap; where faults are few, or at times that were given, the end is quiet anyway."""
+    is_swarm = drawn["environment"] == "simulation" and "plan" not in drawn and drawn["faults"]
+    if not is_swarm or drawn["time_s"] < LONG_S or drawn["gap_max_s"]:
+        return 0.0
+    return QUIET_S if random.random() < QUIET_SHARE else 0.0
+
+
 def _draw_large_share(random: Random, drawn: Mapping[str, Any]) -> float:
     """None where log files are too small for several such messages."""
     if drawn["gap_max_s"] or drawn["log_file_bytes"] < 4 * LARGE_BYTES[1]:
@@ -89,6 +112,9 @@ _Draw = Callable[[Random, Mapping[str, Any]], Any]
 _DRAWS: dict[str, _Draw] = {
     "workload": lambda random, drawn: "queue",
     "time_s": lambda random, drawn: 60.0,
+    "environment": lambda random, drawn: "simulation",
+    "gap_max_s": lambda random, drawn: 0.0,
+    "quiet_s": _draw_quiet_s,
     "flush": lambda random, drawn: pick(random, ("sync", "sync", "sync", "async")),
     "replication": _draw_replication,
     "slaves": _draw_slaves,
@@ -102,8 +128,6 @@ _DRAWS: dict[str, _Draw] = {
     "fsync_us": lambda random, drawn: int(between(random, 100, 3000)),
     "log_file_bytes": lambda random, drawn: pick(random, (65536, 131072, 262144, 1048576)),
     "acks_min": lambda random, drawn: 100,
-    "gap_max_s": lambda random, drawn: 0.0,
-    "environment": lambda random, drawn: "simulation",
     "target": lambda random, drawn: "address" if drawn["environment"] == "address" else "own",
     "client": lambda random, drawn: "own",
     # A swarm looks for bugs, and faithful mode has them; nobody else's product is anything but faithful.
@@ -163,15 +187,26 @@ def draw_campaign(seed: int, given: Mapping[str, Any]) -> Campaign:
         drawn["broker_properties"] = tuple(sorted(properties.items()))
     plan = drawn.pop("plan", None)
     campaign = Campaign(**{**drawn, "seed": seed, "plan": plan or ()})
+    if campaign.quiet_s and "quiet_s" not in given:
+        campaign = replace(campaign, faults=_one_kind(campaign))
     check_campaign(campaign)
     return campaign if plan is not None else replace(campaign, plan=_draw_plan(campaign))
+
+
+def _one_kind(campaign: Campaign) -> tuple[str, ...]:
+    """One of the kinds, of those that can strike this cluster; none if there is none."""
+    random = Random(f"staticfire/{campaign.seed}/one kind")
+    for kind in shuffled(random, campaign.faults):
+        if _draw_plan(replace(campaign, faults=(kind,))):
+            return (kind,)
+    return ()
 
 
 def _draw_plan(campaign: Campaign) -> tuple[PlannedFault, ...]:
     random = Random(f"staticfire/{campaign.seed}/plan")
     workload = WORKLOADS[campaign.workload]
     more = workload.faults if campaign.faults else ()
-    least = max(6, int(campaign.time_s / 10)) if campaign.time_s >= 30 else 0
+    least = max(6, int(campaign.time_s / 10)) if campaign.time_s >= LONG_S else 0
     named = [kind for kind in campaign.faults + more if kind not in workload.avoids]
     kinds = tuple(kind for kind in named if not FAULTS[kind].beside_share)
     beside = tuple(kind for kind in named if FAULTS[kind].beside_share)

@@ -252,6 +252,7 @@ RULES: dict[str, Rule] = {
     "topic-anew": Rule(roles=()),
     "client-crash": Rule(roles=("client",)),
     "member-leaves": Rule(roles=("consumer",)),
+    "group-and-broker-crash": Rule(roles=("broker", "consumer"), many=True),
     "slow-consumer": Rule(roles=("consumer",), params={"delay_s": _number(0, TIME_S_MAX)}),
     "failing-listener": Rule(roles=("consumer",), params={"share": _number(0, 1)}),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from checkers.history import Op
 from checkers.stretches import SEND_MANY, SENDS, messages_in
@@ -12,7 +12,9 @@ from harness.clients.port import ONE_WAY
 from harness.environments.environment import FIRST_CONSUMER_PROCESS
 from harness.generators.keyed_sends import LARGE_BYTES
 from harness.log_line import LogLine
+from harness.probing import PROBE_PROCESS
 
+LONG_AFTER_NS = 45_000_000_000  # longer than any excuse reaches behind a fault
 _REFUSED = re.compile(r"refused the message with code (\d+)")
 # Events that tell more than their name: event -> what to count besides it, and when.
 DETAILS: Mapping[str, Mapping[str, Callable[[Mapping[str, object]], bool]]] = {
@@ -43,13 +45,16 @@ def _is_compressed(op: Op) -> bool:
     return is_alone and op.value.get("size", 0) >= LARGE_BYTES[0]
 
 
-def count_sends(ops: Iterable[Op]) -> Counter[str]:
+def count_sends(ops: Sequence[Op]) -> Counter[str]:
     """Sends by what was special about them."""
     counts: Counter[str] = Counter()
+    faults_over_ns = max((op.time_ns for op in ops if "fault_id" in op.value), default=None)
     for op in ops:
         if op.f not in SENDS or op.type == "invoke":
             continue
         if op.type == "ok":
+            if faults_over_ns is not None and op.time_ns > faults_over_ns + LONG_AFTER_NS:
+                counts["long after faults"] += op.process != PROBE_PROCESS
             counts["batched"] += messages_in(op) * (op.f == SEND_MANY or "batch" in op.value)
             counts["compressed"] += _is_compressed(op)
             counts["forwarded"] += messages_in(op) * (op.process >= FIRST_CONSUMER_PROCESS)

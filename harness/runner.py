@@ -223,7 +223,7 @@ class Run:
             ThinkTimes(self._environment.stream("think"), campaign.think_ms),
             self._environment.now_ns,
         )
-        until_ns = self._load_start_ns + int(campaign.time_s * 1e9)
+        until_ns = self._load_start_ns + int(campaign.load_s * 1e9)
         producers = self._environment.shape.producers
         await asyncio.gather(interpreter.run(producers, until_ns), self._nemesis.run())
 

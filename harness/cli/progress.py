@@ -24,7 +24,7 @@ def show_progress(campaign: Campaign) -> Iterator[ReportStatus]:
     console = Console(stderr=True, soft_wrap=True, markup=False)
     unit = "virtual s" if campaign.environment == "simulation" else "s"
     if not console.is_terminal:
-        yield line_now_and_then(console.print, campaign.time_s, unit, time.monotonic)
+        yield line_now_and_then(console.print, campaign.load_s, unit, time.monotonic)
         return
     columns = (
         TextColumn("{task.description:>8}"),
@@ -33,10 +33,10 @@ def show_progress(campaign: Campaign) -> Iterator[ReportStatus]:
         TextColumn("{task.fields[details]}"),
     )
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("set up", total=campaign.time_s, details="")
+        task = bar.add_task("set up", total=campaign.load_s, details="")
 
         def update(status: RunStatus) -> None:
-            total = max(campaign.time_s, status.at_s)
+            total = max(campaign.load_s, status.at_s)
             bar.update(
                 task,
                 description=status.phase,

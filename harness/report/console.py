@@ -45,7 +45,7 @@ def campaign_lines(campaign: Campaign) -> list[str]:
     c = campaign
     low, high = c.payload_bytes
     lines = [
-        f"seed {c.seed}  workload {c.workload}  {c.time_s:g} {seconds_of(c)}"
+        f"seed {c.seed}  workload {c.workload}  {c.load_s:g} {seconds_of(c)}"
         + (f"  environment {c.environment}" if c.environment != "simulation" else "")
         + (f"  target {c.target}" if c.target != "own" else "")
         + (f"  client {c.client}" if c.client != "own" else "")

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from faults.catalogue import FAULTS
 from harness.campaign import Campaign, CampaignError
-from harness.campaign_draw import draw_campaign
+from harness.campaign_draw import GROUP_RESTART, draw_campaign, draw_faults
 from harness.campaign_file import campaign_names, load_options, read_options
 from harness.facts import run_facts
 from harness.targets.own_cluster import OwnCluster, check_properties
@@ -228,6 +229,44 @@ def test_a_bound_on_gaps_keeps_the_load_plain() -> None:
     for seed in range(20):
         bounded = draw_campaign(seed, {"gap_max_s": 3.0})
         assert (bounded.batch_share, bounded.one_way_share, bounded.large_share) == (0, 0, 0)
+
+
+def test_some_seeds_have_one_kind_of_fault_and_a_quiet_end() -> None:
+    drawn = [draw_campaign(seed, load_options("default")) for seed in range(200)]
+    quiet = [campaign for campaign in drawn if campaign.quiet_s]
+    assert 10 <= len(quiet) <= 30
+    for campaign in quiet:
+        assert (campaign.quiet_s, campaign.load_s) == (60.0, 120.0)
+        assert len({planned.kind for planned in campaign.plan}) == 1
+        assert all(planned.until_s <= 60.0 for planned in campaign.plan)
+        assert 22 < 2 * 1000 * campaign.producers / campaign.think_ms < 50  # sends a second
+    assert len({campaign.faults for campaign in quiet}) > 5
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"time_s": 20.0}, {"faults": ()}, {"gap_max_s": 3.0}, {"plan": ()}, {"quiet_s": 0.0}],
+)
+def test_no_quiet_end_where_the_load_is_short_or_its_faults_are_given(
+    given: dict[str, Any],
+) -> None:
+    assert not any(draw_campaign(seed, given).quiet_s for seed in range(40))
+
+
+def test_a_quiet_end_that_is_given_leaves_the_kinds_as_they_are() -> None:
+    given = {"faults": ("kill", "pause"), "quiet_s": 70.0}
+    assert draw_campaign(1, given).faults == ("kill", "pause")
+    with pytest.raises(CampaignError, match="quiet_s is -1; allowed: 0 to 86400 seconds"):
+        draw_campaign(1, {"quiet_s": -1})
+
+
+def test_some_seeds_crash_a_whole_group_with_its_broker_in_place_of_another_kind() -> None:
+    drawn = [draw_faults(seed, tuple(FAULTS)) for seed in range(200)]
+    crashed = [kinds for kinds in drawn if GROUP_RESTART in kinds]
+    assert 10 <= len(crashed) <= 30
+    assert all(kinds.count(GROUP_RESTART) == 1 and len(kinds) >= 7 for kinds in crashed)
+    without = tuple(kind for kind in FAULTS if kind != GROUP_RESTART)
+    assert not any(GROUP_RESTART in draw_faults(seed, without) for seed in range(200))
 
 
 def test_large_bodies_only_where_a_log_file_holds_some() -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from checkers.history import Op, OpType
+from checkers.history import NEMESIS, Op, OpType
 from harness.event_counts import count_log, count_sends
 from harness.log_line import LogLine
+from harness.probing import PROBE_PROCESS
+
+NS = 1_000_000_000
 
 
 def opened(**fields: object) -> LogLine:
@@ -60,3 +63,14 @@ def test_sends_by_what_was_special() -> None:
         "refused 14": 1,
         "refused 2": 1,
     }
+
+
+def test_acknowledgements_long_after_the_last_fault() -> None:
+    healed = Op(
+        index=0, time_ns=10 * NS, process=NEMESIS, type="info", f="stop_kill", value={"fault_id": 0}
+    )
+    ops = [healed, *(replace(send("ok"), time_ns=at_s * NS) for at_s in (54, 56, 70))]
+    probe = replace(send("ok"), time_ns=80 * NS, process=PROBE_PROCESS)
+
+    assert count_sends([*ops, probe]) == {"long after faults": 2}
+    assert count_sends(ops[1:]) == {}

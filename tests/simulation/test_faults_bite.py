@@ -34,6 +34,7 @@ FAULTS: dict[str, dict[str, Any]] = {
     "packet-loss": {"targets": ["broker-a-0"], "params": {"percent": 10}},
     "bandwidth": {"targets": ["broker-a-0"], "params": {"bits_per_s": 300_000}},
     "topic-anew": {"targets": []},
+    "group-and-broker-crash": {"targets": ["broker-a-0", "consumer-1"], "duration_s": 2.0},
     "wiped-slave": {"targets": ["broker-a-1"]},
     "disk-full": {
         "targets": ["broker-a-0"],
