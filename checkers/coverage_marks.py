@@ -31,6 +31,7 @@ MARKS: tuple[Mark, ...] = (
     Mark("compressed", "history", "compressed", _DEFAULT),
     Mark("one way", "history", "one way", _DEFAULT),
     Mark("acknowledged long after the last fault", "history", "long after faults", _DEFAULT),
+    Mark("sent again after idle minutes", "history", "idle phase", _DEFAULT),
     Mark("retried a send", "verdict", "coverage.retried_sends", _DEFAULT),
     Mark("weak status", "verdict", "loss.weak", _DEFAULT),
     Mark("unclear send came out", "verdict", "loss.recovered", _DEFAULT),

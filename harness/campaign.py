@@ -67,6 +67,7 @@ class Campaign:
     batch_messages: tuple[int, int] = (2, 5)  # of a batch
     one_way_share: float = 0.0
     quiet_s: float = 0.0  # of load behind the last fault, after time_s
+    idle: tuple[float, float] = (0.0, 0.0)  # from when on, and for how long, nothing is sent
     large_share: float = 0.0  # of the messages sent alone: bodies that clients compress
     environment: str = "simulation"
     target: str = "own"  # what is tested
@@ -95,8 +96,8 @@ class Campaign:
 
     @property
     def load_s(self) -> float:
-        """How long the load lasts; faults strike within `time_s` of it."""
-        return self.time_s + self.quiet_s
+        """How long the load lasts; no fault strikes in the last `quiet_s` of it."""
+        return self.time_s + self.idle[1] + self.quiet_s
 
     @property
     def topic(self) -> str:

@@ -23,6 +23,10 @@ LONG_S = 30.0  # of a load in which there is room for more than one fault
 # leaves dead is not healed by the next one.
 QUIET_SHARE = 0.1
 QUIET_S = 60.0
+IDLE_SHARE = 0.1  # of the seeds, in which for minutes nothing is sent
+# Longer than brokers keep clients that are silent (120 s), and locks (60 s).
+IDLE_S = (130.0, 190.0)
+IDLE_MARGIN_S = 10.0  # of load before and behind it
 GROUP_RESTART = "group-and-broker-crash"
 GROUP_RESTART_SHARE = 0.1  # of the seeds draw it in place of another kind
 
@@ -92,11 +96,23 @@ def _draw_share(random: Random, drawn: Mapping[str, Any]) -> float:
 
 
 def _draw_quiet_s(random: Random, drawn: Mapping[str, Any]) -> float:
-    """Virtual seconds are cheap; where faults are few, or at times that were given, the end is quiet anyway."""
-    is_swarm = drawn["environment"] == "simulation" and "plan" not in drawn and drawn["faults"]
-    if not is_swarm or drawn["time_s"] < LONG_S or drawn["gap_max_s"]:
+    if not _may_last(drawn) or not drawn["faults"]:
         return 0.0
     return QUIET_S if random.random() < QUIET_SHARE else 0.0
+
+
+def _draw_idle(random: Random, drawn: Mapping[str, Any]) -> tuple[float, float]:
+    share = random.random()
+    if not _may_last(drawn) or share >= IDLE_SHARE:
+        return (0.0, 0.0)
+    at_s = between(random, IDLE_MARGIN_S, drawn["time_s"] - IDLE_MARGIN_S)
+    return (round(at_s, 1), round(between(random, *IDLE_S), 1))
+
+
+def _may_last(drawn: Mapping[str, Any]) -> bool:
+    """Whether the load may take longer than it was asked to: only virtual seconds are cheap."""
+    is_swarm = drawn["environment"] == "simulation" and "plan" not in drawn
+    return is_swarm and drawn["time_s"] >= LONG_S and not drawn["gap_max_s"]
 
 
 def _draw_large_share(random: Random, drawn: Mapping[str, Any]) -> float:
@@ -115,6 +131,7 @@ _DRAWS: dict[str, _Draw] = {
     "environment": lambda random, drawn: "simulation",
     "gap_max_s": lambda random, drawn: 0.0,
     "quiet_s": _draw_quiet_s,
+    "idle": _draw_idle,
     "flush": lambda random, drawn: pick(random, ("sync", "sync", "sync", "async")),
     "replication": _draw_replication,
     "slaves": _draw_slaves,
@@ -218,7 +235,15 @@ def _draw_plan(campaign: Campaign) -> tuple[PlannedFault, ...]:
     more_plan = draw_plan(random, beside, len(beside), campaign.time_s, known)
     first_id = 1 + max((planned.fault_id for planned in plan), default=-1)
     numbered = [replace(one, fault_id=first_id + one.fault_id) for one in more_plan]
-    return tuple(sorted([*plan, *numbered], key=lambda one: (one.at_s, one.fault_id)))
+    together = sorted([*plan, *numbered], key=lambda one: (one.at_s, one.fault_id))
+    return tuple(_put_off(planned, *campaign.idle) for planned in together)
+
+
+def _put_off(planned: PlannedFault, idle_from_s: float, idle_s: float) -> PlannedFault:
+    """What would strike while nothing is sent strikes behind it, and so does what follows."""
+    if planned.at_s < idle_from_s:
+        return planned
+    return replace(planned, at_s=round(planned.at_s + idle_s, 3))
 
 
 def situation(campaign: Campaign) -> Situation:

@@ -25,6 +25,7 @@ _TUPLES = (
     "slaves",
     "payload_bytes",
     "batch_messages",
+    "idle",
     "latency_ms",
     "faults",
     "policies",

@@ -142,6 +142,12 @@ def _check_load(c: Campaign) -> None:
     _require(0 <= c.batch_share <= 1, "batch_share", c.batch_share, "0 to 1")
     _require(0 <= c.one_way_share <= 1, "one_way_share", c.one_way_share, "0 to 1")
     _require(0 <= c.quiet_s <= TIME_S_MAX, "quiet_s", c.quiet_s, f"0 to {TIME_S_MAX} seconds")
+    _require(
+        min(c.idle) >= 0 and c.idle[0] <= c.time_s and c.idle[1] <= TIME_S_MAX,
+        "idle",
+        c.idle,
+        f"0 to {c.time_s:g} seconds, the time of the load, and 0 to {TIME_S_MAX}",
+    )
     _require(0 <= c.large_share <= 1, "large_share", c.large_share, "0 to 1")
     low, high = c.payload_bytes
     _require(48 <= low <= high <= 4 * 2**20, "payload_bytes", c.payload_bytes, "48 to 4 MiB")

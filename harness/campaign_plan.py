@@ -67,8 +67,8 @@ def check_plan(campaign: Campaign) -> None:
         place = f"fault {planned.fault_id} ({planned.kind})"
         _require(planned.fault_id not in seen, "id", place, planned.fault_id, "each id once")
         seen.add(planned.fault_id)
-        limit_s = f"0 to {campaign.time_s:g} seconds, the time of the load"
-        _require(0 <= planned.at_s <= campaign.time_s, "at_s", place, planned.at_s, limit_s)
+        limit_s = f"0 to {campaign.load_s:g} seconds, the time of the load"
+        _require(0 <= planned.at_s <= campaign.load_s, "at_s", place, planned.at_s, limit_s)
         _require(
             0 <= planned.duration_s <= TIME_S_MAX,
             "duration_s",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 
 from checkers.history import Op
 from checkers.stretches import SEND_MANY, SENDS, messages_in
@@ -14,6 +15,7 @@ from harness.generators.keyed_sends import LARGE_BYTES
 from harness.log_line import LogLine
 from harness.probing import PROBE_PROCESS
 
+IDLE_NS = 120_000_000_000  # brokers forget clients that are silent for longer
 LONG_AFTER_NS = 45_000_000_000  # longer than any excuse reaches behind a fault
 _REFUSED = re.compile(r"refused the message with code (\d+)")
 # Events that tell more than their name: event -> what to count besides it, and when.
@@ -45,10 +47,17 @@ def _is_compressed(op: Op) -> bool:
     return is_alone and op.value.get("size", 0) >= LARGE_BYTES[0]
 
 
+def _idle_phases(ops: Sequence[Op]) -> int:
+    """How often no send began or ended for minutes, before producers went on."""
+    times = [op.time_ns for op in ops if op.f in SENDS and op.process != PROBE_PROCESS]
+    return sum(after - before > IDLE_NS for before, after in pairwise(times))
+
+
 def count_sends(ops: Sequence[Op]) -> Counter[str]:
     """Sends by what was special about them."""
     counts: Counter[str] = Counter()
     faults_over_ns = max((op.time_ns for op in ops if "fault_id" in op.value), default=None)
+    counts["idle phase"] = _idle_phases(ops)
     for op in ops:
         if op.f not in SENDS or op.type == "invoke":
             continue

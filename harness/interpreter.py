@@ -40,6 +40,8 @@ class Clients(Protocol):
 
 
 class Interpreter:
+    """`idle_ns`: from when to when, by the clock of the run, no process begins an op."""
+
     def __init__(
         self,
         recorder: Recorder,
@@ -47,13 +49,17 @@ class Interpreter:
         generator: Generator,
         think: Think,
         now_ns: Callable[[], int],
+        *,
+        idle_ns: tuple[int, int] = (0, 0),
     ) -> None:
         self._recorder = recorder
         self._clients = clients
         self._generator = generator
         self._think = think
         self._now_ns = now_ns
+        self._idle_ns = idle_ns
         self._until_ns = 0
+        self._is_cut_short = asyncio.Event()
 
     async def run(self, nodes: Sequence[str], until_ns: int) -> None:
         """One worker for each client node, until the clock of the run reaches `until_ns`."""
@@ -64,16 +70,19 @@ class Interpreter:
     def cut_short(self) -> None:
         """Ask for nothing more."""
         self._until_ns = 0
+        self._is_cut_short.set()
 
     async def _work(self, node: str, process: int, step: int) -> None:
         while True:
             await asyncio.sleep(self._think.next_s())
+            if self._idle_ns[0] <= self._now_ns() < self._idle_ns[1]:
+                await self._wait_until(self._idle_ns[1])
             await self._clients.ready(node)
             if self._now_ns() >= self._until_ns:
                 return
             outcome = await self._apply(node, process)
             if outcome is None:
-                await asyncio.sleep(max(self._until_ns - self._now_ns(), 0) / 1e9)
+                await self._wait_until(self._until_ns)
                 return
             if outcome.type != "info":
                 continue
@@ -81,6 +90,14 @@ class Interpreter:
             if outcome.error != ONE_WAY:
                 await self._clients.ready(node)
                 await self._clients.request(node, {"f": "open"})
+
+    async def _wait_until(self, time_ns: int) -> None:
+        """Do nothing until then, or until the run is cut short."""
+        try:
+            async with asyncio.timeout(max(time_ns - self._now_ns(), 0) / 1e9):
+                await self._is_cut_short.wait()
+        except TimeoutError:
+            pass
 
     async def _apply(self, node: str, process: int) -> Outcome | None:
         """Do one op; if it ends as `info` the process must retire. None: there is none left."""

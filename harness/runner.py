@@ -216,12 +216,14 @@ class Run:
         if self._is_cut_short:
             return
         campaign = self._campaign
+        idle_from_ns = self._load_start_ns + int(campaign.idle[0] * 1e9)
         interpreter = self._interpreter = Interpreter(
             self._recorder,
             self._environment,
             WORKLOADS[campaign.workload].generator(self._environment.stream("sizes"), campaign),
             ThinkTimes(self._environment.stream("think"), campaign.think_ms),
             self._environment.now_ns,
+            idle_ns=(idle_from_ns, idle_from_ns + int(campaign.idle[1] * 1e9)),
         )
         until_ns = self._load_start_ns + int(campaign.load_s * 1e9)
         producers = self._environment.shape.producers

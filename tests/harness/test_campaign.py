@@ -236,9 +236,9 @@ def test_some_seeds_have_one_kind_of_fault_and_a_quiet_end() -> None:
     quiet = [campaign for campaign in drawn if campaign.quiet_s]
     assert 10 <= len(quiet) <= 30
     for campaign in quiet:
-        assert (campaign.quiet_s, campaign.load_s) == (60.0, 120.0)
+        assert (campaign.quiet_s, campaign.load_s) == (60.0, 120.0 + campaign.idle[1])
         assert len({planned.kind for planned in campaign.plan}) == 1
-        assert all(planned.until_s <= 60.0 for planned in campaign.plan)
+        assert all(planned.until_s <= campaign.load_s - 60.0 for planned in campaign.plan)
         assert 22 < 2 * 1000 * campaign.producers / campaign.think_ms < 50  # sends a second
     assert len({campaign.faults for campaign in quiet}) > 5
 
@@ -258,6 +258,31 @@ def test_a_quiet_end_that_is_given_leaves_the_kinds_as_they_are() -> None:
     assert draw_campaign(1, given).faults == ("kill", "pause")
     with pytest.raises(CampaignError, match="quiet_s is -1; allowed: 0 to 86400 seconds"):
         draw_campaign(1, {"quiet_s": -1})
+
+
+def test_some_seeds_are_idle_for_minutes_and_faults_wait_for_the_load() -> None:
+    drawn = [draw_campaign(seed, load_options("default")) for seed in range(200)]
+    idle = [campaign for campaign in drawn if campaign.idle[1]]
+    assert 10 <= len(idle) <= 30
+    for campaign in idle:
+        at_s, idle_s = campaign.idle
+        assert 10 <= at_s <= 50
+        assert 130 <= idle_s <= 190
+        assert campaign.load_s == 60.0 + idle_s + campaign.quiet_s
+        busy = draw_campaign(campaign.seed, {**load_options("default"), "idle": (0.0, 0.0)})
+        shifts = [
+            round(late.at_s - early.at_s, 3)
+            for late, early in zip(campaign.plan, busy.plan, strict=True)
+        ]
+        wanted = [idle_s if planned.at_s >= at_s else 0.0 for planned in busy.plan]
+        assert shifts == wanted
+    assert not any(draw_campaign(seed, {"time_s": 20.0}).idle[1] for seed in range(40))
+
+
+def test_an_idle_phase_begins_within_the_load() -> None:
+    text = "[campaign]\ntime_s = 30.0\nidle = [40.0, 100.0]"
+    with pytest.raises(CampaignError, match=r"idle is \(40.0, 100.0\); allowed: 0 to 30 seconds"):
+        draw_campaign(1, read_options(text, "the file"))
 
 
 def test_some_seeds_crash_a_whole_group_with_its_broker_in_place_of_another_kind() -> None:

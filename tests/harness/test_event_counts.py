@@ -74,3 +74,12 @@ def test_acknowledgements_long_after_the_last_fault() -> None:
 
     assert count_sends([*ops, probe]) == {"long after faults": 2}
     assert count_sends(ops[1:]) == {}
+
+
+def test_idle_phases() -> None:
+    times_s = (0, 119, 240, 241, 500)
+    ops = [replace(send("info"), time_ns=at_s * NS) for at_s in times_s]
+    probe = replace(send("info"), time_ns=370 * NS, process=PROBE_PROCESS)
+
+    assert count_sends([*ops[:4], probe, ops[4]]) == {"idle phase": 2}
+    assert count_sends([*ops[:2], probe]) == {}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
+from checkers.history import Op
 from harness.clients.port import ONE_WAY, Outcome, Request
 from harness.interpreter import Interpreter
 from harness.recorder import Recorder
@@ -57,15 +59,59 @@ class ScriptedClients:
         return Outcome(type_, {"broker": "b"}, error)  # type: ignore[arg-type]
 
 
-def interpret(clients: ScriptedClients, *nodes: str, until_s: float) -> list[str]:
+def interpret(
+    clients: ScriptedClients, *nodes: str, until_s: float, idle_s: tuple[float, float] = (0, 0)
+) -> list[str]:
     """Run the interpreter and return the history as `process type key` lines."""
+    return [
+        f"{op.process} {op.type} {op.value['key']}"
+        for op in ops_of(clients, nodes, until_s, idle_s)
+    ]
+
+
+def ops_of(
+    clients: ScriptedClients, nodes: Sequence[str], until_s: float, idle_s: tuple[float, float]
+) -> list[Op]:
     world = World(1)
     recorder = Recorder(lambda: world.now_ns)
     interpreter = Interpreter(
-        recorder, clients, NumberedSends(), EverySecond(), lambda: world.now_ns
+        recorder,
+        clients,
+        NumberedSends(),
+        EverySecond(),
+        lambda: world.now_ns,
+        idle_ns=(int(idle_s[0] * NS), int(idle_s[1] * NS)),
     )
     world.run(lambda: interpreter.run(nodes, int(until_s * NS)))
-    return [f"{op.process} {op.type} {op.value['key']}" for op in recorder.ops]
+    return recorder.ops
+
+
+def test_nothing_begins_while_the_load_is_idle_and_then_it_goes_on() -> None:
+    ops = ops_of(ScriptedClients(), ("a", "b"), 110.0, (2.5, 100.0))
+    begun_s = [op.time_ns / NS for op in ops if op.type == "invoke" and op.process == 0]
+    assert [round(at_s) for at_s in begun_s] == [1, 2, 100, 101, 102, 104, 105, 106, 108, 109]
+    assert len(ops) == 4 * len(begun_s)
+
+
+def test_a_run_that_is_cut_short_does_not_wait_until_the_load_goes_on() -> None:
+    world = World(1)
+    recorder = Recorder(lambda: world.now_ns)
+    interpreter = Interpreter(
+        recorder,
+        ScriptedClients(),
+        NumberedSends(),
+        EverySecond(),
+        lambda: world.now_ns,
+        idle_ns=(0, 1000 * NS),
+    )
+
+    async def run() -> None:
+        asyncio.get_running_loop().call_later(5.0, interpreter.cut_short)
+        await interpreter.run(("a",), 2000 * NS)
+
+    world.run(run)
+    assert recorder.ops == []
+    assert 5 * NS <= world.now_ns < 6 * NS
 
 
 def test_ok_and_fail_go_on_under_the_same_process() -> None:
