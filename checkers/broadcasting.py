@@ -64,7 +64,8 @@ def _missed(
     for row in range(len(missed)):
         queue = queue_of(columns, missed, row)
         assert queue is not None  # it was acknowledged
-        rule = context.promises.rule(queue.broker, int(missed.invoke_ns[row]))
+        key = columns.names.key(int(missed.message[row]))
+        rule = context.promises.rule(queue.broker, int(missed.invoke_ns[row]), key=key)
         yield finding_at(
             columns,
             missed,

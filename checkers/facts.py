@@ -18,6 +18,15 @@ Mode = Literal["hardened", "faithful"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RottenRecord:
+    """A record of a commit log that a fault has changed: its message and its bytes, by physical offset."""
+
+    key: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FaultFacts:
     """One planned fault and what became of it; a time of None means that it never came to that."""
 
@@ -31,6 +40,7 @@ class FaultFacts:
     error: str | None = None  # why it could not be fired or healed as planned
     affects: tuple[str, ...] | None = None  # effects (fault_effects); None: those of the kind
     links: tuple[tuple[str, str], ...] = ()  # (from, to) between which packets vanish
+    records: tuple[RottenRecord, ...] = ()  # what it has changed on the disks of its targets
 
     @property
     def effects(self) -> tuple[str, ...]:
@@ -192,6 +202,7 @@ def _fault_from_json(fields: Mapping[str, Any]) -> FaultFacts:
             "targets": tuple(fields["targets"]),
             "affects": None if affects is None else tuple(affects),
             "links": tuple(tuple(link) for link in fields.get("links", ())),
+            "records": tuple(RottenRecord(**record) for record in fields.get("records", ())),
         }
     )
 

@@ -356,7 +356,9 @@ def skip_finding(
         f"{names.key(int(skipped.message[0]))} at offset {skipped.queue_offset[0]}"
     )
     # The strictest of what the loss of each of these messages would be.
-    judgement = context.promises.strictest(broker, skipped.invoke_ns)
+    judgement = context.promises.strictest(
+        broker, skipped.invoke_ns, lambda row: names.key(int(skipped.message[row]))
+    )
     return _finding(columns, given, 0, "poll_skip", inside, judgement, detail)
 
 

@@ -12,9 +12,9 @@ from types import MappingProxyType
 from typing import get_args
 
 from checkers.anomaly_rules import RULES, Rule
-from checkers.facts import FaultFacts, Keeping, Mode, Replication, RunFacts
+from checkers.facts import FaultFacts, Keeping, Mode, Replication, RottenRecord, RunFacts
 from checkers.judgement import Judgement
-from checkers.promises import NS_PER_S, LossPromises, judge
+from checkers.promises import NS_PER_S, ROTS, LossPromises, judge
 
 MASTER, SLAVE, BROKER = "master", "slave", "broker"
 ANYTHING = "whatever happens"
@@ -31,8 +31,15 @@ DAMAGES: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
         "power loss of all replicas": ("cluster_power_cut", (MASTER, SLAVE)),
         "disk of the master lost": ("disk_lost", (MASTER,)),
         "disk of the slave lost": ("wiped_slave", (SLAVE,)),
+        "its record changed on the master": (ROTS, (MASTER,)),
+        "its record changed on all replicas": (ROTS, (MASTER, SLAVE)),
     }
 )
+# A changed record costs its own message and no other: it does not bear on anomalies of several messages.
+OF_ONE_MESSAGE = frozenset(
+    {"lost", "unseen", "vanished", "poll_skip", "int_poll_skip", "member_missed"}
+)
+_KEY = "k"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -74,6 +81,8 @@ def promises_of(profile: Profile, anomaly: str) -> Iterator[Promise]:
     rule = RULES[anomaly]
     if rule.by_damage:
         for damage, (kind, nodes) in DAMAGES.items():
+            if kind == ROTS and anomaly not in OF_ONE_MESSAGE:
+                continue
             if set(nodes) <= set(_nodes(profile)):
                 yield _after(profile, anomaly, damage, kind, nodes)
     else:
@@ -105,6 +114,7 @@ def _after(
         fired_ns=_FIRED_NS,
         bitten_ns=_FIRED_NS,
         healed_ns=_HEALED_NS,
+        records=(RottenRecord(key=_KEY, start=0, end=1),),
     )
     facts = RunFacts(
         flush="sync" if profile.keeping == "sync" else "async",
@@ -116,7 +126,7 @@ def _after(
         brokers={BROKER: _nodes(profile)},
         faults=(fault,),
     )
-    rule = LossPromises(facts).rule(BROKER, _SENT_NS)
+    rule = LossPromises(facts).rule(BROKER, _SENT_NS, key=_KEY)
     return Promise(
         profile=profile,
         anomaly=anomaly,

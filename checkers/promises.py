@@ -7,7 +7,7 @@ message when it is acknowledged; everything else follows. A fault that did not b
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 from types import MappingProxyType
@@ -34,6 +34,7 @@ class Damage(IntEnum):
     WRITE_ERROR = 2  # the dirty pages of a failed fsync (fsyncgate), then a restart
     POWER = 3  # everything that was not fsynced
     DISK = 4  # everything
+    RECORD = 5  # the record of this one message
 
 
 class Kept(IntEnum):
@@ -67,6 +68,9 @@ DAMAGE_OF_FAULT: Mapping[str, Damage] = MappingProxyType(
     }
 )
 
+# Of the messages whose records it has changed (FaultFacts.records), and of no others.
+ROTS = "bit_rot"
+
 # These strike some time between their firing and their heal; the others strike when they are fired.
 STRIKES_LATER = frozenset({"failing_disk", "power_cut_in_operation"})
 
@@ -77,16 +81,19 @@ KEPT: Mapping[tuple[Keeping, Damage], Kept] = MappingProxyType(
         ("sync", Damage.WRITE_ERROR): Kept.ALL,
         ("sync", Damage.POWER): Kept.ALL,
         ("sync", Damage.DISK): Kept.NOTHING,
+        ("sync", Damage.RECORD): Kept.NOTHING,
         ("async", Damage.NONE): Kept.ALL,
         ("async", Damage.PROCESS): Kept.ALL,
         ("async", Damage.WRITE_ERROR): Kept.PREFIX,
         ("async", Damage.POWER): Kept.PREFIX,
         ("async", Damage.DISK): Kept.NOTHING,
+        ("async", Damage.RECORD): Kept.NOTHING,
         ("pool", Damage.NONE): Kept.ALL,
         ("pool", Damage.PROCESS): Kept.PREFIX,  # the uncommitted tail dies with the process
         ("pool", Damage.WRITE_ERROR): Kept.PREFIX,
         ("pool", Damage.POWER): Kept.PREFIX,
         ("pool", Damage.DISK): Kept.NOTHING,
+        ("pool", Damage.RECORD): Kept.NOTHING,
     }
 )
 
@@ -166,22 +173,28 @@ class LossPromises:
     excuse.
     """
 
-    __slots__ = ("_facts", "_hits", "_rules", "_visible")
+    __slots__ = ("_facts", "_hits", "_rotten", "_rules", "_visible")
 
     def __init__(self, facts: RunFacts) -> None:
         self._facts = facts
         self._hits = {name: _hits_on(nodes, facts.faults) for name, nodes in facts.brokers.items()}
+        self._rotten = {
+            name: _rotten_records(nodes, facts.faults) for name, nodes in facts.brokers.items()
+        }
         self._rules: dict[tuple[str, tuple[Hit, ...]], LossRule] = {}
         self._visible: LossPromises | None = None
 
-    def rule(self, broker: str, sent_ns: int, until_ns: int = FOREVER_NS) -> LossRule:
+    def rule(
+        self, broker: str, sent_ns: int, until_ns: int = FOREVER_NS, *, key: str | None = None
+    ) -> LossRule:
         """Return what a message acknowledged by `broker` may suffer; `sent_ns` is its invocation.
 
-        With `until_ns`: what it may have suffered by then.
+        With `until_ns`: what it may have suffered by then. With `key`: also because its own record was changed.
         """
+        rotten = self._rotten.get(broker, {}).get(key, ()) if key is not None else ()
         hits = tuple(
             hit
-            for hit in self._hits.get(broker, ())
+            for hit in sorted((*self._hits.get(broker, ()), *rotten), key=_by_start)
             if hit.until_ns >= sent_ns and hit.start_ns <= until_ns
         )
         if (broker, hits) not in self._rules:
@@ -199,8 +212,22 @@ class LossPromises:
             self._visible = LossPromises(replace(self._facts, flush=flush, replication="none"))
         return self._visible
 
-    def strictest(self, broker: str, sent_ns: NDArray[np.int64]) -> Judgement:
-        """Return the strictest judgement of the loss of messages that `broker` acknowledged; none: allowed."""
+    def strictest(
+        self,
+        broker: str,
+        sent_ns: NDArray[np.int64],
+        keys: Callable[[int], str | None] | None = None,
+    ) -> Judgement:
+        """Return the strictest judgement of the loss of messages that `broker` acknowledged; none: allowed.
+
+        `keys` gives the key of each row.
+        """
+        if keys is not None and self._rotten.get(broker):
+            found = {
+                self.rule(broker, sent, key=keys(row)).judgement
+                for row, sent in enumerate(sent_ns.tolist())
+            }
+            return next((one for one in _STRICTEST_FIRST if one in found), Judgement.ALLOWED)
         ends = sorted(hit.until_ns for hit in self._hits.get(broker, ()))
         # The rule changes only with the hits that are still to come.
         _, rows = np.unique(np.searchsorted(ends, sent_ns), return_index=True)
@@ -335,7 +362,32 @@ def _hits_on(nodes: Sequence[str], faults: Sequence[FaultFacts]) -> tuple[Hit, .
         if node in fault.targets and fault.bitten_ns is not None
         if DAMAGE_OF_FAULT.get(fault.kind, Damage.NONE) > Damage.NONE
     ]
-    return tuple(sorted(hits, key=lambda hit: (hit.start_ns, hit.node)))
+    return tuple(sorted(hits, key=_by_start))
+
+
+def _by_start(hit: Hit) -> tuple[int, str]:
+    return hit.start_ns, hit.node
+
+
+def _rotten_records(
+    nodes: Sequence[str], faults: Sequence[FaultFacts]
+) -> dict[str, tuple[Hit, ...]]:
+    """The hits on single messages, by their key. A record may never be read again, and so never be mended."""
+    found: dict[str, tuple[Hit, ...]] = {}
+    for fault in faults:
+        if fault.kind != ROTS or fault.bitten_ns is None:
+            continue
+        for record in fault.records:
+            for node in (target for target in fault.targets if target in nodes):
+                hit = Hit(
+                    node=node,
+                    damage=Damage.RECORD,
+                    start_ns=fault.bitten_ns,
+                    until_ns=fault.bitten_ns,
+                    healed_ns=FOREVER_NS,
+                )
+                found[record.key] = (*found.get(record.key, ()), hit)
+    return found
 
 
 def _hit(node: str, fault: FaultFacts) -> Hit:

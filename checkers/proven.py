@@ -37,7 +37,8 @@ class ProvenSends:
         """What one of them may suffer, and the promise in words."""
         visible = context.promises.visible
         broker = columns.names.queues[int(self.sends.queue[row])].broker
-        rule = visible.rule(broker, int(self.since_ns[row]))
+        key = columns.names.key(int(self.sends.message[row]))
+        rule = visible.rule(broker, int(self.since_ns[row]), key=key)
         return rule, visible.text(rule)
 
 

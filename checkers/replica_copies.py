@@ -92,7 +92,7 @@ def judge_lost(
     assert queue is not None  # build_columns refuses an acknowledged send without one
     sent_ns = int(sends.invoke_ns[row])
     promises = context.promises
-    rule = promises.rule(queue.broker, sent_ns)
+    rule = promises.rule(queue.broker, sent_ns, key=columns.names.key(int(sends.message[row])))
     return promises.explained(rule, queue.broker, sent_ns, copies.held_by, copies.absent_from)
 
 

@@ -3,6 +3,9 @@
 **replica_diverged**: a slave's log differs from its master's within what both have. **replica_ahead**: a slave has more
 than its master; then it is no prefix.
 
+A record that a fault has changed (`FaultFacts.records`) and that was not read again still differs: that excuses this
+one record, and no byte of another.
+
 An observation that nobody made is 'not observed': unknown, never green.
 """
 
@@ -16,6 +19,10 @@ from checkers.kernel import Checker, Context, no_rows
 from checkers.observed import NOT_OBSERVED, observed_verdict
 from checkers.promises import judge
 from checkers.verdict import Finding, Verdict
+
+_BYTES_PER_RECORD = (
+    1  # that a fault changes; an observation lists more differences than any run has such faults
+)
 
 
 def check_replica_prefix(_columns: Columns, context: Context) -> Verdict:
@@ -45,12 +52,35 @@ def _comparable(context: Context) -> set[str]:
 
 
 def _judge_replica(context: Context, seen: Mapping[str, Any]) -> Iterator[Finding]:
-    if seen["first_difference"] is not None:
-        detail = f"{seen['slave']} differs from {seen['master']} from {seen['first_difference']} on"
-        yield _replica_finding(context, seen, "replica_diverged", detail, seen["first_difference"])
-    elif seen["slave_end"] > seen["master_end"]:
+    difference = _unexplained_difference(context, seen)
+    if difference is not None:
+        detail = f"{seen['slave']} differs from {seen['master']} from {difference} on"
+        yield _replica_finding(context, seen, "replica_diverged", detail, difference)
+    elif seen["first_difference"] is None and seen["slave_end"] > seen["master_end"]:
         detail = f"{seen['slave']} ends at {seen['slave_end']}, {seen['master']} before that"
         yield _replica_finding(context, seen, "replica_ahead", detail, seen["master_end"])
+
+
+def _unexplained_difference(context: Context, seen: Mapping[str, Any]) -> int | None:
+    """The first offset at which the logs differ, and no fault has changed the record of one of them."""
+    first: int | None = seen["first_difference"]
+    listed = seen.get("differences")
+    if first is None:
+        return None
+    differences = listed if isinstance(listed, list) and listed[:1] == [first] else [first]
+    pair = {seen["master"], seen["slave"]}
+    rotten = [
+        record
+        for fault in context.facts.faults
+        if fault.bitten_ns is not None and not pair.isdisjoint(fault.targets)
+        for record in fault.records
+    ]
+    if not rotten or len(differences) > _BYTES_PER_RECORD * len(rotten):
+        return first
+    for at in differences:
+        if not any(record.start <= at < record.end for record in rotten):
+            return int(at)
+    return None
 
 
 def _replica_finding(

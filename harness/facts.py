@@ -13,6 +13,7 @@ from checkers.facts import (
     Mode,
     NodeExit,
     Replication,
+    RottenRecord,
     RunFacts,
     Timings,
 )
@@ -199,4 +200,5 @@ def _fault_facts(record: FaultRecord) -> FaultFacts:
         error=record.error,
         affects=fault_named(kind).affects,
         links=fault_named(kind).links(record.planned),
+        records=tuple(RottenRecord(**found) for found in record.evidence.get("records", ())),
     )

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import numpy as np
+
 from harness.environments.environment import Environment
 from harness.event_counts import count_log, count_sends
 from harness.queue_files import inspect_queues
@@ -14,6 +16,7 @@ from system_under_test.protocol.message import RecordError, scan_header
 
 READ_MAX = 1_000_000  # acknowledged messages: larger stores are not read into memory
 LOOKS_MAX = 5
+DIFFERENCES_MAX = 100  # offsets of bytes that differ between two logs; more of them are another log
 LOOK_AGAIN_S = (
     0.5  # a record has its entry a flush later, and a send that was held up may come at any time
 )
@@ -71,6 +74,7 @@ class Inspector:
         return log
 
     def _compare(self, name: str, master: str, slave: str, logs: dict[str, LogBytes]) -> None:
+        found = differences(logs[master], logs[slave])
         self._recorder.observe(
             "replica",
             broker_name=name,
@@ -78,7 +82,8 @@ class Inspector:
             slave=slave,
             master_end=len(logs[master]),
             slave_end=len(logs[slave]),
-            first_difference=first_difference(logs[master], logs[slave]),
+            first_difference=found[0] if found else None,
+            differences=found,
         )
 
     def report_recoveries(self) -> None:
@@ -140,11 +145,13 @@ def whole_records(data: bytes) -> bytes:
     return data
 
 
-def first_difference(master: LogBytes, slave: LogBytes) -> int | None:
-    """The first offset at which the slave, from where both have a log, is not a prefix of the master; None if it is."""
+def differences(master: LogBytes, slave: LogBytes) -> list[int]:
+    """The first offsets at which the slave, from where both have a log, is not a prefix of the master."""
     begin = max(master.start, slave.start)
     ours, theirs = master.data[begin - master.start :], slave.data[begin - slave.start :]
     if ours.startswith(theirs):
-        return None
+        return []
     common = min(len(ours), len(theirs))
-    return begin + next((i for i in range(common) if ours[i] != theirs[i]), common)
+    left, right = (np.frombuffer(data, np.uint8, common) for data in (ours, theirs))
+    found: list[int] = (begin + np.flatnonzero(left != right)[:DIFFERENCES_MAX]).tolist()
+    return found or [begin + common]

@@ -160,6 +160,7 @@ def _take_over(record: FaultRecord, op: Op) -> None:
         record.fired_ns = record.struck_ns = op.time_ns
     elif op.value.get("phase") == "healed":
         record.healed_ns = op.time_ns
-        record.bitten = bool(op.value["evidence"]["bitten"])
+        record.evidence = op.value["evidence"]
+        record.bitten = bool(record.evidence["bitten"])
     elif op.value.get("phase") == "failed":
         record.error = str(op.value["evidence"]["error"])

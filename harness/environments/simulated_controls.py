@@ -181,7 +181,7 @@ class SimulatedDisks:
         path, record = durable[int(share * len(durable))]
         disk.flip_bits(path, within=(record.body_start, record.body_end))
         is_sound = record.is_sound(disk.read_cached(path))
-        return {"bitten": not is_sound, "path": path, "position": record.start}
+        return {"bitten": not is_sound, "path": path, "records": [record.told(logs[path])]}
 
     async def wipe(self, node: str) -> int:
         return self._nodes[node].host.disk.wipe()

@@ -138,6 +138,7 @@ class Components:
             is_ready=accepts_sends,
         )
         self.engine.progress.on_visible = self.processors.pull.messages_arrived
+        self.neighbours.repair.on_settled = self.processors.pull.check_held
         self.cleaning = self.engine.make_cleaning(
             is_topic=self.tables.topics.is_used,
             is_ready=accepts_sends,

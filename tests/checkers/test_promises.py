@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from checkers.facts import FaultFacts, Mode, Replication
+from checkers.facts import FaultFacts, Mode, Replication, RottenRecord
+from checkers.judgement import Judgement
 from checkers.promises import Damage, Loss, LossPromises
 from tests.support.history_language import facts, fault
 
@@ -188,3 +190,56 @@ def test_a_transient_store_pool_gives_its_tail_to_a_kill_of_the_master(
     pooled = LossPromises(replace(given, transient_pool=True))
     assert pooled.rule("b", SENT_NS).loss is expected
     assert "flush from a pool" in pooled.text(pooled.rule("b", SENT_NS))
+
+
+def rot(*targets: str, key: str = "a", bitten: bool = True) -> FaultFacts:
+    made = fault("bit_rot", *targets, at_s=5, healed_s=6, bitten=bitten)
+    return replace(made, records=(RottenRecord(key=key, start=0, end=100),))
+
+
+def loss_of(key: str, *faults: FaultFacts, replication: Replication, sent_s: float = 1) -> Loss:
+    brokers = {"b": ("n0",)} if replication == "none" else PAIR
+    promises = LossPromises(
+        facts(flush="sync", replication=replication, brokers=brokers, faults=faults)
+    )
+    return promises.rule("b", round(sent_s * 1e9), key=key).loss
+
+
+WIPED_BEFORE = fault("wiped_slave", "n1", at_s=-30, healed_s=-28)
+WIPED_LATER = fault("wiped_slave", "n1", at_s=50, healed_s=52)
+
+
+@pytest.mark.parametrize(
+    ("faults", "replication", "expected"),
+    [
+        ([rot("n0")], "none", Loss.ANY),
+        ([rot("n0", key="b")], "none", Loss.NEVER),  # of another message
+        ([rot("n0", bitten=False)], "none", Loss.NEVER),
+        ([rot("n9")], "none", Loss.NEVER),  # of another broker
+        ([rot("n0")], "async", Loss.ANY),  # no slave need have had it
+        ([rot("n0")], "sync", Loss.NEVER),
+        ([rot("n1")], "sync", Loss.NEVER),
+        ([rot("n0"), rot("n1")], "sync", Loss.ANY),
+        ([rot("n0"), rot("n1", key="b")], "sync", Loss.NEVER),
+        ([rot("n0"), WIPED_LATER], "sync", Loss.ANY),  # it may not have been read before
+        ([rot("n0"), WIPED_BEFORE], "sync", Loss.NEVER),  # the slave had it again
+        ([rot("n0"), hit("power_cut", "n1")], "sync", Loss.NEVER),
+    ],
+)
+def test_a_changed_record_costs_its_own_message_where_no_other_copy_is(
+    faults: list[FaultFacts], replication: Replication, expected: Loss
+) -> None:
+    assert loss_of("a", *faults, replication=replication) is expected
+
+
+def test_a_message_sent_after_its_record_was_changed_is_another_one() -> None:
+    assert loss_of("a", rot("n0"), replication="none", sent_s=9) is Loss.NEVER
+
+
+def test_the_strictest_of_several_messages_is_that_of_the_one_that_is_whole() -> None:
+    promises = LossPromises(facts(brokers={"b": ("n0",)}, faults=(rot("n0"),)))
+    sent = np.full(2, SENT_NS)
+    judged = [
+        promises.strictest("b", sent, keys) for keys in (None, "aa".__getitem__, "ab".__getitem__)
+    ]
+    assert judged == [Judgement.VIOLATION, Judgement.ALLOWED, Judgement.VIOLATION]

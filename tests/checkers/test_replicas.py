@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from checkers.compose import CLIENT_CHECKERS, check_run
+from checkers.facts import FaultFacts, RottenRecord
 from checkers.verdict import Validity, Verdict
 from tests.support.history_language import facts, fault, history
 
@@ -217,3 +218,31 @@ def test_the_client_checkers_ask_for_no_observations() -> None:
     ops = history("0 ok send a", "1 ok consume a", "9 ok probe b", "9 ok drain")
 
     assert check_run(ops, [], facts(brokers=PAIR), CLIENT_CHECKERS).valid is True
+
+
+def rot(node: str = "n0", *, bitten: bool = True, start: int = 100) -> FaultFacts:
+    record = RottenRecord(key="a", start=start, end=start + 50)
+    return replace(fault("bit_rot", node, at_s=1, healed_s=2, bitten=bitten), records=(record,))
+
+
+@pytest.mark.parametrize(
+    ("faults", "differences", "valid"),
+    [
+        ((rot(),), [120], True),
+        ((rot("n1"),), [120], True),
+        ((rot(), rot(start=300)), [120, 310], True),
+        ((), [120], False),
+        ((rot(bitten=False),), [120], False),
+        ((rot("n2"),), [120], False),  # of another broker
+        ((rot(),), [99], False),
+        ((rot(),), [150], False),
+        ((rot(),), [120, 121], False),  # the fault changes one byte
+        ((rot(), rot(start=300)), [120, 200], False),
+    ],
+)
+def test_a_record_that_a_fault_has_changed_explains_its_own_byte(
+    faults: tuple[FaultFacts, ...], differences: list[int], valid: Validity
+) -> None:
+    seen = replica(500, 500, differences[0]) | {"differences": differences}
+
+    assert check("replica_prefix", seen, faults=faults, replication="sync").valid is valid

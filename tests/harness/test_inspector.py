@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from harness.environments.environment import Environment
-from harness.inspector import Inspector, LogBytes, first_difference
+from harness.inspector import DIFFERENCES_MAX, Inspector, LogBytes, differences
 from harness.simulation.world import World
 from tests.harness.test_queue_files import BASE, entry, log
 
@@ -28,7 +28,12 @@ from tests.harness.test_queue_files import BASE, entry, log
     ],
 )
 def test_first_difference(master: LogBytes, slave: LogBytes, expected: int | None) -> None:
-    assert first_difference(master, slave) == expected
+    assert differences(master, slave) == ([] if expected is None else [expected])
+
+
+def test_differences_are_counted_up_to_a_limit() -> None:
+    assert differences(LogBytes(2, b"abcdef"), LogBytes(2, b"aXcdXf")) == [3, 6]
+    assert len(differences(LogBytes(0, b"a" * 1000), LogBytes(0, b"b" * 1000))) == DIFFERENCES_MAX
 
 
 class OneBroker:

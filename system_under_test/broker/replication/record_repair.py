@@ -24,7 +24,8 @@ ASK_TIMEOUT_S = 3.0
 class RecordRepair:
     """Mends damaged records of one store.
 
-    `peers` are the HA addresses of the other replicas; `met` counts how often a reader has met damage.
+    `peers` are the HA addresses of the other replicas; `met` counts how often a reader has met damage. `on_settled` is
+    called when readers may go on: behind a record that was mended, or that is lost.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class RecordRepair:
         self._repairs: dict[int, asyncio.Task[None]] = {}  # by physical offset
         self._answers: dict[asyncio.Task[None], None] = {}
         self.met = 0
+        self.on_settled: Callable[[], None] = lambda: None
 
     def damaged(self, physical_offset: int) -> None:
         """Begin to mend a record, unless that is under way. Whoever meets it again begins anew."""
@@ -63,13 +65,15 @@ class RecordRepair:
                 record = await self._ask(peer, physical_offset)
                 if self._store.mend_record(physical_offset, record):
                     self._log.warning("damaged record was mended", at=physical_offset, peer=peer)
+                    self.on_settled()
                     return
             except (RemotingError, ValueError, OSError) as error:
                 silent += not isinstance(error, ValueError)
                 self._log.info("no copy of a damaged record", peer=peer, error=str(error))
+        self._log.error("record is damaged", at=physical_offset, peers=len(self._peers))
         if not silent:
             self._store.give_up(physical_offset)
-        self._log.error("record is damaged", at=physical_offset, peers=len(self._peers))
+            self.on_settled()
 
     async def _ask(self, peer: str, physical_offset: int) -> bytes:
         """The record of a replica. Raises RemotingError; ValueError if it has none."""

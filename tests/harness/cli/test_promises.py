@@ -20,7 +20,7 @@ def test_the_table_names_every_anomaly(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_equal_answers_share_a_row(capsys: pytest.CaptureFixture[str]) -> None:
-    status_of(["promises", "--anomaly", "lost", "--profile", "sync/sync"])
+    status_of(["promises", "--anomaly", "realtime_order", "--profile", "sync/sync"])
 
     assert "whatever happens" in capsys.readouterr().out
 

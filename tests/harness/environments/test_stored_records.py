@@ -36,3 +36,18 @@ def test_what_is_no_record_ends_the_search(log: bytes) -> None:
     assert list(stored_records(b"")) == []
     assert list(stored_records(bytes(100))) == []
     assert len(list(stored_records(log[: next(stored_records(log)).body_end]))) == 0
+
+
+def test_what_is_told_of_a_record_is_its_key_and_its_place() -> None:
+    store = StoreOnDisk(log_file_size=4096)
+    store.open()
+    results = [
+        store.put(make_message(b"x", KEYS="p1-7", MY_KEYS="no")),
+        store.put(make_message(b"y")),
+    ]
+    store.flush()
+    log = store.disk.read_cached(f"{LOG_FOLDER}/{0:020d}")
+    assert [record.told(log) for record in stored_records(log)] == [
+        {"key": key, "start": result.physical_offset, "end": result.end_offset}
+        for key, result in zip(("p1-7", ""), results, strict=True)
+    ]
