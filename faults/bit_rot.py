@@ -23,7 +23,9 @@ class BitRot(Fault):
     )
     needs = ("disk.rot",)
     max_per_run = 3
-    in_swarms: ClassVar[bool] = False  # without a second reader nothing ever meets the record
+    in_swarms: ClassVar[bool] = False
+    beside_share: ClassVar[float] = 0.3  # it breaks nothing by itself
+    beside_count: ClassVar[int] = 3
     duration_s = (0.5, 1.0)
 
     def draw(self, random: Random, situation: Situation) -> Strike | None:

@@ -80,7 +80,7 @@ def draw_faults(seed: int, available: Sequence[str]) -> tuple[str, ...]:
 
 
 def _draw_beside(seed: int, available: Sequence[str]) -> tuple[str, ...]:
-    """What administrators do beside the load, each kind by itself: it takes no place of a fault in the plan."""
+    """What comes beside the swarm, each kind by itself: it takes no place of another fault in the plan."""
     return tuple(
         name
         for name in available
@@ -227,15 +227,16 @@ def _draw_plan(campaign: Campaign) -> tuple[PlannedFault, ...]:
     named = [kind for kind in campaign.faults + more if kind not in workload.avoids]
     kinds = tuple(kind for kind in named if not FAULTS[kind].beside_share)
     beside = tuple(kind for kind in named if FAULTS[kind].beside_share)
-    # What administrators do comes from a stream of its own: with it and without it the faults are the same.
+    # What comes beside has a stream of its own for each kind: with it and without it everything else is the same.
     count = max(len(kinds), least)
     known = situation(campaign)
     plan = draw_plan(random, kinds, count, campaign.time_s, known)
-    random = Random(f"staticfire/{campaign.seed}/plan beside")
-    more_plan = draw_plan(random, beside, len(beside), campaign.time_s, known)
-    first_id = 1 + max((planned.fault_id for planned in plan), default=-1)
-    numbered = [replace(one, fault_id=first_id + one.fault_id) for one in more_plan]
-    together = sorted([*plan, *numbered], key=lambda one: (one.at_s, one.fault_id))
+    for kind in beside:
+        random = Random(f"staticfire/{campaign.seed}/plan beside/{kind}")
+        more_plan = draw_plan(random, (kind,), FAULTS[kind].beside_count, campaign.time_s, known)
+        first_id = 1 + max((planned.fault_id for planned in plan), default=-1)
+        plan += tuple(replace(one, fault_id=first_id + one.fault_id) for one in more_plan)
+    together = sorted(plan, key=lambda one: (one.at_s, one.fault_id))
     return tuple(_put_off(planned, *campaign.idle) for planned in together)
 
 

@@ -1,4 +1,4 @@
-"""What administrators do beside the load is drawn apart: with it and without it the faults are the same."""
+"""What comes beside a swarm is drawn apart: with it and without it the faults are the same."""
 
 from __future__ import annotations
 
@@ -35,6 +35,16 @@ def test_the_plan_of_the_faults_is_the_same_without_them(seed: int) -> None:
     assert faults == alone.plan
     assert replace(campaign, plan=(), faults=()) == replace(alone, plan=(), faults=())
     assert len({planned.fault_id for planned in campaign.plan}) == len(campaign.plan)
+
+
+def test_each_kind_beside_leaves_the_others_alone() -> None:
+    both = draw_campaign(1, {"faults": ("topic-anew", "bit-rot"), "replication": "sync"})
+    assert {planned.kind for planned in both.plan} == {"topic-anew", "bit-rot"}
+    for kind in BESIDE:
+        alone = draw_campaign(1, {"faults": (kind,), "replication": "sync"})
+        assert [replace(one, fault_id=0) for one in alone.plan] == [
+            replace(one, fault_id=0) for one in both.plan if one.kind == kind
+        ]
 
 
 def test_a_topic_is_made_anew_on_our_own_brokers_only() -> None:
