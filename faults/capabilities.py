@@ -201,6 +201,14 @@ class ClusterControl(Protocol):
         """Send every group that shares the topic back to its beginning; returns how many masters told the members."""
         ...
 
+    async def change_option(self, name: str, value: str) -> dict[str, str]:
+        """Change an option of every broker; the former values, by node, of those that say that they have it now."""
+        ...
+
+    async def change_option_back(self, name: str, former: Mapping[str, str]) -> int:
+        """Give each of these nodes its former value again; returns how many accepted."""
+        ...
+
     async def make_topic_anew(self, number: int) -> Evidence:
         """Use a topic beside the load and a group, delete both, make them again and send more.
 

@@ -18,6 +18,7 @@ from faults.errors import FaultError
 from faults.fault import Fault
 from faults.name_server_faults import NameServerAmnesia, NameServerFreeze, SplitNameServers
 from faults.offsets_reset import OffsetsReset
+from faults.options_change import OptionsChange
 from faults.partition import (
     PartitionBridge,
     PartitionHalves,
@@ -64,6 +65,7 @@ _ALL: tuple[Fault, ...] = (
     TopicChange(),
     OffsetsReset(),
     TopicAnew(),
+    OptionsChange(),
     ClientCrash(),
     MemberLeaves(),
     GroupAndBrokerCrash(),

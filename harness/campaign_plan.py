@@ -12,6 +12,7 @@ from typing import Any
 
 from faults.errors import FaultError
 from faults.fault import PlannedFault
+from faults.options_change import OPTIONS
 from faults.plan import from_data
 from faults.shape import ClusterShape
 from harness.campaign import SEED_MAX, TIME_S_MAX, Campaign, CampaignError
@@ -250,6 +251,7 @@ RULES: dict[str, Rule] = {
     ),
     "offsets-reset": Rule(roles=(), params={"topic": _one_of(lambda campaign: (campaign.topic,))}),
     "topic-anew": Rule(roles=()),
+    "options-change": Rule(roles=(), params={"option": _one_of(lambda _: OPTIONS)}),
     "client-crash": Rule(roles=("client",)),
     "member-leaves": Rule(roles=("consumer",)),
     "group-and-broker-crash": Rule(roles=("broker", "consumer"), many=True),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from functools import reduce
 from typing import Any, cast
 
 from checkers.facts import (
@@ -19,6 +20,7 @@ from checkers.facts import (
 )
 from checkers.history import CLUSTER_GONE, NEMESIS, Op
 from faults.catalogue import fault_named
+from faults.options_change import OptionsChange, option_of
 from harness.campaign import Campaign
 from harness.nemesis import FaultRecord
 from harness.workloads.catalogue import WORKLOADS
@@ -147,8 +149,27 @@ def _broker_facts(campaign: Campaign) -> dict[str, Any]:
 
 
 def timings_of(campaign: Campaign) -> Timings:
-    """The timings of the run: what the properties of brokers change, and otherwise the defaults of RocketMQ."""
+    """The timings of the run: what the properties of brokers change, and otherwise the defaults of RocketMQ.
+
+    Of an option that changes under load the wider timing counts, for the whole run.
+    """
     properties = dict(campaign.broker_properties)
+    changes = [option_of(one) for one in campaign.plan if one.kind == OptionsChange.name]
+    later = ({**properties, name: value} for name, value in changes)
+    return reduce(_wider, map(_timings_under, later), _timings_under(properties))
+
+
+def _wider(one: Timings, other: Timings) -> Timings:
+    longest = {
+        field.name: max(getattr(one, field.name), getattr(other, field.name))
+        for field in fields(Timings)
+    }
+    return Timings(
+        **{**longest, "members_notified": one.members_notified and other.members_notified}
+    )
+
+
+def _timings_under(properties: Mapping[str, str]) -> Timings:
     usual = Timings()
     return replace(
         usual,

@@ -120,7 +120,7 @@ class SideTopic:
         ):
             return {}
         for server in self._environment.shape.name_servers:
-            await self._ask(server, _order(RequestCode.DELETE_TOPIC_IN_NAMESRV, ext))
+            await self._ask(server, order(RequestCode.DELETE_TOPIC_IN_NAMESRV, ext))
         return await self._stands(name) if await self._make(name) else {}
 
     async def _make_group_anew(self) -> bool:
@@ -152,7 +152,7 @@ class SideTopic:
     async def _order(
         self, name: str, code: RequestCode, ext: dict[str, str], body: str = ""
     ) -> bool:
-        return await self._until_ok(name, _order(code, ext, body))
+        return await self._until_ok(name, order(code, ext, body))
 
     async def _until_ok(self, name: str, request: dict[str, Any]) -> bool:
         for tried in range(TRIES):
@@ -263,5 +263,6 @@ def _brokers(places: dict[Place, int]) -> list[str]:
     return list(dict.fromkeys(name for name, _ in places))
 
 
-def _order(code: RequestCode, ext: dict[str, str], body: str = "") -> dict[str, Any]:
+def order(code: RequestCode, ext: dict[str, str], body: str = "") -> dict[str, Any]:
+    """What the harness's own client is asked to have a server do."""
     return {"f": "order", "code": int(code), "ext": ext, "body": body}

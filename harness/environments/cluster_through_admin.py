@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 
 from faults.capabilities import Evidence, ProcessControl
+from harness.clients.port import Outcome
 from harness.environments.environment import ADMIN, Environment
 from harness.facts import groups_of
-from harness.side_topics import SideTopic
+from harness.side_topics import POLL_S, TRIES, SideTopic, order
 from harness.workloads.membership import BROADCASTING
+from system_under_test.java_properties import parse_properties
+from system_under_test.protocol.codes import RequestCode
 
 
 class ClusterThroughAdmin:
@@ -66,6 +70,40 @@ class ClusterThroughAdmin:
                 outcome = await environment.request(ADMIN, request)
                 told += outcome.type == "ok"
         return told
+
+    async def change_option(self, name: str, value: str) -> dict[str, str]:
+        former: dict[str, str] = {}
+        for broker in self._environment.shape.brokers:
+            before = await self._option(broker.node, name)
+            if before is None or not await self._set_option(broker.node, name, value):
+                continue
+            if await self._option(broker.node, name) == value:
+                former[broker.node] = before
+        return former
+
+    async def change_option_back(self, name: str, former: Mapping[str, str]) -> int:
+        back = 0
+        for node, value in former.items():
+            for tried in range(TRIES):
+                if tried:
+                    await asyncio.sleep(POLL_S)
+                if await self._set_option(node, name, value):
+                    back += 1
+                    break
+        return back
+
+    async def _option(self, node: str, name: str) -> str | None:
+        """What a broker says of an option; None if it does not answer or does not know it."""
+        outcome = await self._order(node, RequestCode.GET_BROKER_CONFIG)
+        return parse_properties(outcome.value.get("body", "")).get(name)
+
+    async def _set_option(self, node: str, name: str, value: str) -> bool:
+        text = f"{name}={value}\n"
+        return (await self._order(node, RequestCode.UPDATE_BROKER_CONFIG, text)).type == "ok"
+
+    async def _order(self, node: str, code: RequestCode, body: str = "") -> Outcome:
+        address = self._environment.server_address(node)
+        return await self._environment.request(ADMIN, {**order(code, {}, body), "address": address})
 
     async def make_topic_anew(self, number: int) -> Evidence:
         side = SideTopic(self._environment, number)

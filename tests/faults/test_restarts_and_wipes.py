@@ -26,6 +26,25 @@ def test_a_topic_is_made_anew_and_goes_on() -> None:
     assert evidence == {"bitten": True}
 
 
+def test_an_option_changes_and_changes_back() -> None:
+    script = {"change_option": {"a": "true", "b": "true"}, "change_option_back": 1}
+    params = {"option": "longPollingEnable=false"}
+    calls, evidence = carried_out("options-change", answers=script, params=params)
+    former = {"a": "true", "b": "true"}
+    assert calls == [
+        "change_option longPollingEnable false",
+        f"change_option_back longPollingEnable {former}",
+    ]
+    assert evidence == {"bitten": True, "former": former, "changed_back": 1}
+
+
+def test_an_option_that_no_broker_took_is_no_bite() -> None:
+    script = {"change_option": {}, "change_option_back": 0}
+    params = {"option": "longPollingEnable=false"}
+    _, evidence = carried_out("options-change", answers=script, params=params)
+    assert evidence["bitten"] is False
+
+
 def test_each_broker_is_waited_for_before_the_next_is_stopped() -> None:
     asked: dict[str, int] = {}
 

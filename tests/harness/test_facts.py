@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
+from checkers.history import NEMESIS, Op
 from checkers.promises import DAMAGE_OF_FAULT, STRIKES_LATER, Damage
 from faults.catalogue import FAULTS
 from faults.fault import PlannedFault
 from harness.campaign import Campaign
 from harness.campaign_draw import draw_campaign
-from harness.facts import run_facts
+from harness.facts import run_facts, timings_of
 from harness.nemesis import FaultRecord
 
 CAMPAIGN: Campaign = draw_campaign(1, {"slaves": (1, 1), "replication": "sync", "plan": ()})
@@ -46,3 +51,55 @@ def test_what_failed_says_why() -> None:
     failed.error = "KeyError: 'gone'"
     [fault] = run_facts(CAMPAIGN, [failed], []).faults
     assert (fault.fault_id, fault.error) == ("7", "KeyError: 'gone'")
+
+
+@pytest.mark.parametrize(
+    ("option", "field", "value"),
+    [
+        ("longPollingEnable=false", "poll_s", 1.0),
+        ("registerNameServerPeriod=60000", "register_s", 60.0),
+        ("notifyConsumerIdsChangedEnable=false", "members_notified", False),
+        ("slaveReadEnable=true", "poll_s", 0.0),
+    ],
+)
+def test_of_an_option_that_changes_the_wider_timing_counts(
+    option: str, field: str, value: object
+) -> None:
+    change = PlannedFault(
+        fault_id=1,
+        kind="options-change",
+        at_s=1.0,
+        duration_s=1.0,
+        targets=(),
+        params={"option": option},
+    )
+    assert getattr(timings_of(replace(CAMPAIGN, plan=(change,))), field) == value
+
+
+def test_an_option_that_changes_to_a_shorter_timing_widens_nothing() -> None:
+    properties = (("registerNameServerPeriod", "120000"),)
+    change = PlannedFault(
+        fault_id=1,
+        kind="options-change",
+        at_s=1.0,
+        duration_s=1.0,
+        targets=(),
+        params={"option": "registerNameServerPeriod=60000"},
+    )
+    campaign = replace(CAMPAIGN, broker_properties=properties, plan=(change,))
+    assert timings_of(campaign).register_s == 120.0
+
+
+def test_groups_beside_the_load_are_known_to_the_checkers() -> None:
+    evidence = {"topic": "T-side-7", "groups": ["g-side-7", "g-side-7-again"]}
+    started = Op(
+        index=0,
+        time_ns=1,
+        process=NEMESIS,
+        type="info",
+        f="start_topic-anew",
+        value={"fault_id": 7, "evidence": evidence},
+    )
+    groups = run_facts(CAMPAIGN, [], [started]).groups
+    assert groups["g-side-7"] == groups["g-side-7-again"] == ("T-side-7",)
+    assert set(groups) - set(run_facts(CAMPAIGN, [], []).groups) == set(evidence["groups"])
