@@ -71,6 +71,7 @@ MARKS: tuple[Mark, ...] = (
     Mark("pull failed", "log", "pull failed", _DEFAULT),
     Mark("offsets reset", "log", "offsets are reset", ("rebalance",)),
     Mark("topic made anew", "fault", "topic_anew", _DEFAULT),
+    Mark("cleaned up under load", "fault", "cleaning", _DEFAULT),
     Mark("options changed under load", "fault", "options_change", _DEFAULT),
     # the semantics of messages
     Mark("delayed message delivered", "verdict", "delays.delayed_delivered", ("delayed",)),

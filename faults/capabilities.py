@@ -209,6 +209,10 @@ class ClusterControl(Protocol):
         """Give each of these nodes its former value again; returns how many accepted."""
         ...
 
+    async def clean_up(self) -> int:
+        """Have every broker clean unused topics and expired queue files; returns how many accepted both."""
+        ...
+
     async def make_topic_anew(self, number: int) -> Evidence:
         """Use a topic beside the load and a group, delete both, make them again and send more.
 

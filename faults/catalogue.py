@@ -12,6 +12,8 @@ from faults.client_faults import (
     MemberLeaves,
     SlowConsumer,
 )
+from faults.cleaning import Cleaning
+from faults.client_faults import ClientCrash, FailingListener, MemberLeaves, SlowConsumer
 from faults.clock_skew import ClockSkew
 from faults.disk_faults import DiskFull, DiskLost, FailingDisk, SlowDisk
 from faults.errors import FaultError
@@ -66,6 +68,7 @@ _ALL: tuple[Fault, ...] = (
     OffsetsReset(),
     TopicAnew(),
     OptionsChange(),
+    Cleaning(),
     ClientCrash(),
     MemberLeaves(),
     GroupAndBrokerCrash(),

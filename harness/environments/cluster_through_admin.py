@@ -105,6 +105,14 @@ class ClusterThroughAdmin:
         address = self._environment.server_address(node)
         return await self._environment.request(ADMIN, {**order(code, {}, body), "address": address})
 
+    async def clean_up(self) -> int:
+        codes = (RequestCode.CLEAN_UNUSED_TOPIC, RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
+        accepted = 0
+        for broker in self._environment.shape.brokers:
+            outcomes = [await self._order(broker.node, code) for code in codes]
+            accepted += all(outcome.type == "ok" for outcome in outcomes)
+        return accepted
+
     async def make_topic_anew(self, number: int) -> Evidence:
         side = SideTopic(self._environment, number)
         self._environment.side_topics.append(side)

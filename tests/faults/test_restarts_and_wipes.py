@@ -45,6 +45,13 @@ def test_an_option_that_no_broker_took_is_no_bite() -> None:
     assert evidence["bitten"] is False
 
 
+@pytest.mark.parametrize(("accepted", "bitten"), [(2, True), (0, False)])
+def test_brokers_clean_up_twice(accepted: int, bitten: bool) -> None:
+    calls, evidence = carried_out("cleaning", answers={"clean_up": accepted})
+    assert calls == ["clean_up", "clean_up"]
+    assert evidence == {"bitten": bitten, "cleaned": 2 * accepted}
+
+
 def test_each_broker_is_waited_for_before_the_next_is_stopped() -> None:
     asked: dict[str, int] = {}
 
