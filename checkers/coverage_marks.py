@@ -72,6 +72,7 @@ MARKS: tuple[Mark, ...] = (
     Mark("offsets reset", "log", "offsets are reset", ("rebalance",)),
     Mark("topic made anew", "fault", "topic_anew", _DEFAULT),
     Mark("cleaned up under load", "fault", "cleaning", _DEFAULT),
+    Mark("offsets cloned", "fault", "offsets_cloned", _DEFAULT),
     Mark("options changed under load", "fault", "options_change", _DEFAULT),
     # the semantics of messages
     Mark("delayed message delivered", "verdict", "delays.delayed_delivered", ("delayed",)),

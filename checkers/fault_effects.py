@@ -88,6 +88,7 @@ AFFECTED_BY_KIND: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "offsets_reset": (OFFSETS,),
         "topic_anew": (ADMIN,),
         "options_change": (ADMIN,),
+        "offsets_cloned": (ADMIN,),
         "cleaning": (ADMIN,),
         "client_crash": _CRASH,
         "group_and_broker_crash": _CRASH,

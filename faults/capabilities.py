@@ -220,6 +220,13 @@ class ClusterControl(Protocol):
         """
         ...
 
+    async def clone_offsets(self, number: int) -> Evidence:
+        """Use a topic beside the load and a group, and let another group go on where it stands.
+
+        Evidence: `topic`, `groups`, `brokers` (names), `cloned` (queues that were consumed before), `bitten`.
+        """
+        ...
+
     async def go_on_beside(self, number: int) -> None:
         """Read the topic of that number, and send more to it."""
         ...

@@ -19,6 +19,7 @@ from faults.disk_faults import DiskFull, DiskLost, FailingDisk, SlowDisk
 from faults.errors import FaultError
 from faults.fault import Fault
 from faults.name_server_faults import NameServerAmnesia, NameServerFreeze, SplitNameServers
+from faults.offsets_cloned import OffsetsCloned
 from faults.offsets_reset import OffsetsReset
 from faults.options_change import OptionsChange
 from faults.partition import (
@@ -69,6 +70,7 @@ _ALL: tuple[Fault, ...] = (
     TopicAnew(),
     OptionsChange(),
     Cleaning(),
+    OffsetsCloned(),
     ClientCrash(),
     MemberLeaves(),
     GroupAndBrokerCrash(),

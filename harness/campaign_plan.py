@@ -251,6 +251,7 @@ RULES: dict[str, Rule] = {
     ),
     "offsets-reset": Rule(roles=(), params={"topic": _one_of(lambda campaign: (campaign.topic,))}),
     "topic-anew": Rule(roles=()),
+    "offsets-cloned": Rule(roles=()),
     "cleaning": Rule(roles=()),
     "options-change": Rule(roles=(), params={"option": _one_of(lambda _: OPTIONS)}),
     "client-crash": Rule(roles=("client",)),

@@ -28,7 +28,7 @@ from harness.workloads.delay_levels import delay_levels_ms
 from harness.workloads.membership import BROADCASTING, Membership
 
 SHORT_POLLING_S = 1.0  # RocketMQ: shortPollingTimeMills
-SIDE_STARTS = ("start_topic-anew",)
+SIDE_STARTS = ("start_topic-anew", "start_offsets-cloned")
 POOL_PROPERTY = "transientStorePoolEnable"
 
 

@@ -78,6 +78,42 @@ class SideTopic:
             "bitten": bool(self.brokers),
         }
 
+    async def clone_offsets(self) -> Evidence:
+        """Let the group read, and then another one in its place, which is given its offsets.
+
+        For the history the two are one group: each message must come to it, and none again.
+        """
+        made = [name for name in self._living_masters() if await self._make(name)]
+        await self._wait_for_route()
+        for name in made:
+            self._begins |= await self._stands(name, self.group)
+        self._first.positions = dict(self._begins)
+        await self._send()
+        await self._read(self._first)
+        cloned: dict[Place, int] = {}
+        for name in self.brokers:
+            cloned |= await self._clone(name)
+        consumed = [place for place in cloned if self._first.positions[place] > self._begins[place]]
+        self._first.positions |= cloned
+        await self._send()
+        return {
+            "topic": self.topic,
+            "groups": [self._first.group, self._again.group],
+            "brokers": self.brokers,
+            "cloned": len(consumed),
+            "bitten": bool(consumed),
+        }
+
+    async def _clone(self, name: str) -> dict[Place, int]:
+        """Clone the group's offsets on a broker, each request once: where the clone stands, empty if one failed."""
+        for queue in range(QUEUES):
+            if not await self._commit(name, queue, self._first.positions[name, queue], tries=1):
+                return {}
+        clone = f"{self.group}-clone"
+        ext = {"srcGroup": self.group, "destGroup": clone, "topic": self.topic, "offline": "true"}
+        outcome = await self._ask(self._master(name), order(RequestCode.CLONE_GROUP_OFFSET, ext))
+        return await self._stands(name, clone) if outcome.type == "ok" else {}
+
     async def go_on(self) -> None:
         """Let the group catch up, and send more."""
         await self._read(self._first)
@@ -121,7 +157,7 @@ class SideTopic:
             return {}
         for server in self._environment.shape.name_servers:
             await self._ask(server, order(RequestCode.DELETE_TOPIC_IN_NAMESRV, ext))
-        return await self._stands(name) if await self._make(name) else {}
+        return await self._stands(name, self.group) if await self._make(name) else {}
 
     async def _make_group_anew(self) -> bool:
         """Delete the group where it stands and make it again, to begin at the beginning; whether that is done."""
@@ -132,30 +168,31 @@ class SideTopic:
                     return False
             if not (await self._delete_group(name) and await self._make_group(name)):
                 return False
-            if not (stands := await self._stands(name)):
+            if not (stands := await self._stands(name, self.group)):
                 return False
             begins |= stands
         # A slave that is left of a broker was never asked to delete anything: it is read from where the master began.
         self._again.positions = begins
         return True
 
-    async def _stands(self, name: str) -> dict[Place, int]:
-        """Where the group stands on a broker, without an offset at the beginning of the queue; empty: no answer."""
-        outcome = await self._queue_state(name)
+    async def _stands(self, name: str, group: str) -> dict[Place, int]:
+        """Where a group stands on a broker, without an offset at the beginning of the queue; empty: no answer."""
+        outcome = await self._queue_state(name, group)
         return {(name, queue): at for queue, _, _, at in outcome.value.get("queues", [])}
 
-    async def _commit(self, name: str, queue: int, offset: int) -> bool:
+    async def _commit(self, name: str, queue: int, offset: int, *, tries: int = TRIES) -> bool:
         where = {"consumerGroup": self.group, "topic": self.topic, "queueId": str(queue)}
         ext = {**where, "commitOffset": str(offset)}
-        return await self._order(name, RequestCode.UPDATE_CONSUMER_OFFSET, ext)
+        request = order(RequestCode.UPDATE_CONSUMER_OFFSET, ext)
+        return await self._until_ok(name, request, tries=tries)
 
     async def _order(
         self, name: str, code: RequestCode, ext: dict[str, str], body: str = ""
     ) -> bool:
         return await self._until_ok(name, order(code, ext, body))
 
-    async def _until_ok(self, name: str, request: dict[str, Any]) -> bool:
-        for tried in range(TRIES):
+    async def _until_ok(self, name: str, request: dict[str, Any], *, tries: int = TRIES) -> bool:
+        for tried in range(tries):
             if tried:
                 await asyncio.sleep(POLL_S)
             outcome = await self._ask(self._master(name), request)
@@ -226,16 +263,16 @@ class SideTopic:
         await self._environment.ready(PROBE)
         return await self._environment.request(PROBE, {"f": "send", **value})
 
-    async def _queue_state(self, name: str) -> Outcome:
-        group = {"topic": self.topic, "group": self.group, "queues": QUEUES}
-        return await self._ask(self._living(name), {"f": "queue_state", **group})
+    async def _queue_state(self, name: str, group: str) -> Outcome:
+        scope = {"topic": self.topic, "group": group, "queues": QUEUES}
+        return await self._ask(self._living(name), {"f": "queue_state", **scope})
 
     async def _read(self, reader: Reader) -> tuple[list[Row], bool]:
         """Give a reader what there is: its queues as far as brokers answered, and whether all did."""
         rows: list[Row] = []
         complete = True
         for name in _brokers(reader.positions):
-            outcome = await self._queue_state(name)
+            outcome = await self._queue_state(name, self.group)
             complete = complete and outcome.type == "ok"
             for queue, low, high, _ in outcome.value.get("queues", []):
                 complete = await self._read_queue(reader, name, queue, high) and complete

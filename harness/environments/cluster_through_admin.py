@@ -114,9 +114,15 @@ class ClusterThroughAdmin:
         return accepted
 
     async def make_topic_anew(self, number: int) -> Evidence:
+        return await self._side_topic(number).make_anew()
+
+    async def clone_offsets(self, number: int) -> Evidence:
+        return await self._side_topic(number).clone_offsets()
+
+    def _side_topic(self, number: int) -> SideTopic:
         side = SideTopic(self._environment, number)
         self._environment.side_topics.append(side)
-        return await side.make_anew()
+        return side
 
     async def go_on_beside(self, number: int) -> None:
         for side in self._environment.side_topics:

@@ -26,6 +26,12 @@ def test_a_topic_is_made_anew_and_goes_on() -> None:
     assert evidence == {"bitten": True}
 
 
+def test_offsets_are_cloned_and_the_clone_goes_on() -> None:
+    calls, evidence = carried_out("offsets-cloned", answers={"clone_offsets": {"bitten": True}})
+    assert calls == ["clone_offsets 0", "go_on_beside 0"]
+    assert evidence == {"bitten": True}
+
+
 def test_an_option_changes_and_changes_back() -> None:
     script = {"change_option": {"a": "true", "b": "true"}, "change_option_back": 1}
     params = {"option": "longPollingEnable=false"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import pytest
@@ -17,6 +18,7 @@ from system_under_test.protocol.codes import RequestCode
 CAMPAIGN = draw_campaign(1, {"slaves": (0, 0), "replication": "none", "name_servers": 1})
 SENT = Outcome("ok", {"status": "SEND_OK", "queue": 0, "queue_offset": 7, "physical_offset": 1})
 MISSING = Outcome("info", {}, "no answer")
+Act = Callable[[SideTopic], Awaitable[dict[str, Any]]]
 
 
 class Cluster:
@@ -51,17 +53,22 @@ class Cluster:
             return MISSING
         if what == "queue_state":
             return Outcome("ok", {"queues": [[q, 0, 3, self.committed] for q in range(QUEUES)]})
+        if what == "read_queue":
+            row = ["side", request["offset"], 1, True, 0]
+            return Outcome("ok", {"messages": [row] if request["offset"] == 3 else []})
         return SENT if what == "send" else Outcome("ok", {"brokers": {"broker-a": {}}})
 
 
-def made_anew(refused: tuple[str, str] | None = None) -> tuple[Cluster, dict[str, Any]]:
+def made_anew(
+    refused: tuple[str, str] | None = None, act: Act = SideTopic.make_anew
+) -> tuple[Cluster, dict[str, Any]]:
     world = World(1)
     cluster = Cluster(world, refused)
     found: list[dict[str, Any]] = []
 
     async def main() -> None:
         side = SideTopic(cast(Environment, cluster), 4)
-        found.append(await side.make_anew())
+        found.append(await act(side))
 
     world.run(main)
     return cluster, found[0]
@@ -96,3 +103,21 @@ def test_a_broker_that_does_not_answer_takes_no_part(what: str) -> None:
 def test_a_broker_of_which_it_is_not_known_what_it_holds_takes_no_part() -> None:
     _, evidence = made_anew(("send", "broker-b"))
     assert evidence["brokers"] == ["broker-a"]
+
+
+def test_offsets_are_cloned_where_the_group_has_consumed() -> None:
+    cluster, evidence = made_anew(act=SideTopic.clone_offsets)
+    assert evidence["cloned"] == 2 * QUEUES
+    assert evidence["bitten"]
+    of_one = [what for what, where in cluster.orders if where in ("broker-a", "broker-a-0")]
+    cloned = of_one.index("CLONE_GROUP_OFFSET")
+    assert of_one[cloned - QUEUES : cloned] == ["UPDATE_CONSUMER_OFFSET"] * QUEUES
+    assert of_one[:cloned].count("send") == of_one[cloned:].count("send") == MESSAGES
+
+
+@pytest.mark.parametrize("what", ["CLONE_GROUP_OFFSET", "UPDATE_CONSUMER_OFFSET"])
+def test_a_clone_that_is_not_sure_is_not_used(what: str) -> None:
+    cluster, evidence = made_anew((what, "broker-b-0"), SideTopic.clone_offsets)
+    assert evidence["brokers"] == ["broker-a", "broker-b"]
+    assert evidence["cloned"] == QUEUES
+    assert cluster.orders.count((what, "broker-b-0")) == 1

@@ -34,6 +34,7 @@ FAULTS: dict[str, dict[str, Any]] = {
     "packet-loss": {"targets": ["broker-a-0"], "params": {"percent": 10}},
     "bandwidth": {"targets": ["broker-a-0"], "params": {"bits_per_s": 300_000}},
     "topic-anew": {"targets": []},
+    "offsets-cloned": {"targets": []},
     "cleaning": {"targets": []},
     "options-change": {
         "targets": [],
