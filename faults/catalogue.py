@@ -5,6 +5,7 @@ from __future__ import annotations
 from faults.bad_network import Bandwidth, NetworkLatency, PacketLoss
 from faults.bit_rot import BitRot
 from faults.black_holes import BrokerBlackHole, NameServerBlackHole
+from faults.cleaning import Cleaning
 from faults.client_faults import (
     ClientCrash,
     FailingListener,
@@ -12,8 +13,6 @@ from faults.client_faults import (
     MemberLeaves,
     SlowConsumer,
 )
-from faults.cleaning import Cleaning
-from faults.client_faults import ClientCrash, FailingListener, MemberLeaves, SlowConsumer
 from faults.clock_skew import ClockSkew
 from faults.disk_faults import DiskFull, DiskLost, FailingDisk, SlowDisk
 from faults.errors import FaultError
