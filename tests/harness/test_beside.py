@@ -38,8 +38,8 @@ def test_the_plan_of_the_faults_is_the_same_without_them(seed: int) -> None:
 
 
 def test_each_kind_beside_leaves_the_others_alone() -> None:
-    both = draw_campaign(1, {"faults": ("topic-anew", "bit-rot"), "replication": "sync"})
-    assert {planned.kind for planned in both.plan} == {"topic-anew", "bit-rot"}
+    both = draw_campaign(1, {"faults": BESIDE, "replication": "sync"})
+    assert {planned.kind for planned in both.plan} == set(BESIDE)
     for kind in BESIDE:
         alone = draw_campaign(1, {"faults": (kind,), "replication": "sync"})
         assert [replace(one, fault_id=0) for one in alone.plan] == [
