@@ -169,6 +169,12 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "slow_switch": HAZARD,
         # route_contents.py
         "route_mismatch": PLAIN,
+        # resources.py
+        "task_leak": PLAIN,
+        "thread_leak": PLAIN,
+        "socket_leak": PLAIN,
+        "file_leak": PLAIN,
+        "memory_leak": PLAIN,
         # txn_reads.py
         "G1a": PLAIN,
         "G1b": PLAIN,

@@ -52,6 +52,7 @@ from checkers.recovery_times import RECOVERY_TIMES
 from checkers.replicas import REPLICA_PREFIX
 from checkers.reportable import below_floor, has_floor, reportable
 from checkers.requests import REQUESTS
+from checkers.resources import RESOURCES
 from checkers.retries import RETRIES
 from checkers.route_contents import ROUTE_CONTENTS
 from checkers.routes import NAME_SERVER_SWITCH, ROUTES
@@ -100,6 +101,7 @@ ALL_CHECKERS: tuple[Checker, ...] = (
     QUEUE_ENTRIES,
     ROUTES,
     ROUTE_CONTENTS,
+    RESOURCES,
     NAME_SERVER_SWITCH,
 )
 CLIENT_CHECKERS = tuple(checker for checker in ALL_CHECKERS if not checker.needs_observations)

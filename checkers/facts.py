@@ -130,6 +130,7 @@ class RunFacts:
     floors: Floors = field(default_factory=Floors)
     disks_observed: bool = True  # somebody could look at the disks at each acknowledgement
     routes_observed: bool = False  # somebody asked the name servers, again and again
+    resources_observed: bool = False  # what servers hold was measured, before and after the load
     topic_routes_observed: bool = False  # name servers were compared with masters after the drain
     asks_brokers: bool = False  # after the drain each broker is asked for what it acknowledged
     topics_everywhere: bool = (

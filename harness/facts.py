@@ -50,6 +50,7 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
         disks_observed=campaign.environment == "simulation",
         routes_observed=campaign.environment == "simulation",
         topic_routes_observed=campaign.environment == "simulation",
+        resources_observed=_measures_resources(campaign),
         asks_brokers=True,
         topics_everywhere=not campaign.auto_topic,
         files_observed=not campaign.is_foreign,
@@ -92,6 +93,15 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
         reserved_s=3600.0 * int(dict(campaign.broker_properties).get("fileReservedTime", 72)),
         clock_uncertainty_ns=_clock_uncertainty(ops),
         floors=Floors(acked_min=campaign.acks_min),
+    )
+
+
+def _measures_resources(campaign: Campaign) -> bool:
+    """Whether the processes of servers are ours, and run where we can look into them."""
+    return campaign.target == "own" and campaign.environment in (
+        "simulation",
+        "processes",
+        "namespaces",
     )
 
 

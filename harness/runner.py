@@ -23,6 +23,7 @@ from harness.looking_up import LookUps
 from harness.nemesis import Nemesis
 from harness.probing import Prober
 from harness.recorder import Columns, Recorder
+from harness.resource_watch import ResourceWatch
 from harness.route_contents import RouteContents
 from harness.route_watch import RouteWatch
 from harness.run_result import RunResult
@@ -85,6 +86,7 @@ class Run:
         self._inspector = Inspector(environment)
         self._prober = Prober(environment)
         self._routes = RouteWatch(environment)
+        self._resources = ResourceWatch(environment)
         self._progress = progress
         self._tick_s = tick_s
         self._nemesis = Nemesis(
@@ -111,6 +113,7 @@ class Run:
         await self._inspector.compare_replicas()
         self._inspector.report_recoveries()
         self._inspector.report_events()
+        await self._phase("settle", self._resources.end())
 
     async def _load_and_drain(self) -> None:
         await self._phase("load", self._load())
@@ -171,6 +174,7 @@ class Run:
         await self._start((PROBE,))  # a producer looks for a missing topic only every 30 s
         for name in environment.shape.broker_names:
             await self._wait_until_serving(name)
+        await self._resources.begin()
         self._up_ns = environment.now_ns()
         await self._start(environment.shape.clients)
         self._load_start_ns = environment.now_ns()

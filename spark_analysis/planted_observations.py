@@ -56,6 +56,20 @@ def _weak_though_safe(story: Story, _sets: int) -> None:
     story.tell("weak_though_safe", keys[1], 1, in_group=False)
 
 
+def _leak(anomaly: str, name: str, grown: int) -> StoryPlant:
+    """A broker has more of one thing after the run than before it."""
+
+    def plant(story: Story, _sets: int) -> None:
+        [node] = _own_broker(story)
+        held = {"tasks": 7, "threads": 9, "sockets": 5, "surplus_files": 0, "memory_bytes": 1 << 26}
+        seen = {"node": node, "acknowledged": 0}
+        story.observe(0, "resources", **seen, when="begin", **held)
+        story.observe(3, "resources", **seen, when="end", **{**held, name: held[name] + grown})
+        story.tell_of_run(anomaly)
+
+    return plant
+
+
 def _replica(anomaly: str, slave_end: int, first_difference: int | None) -> StoryPlant:
     """After the run the logs of a master that has 8000 bytes and of its slave are compared."""
 
@@ -171,5 +185,10 @@ OBSERVED_PLANTS: Mapping[str, StoryPlant] = {
     "wrong_route": _wrong_route,
     "ghost_route": _ghost_route,
     "missing_route": _missing_route,
+    "task_leak": _leak("task_leak", "tasks", 3),
+    "thread_leak": _leak("thread_leak", "threads", 37),
+    "socket_leak": _leak("socket_leak", "sockets", 5),
+    "file_leak": _leak("file_leak", "surplus_files", 3),
+    "memory_leak": _leak("memory_leak", "memory_bytes", 65 << 20),
 }
 SWITCH_PLANTS: Mapping[str, StoryPlant] = {"slow_switch": _slow_switch}

@@ -283,6 +283,7 @@ class _Synthesis:
             files_observed=bool(stories.sets),
             routes_observed=bool(stories.sets),
             topic_routes_observed=bool(stories.sets),
+            resources_observed=bool(stories.sets),
             **(semantics if stories.sets else plain),
         )
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from faults.shape import ClusterShape
 from harness.campaign import Campaign
 from harness.clients.port import Outcome, Request
+from harness.environments.resources import Resources
 from harness.log_line import LogLine
 from harness.recorder import Recorder
 from harness.run_result import NodeRecord
@@ -66,6 +67,14 @@ class Environment(Protocol):
 
     async def start(self, node: str) -> None:
         """Start the node unless it runs, has no power or is lost."""
+        ...
+
+    async def end_client(self, node: str) -> None:
+        """Kill the process of a client, if it runs; it stays down."""
+        ...
+
+    async def resources(self, node: str) -> Resources | None:
+        """What the process of a server holds; None if it does not run, or cannot be looked into."""
         ...
 
     async def ready(self, node: str) -> None:

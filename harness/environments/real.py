@@ -30,8 +30,10 @@ from harness.environments.environment import (
 )
 from harness.environments.errors import EnvironmentFailed
 from harness.environments.fleet import Fleet
+from harness.environments.local_place import LocalProcess
 from harness.environments.node_log import last_error, read_log
 from harness.environments.place import Place, RunningProcess
+from harness.environments.resources import Resources, of_process
 from harness.log_line import LogLine
 from harness.recorder import Recorder
 from harness.run_result import NodeRecord
@@ -304,6 +306,10 @@ class RealEnvironment:
         assert port is not None
         return await port.request(request)
 
+    async def end_client(self, node: str) -> None:
+        """Kill the process of a client, if it runs; it stays down."""
+        await self.kill(node)
+
     # --- for checkers -------------------------------------------------------------------------------
 
     def log_lines(self, node: str) -> list[LogLine]:
@@ -313,6 +319,11 @@ class RealEnvironment:
         real = self.nodes[node]
         real.files = await real.place.read_files(self._target.store_folder(node))
         return real.files
+
+    async def resources(self, node: str) -> Resources | None:
+        """What the process of a server holds; None if it does not run, or is not on this machine."""
+        process = self.nodes[node].running
+        return of_process(process.pid) if isinstance(process, LocalProcess) else None
 
     def node_record(self, name: str, *, keeps_store: bool) -> NodeRecord:
         """What is kept of a server after the run: of its files what was read last."""

@@ -19,6 +19,7 @@ from harness.clients.port import ClientPort, Outcome, Request
 from harness.clients.producer import serve_producer
 from harness.environments.ack_observer import AckObserver
 from harness.environments.environment import ADMIN, FIRST_CONSUMER_PROCESS, PROBE, RESTART_DELAY_S
+from harness.environments.resources import Resources, surplus
 from harness.log_line import LogLine
 from harness.recorder import Recorder
 from harness.run_result import NodeRecord
@@ -170,6 +171,13 @@ class SimulationEnvironment:
         assert port is not None
         return await port.request(request)
 
+    async def end_client(self, node: str) -> None:
+        """Kill the process of a client, if it runs; it stays down."""
+        self.nodes[node].wanted = False
+        process = self.nodes[node].running
+        if process is not None:
+            process.kill()
+
     # --- for checkers -------------------------------------------------------------------------------
 
     def log_lines(self, node: str) -> Iterator[LogLine]:
@@ -178,6 +186,20 @@ class SimulationEnvironment:
 
     async def store_files(self, node: str) -> Mapping[str, bytes]:
         return self.nodes[node].host.disk.snapshot()
+
+    async def resources(self, node: str) -> Resources | None:
+        """What the process of a server holds; None if it does not run."""
+        process, host = self.nodes[node].running, self.nodes[node].host
+        if process is None:
+            return None
+        return Resources(
+            life=process.incarnation,
+            tasks=sum(not task.done() for task in process.queue.tasks),
+            threads=None,
+            sockets=len(host.kernel.sockets),
+            surplus_files=surplus(host.disk.open_paths()),
+            memory_bytes=None,
+        )
 
     def digest(self) -> str:
         return self.world.trace.digest()

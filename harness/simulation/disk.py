@@ -126,6 +126,10 @@ class SimDisk(DiskDevice):
             raise posix_error(errno.ENOENT, path)
         return self._epoch_ms + inode.modified_ns // 1_000_000
 
+    def open_paths(self) -> list[str]:
+        """Of each descriptor the path that it was opened by; of a removed file as Linux shows it."""
+        return [opened.shown_path for opened in self._opened]
+
     # --- power and processes --------------------------------------------------------------------------------------
 
     def release_locks(self) -> None:

@@ -114,6 +114,11 @@ class SimFile:
             self._inode.lock_holder = self
         return self._inode.lock_holder is self
 
+    @property
+    def shown_path(self) -> str:
+        """The path by which it was opened; as Linux shows it where no name leads to the file any more."""
+        return self.path if self._inode.links else f"{self.path} (deleted)"
+
     def close(self) -> None:
         if not self.is_open:
             return

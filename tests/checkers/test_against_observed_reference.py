@@ -16,6 +16,7 @@ from checkers.column_builder import build_columns
 from checkers.compose import check_run
 from checkers.kernel import Context
 from checkers.promises import LossPromises
+from checkers.resources import RESOURCES
 from checkers.send_status import DURABLE_BEFORE_ACK
 from checkers.verdict import WITNESSES_MAX, Finding, Validity, Verdict
 from tests.support import reference_copies, reference_endings
@@ -269,6 +270,29 @@ def test_everything_occurs() -> None:
         ),
         *("commit_beyond_end", "commit_beyond_end allowed", "commit_behind", "node_died"),
     }
+
+
+@STEADY
+@given(SEEDS)
+def test_resources(seed: int) -> None:
+    run = observed_history(seed)
+    expected = reference_endings.resources(run.observations)
+    verdict = judged(run, "resources")
+
+    same(verdict, expected, lambda of: (of.detail.split(" ", 1)[0].rstrip(":"),))
+    missing = reference_endings.servers_not_measured(run.observations, run.facts)
+    assert verdict.valid == validity(wrong=expected, missing=missing)
+
+
+def test_every_leak_occurs() -> None:
+    found: Counter[str] = Counter()
+    complete = 0
+    for seed in range(60):
+        run = observed_history(seed)
+        found.update(anomaly for anomaly, _ in reference_endings.resources(run.observations))
+        complete += not reference_endings.servers_not_measured(run.observations, run.facts)
+    assert set(found) == set(RESOURCES.anomalies)
+    assert 0 < complete < 60
 
 
 @STEADY

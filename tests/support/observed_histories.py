@@ -5,7 +5,7 @@ Two brokers, one with a slave; what was seen is drawn without regard to what hap
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any, NamedTuple
@@ -122,6 +122,7 @@ def observed_history(seed: int) -> Observed:
         *(_route_compared(random) for _ in range(random.randrange(5))),
     ]
     random.shuffle(seen)
+    seen += _measured(Random(f"{seed}/resources"))
     return Observed(run.ops, seen, _facts(random, times_ns))
 
 
@@ -139,6 +140,8 @@ def _facts(random: Random, times_ns: Sequence[int]) -> dict[str, Any]:
         "topics": ("t", "u"),
         "brokers": BROKERS,
         "topic_routes_observed": True,
+        "resources_observed": True,
+        "name_servers": ("ns-1",),
         "living": random.choice([None, None, ("b",)]),
         "faults": tuple(faults),
         "exits": tuple(
@@ -228,6 +231,25 @@ def _queues_read(random: Random) -> dict[str, Any]:
         "wrong_at": wrong,
         "missing": random.choice([None, 0, 0, 0, 3]),
     }
+
+
+def _measured(random: Random) -> Iterator[dict[str, Any]]:
+    """What servers held: of nearly all of them before and after, seldom more than once."""
+    for node in ("ns-1", *NODES):
+        for when in ("begin", "end", "end")[: random.choice([3, 2, 2, 2, 2, 2, 2, 1])]:
+            grown = when == "end" and random.random() < 0.4
+            yield {
+                "kind": "resources",
+                "time_ns": 0,
+                "node": node,
+                "when": when,
+                "acknowledged": random.choice([0, 1000]),
+                "tasks": random.choice([None, 7, 9, 10 if grown else 8]),
+                "threads": random.choice([None, 4, 40, 41 if grown else 5]),
+                "sockets": random.choice([None, 5, 9, 10 if grown else 6]),
+                "surplus_files": random.choice([None, 0, 2, 3 if grown else 1]),
+                "memory_bytes": random.choice([None, 1 << 20, (65 << 20) + grown, 69 << 20]),
+            }
 
 
 def _route_compared(random: Random) -> dict[str, Any]:

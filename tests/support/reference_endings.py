@@ -51,6 +51,40 @@ def routes(observations: Sequence[Seen]) -> Found:
     )
 
 
+def resources(observations: Sequence[Seen]) -> Found:
+    """What a server has more of in the end than in the beginning, with its name."""
+    found: Found = Counter()
+    looks = _of(observations, "resources")
+    for node in {of["node"] for of in looks}:
+        mine = [of for of in looks if of["node"] == node]
+        begins = [of for of in mine if of["when"] == "begin"]
+        ends = [of for of in mine if of["when"] == "end"]
+        if not begins or not ends:
+            continue
+        more = {"tasks": 2, "threads": 36, "sockets": 4, "surplus_files": 2}
+        more["memory_bytes"] = 64 * 1024 * 1024 + 4096 * ends[-1]["acknowledged"]
+        for name, most in more.items():
+            before, after = begins[0][name], ends[-1][name]
+            if None not in (before, after) and after - before > most:
+                anomaly = {"surplus_files": "file", "memory_bytes": "memory"}.get(name, name[:-1])
+                found[f"{anomaly}_leak", node] += 1
+    return found
+
+
+def servers_not_measured(observations: Sequence[Seen], facts: Facts) -> set[str]:
+    looks = _of(observations, "resources")
+    both = {of["node"] for of in looks if of["when"] == "begin"}
+    both &= {of["node"] for of in looks if of["when"] == "end"}
+    servers = {*facts["name_servers"], *(node for of in facts["brokers"].values() for node in of)}
+    lost = {
+        node
+        for of in facts["faults"]
+        if of.permanent and of.fired_ns is not None
+        for node in of.targets
+    }
+    return servers - lost - both
+
+
 def brokers_not_compared(observations: Sequence[Seen], facts: Facts) -> set[str]:
     living = facts["living"] or facts["brokers"]
     return set(living) - {of["broker_name"] for of in _of(observations, "topic_route")}

@@ -1,0 +1,63 @@
+"""What one process of a server holds: counted by environments that can look into it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+SOCKET = "socket:"
+OTHERS = ("pipe:", "anon_inode:", "/dev/")
+REMOVED = " (deleted)"
+
+
+class Resources(NamedTuple):
+    """What one process holds at a moment; None where its environment cannot tell."""
+
+    life: int  # which process of the node: its pid, or, simulated, which of its lives
+    tasks: int | None  # of asyncio, not done
+    threads: int | None
+    sockets: int | None
+    surplus_files: (
+        int | None
+    )  # descriptors of removed files, and all but the first of each other file
+    memory_bytes: int | None  # resident
+
+
+def of_process(pid: int) -> Resources | None:
+    """What a process of this machine holds, as /proc says; None if it has ended, or there is no /proc."""
+    folder = Path(f"/proc/{pid}")
+    try:
+        targets = list(_targets(folder / "fd"))
+        status = dict(
+            line.split(":", 1)
+            for line in (folder / "status").read_text().splitlines()
+            if ":" in line
+        )
+        return Resources(
+            life=pid,
+            tasks=None,
+            threads=int(status["Threads"]),
+            sockets=sum(target.startswith(SOCKET) for target in targets),
+            surplus_files=surplus(
+                target for target in targets if not target.startswith((SOCKET, *OTHERS))
+            ),
+            memory_bytes=int(status["VmRSS"].split()[0]) << 10,
+        )
+    except (OSError, KeyError):
+        return None
+
+
+def _targets(folder: Path) -> Iterator[str]:
+    """What descriptors lead to; one may be closed while they are read."""
+    for entry in sorted(os.listdir(folder)):
+        with suppress(FileNotFoundError):
+            yield os.readlink(folder / entry)
+
+
+def surplus(paths: Iterable[str]) -> int:
+    """Of open files: those that were removed, and all but the first of each other path."""
+    paths = list(paths)
+    return len(paths) - len({path for path in paths if not path.endswith(REMOVED)})
