@@ -29,6 +29,8 @@ MARKS: tuple[Mark, ...] = (
     Mark("batched", "history", "batched", ("batch", "default")),
     Mark("sent on by a forwarder", "history", "forwarded", ("forwarded",)),
     Mark("compressed", "history", "compressed", _DEFAULT),
+    Mark("illegal message refused", "history", "illegal refused", _DEFAULT),
+    Mark("sent asynchronously", "history", "async", _DEFAULT),
     Mark("one way", "history", "one way", _DEFAULT),
     Mark("acknowledged long after the last fault", "history", "long after faults", _DEFAULT),
     Mark("sent again after idle minutes", "history", "idle phase", _DEFAULT),

@@ -69,6 +69,8 @@ class Campaign:
     quiet_s: float = 0.0  # of load behind the last fault, after time_s
     idle: tuple[float, float] = (0.0, 0.0)  # from when on, and for how long, nothing is sent
     large_share: float = 0.0  # of the messages sent alone: bodies that clients compress
+    async_share: float = 0.0  # of the sends that are alone and answered
+    illegal_share: float = 0.0  # of the ops of producers: sends that must be refused
     environment: str = "simulation"
     target: str = "own"  # what is tested
     client: str = "own"  # which implementation

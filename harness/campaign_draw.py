@@ -12,8 +12,9 @@ from faults.catalogue import FAULTS
 from faults.draws import between, pick, shuffled
 from faults.fault import PlannedFault, Situation
 from faults.plan import draw_plan
-from harness.campaign import Campaign, CampaignError, OneOf
+from harness.campaign import Campaign, CampaignError, OneOf, Properties
 from harness.campaign_limits import check_campaign
+from harness.generators.illegal_sends import NO_NEW_TOPICS
 from harness.generators.keyed_sends import LARGE_BYTES
 from harness.property_draw import draw_broker_properties
 from harness.workloads.catalogue import WORKLOADS
@@ -95,6 +96,20 @@ def _draw_share(random: Random, drawn: Mapping[str, Any]) -> float:
     return pick(random, (0.0, 0.0, 0.05, 0.2))
 
 
+def _draw_async_share(random: Random, drawn: Mapping[str, Any]) -> float:
+    """Asynchronous sends wait for a silent broker to the end, so none where gaps are measured."""
+    if drawn["gap_max_s"] or drawn["client"] == "cpp":
+        return 0.0
+    return pick(random, (0.0, 0.0, 0.2, 1.0))
+
+
+def _draw_illegal_share(random: Random, drawn: Mapping[str, Any]) -> float:
+    """None where brokers are somebody's, and of a client that cannot be made to send such things."""
+    if drawn["gap_max_s"] or drawn["target"] == "address" or drawn["client"] != "own":
+        return 0.0
+    return pick(random, (0.0, 0.0, 0.01, 0.03))
+
+
 def _draw_quiet_s(random: Random, drawn: Mapping[str, Any]) -> float:
     if not _may_last(drawn) or not drawn["faults"]:
         return 0.0
@@ -120,6 +135,14 @@ def _draw_large_share(random: Random, drawn: Mapping[str, Any]) -> float:
     if drawn["gap_max_s"] or drawn["log_file_bytes"] < 4 * LARGE_BYTES[1]:
         return 0.0
     return pick(random, (0.0, 0.0, 0.05, 0.15))
+
+
+def _draw_broker_properties(random: Random, drawn: Mapping[str, Any]) -> Properties:
+    """An unknown topic is illegal only where brokers do not make it."""
+    properties = draw_broker_properties(random, drawn)
+    if drawn["illegal_share"] and not drawn["auto_topic"]:
+        properties = tuple(sorted((*properties, NO_NEW_TOPICS)))
+    return properties
 
 
 _Draw = Callable[[Random, Mapping[str, Any]], Any]
@@ -156,8 +179,11 @@ _DRAWS: dict[str, _Draw] = {
     ),
     "batch_messages": lambda random, drawn: (2, 5),
     "one_way_share": _draw_share,
+    "async_share": _draw_async_share,
     "large_share": _draw_large_share,
-    "broker_properties": draw_broker_properties,
+    "illegal_share": _draw_illegal_share,
+    "auto_topic": lambda random, drawn: False,
+    "broker_properties": _draw_broker_properties,
     "name_server_properties": lambda random, drawn: (),
     "brokers": lambda random, drawn: (),
     "consumer_topics": lambda random, drawn: (),
@@ -165,7 +191,6 @@ _DRAWS: dict[str, _Draw] = {
     "sends_max": lambda random, drawn: 0,
     "forwarding": lambda random, drawn: (0, 0),
     "hot_share": lambda random, drawn: 0.0,
-    "auto_topic": lambda random, drawn: False,
     "token": lambda random, drawn: "",
 }
 

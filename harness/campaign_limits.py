@@ -88,6 +88,8 @@ def _check_client(c: Campaign) -> None:
     _require(c.client in CLIENTS, "client", c.client, ", ".join(CLIENTS))
     if c.client == "cpp":
         _require(c.environment != "simulation", "environment", c.environment, f"{REAL} for C++")
+        _require(c.async_share == 0, "async_share", c.async_share, "0 with --client cpp")
+        _require(c.illegal_share == 0, "illegal_share", c.illegal_share, "0 with --client cpp")
         _require(c.batch_share == 0, "batch_share", c.batch_share, "0, as C++ sends no batches")
     lacks = WORKLOADS[c.workload].lacks.get(c.client)
     _require(
@@ -149,6 +151,8 @@ def _check_load(c: Campaign) -> None:
         f"0 to {c.time_s:g} seconds, the time of the load, and 0 to {TIME_S_MAX}",
     )
     _require(0 <= c.large_share <= 1, "large_share", c.large_share, "0 to 1")
+    _require(0 <= c.async_share <= 1, "async_share", c.async_share, "0 to 1")
+    _require(0 <= c.illegal_share <= 1, "illegal_share", c.illegal_share, "0 to 1")
     low, high = c.payload_bytes
     _require(48 <= low <= high <= 4 * 2**20, "payload_bytes", c.payload_bytes, "48 to 4 MiB")
     fewest, most = c.batch_messages

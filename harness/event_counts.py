@@ -11,7 +11,9 @@ from checkers.history import Op
 from checkers.stretches import SEND_MANY, SENDS, messages_in
 from harness.clients.port import ONE_WAY
 from harness.environments.environment import FIRST_CONSUMER_PROCESS
+from harness.generators.illegal_sends import ILLEGAL
 from harness.generators.keyed_sends import LARGE_BYTES
+from harness.interpreter import TO_BE_REFUSED
 from harness.log_line import LogLine
 from harness.probing import PROBE_PROCESS
 
@@ -65,10 +67,13 @@ def count_sends(ops: Sequence[Op]) -> Counter[str]:
             if faults_over_ns is not None and op.time_ns > faults_over_ns + LONG_AFTER_NS:
                 counts["long after faults"] += op.process != PROBE_PROCESS
             counts["batched"] += messages_in(op) * (op.f == SEND_MANY or "batch" in op.value)
+            counts["async"] += op.value.get("async", False)
             counts["compressed"] += _is_compressed(op)
             counts["forwarded"] += messages_in(op) * (op.process >= FIRST_CONSUMER_PROCESS)
         elif op.error == ONE_WAY:
             counts["one way"] += 1
+        elif ILLEGAL in op.value:
+            counts["illegal refused"] += not str(op.error).startswith(TO_BE_REFUSED)
         elif op.error is not None and (refused := _REFUSED.search(op.error)):
             counts[f"refused {refused[1]}"] += 1
     return +counts

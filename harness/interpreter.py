@@ -14,8 +14,10 @@ from typing import Any, Protocol
 
 from checkers.history import OpType
 from harness.clients.port import ONE_WAY, TO_BE_ASKED, Outcome, Request
+from harness.generators.illegal_sends import ILLEGAL
 from harness.recorder import Recorder
 
+TO_BE_REFUSED = "to be refused"  # begins the error of an illegal send that was not
 SENDS = frozenset({"send_batch", "transact", "request"})  # in the history they are sends
 
 
@@ -112,8 +114,10 @@ class Interpreter:
         outcome = await self._clients.request(node, {"f": f, **value})
         ends = outcome.value.get("messages", [outcome.value] * len(sends))
         for send, end in zip(sends, ends, strict=True):
+            if ILLEGAL in send:
+                end = {}
             completed = {**send, **(_stored_elsewhere(end) if _is_kept_back(send) else end)}
-            type, error = _end_of_transaction(send, outcome)
+            type, error = _end_of_send(send, outcome)
             self._recorder.record(process, type, name, completed, error, node, outcome.stamp)
             if "reply" in end:
                 value = {"topic": send["topic"], "key": send["key"], "reply": end["reply"]}
@@ -140,8 +144,11 @@ def _stored_elsewhere(end: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _end_of_transaction(send: dict[str, Any], outcome: Outcome) -> tuple[OpType, str | None]:
+def _end_of_send(send: dict[str, Any], outcome: Outcome) -> tuple[OpType, str | None]:
     """How a send ended. The outcome of a transaction is that of its half message, and says nothing of its end."""
+    if ILLEGAL in send and outcome.type != "fail":
+        # It must not be delivered, whatever its client was told.
+        return "fail", f"{TO_BE_REFUSED}; it ended as {outcome.type}: {outcome.error}"
     decision = send.get("transaction")
     if decision is None or outcome.type == "fail":
         return outcome.type, outcome.error

@@ -42,9 +42,11 @@ MESSAGE_OPTIONAL: Fields = {"tag": TEXT, "delay_level": WHOLE, "properties": OBJ
 OPTIONAL: Mapping[str, Fields] = {
     "send": {
         "one_way": FLAG,
+        "async": FLAG,
         "broker": TEXT,
         "queue": WHOLE,
         "sharding_key": TEXT,
+        "padding": WHOLE,
         **MESSAGE_OPTIONAL,
     },
     "transact": {"answers": LIST, "check_after_s": WHOLE, **MESSAGE_OPTIONAL},
@@ -53,6 +55,7 @@ OPTIONAL: Mapping[str, Fields] = {
 }
 TRANSACTION_STATES = ("commit", "rollback", "unknown")
 SIZE_MAX = 64 << 20  # of a body; brokers take 4 MiB
+PADDING_MAX = 1 << 20
 DELAY_LEVELS = range(1, 19)
 
 
@@ -101,6 +104,12 @@ def _check_send(request: Request) -> None:
         raise LineError("send has only one of 'broker' and 'queue'; give both or none")
     if "sharding_key" in request and ("queue" in request or request.get("one_way")):
         raise LineError("send has 'sharding_key' with 'queue' or 'one_way'; give one of them")
+    if request.get("async") and not request.keys().isdisjoint(("queue", "sharding_key", "one_way")):
+        raise LineError(
+            "send has 'async' with 'queue', 'sharding_key' or 'one_way'; give one of them"
+        )
+    if not 0 <= request.get("padding", 0) <= PADDING_MAX:
+        raise LineError(f"'padding' is {request['padding']}; allowed are 0 to {PADDING_MAX}")
     _check_message(request)
 
 

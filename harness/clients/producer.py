@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import Any
 
@@ -24,6 +25,8 @@ from system_under_test.env import Env
 from system_under_test.protocol.bodies import MessageQueue
 from system_under_test.protocol.codes import SendStatus
 from system_under_test.protocol.message import Message, parse_offset_message_id
+
+PADDING = "PADDING"  # a property that is there to be long
 
 
 async def serve_producer(env: Env, config: ProducerConfig, port: ClientSide) -> None:
@@ -56,13 +59,30 @@ async def invoke_send(producer: Producer, request: Request) -> Outcome:
     if request.get("one_way"):
         return await _invoke_one_way(producer, message)
     try:
-        if "sharding_key" in request:
+        if request.get("async"):
+            result = await _send_async(producer, message)
+        elif "sharding_key" in request:
             result = await producer.send_ordered(message, request["sharding_key"])
         else:
             result = await producer.send(message, _queue(request))
     except SendFailed as error:
         return _failed(error)
     return _sent(result, sent_value(result))
+
+
+async def _send_async(producer: Producer, message: Message) -> SendResult:
+    """Send with a callback, and wait for it. Raises SendFailed."""
+    called: asyncio.Future[SendResult | SendFailed] = asyncio.get_running_loop().create_future()
+
+    def done(outcome: SendResult | SendFailed) -> None:
+        if not called.done():  # the client ends: nobody waits any more
+            called.set_result(outcome)
+
+    producer.send_async(message, done)
+    outcome = await called
+    if isinstance(outcome, SendFailed):
+        raise outcome
+    return outcome
 
 
 async def invoke_batch(producer: Producer, request: Request) -> Outcome:
@@ -173,11 +193,13 @@ STATES = {state.name.lower(): state for state in TransactionState}
 
 
 def _message(topic: str, wanted: dict[str, Any]) -> Message:
-    """What is to be sent: `key` and `size`; maybe `tag`, `delay_level` and `properties` of the sender's own."""
+    """What is to be sent: `key` and `size`; maybe `tag`, `delay_level`, `properties` of the sender's own, `padding`."""
     key = wanted["key"]
     properties = {**wanted.get("properties", {}), KEYS: key}
     if "tag" in wanted:
         properties[TAGS] = wanted["tag"]
+    if "padding" in wanted:
+        properties[PADDING] = "x" * wanted["padding"]
     if "delay_level" in wanted:
         properties[DELAY_LEVEL] = str(wanted["delay_level"])
     return Message(topic=topic, body=make_body(key, wanted["size"]), properties=properties)

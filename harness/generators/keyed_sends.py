@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 from harness.campaign import Campaign
+from harness.generators.illegal_sends import IllegalSends
 
 Dress = Callable[
     [int, dict[str, Any]], None
@@ -20,8 +21,10 @@ LARGE_BYTES = (4096, 12288)
 class KeyedSends:
     """Each process sends `p<process>-<n>` with a size drawn from a range of bytes.
 
-    The campaign says which share of the ops are batches, which are sent one way, and which of the messages sent alone
-    have a large body. `dress` gives each message what its workload is about; `f` is what single ones are sent with.
+    The campaign says which share of the ops are batches, which are sent one way, which of the messages sent alone have
+    a large body, which of the others are sent asynchronously, and which share of sends, beside all these, must be
+    refused. `dress` gives each message what its
+    workload is about; `f` is what single ones are sent with.
     """
 
     def __init__(
@@ -37,6 +40,9 @@ class KeyedSends:
         self._batch_share = campaign.batch_share
         self._fewest, self._most = campaign.batch_messages
         self._one_way_share = campaign.one_way_share
+        self._async_share = campaign.async_share
+        self._async_random = Random(f"staticfire/{campaign.seed}/asynchronous sends")
+        self._illegal = IllegalSends(campaign)
         self._large_share = campaign.large_share
         self._large_random = Random(f"staticfire/{campaign.seed}/large bodies")
         self._sent: dict[int, int] = {}
@@ -45,6 +51,9 @@ class KeyedSends:
         """The next op of this process as (f, value); None when the campaign wants no more."""
         if self._sends_max and self._count == self._sends_max:
             return None
+        illegal = self._illegal.next_value()
+        if illegal is not None:
+            return "send", {"key": self._next_key(process), **illegal}
         topic = self._topics[self._count % len(self._topics)]
         self._count += 1
         kind = self._random.random()
@@ -57,16 +66,25 @@ class KeyedSends:
             value["size"] = _drawn(self._large_random, *LARGE_BYTES)
         if kind < self._batch_share + self._one_way_share:
             value["one_way"] = True
+        elif self._async_random.random() < self._async_share and self._may_be_async(value):
+            value["async"] = True
         return self._f, value
 
     def _message(self, process: int) -> dict[str, Any]:
-        number = self._sent.get(process, 0)
-        self._sent[process] = number + 1
+        key = self._next_key(process)
         size = _drawn(self._random, self._low, self._high)
-        message: dict[str, Any] = {"key": f"p{process}-{number}", "size": size}
+        message: dict[str, Any] = {"key": key, "size": size}
         if self._dress is not None:
             self._dress(process, message)
         return message
+
+    def _may_be_async(self, value: dict[str, Any]) -> bool:
+        return self._f == "send" and "sharding_key" not in value
+
+    def _next_key(self, process: int) -> str:
+        number = self._sent.get(process, 0)
+        self._sent[process] = number + 1
+        return f"p{process}-{number}"
 
 
 def _drawn(random: Random, least: int, most: int) -> int:

@@ -14,6 +14,7 @@ from harness.campaign import Campaign, CampaignError
 from harness.campaign_draw import GROUP_RESTART, draw_campaign, draw_faults
 from harness.campaign_file import campaign_names, load_options, read_options
 from harness.facts import run_facts
+from harness.generators.illegal_sends import NO_NEW_TOPICS
 from harness.targets.own_cluster import OwnCluster, check_properties
 from system_under_test.mode import Mode
 
@@ -220,7 +221,11 @@ def test_choices_that_are_none(text: str, refusal: str) -> None:
 
 def test_options_of_brokers_are_drawn_in_about_half_of_the_swarm_and_can_be_used() -> None:
     swarm = [draw_campaign(seed, {}) for seed in range(200)]
-    assert 60 < sum(bool(campaign.broker_properties) for campaign in swarm) < 140
+    assert (
+        60
+        < sum(bool(set(campaign.broker_properties) - {NO_NEW_TOPICS}) for campaign in swarm)
+        < 140
+    )
     for campaign in swarm:
         check_properties(campaign)
 
@@ -229,6 +234,7 @@ def test_a_bound_on_gaps_keeps_the_load_plain() -> None:
     for seed in range(20):
         bounded = draw_campaign(seed, {"gap_max_s": 3.0})
         assert (bounded.batch_share, bounded.one_way_share, bounded.large_share) == (0, 0, 0)
+        assert bounded.illegal_share == 0
 
 
 def test_some_seeds_have_one_kind_of_fault_and_a_quiet_end() -> None:
@@ -303,6 +309,17 @@ def test_large_bodies_only_where_a_log_file_holds_some() -> None:
         draw_campaign(1, {"log_file_bytes": 8192, "large_share": 0.1})
     with pytest.raises(CampaignError, match="large_share is 2; allowed: 0 to 1"):
         draw_campaign(1, {"large_share": 2})
+
+
+def test_brokers_make_no_topics_where_some_sends_must_be_refused() -> None:
+    drawn = [draw_campaign(seed, {}) for seed in range(40)]
+    assert {campaign.illegal_share for campaign in drawn} == {0.0, 0.01, 0.03}
+    for campaign in drawn:
+        properties = dict(campaign.broker_properties)
+        makes = properties.get("autoCreateTopicEnable", "true") == "true"
+        assert makes is (campaign.illegal_share == 0.0)
+    given = {"illegal_share": 0.01, "auto_topic": True}
+    assert ("autoCreateTopicEnable", "false") not in draw_campaign(1, given).broker_properties
 
 
 def test_the_cpp_client_sends_no_batches_and_needs_real_machines() -> None:

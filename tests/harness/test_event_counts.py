@@ -52,6 +52,8 @@ def test_sends_by_what_was_special() -> None:
         send("fail", "broker-b refused the message with code 14: service not available now"),
         send("info", "broker-b refused the message with code 2: busy"),
         send("fail", "no name server knows the topic"),
+        send("fail", "broker-b refused the message with code 13: too long", illegal="properties"),
+        send("fail", "to be refused; it ended as ok: None", illegal="properties"),
         replace(send("ok", count=5), process=100_003, f="send_many"),
     ]
 
@@ -59,6 +61,7 @@ def test_sends_by_what_was_special() -> None:
         "batched": 7,
         "compressed": 1,
         "forwarded": 5,
+        "illegal refused": 1,
         "one way": 1,
         "refused 14": 1,
         "refused 2": 1,

@@ -206,3 +206,26 @@ def test_a_batch_is_a_send_a_message_and_one_way_retires_the_process_but_not_the
     ]
     assert [op.value["queue_offset"] for op in recorder.ops if op.type == "ok"] == [4, 5]
     assert clients.requests == ["n send_batch", "n send", "n send"]
+
+
+class IllegalSends(NumberedSends):
+    def next_op(self, process: int) -> tuple[str, dict[str, Any]]:
+        f, value = super().next_op(process)
+        return f, {**value, "illegal": "body"}
+
+
+def test_what_must_be_refused_fails_whatever_the_client_says() -> None:
+    world = World(1)
+    recorder = Recorder(lambda: world.now_ns)
+    clients = ScriptedClients(a="fail ok info")
+    interpreter = Interpreter(
+        recorder, clients, IllegalSends(), EverySecond(), lambda: world.now_ns
+    )
+    world.run(lambda: interpreter.run(("a",), 4 * NS))
+    ends = [(op.type, op.error) for op in recorder.ops if op.type != "invoke"]
+    assert ends == [
+        ("fail", "because"),
+        ("fail", "to be refused; it ended as ok: None"),
+        ("fail", "to be refused; it ended as info: because"),
+    ]
+    assert not any("broker" in op.value for op in recorder.ops)

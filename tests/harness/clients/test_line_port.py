@@ -105,6 +105,14 @@ def test_requests_before_the_end_are_still_given() -> None:
             b'{"id":1,"f":"send","topic":"T","key":"k","size":1,"sharding_key":"a","one_way":true}\n',
             "give one of them",
         ),
+        (
+            b'{"id":1,"f":"send","topic":"T","key":"k","size":1,"async":true,"one_way":true}\n',
+            "send has 'async' with 'queue', 'sharding_key' or 'one_way'; give one of them",
+        ),
+        (
+            b'{"id":1,"f":"send","topic":"T","key":"k","size":1,"padding":-1}\n',
+            "'padding' is -1; allowed are 0 to 1048576",
+        ),
         (b'{"id":1,"f":"send_batch","topic":"T","messages":[{"key":"k"}]}\n', "lacks 'size'"),
         (
             b'{"id":1,"f":"send_many","topic":"T","key":"p1-0","size":9,"count":0}\n',

@@ -4,6 +4,7 @@ from random import Random
 
 from harness.campaign_draw import draw_campaign
 from harness.generators.keyed_sends import KeyedSends
+from harness.workloads.ordered import OrderedSends
 
 
 def test_shares_of_batches_and_one_way_sends_and_keys_that_nobody_else_uses() -> None:
@@ -27,7 +28,7 @@ def test_a_campaign_without_shares_sends_one_message_at_a_time() -> None:
 
 
 def test_a_campaign_says_how_large_batches_are() -> None:
-    given = {"batch_share": 1.0, "batch_messages": (40, 50), "one_way_share": 0.0}
+    given = {"batch_share": 1.0, "batch_messages": (40, 50), "illegal_share": 0.0}
     sends = KeyedSends(Random(1), draw_campaign(1, given))
     ops = [op for _ in range(200) if (op := sends.next_op(0)) is not None]
     assert {len(value["messages"]) for _, value in ops} == set(range(40, 51))
@@ -55,3 +56,46 @@ def test_some_of_the_messages_sent_alone_are_large_and_nothing_else_changes() ->
         assert large is not None
         assert plain[0] == large[0]
         assert {**plain[1], "size": 0} == {**large[1], "size": 0}
+
+
+def test_what_must_be_refused_comes_beside_the_load() -> None:
+    given = {"one_way_share": 0.0, "large_share": 0.0, "auto_topic": False}
+    plain, mixed = (
+        KeyedSends(Random(1), draw_campaign(1, {**given, "illegal_share": share}))
+        for share in (0.0, 0.2)
+    )
+    ops = [op for _ in range(1000) if (op := mixed.next_op(0)) is not None]
+    illegal = [value for f, value in ops if "illegal" in value]
+    assert 150 < len(illegal) < 250
+    kinds = {value["illegal"]: value for value in illegal}
+    assert kinds.keys() == {"body", "properties", "name of the topic", "unknown topic"}
+    assert kinds["body"]["size"] == 4 * 1024 * 1024 + 1
+    assert kinds["properties"]["padding"] == 32767
+    load = [value for f, value in ops if "illegal" not in value]
+    for value in load:
+        wanted = plain.next_op(0)
+        assert wanted is not None
+        assert {**value, "key": "", "messages": []} == {**wanted[1], "key": "", "messages": []}
+
+
+def test_topics_are_legal_where_brokers_make_them() -> None:
+    given = {"illegal_share": 1.0, "broker_properties": (("autoCreateTopicEnable", "true"),)}
+    sends = KeyedSends(Random(1), draw_campaign(1, given))
+    ops = [op for _ in range(100) if (op := sends.next_op(0)) is not None]
+    assert {value["illegal"] for _, value in ops} == {"body", "properties"}
+
+
+def test_some_sends_that_are_answered_are_asynchronous() -> None:
+    given = {"one_way_share": 0.2, "batch_share": 0.2, "illegal_share": 0.0, "async_share": 0.5}
+    sends = KeyedSends(Random(1), draw_campaign(1, given))
+    values = [op[1] for _ in range(1000) if (op := sends.next_op(0)) is not None]
+    assert 250 < sum("async" in value for value in values) < 350
+    assert not any("async" in value and "one_way" in value for value in values)
+    assert not any("async" in value for value in values if "messages" in value)
+
+
+def test_no_send_to_the_queue_of_a_key_is_asynchronous() -> None:
+    campaign = draw_campaign(1, {"workload": "ordered", "async_share": 1.0, "illegal_share": 0.0})
+    sends = OrderedSends(Random(1), campaign)
+    values = [op[1] for _ in range(100) if (op := sends.next_op(0)) is not None]
+    assert all("sharding_key" in value and "async" not in value for value in values)

@@ -1,0 +1,47 @@
+"""Sends that must be refused, beside the load: a body, a property section or a topic that cannot be.
+
+Whatever becomes of such a send, its op ends as `fail`: a message that is delivered nevertheless is an aborted read.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from faults.draws import pick
+from harness.campaign import Campaign
+
+ILLEGAL = "illegal"  # the field of a send that says why it must be refused
+NO_NEW_TOPICS = ("autoCreateTopicEnable", "false")
+BODY_BYTES_MAX = 4 << 20  # RocketMQ: maxMessageSize, of producers and brokers
+PROPERTIES_BYTES_MAX = 32_767  # the length of the section is two bytes with a sign
+SIZE_BYTES = 100  # of the body of the others
+
+
+class IllegalSends:
+    """Now and then something to be refused, drawn from a stream of its own."""
+
+    def __init__(self, campaign: Campaign) -> None:
+        self._random = Random(f"staticfire/{campaign.seed}/illegal sends")
+        self._share = campaign.illegal_share
+        topic = campaign.topic
+        self._choices: list[dict[str, Any]] = [
+            {ILLEGAL: "body", "topic": topic, "size": BODY_BYTES_MAX + 1},
+            {
+                ILLEGAL: "properties",
+                "topic": topic,
+                "size": SIZE_BYTES,
+                "padding": PROPERTIES_BYTES_MAX,
+            },
+        ]
+        if NO_NEW_TOPICS in campaign.broker_properties:
+            self._choices += [
+                {ILLEGAL: "name of the topic", "topic": f"{topic}$", "size": SIZE_BYTES},
+                {ILLEGAL: "unknown topic", "topic": f"{topic}-nowhere", "size": SIZE_BYTES},
+            ]
+
+    def next_value(self) -> dict[str, Any] | None:
+        """The value of a send, without its key; None if it is the turn of the load."""
+        if self._random.random() >= self._share:
+            return None
+        return dict(pick(self._random, self._choices))
