@@ -82,6 +82,12 @@ MARKS: tuple[Mark, ...] = (
     Mark("dead letter", "verdict", "retries.dead_letters", ("retry",)),
     Mark("send-back failed", "log", "message was not sent back", ("retry",)),
     Mark("transaction rolled back", "verdict", "transactions.rolled_back", ("transactional",)),
+    Mark(
+        "committed with a delay level",
+        "history",
+        "delayed transaction",
+        ("transactional",),
+    ),
     Mark("check-back", "verdict", "transactions.checked_back", ("transactional",)),
     Mark(
         "checked back more than once", "verdict", "transactions.checked_again", ("transactional",)

@@ -67,6 +67,7 @@ def count_sends(ops: Sequence[Op]) -> Counter[str]:
             if faults_over_ns is not None and op.time_ns > faults_over_ns + LONG_AFTER_NS:
                 counts["long after faults"] += op.process != PROBE_PROCESS
             counts["batched"] += messages_in(op) * (op.f == SEND_MANY or "batch" in op.value)
+            counts["delayed transaction"] += op.value.keys() >= {"transaction", "delay_level"}
             counts["async"] += op.value.get("async", False)
             counts["compressed"] += _is_compressed(op)
             counts["forwarded"] += messages_in(op) * (op.process >= FIRST_CONSUMER_PROCESS)

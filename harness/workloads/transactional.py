@@ -17,6 +17,9 @@ ASKED_SHARE = 0.15  # of the transactions the producer leaves to the question of
 # Of these nobody ever knows the end: brokers ask as often as they may, and give up.
 UNDECIDED_SHARE = 0.02
 UNDECIDED = "unknown"
+# Of these the message has a delay level, which producers take from it (RocketMQ: sendMessageInTransaction).
+DELAYED_SHARE = 0.1
+DELAY_LEVELS = (1, 2, 3, 4, 5)
 DECISIONS = ("commit", "commit", "rollback")
 
 
@@ -25,6 +28,7 @@ class Transactions(KeyedSends):
 
     def __init__(self, random: Random, campaign: Campaign) -> None:
         super().__init__(random, campaign, self._decide, f="transact")
+        self._delay_random = Random(f"staticfire/{campaign.seed}/delayed transactions")
 
     def _decide(self, _process: int, message: dict[str, Any]) -> None:
         decision = pick(self._random, DECISIONS)
@@ -37,6 +41,8 @@ class Transactions(KeyedSends):
             "state": UNDECIDED if asked else decision,
             "answers": [decision],
         }
+        if self._delay_random.random() < DELAYED_SHARE:
+            message["delay_level"] = pick(self._delay_random, DELAY_LEVELS)
 
 
 def awaits(ops: Sequence[Op], _now_ns: int) -> str | None:

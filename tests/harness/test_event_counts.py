@@ -46,6 +46,9 @@ def test_sends_by_what_was_special() -> None:
         send("ok", batch=3),
         send("ok"),
         send("ok", size=4095),
+        send("ok", transaction="commit", delay_level=2),
+        send("ok", delay_level=2),
+        replace(send("ok"), value={"async": True}),
         send("ok", size=4096),
         send("ok", size=4096, batch=2),
         send("info", "one way: nobody answers"),
@@ -58,8 +61,10 @@ def test_sends_by_what_was_special() -> None:
     ]
 
     assert count_sends(ops) == {
+        "async": 1,
         "batched": 7,
         "compressed": 1,
+        "delayed transaction": 1,
         "forwarded": 5,
         "illegal refused": 1,
         "one way": 1,
