@@ -194,7 +194,7 @@ class ClusterControl(Protocol):
         ...
 
     async def set_queue_count(self, topic: str, count: int) -> int:
-        """Set read and write queues of the topic on every master; returns how many accepted."""
+        """Set read and write queues of the topic on every master, never to fewer; returns how many accepted."""
         ...
 
     async def reset_offsets(self, topic: str) -> int:

@@ -41,6 +41,7 @@ class ClusterThroughAdmin:
 
     async def set_queue_count(self, topic: str, count: int) -> int:
         environment = self._environment
+        count = max(count, environment.queues_max)
         accepted = 0
         for master in environment.shape.masters:
             request = {

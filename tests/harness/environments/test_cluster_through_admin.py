@@ -1,0 +1,106 @@
+"""What administrators have brokers do: which requests go to which nodes, and what their answers come to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from harness.campaign_draw import draw_campaign
+from harness.clients.port import Outcome, Request
+from harness.environments.cluster_through_admin import ClusterThroughAdmin
+from harness.side_topics import TRIES
+from harness.simulation.world import World
+from system_under_test.protocol.codes import RequestCode
+
+CAMPAIGN = draw_campaign(1, {"slaves": (1, 0), "replication": "sync", "name_servers": 1})
+BROKERS = ["broker-a-0", "broker-a-1", "broker-b-0"]
+NO_ANSWER = Outcome("info", {}, "no answer")
+OPTION = "slaveReadEnable"
+
+
+class Cluster:
+    """Brokers with one option; those that are `silent` answer nothing."""
+
+    campaign = CAMPAIGN
+    shape = CAMPAIGN.shape()
+
+    def __init__(self, *silent: str) -> None:
+        self.queues_max = 2
+        self.asked: list[tuple[str, str]] = []
+        self.counts: list[int] = []
+        self.options = dict.fromkeys(BROKERS, "false")
+        self.silent = silent
+
+    def server_address(self, node: str) -> str:
+        return node
+
+    async def request(self, _client: str, request: Request) -> Outcome:
+        node = request["address"]
+        code = RequestCode(request["code"]).name if "code" in request else request["f"]
+        self.asked.append((code, node))
+        if node in self.silent:
+            return NO_ANSWER
+        if code == "create_topic":
+            self.counts.append(request["queues"])
+        if code == "GET_BROKER_CONFIG":
+            return Outcome("ok", {"body": f"{OPTION}={self.options[node]}\n"})
+        if code == "UPDATE_BROKER_CONFIG":
+            self.options[node] = request["body"].strip().partition("=")[2]
+        return Outcome("ok", {"body": ""})
+
+
+def carried_out(cluster: Cluster, act: Callable[[ClusterThroughAdmin], Any]) -> Any:
+    found: list[Any] = []
+
+    async def main() -> None:
+        found.append(await act(ClusterThroughAdmin(cast(Any, cluster), cast(Any, None))))
+
+    World(1).run(main)
+    return found[0]
+
+
+def test_queues_are_never_taken_away() -> None:
+    cluster = Cluster()
+    assert carried_out(cluster, lambda admin: admin.set_queue_count("T", 6)) == 2
+    assert carried_out(cluster, lambda admin: admin.set_queue_count("T", 5)) == 2
+    assert cluster.counts == [6, 6, 6, 6]
+    assert cluster.queues_max == 6
+
+
+def test_an_option_changes_on_all_brokers_and_back() -> None:
+    cluster = Cluster()
+    former = carried_out(cluster, lambda admin: admin.change_option(OPTION, "true"))
+    assert former == dict.fromkeys(BROKERS, "false")
+    assert cluster.options == dict.fromkeys(BROKERS, "true")
+    assert carried_out(cluster, lambda admin: admin.change_option_back(OPTION, former)) == 3
+    assert cluster.options == former
+
+
+def test_a_broker_that_does_not_answer_has_not_changed() -> None:
+    cluster = Cluster("broker-a-1")
+    former = carried_out(cluster, lambda admin: admin.change_option(OPTION, "true"))
+    assert list(former) == ["broker-a-0", "broker-b-0"]
+
+
+def test_an_option_is_changed_back_as_soon_as_its_broker_answers() -> None:
+    cluster = Cluster("broker-a-0")
+
+    async def act(admin: ClusterThroughAdmin) -> int:
+        loop = asyncio.get_running_loop()
+        loop.call_later(2.0, setattr, cluster, "silent", ())
+        return await admin.change_option_back(OPTION, {"broker-a-0": "maybe"})
+
+    assert carried_out(cluster, act) == 1
+    assert cluster.options["broker-a-0"] == "maybe"
+    assert 1 < len(cluster.asked) < TRIES
+
+
+@pytest.mark.parametrize(("silent", "accepted"), [((), 3), (("broker-b-0",), 2)])
+def test_all_brokers_clean_up(silent: tuple[str, ...], accepted: int) -> None:
+    cluster = Cluster(*silent)
+    assert carried_out(cluster, lambda admin: admin.clean_up()) == accepted
+    codes = ("CLEAN_UNUSED_TOPIC", "CLEAN_EXPIRED_CONSUMEQUEUE")
+    assert cluster.asked == [(code, node) for node in BROKERS for code in codes]
