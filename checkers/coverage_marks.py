@@ -68,6 +68,8 @@ MARKS: tuple[Mark, ...] = (
         "coverage.rebalanced_at_work",
         ("default", "rebalance"),
     ),
+    Mark("shared out in a circle", "history", "shared out by AVG_BY_CIRCLE", _DEFAULT),
+    Mark("shared out by consistent hash", "history", "shared out by CONSISTENT_HASH", _DEFAULT),
     Mark("member left", "fault", "member_leaves", ("rebalance",)),
     Mark("whole group crashed with a broker", "fault", "group_and_broker_crash", _DEFAULT),
     Mark("pull failed", "log", "pull failed", _DEFAULT),

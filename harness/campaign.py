@@ -33,6 +33,11 @@ class CampaignError(ValueError):
     """An option of a campaign is not valid. The text names it, its value and what is allowed."""
 
 
+# How members may share out queues: names of RocketMQ. The first is what it does by itself.
+STRATEGIES = ("AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH")
+AVERAGELY = STRATEGIES[0]
+
+
 @dataclass(frozen=True, slots=True)
 class OneOf:
     """Values of one option; the seed decides which of them a run gets."""
@@ -71,6 +76,7 @@ class Campaign:
     large_share: float = 0.0  # of the messages sent alone: bodies that clients compress
     async_share: float = 0.0  # of the sends that are alone and answered
     illegal_share: float = 0.0  # of the ops of producers: sends that must be refused
+    strategy: str = AVERAGELY  # how the members of a group share out queues
     environment: str = "simulation"
     target: str = "own"  # what is tested
     client: str = "own"  # which implementation

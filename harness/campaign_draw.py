@@ -12,7 +12,14 @@ from faults.catalogue import FAULTS
 from faults.draws import between, pick, shuffled
 from faults.fault import PlannedFault, Situation
 from faults.plan import draw_plan
-from harness.campaign import Campaign, CampaignError, OneOf, Properties
+from harness.campaign import (
+    AVERAGELY,
+    STRATEGIES,
+    Campaign,
+    CampaignError,
+    OneOf,
+    Properties,
+)
 from harness.campaign_limits import check_campaign
 from harness.generators.illegal_sends import NO_NEW_TOPICS
 from harness.generators.keyed_sends import LARGE_BYTES
@@ -145,6 +152,13 @@ def _draw_broker_properties(random: Random, drawn: Mapping[str, Any]) -> Propert
     return properties
 
 
+def _draw_strategy(random: Random, drawn: Mapping[str, Any]) -> str:
+    """AVG where somebody else's client shares out, and where gaps are measured: some members may have no queue."""
+    if drawn["client"] != "own" or drawn["gap_max_s"] or "plan" in drawn:
+        return AVERAGELY
+    return pick(random, (AVERAGELY, AVERAGELY, AVERAGELY, *STRATEGIES))
+
+
 _Draw = Callable[[Random, Mapping[str, Any]], Any]
 
 # In this order: a later option may look at the earlier ones.
@@ -173,6 +187,7 @@ _DRAWS: dict[str, _Draw] = {
     # A swarm looks for bugs, and faithful mode has them; nobody else's product is anything but faithful.
     "mode": lambda random, drawn: "hardened" if drawn["target"] == "own" else "faithful",
     "policies": lambda random, drawn: (),
+    "strategy": _draw_strategy,
     "defect": lambda random, drawn: "",
     "batch_share": lambda random, drawn: (
         0.0 if drawn["client"] == "cpp" else _draw_share(random, drawn)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from faults.catalogue import FAULTS
 from harness.campaign import (
+    AVERAGELY,
     CLIENTS,
     ENVIRONMENTS,
     FLUSH_MODES,
     MODES,
     REPLICATION_MODES,
     SEED_MAX,
+    STRATEGIES,
     TARGETS,
     TIME_S_MAX,
     Campaign,
@@ -86,7 +88,9 @@ def _check_target(c: Campaign) -> None:
 
 def _check_client(c: Campaign) -> None:
     _require(c.client in CLIENTS, "client", c.client, ", ".join(CLIENTS))
+    _require(c.strategy in STRATEGIES, "strategy", c.strategy, ", ".join(STRATEGIES))
     if c.client == "cpp":
+        _require(c.strategy == AVERAGELY, "strategy", c.strategy, f"{AVERAGELY} for C++")
         _require(c.environment != "simulation", "environment", c.environment, f"{REAL} for C++")
         _require(c.async_share == 0, "async_share", c.async_share, "0 with --client cpp")
         _require(c.illegal_share == 0, "illegal_share", c.illegal_share, "0 with --client cpp")

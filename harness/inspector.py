@@ -103,6 +103,8 @@ class Inspector:
         for node in nodes:
             log += count_log(environment.log_lines(node))
         history = count_sends(self._recorder.ops)
+        shared_out = sum(op.f == "assign" for op in self._recorder.ops)
+        history += Counter({f"shared out by {environment.campaign.strategy}": shared_out})
         self._recorder.observe("events", log=_sorted(log), history=_sorted(history))
 
 

@@ -18,6 +18,7 @@ def consumer_options(told: Membership, folder: str) -> dict[str, Any]:
         "pull_batch": told.pull_batch,
         "consume_batch": told.consume_batch,
         "ordered": told.orderly,
+        "strategy": told.strategy,
         "broadcast": is_broadcast,
         "offset_folder": f"{folder}/offsets" if is_broadcast else None,
         "sends_back": told.sends_back,

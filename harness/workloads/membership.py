@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.campaign import Campaign
+from harness.campaign import AVERAGELY, Campaign
 
 CLUSTERING, BROADCASTING = "clustering", "broadcasting"
 TAG, SQL92 = "TAG", "SQL92"
@@ -33,6 +33,7 @@ class Membership:
     condensed: bool = False  # what its listener is given is told as stretches
     forward_to: str = ""  # a topic: all that its listener does is send on what it is given
     queues: int = 0  # of its topic on each broker; 0: as many as the campaign says
+    strategy: str = AVERAGELY  # how queues are shared out, by a name of RocketMQ
 
     @property
     def retry_topic(self) -> str:

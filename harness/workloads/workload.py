@@ -53,7 +53,7 @@ class Workload:
 
     def member(self, campaign: Campaign, number: int) -> Membership:
         """What the consumer with this number is told; what the campaign says of it comes first."""
-        told = self.membership(campaign, number)
+        told = replace(self.membership(campaign, number), strategy=campaign.strategy)
         if campaign.consumer_topics:
             topics = campaign.consumer_topics
             told = replace(told, topic=topics[number % len(topics)])

@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 
 from faults.catalogue import FAULTS
-from harness.campaign import Campaign, CampaignError
+from harness.campaign import AVERAGELY, STRATEGIES, Campaign, CampaignError
 from harness.campaign_draw import GROUP_RESTART, draw_campaign, draw_faults
 from harness.campaign_file import campaign_names, load_options, read_options
 from harness.facts import run_facts
 from harness.generators.illegal_sends import NO_NEW_TOPICS
+from harness.targets.consumer_options import consumer_options
 from harness.targets.own_cluster import OwnCluster, check_properties
+from harness.workloads.catalogue import WORKLOADS
+from system_under_test.client import allocation
 from system_under_test.mode import Mode
 
 
@@ -332,3 +335,28 @@ def test_the_cpp_client_sends_no_batches_and_needs_real_machines() -> None:
         draw_campaign(1, {**given, "batch_share": 0.1})
     with pytest.raises(CampaignError, match="client is 'java'; allowed: own, cpp"):
         draw_campaign(1, {"client": "java"})
+
+
+def test_members_share_out_queues_in_several_ways() -> None:
+    assert set(STRATEGIES) == set(allocation.STRATEGIES)
+    drawn = [draw_campaign(seed, {}).strategy for seed in range(60)]
+    assert set(drawn) == set(STRATEGIES)
+    assert drawn.count(AVERAGELY) > 30
+
+
+@pytest.mark.parametrize("given", [{"gap_max_s": 5.0}, {"plan": ()}])
+def test_members_share_out_averagely_where_a_bound_or_a_plan_is_given(
+    given: dict[str, Any],
+) -> None:
+    assert {draw_campaign(seed, given).strategy for seed in range(40)} == {AVERAGELY}
+
+
+def test_consumers_are_told_how_to_share_out() -> None:
+    campaign = draw_campaign(1, {"strategy": "CONSISTENT_HASH"})
+    told = WORKLOADS[campaign.workload].members(campaign)
+    assert {consumer_options(one, "/c")["strategy"] for one in told} == {"CONSISTENT_HASH"}
+
+
+def test_a_strategy_that_there_is_not_is_named() -> None:
+    with pytest.raises(CampaignError, match="strategy is 'RANDOM'; allowed: AVG, AVG_BY_CIRCLE, "):
+        draw_campaign(1, {"strategy": "RANDOM"})
