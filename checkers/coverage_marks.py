@@ -100,6 +100,7 @@ MARKS: tuple[Mark, ...] = (
     Mark("lock expired at its broker", "log", "queue lock had expired", ("ordered",)),
     Mark("lock lost", "log", "queues are not ours any more", ("ordered",)),
     Mark("filtered out", "verdict", "coverage.filtered_out", ("filtered",)),
+    Mark("filter changed", "fault", "filter_change", ("filtered",)),
     Mark("filter collision", "verdict", "coverage.colliding_tags", ("filtered",)),
     Mark("given to every member", "verdict", "broadcasting.given", ("broadcast",)),
     Mark("answered a request", "verdict", "requests.answered", ("request-reply",)),

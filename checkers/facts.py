@@ -108,6 +108,9 @@ class RunFacts:
     wanted_tags: Mapping[str, tuple[str, ...]] = field(
         default_factory=dict
     )  # groups that want not all
+    # Groups that changed their filter: which tags they asked for before, and when every member asked for `wanted_tags`.
+    wanted_before: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    filters_changed_ns: Mapping[str, int] = field(default_factory=dict)
     retries_max: Mapping[str, int] = field(
         default_factory=dict
     )  # groups with dead letters: after how many retries
@@ -173,6 +176,9 @@ class RunFacts:
                 "policies": tuple(fields.get("policies", ())),
                 "wanted_tags": {
                     group: tuple(tags) for group, tags in fields.get("wanted_tags", {}).items()
+                },
+                "wanted_before": {
+                    group: tuple(tags) for group, tags in fields.get("wanted_before", {}).items()
                 },
                 "delay_levels_ms": tuple(fields.get("delay_levels_ms", ())),
                 "orderly": tuple(fields.get("orderly", ())),

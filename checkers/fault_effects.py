@@ -92,6 +92,7 @@ AFFECTED_BY_KIND: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "cleaning": (ADMIN,),
         "client_crash": _CRASH,
         "group_and_broker_crash": _CRASH,
+        "filter_change": (STOPS,),
         "member_leaves": (STOPS,),
         "slow_consumer": (LISTENER,),
         "failing_listener": (LISTENER,),

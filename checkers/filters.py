@@ -3,6 +3,9 @@
 **unwanted_delivery**: a group that asks for some tags was given a message with another tag, or with none. That it gets
 everything that it asks for (completeness) is a matter of loss, which knows what groups want (`Context.wants`).
 
+A group may change its filter. What was sent before all its members had the new one may be filtered by either: it is
+demanded if both let it through, and unwanted if neither does.
+
 What an expression means is told by the facts of the run in terms of tags, whatever language it is written in: workloads
 that filter by SQL92 make the properties of a message follow from its tag.
 
@@ -51,7 +54,7 @@ def _unwanted_rows(columns: Columns, context: Context) -> Iterator[tuple[str, In
     deliveries, sends, groups = columns.deliveries, columns.sends, columns.names.groups
     for group in context.facts.wanted_tags:
         if group in groups:
-            unasked = np.unique(sends.message[~context.matches(columns, sends, group)])
+            unasked = np.unique(sends.message[~context.may_match(columns, sends, group)])
             given = deliveries.group == groups.index(group)
             yield group, np.flatnonzero(given & is_among(deliveries.message, unasked))
 

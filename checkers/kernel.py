@@ -54,13 +54,26 @@ class Context:
         return wanted
 
     def matches(self, columns: Columns, sends: Touches, group: str) -> Mask:
-        """Which sends the filter of `group` lets through, shape (sends,)."""
-        tags = self.facts.wanted_tags.get(group)
-        if tags is None:
-            return np.ones(len(sends), np.bool_)
-        named = np.array([tag in tags for tag in columns.names.tags] + [False], np.bool_)
-        matching: Mask = named[sends.tag]  # UNKNOWN is -1: the last place, no tag
-        return matching
+        """Which sends the filter of `group` lets through, whenever they are consumed; shape (sends,).
+
+        A message that was sent before all members had changed their filter may have met either of the two.
+        """
+        now, before = self._filters(columns, sends, group)
+        return now & before
+
+    def may_match(self, columns: Columns, sends: Touches, group: str) -> Mask:
+        """Which sends a filter of `group` may have let through, shape (sends,)."""
+        now, before = self._filters(columns, sends, group)
+        return now | before
+
+    def _filters(self, columns: Columns, sends: Touches, group: str) -> tuple[Mask, Mask]:
+        """What lets the filter through that holds at last, and what the first one that a send may have met."""
+        now = _tagged(columns, sends, self.facts.wanted_tags.get(group))
+        changed_ns = self.facts.filters_changed_ns.get(group)
+        if changed_ns is None:
+            return now, now
+        before = _tagged(columns, sends, self.facts.wanted_before.get(group))
+        return now, np.where(sends.invoke_ns < changed_ns, before, now)
 
     def resolved(self, columns: Columns, sends: Touches, group: str) -> Mask:
         """Which sends `group` must have consumed by now, shape (sends,).
@@ -77,6 +90,15 @@ class Context:
         kept = young | (offset >= low[queue]) | (offset == UNKNOWN)
         found: Mask = passed & kept & (sends.op_index < drained_at[queue])
         return found
+
+
+def _tagged(columns: Columns, sends: Touches, tags: tuple[str, ...] | None) -> Mask:
+    """Which sends have one of the tags; all for None."""
+    if tags is None:
+        return np.ones(len(sends), np.bool_)
+    named = np.array([tag in tags for tag in columns.names.tags] + [False], np.bool_)
+    found: Mask = named[sends.tag]  # UNKNOWN is -1: the last place, no tag
+    return found
 
 
 def _drain_columns(columns: Columns, timeline: Timeline, group: str) -> tuple[Ints, ...]:

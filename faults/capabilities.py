@@ -193,6 +193,10 @@ class ClusterControl(Protocol):
         """Restart the node with this list of name servers; returns whether it was running."""
         ...
 
+    async def change_filter(self, consumer: str) -> bool:
+        """Restart a consumer, which asks for other messages from then on; returns whether it was running."""
+        ...
+
     async def set_queue_count(self, topic: str, count: int) -> int:
         """Set read and write queues of the topic on every master, never to fewer; returns how many accepted."""
         ...

@@ -9,6 +9,7 @@ from faults.cleaning import Cleaning
 from faults.client_faults import (
     ClientCrash,
     FailingListener,
+    FilterChange,
     GroupAndBrokerCrash,
     MemberLeaves,
     SlowConsumer,
@@ -73,6 +74,7 @@ _ALL: tuple[Fault, ...] = (
     ClientCrash(),
     MemberLeaves(),
     GroupAndBrokerCrash(),
+    FilterChange(),
     SlowConsumer(),
     FailingListener(),
 )

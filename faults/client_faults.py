@@ -51,6 +51,28 @@ class GroupAndBrokerCrash(Kill):
         return fired
 
 
+class FilterChange(Fault):
+    """What a new version of an application does: each member is restarted, one after the other, and asks anew."""
+
+    name = "filter-change"
+    affects = ("stops",)
+    summary = "the members of groups that filter are restarted with another expression"
+    needs = ("cluster",)
+    in_swarms = False
+    share = 0.5
+    max_per_run = 1
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        return Strike(targets=situation.shape.consumers)
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        changed = [await controls.cluster.change_filter(node) for node in planned.targets]
+        return {"bitten": any(changed), "restarted": sum(changed)}
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        return fired
+
+
 class ListenerFault(Fault):
     """A listener that misbehaves for a while. It bit if the listener counted such batches meanwhile."""
 

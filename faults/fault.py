@@ -62,6 +62,7 @@ class Fault(ABC):
     in_swarms: ClassVar[bool] = True  # else drawn only where a workload or somebody asks for it
     beside_share: ClassVar[float] = 0.0  # of the seeds that have it beside their swarm
     beside_count: ClassVar[int] = 1  # how often it then comes, at most
+    share: ClassVar[float] = 1.0  # of the runs of a workload that has it by itself
     max_per_run: ClassVar[int] = 99
     duration_s: ClassVar[tuple[float, float]] = (2.0, 8.0)  # the range that a plan draws from
 

@@ -262,7 +262,11 @@ def _one_kind(campaign: Campaign) -> tuple[str, ...]:
 def _draw_plan(campaign: Campaign) -> tuple[PlannedFault, ...]:
     random = Random(f"staticfire/{campaign.seed}/plan")
     workload = WORKLOADS[campaign.workload]
-    more = workload.faults if campaign.faults else ()
+    more = tuple(
+        kind
+        for kind in (workload.faults if campaign.faults else ())
+        if Random(f"staticfire/{campaign.seed}/share/{kind}").random() < FAULTS[kind].share
+    )
     least = max(6, int(campaign.time_s / 10)) if campaign.time_s >= LONG_S else 0
     named = [kind for kind in campaign.faults + more if kind not in workload.avoids]
     kinds = tuple(kind for kind in named if not FAULTS[kind].beside_share)

@@ -256,6 +256,7 @@ RULES: dict[str, Rule] = {
     "options-change": Rule(roles=(), params={"option": _one_of(lambda _: OPTIONS)}),
     "client-crash": Rule(roles=("client",)),
     "member-leaves": Rule(roles=("consumer",)),
+    "filter-change": Rule(roles=("consumer",), many=True),
     "group-and-broker-crash": Rule(roles=("broker", "consumer"), many=True),
     "slow-consumer": Rule(roles=("consumer",), params={"delay_s": _number(0, TIME_S_MAX)}),
     "failing-listener": Rule(roles=("consumer",), params={"share": _number(0, 1)}),

@@ -67,11 +67,7 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
         broadcasting=tuple(
             group for group, told in groups.items() if told[0].model == BROADCASTING
         ),
-        wanted_tags={
-            group: tags
-            for group, told in groups.items()
-            if (tags := _wanted_tags(told)) is not None
-        },
+        **_filters(campaign, groups, ops),
         retries_max={
             group: told[0].retries_max for group, told in groups.items() if told[0].sends_back
         },
@@ -145,6 +141,37 @@ def _wanted_tags(told: Sequence[Membership]) -> tuple[str, ...] | None:
     if any(member.wanted_tags is None for member in told):
         return None
     return tuple(dict.fromkeys(tag for member in told for tag in member.wanted_tags or ()))
+
+
+def _filters(
+    campaign: Campaign, groups: Mapping[str, Sequence[Membership]], ops: Sequence[Op]
+) -> dict[str, Any]:
+    """What each group that filters asks for; of one that changed its filter also what it asked for before, and when
+    the last of its members opened with the new expression."""
+    wanted = {
+        group: tags for group, told in groups.items() if (tags := _wanted_tags(told)) is not None
+    }
+    changed = WORKLOADS[campaign.workload].changed
+    if changed is None or campaign.expressions:
+        return {"wanted_tags": wanted}
+    anew: dict[str, list[Membership]] = {}
+    for number in range(campaign.consumers):
+        told = changed(campaign, number)
+        anew.setdefault(told.group, []).append(told)
+    first: dict[tuple[str, str, str | None], int] = {}  # group, expression, node
+    for op in ops:
+        if op.f == "open" and op.type == "ok" and "expression" in op.value:
+            first.setdefault((op.value["group"], op.value["expression"], op.node), op.time_ns)
+    moments = {
+        group: max(of_group)
+        for group, told in anew.items()
+        if (of_group := [at for key, at in first.items() if key[:2] == (group, told[0].expression)])
+    }
+    return {
+        "wanted_tags": {**wanted, **{group: _wanted_tags(anew[group]) for group in moments}},
+        "wanted_before": {group: wanted[group] for group in moments},
+        "filters_changed_ns": moments,
+    }
 
 
 def _broker_facts(campaign: Campaign) -> dict[str, Any]:

@@ -39,6 +39,12 @@ class ClusterThroughAdmin:
             await self._environment.start(node)
         return stopped
 
+    async def change_filter(self, consumer: str) -> bool:
+        self._environment.ask_anew(consumer)
+        stopped = await self._processes.stop(consumer)
+        await self._environment.start(consumer)
+        return stopped
+
     async def set_queue_count(self, topic: str, count: int) -> int:
         environment = self._environment
         count = max(count, environment.queues_max)

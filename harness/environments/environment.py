@@ -57,6 +57,10 @@ class Environment(Protocol):
         """Whether a server is somebody else's: it is asked, but neither started nor looked into."""
         ...
 
+    def ask_anew(self, node: str) -> None:
+        """The consumer asks for other messages from its next start on: those that its workload calls `changed`."""
+        ...
+
     def set_name_servers(self, node: str, name_servers: Sequence[str]) -> None:
         """The name servers that the node is given at its next start; none of them means all."""
         ...

@@ -154,6 +154,9 @@ class RealEnvironment:
     def is_foreign(self, node: str) -> bool:
         return self.campaign.is_foreign and node in self.shape.servers
 
+    def ask_anew(self, node: str) -> None:
+        self._target.ask_anew(node)
+
     def set_name_servers(self, node: str, name_servers: Sequence[str]) -> None:
         self.nodes[node].name_servers = tuple(name_servers) or self.shape.name_servers
 

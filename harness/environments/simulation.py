@@ -98,6 +98,9 @@ class SimulationEnvironment:
 
     # --- nodes --------------------------------------------------------------------------------------
 
+    def ask_anew(self, node: str) -> None:
+        self.target.asks_anew[node] = None
+
     def set_name_servers(self, node: str, name_servers: Sequence[str]) -> None:
         self.nodes[node].name_servers = tuple(name_servers) or self.shape.name_servers
 

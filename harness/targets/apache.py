@@ -94,6 +94,9 @@ class ApacheDistribution:
     def store_folder(self, node: str) -> str:
         return f"{self._places[node].folder}/store"
 
+    def ask_anew(self, node: str) -> None:
+        self._cluster.asks_anew[node] = None
+
     def client_order(self, node: str, name_servers: Sequence[str]) -> tuple[Order, Configuration]:
         return self._clients.order(node, name_servers)
 

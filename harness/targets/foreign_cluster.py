@@ -39,6 +39,7 @@ class ForeignCluster:
         hosts |= {node: str(address).rpartition(":")[0] for node, address in parsed.items()}
         ports = {node: address.port for node, address in parsed.items()}
         cluster = OwnCluster(campaign, hosts, reach=reach, ports=ports)
+        self._cluster = cluster
         self._clients = ClientProcesses(campaign, places, cluster, interpreter)
 
     def server_address(self, node: str) -> str:
@@ -49,6 +50,9 @@ class ForeignCluster:
 
     def server_order(self, node: str, name_servers: Sequence[str]) -> Order:
         raise LookupError(f"{node} is somebody's")
+
+    def ask_anew(self, node: str) -> None:
+        self._cluster.asks_anew[node] = None
 
     def client_order(self, node: str, name_servers: Sequence[str]) -> tuple[Order, Configuration]:
         return self._clients.order(node, name_servers)

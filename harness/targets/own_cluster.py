@@ -74,6 +74,7 @@ class OwnCluster:
         self._stores = stores
         self._reach = reach
         self.shape: ClusterShape = campaign.shape()
+        self.asks_anew: dict[str, None] = {}  # consumers whose filter has changed
 
     def name_server_address(self, node: str) -> str:
         return f"{self._addresses[node]}:{self._ports.get(node, NAME_SERVER_PORT)}"
@@ -170,7 +171,10 @@ class OwnCluster:
     def told(self, node: str) -> Membership:
         """What a consumer is told by its workload."""
         number = self.shape.consumers.index(node)
-        return WORKLOADS[self._campaign.workload].member(self._campaign, number)
+        workload = WORKLOADS[self._campaign.workload]
+        if node in self.asks_anew and workload.changed and not self._campaign.expressions:
+            return workload.changed(self._campaign, number)
+        return workload.member(self._campaign, number)
 
     def name_servers_for(self, node: str, name_servers: Sequence[str]) -> tuple[str, ...]:
         """The addresses of these name servers (nodes) as the node is told them."""

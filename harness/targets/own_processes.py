@@ -67,6 +67,9 @@ class OwnProcesses:
         )
         return replace(order, serving=cluster.serving(node))
 
+    def ask_anew(self, node: str) -> None:
+        self._cluster.asks_anew[node] = None
+
     def client_order(self, node: str, name_servers: Sequence[str]) -> tuple[Order, Configuration]:
         return self._clients.order(node, name_servers)
 

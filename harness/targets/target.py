@@ -20,6 +20,10 @@ class Target(Protocol):
         """How to start a name server or broker; a broker registers with these name servers (nodes)."""
         ...
 
+    def ask_anew(self, node: str) -> None:
+        """The consumer is told at its next start what its workload calls `changed`."""
+        ...
+
     def client_order(self, node: str, name_servers: Sequence[str]) -> tuple[Order, Configuration]:
         """How to start a client, and what it is told first."""
         ...

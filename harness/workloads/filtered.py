@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -56,11 +57,22 @@ def member(campaign: Campaign, number: int) -> Membership:
     )
 
 
+def changed(campaign: Campaign, number: int) -> Membership:
+    """Each group still wants something of what it wanted before."""
+    told = member(campaign, number)
+    if told.language == SQL92:
+        expression = f"{WEIGHT} BETWEEN 1 AND 3 AND TAGS IS NOT NULL"
+        return replace(told, expression=expression, wanted_tags=("red", "green", "blue"))
+    return replace(told, expression="green || Aa", wanted_tags=("green", "Aa"))
+
+
 FILTERED = Workload(
     name="filtered",
     summary="groups that filter by tags and by SQL92 get what they want, all of it, and nothing else",
     generator=TaggedSends,
     membership=member,
+    changed=changed,
+    faults=("filter-change",),
     options={"batch_share": 0.1},
     broker_properties={
         "enablePropertyFilter": "true",

@@ -28,6 +28,7 @@ class Workload:
         summary: one line, for `staticfire workloads`.
         generator: makes the source of the producers' ops for one campaign; it draws from the Random it is given.
         membership: what the consumer with this number is told.
+        changed: the same when the fault `filter-change` has struck.
         awaits: what messages of this history brokers still keep from consumers, in words; None when it is nothing.
             `settle_s` bounds how long the drain waits for it.
         options: options of a campaign that are not drawn with this workload; the user's win.
@@ -42,6 +43,7 @@ class Workload:
     summary: str
     generator: Callable[[Random, Campaign], Generator]
     membership: Callable[[Campaign, int], Membership] = plain
+    changed: Callable[[Campaign, int], Membership] | None = None
     awaits: Awaits = awaits_nothing
     settle_s: float = 60.0
     options: Mapping[str, Any] = field(default_factory=dict)

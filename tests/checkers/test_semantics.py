@@ -343,6 +343,34 @@ def test_a_group_gets_what_its_filter_lets_through() -> None:
         }
 
 
+CHANGED = {
+    "wanted_tags": {GROUP: ("blue", "green")},
+    "wanted_before": {GROUP: ("red", "green")},
+    "filters_changed_ns": {GROUP: 5 * 10**9},
+}
+
+
+@pytest.mark.parametrize(
+    ("tag", "sent_s", "is_wanted", "is_demanded"),
+    [
+        ("red", 4.9, True, False),  # by the first filter
+        ("blue", 4.9, True, False),  # it may have been consumed when the second one held
+        ("green", 4.9, True, True),  # by both
+        ("black", 4.9, False, False),
+        ("red", 5.0, False, False),
+        ("blue", 5.0, True, True),
+        ("green", 5.0, True, True),
+    ],
+)
+def test_a_group_that_changes_its_filter(
+    tag: str, sent_s: float, is_wanted: bool, is_demanded: bool
+) -> None:
+    given = Story().send(sent_s, "a", tag=tag).consume(9.0, "a", 0)
+    assert given.counts("filters", **CHANGED) == (set() if is_wanted else {"unwanted_delivery"})
+    missed = Story().send(sent_s, "a", tag=tag).drained(9.0, end=1)
+    assert missed.counts("loss", **CHANGED) == ({"lost"} if is_demanded else set())
+
+
 def test_a_filter_excuses_no_skip_of_what_is_wanted() -> None:
     wants_red = {"wanted_tags": {GROUP: ("red",)}}
     story = Story().send(0.0, "a", tag="red").send(0.1, "b", tag="red").send(0.2, "c", tag="red")

@@ -103,3 +103,29 @@ def test_groups_beside_the_load_are_known_to_the_checkers() -> None:
     groups = run_facts(CAMPAIGN, [], [started]).groups
     assert groups["g-side-7"] == groups["g-side-7-again"] == ("T-side-7",)
     assert set(groups) - set(run_facts(CAMPAIGN, [], []).groups) == set(evidence["groups"])
+
+
+def opened(at_s: int, node: str, group: str, expression: str) -> Op:
+    value = {"group": group, "topic": "T", "expression": expression}
+    return Op(
+        index=0, time_ns=at_s, process=1, type="ok", f="open", value=value, error=None, node=node
+    )
+
+
+def test_a_filter_has_changed_when_the_last_member_asks_anew() -> None:
+    campaign = draw_campaign(1, {"workload": "filtered", "consumers": 4, "plan": ()})
+    group, sql = "staticfire-group", "staticfire-group-sql"
+    before = run_facts(campaign, [], [opened(1, "consumer-1", group, "red || Aa")])
+    assert before.wanted_tags == {group: ("red", "Aa"), sql: ("green", "blue", "Aa")}
+    assert before.filters_changed_ns == {}
+    ops = [
+        opened(1, "consumer-1", group, "red || Aa"),
+        opened(5, "consumer-1", group, "green || Aa"),
+        opened(7, "consumer-3", group, "green || Aa"),
+        opened(9, "consumer-1", group, "green || Aa"),  # after a crash
+    ]
+    after = run_facts(campaign, [], ops)
+    assert after.wanted_tags == {group: ("green", "Aa"), sql: ("green", "blue", "Aa")}
+    assert after.wanted_before == {group: ("red", "Aa")}
+    assert after.filters_changed_ns == {group: 7}
+    assert type(after).from_json(after.to_json()) == after
