@@ -231,10 +231,10 @@ def conclude_run(
     """One verdict from those of kernels and the answers of other checkers."""
     facts, asked = context.facts, asked_of(checkers, context)
     shares = reportable(context)
-    verdicts = tuple(
-        _unless_excused(checker, _verdict(checker, by_kernel, answer, context), shares)
-        for checker in asked
-    )
+    answers = [(checker, _verdict(checker, by_kernel, answer, context)) for checker in asked]
+    for _, verdict in answers:
+        shares |= verdict.reportable
+    verdicts = tuple(_unless_excused(checker, verdict, shares) for checker, verdict in answers)
     below_floors = tuple(_below_floors(totals.get("acked", 0), context))
     if facts.unchecked:
         below_floors += tuple(contradictions(facts, context.timeline, names))
@@ -250,7 +250,7 @@ def conclude_run(
         mode=facts.mode,
         coverage=coverage_of(verdicts, context.observations, facts),
         caveats=tuple(_caveats(facts)),
-        reportable=shares,
+        reportable=dict(sorted(shares.items())),
     )
 
 

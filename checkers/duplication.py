@@ -29,6 +29,7 @@ from checkers.message_ids import dense_numbers
 from checkers.place_index import number_runs
 from checkers.process_ends import ended_ns
 from checkers.promises import Judgement, judge
+from checkers.settled import set_back
 from checkers.spans import Span, without
 from checkers.timeline import Ownership
 from checkers.verdict import Finding, Tally, seconds
@@ -222,7 +223,7 @@ def _judge_redelivery(
             return "the group does not say who owns the queue", True
         if _may_have_rebalanced(context, group, before, again):
             return "the group does not say who owns the queue, and a member came or went", True
-        return _judge_same_owner(context, queue, before, again)
+        return _judge_same_owner(columns, context, queue, before, again)
     gain = timeline.gained_before(group, queue, again.process, again.invoke_index)
     if gain is None:
         return f"process {again.process} never had the queue", False
@@ -236,7 +237,7 @@ def _judge_redelivery(
     if gain.op_index > before.invoke_index:
         return "the queue changed its owner, or was assigned anew", True
     if again.process == before.process:
-        return _judge_same_owner(context, queue, before, again)
+        return _judge_same_owner(columns, context, queue, before, again)
     return _judge_overlap(context, (group, queue), gain, before, again)
 
 
@@ -256,13 +257,13 @@ def _may_have_rebalanced(context: Context, group: str, before: Given, again: Giv
 
 
 def _judge_same_owner(
-    context: Context, queue: QueueKey, before: Given, again: Given
+    columns: Columns, context: Context, queue: QueueKey, before: Given, again: Given
 ) -> tuple[str, bool]:
     """Nothing is given twice to one owner of a queue, unless the place where it pulls was set back."""
     nodes = (context.timeline.nodes.get(again.process),)
-    window = context.excuses.find(
-        "duplicate_unexplained", before.invoke_ns, again.invoke_ns, queue.broker, nodes
-    )
+    anomaly = set_back(columns, context, again.place, before.invoke_ns, "duplicate_unexplained")
+    times = before.invoke_ns, again.invoke_ns
+    window = context.excuses.find(anomaly, *times, queue.broker, nodes)
     if window is not None:
         return window.words, True
     return "the same owner got it again, with no rebalance", False

@@ -69,14 +69,16 @@ class Excuse:
 _UNABLE = (STOPS, STALLS, DISK, NETWORK, CUTS)
 
 _LOCKED = ("two_listeners", "overlapping_owners")
+# A settled message (settled.py) explains none of these.
 _GOES_BACK = ("duplicate_unexplained", "commit_rewound", "nonmonotonic_poll")
 
 _ROWS: tuple[Excuse, ...] = (
-    # groups.py
+    # groups.py: what is shorter than half of a rebalance delays one of them at most, and the bound allows for that
     Excuse(
         anomaly="queue_unowned",
         effects=(STOPS, STALLS, EMPTIES),
         on=(Role.REPLICAS,),
+        at_least=lambda t: t.rebalance_s / 2,
         after=lambda t: 2 * t.request_s,
         mechanism="a broker that does not answer is not in the routes, and a slave gives no locks",
     ),
@@ -84,6 +86,7 @@ _ROWS: tuple[Excuse, ...] = (
         anomaly="queue_unowned",
         effects=(STOPS, STALLS),
         on=(Role.INVOLVED,),
+        at_least=lambda t: t.rebalance_s / 2,
         mechanism="a member that is away takes no share",
     ),
     Excuse(
@@ -91,6 +94,7 @@ _ROWS: tuple[Excuse, ...] = (
         effects=(NETWORK, CUTS, ROUTES),
         on=(Role.INVOLVED,),
         across=(Role.BROKERS, Role.NAME_SERVERS),
+        at_least=lambda t: t.rebalance_s / 2,
         after=lambda t: 2 * t.request_s,
         mechanism="a member that is cut off does not know its share, or counts for those who hold the list",
     ),
@@ -109,6 +113,7 @@ _ROWS: tuple[Excuse, ...] = (
         effects=(STALLS, NETWORK, CUTS, ROUTES),
         on=(Role.INVOLVED,),
         across=(Role.BROKERS,),
+        at_least=lambda t: t.rebalance_s / 2,
         after=lambda t: 2 * t.request_s,
         mechanism="a member that is cut off does not know that others have taken its queues",
     ),
@@ -181,20 +186,22 @@ _ROWS: tuple[Excuse, ...] = (
         )
         for anomaly in _GOES_BACK
     ),
-    # delays.py, retries.py, transactions.py
+    # delays.py, retries.py, transactions.py: requests outlive what is shorter than they wait
     Excuse(
         anomaly="late_delivery",
         effects=_UNABLE,
         on=(Role.REPLICAS,),
         across=(Role.REPLICAS,),
-        after=lambda t: 2 * t.request_s,
+        at_least=lambda t: t.request_s,
+        after=lambda t: t.request_s,
         mechanism="the broker could not move the message",
     ),
     Excuse(
         anomaly="late_delivery",
         effects=(STOPS, STALLS, LISTENER),
         on=(Role.INVOLVED,),
-        after=lambda t: 2 * t.request_s,
+        at_least=lambda t: t.request_s,
+        after=lambda t: t.request_s,
         mechanism="a member of the group was away or slow",
     ),
     Excuse(
@@ -202,7 +209,8 @@ _ROWS: tuple[Excuse, ...] = (
         effects=(NETWORK, CUTS, ROUTES),
         on=(Role.INVOLVED,),
         across=(Role.REPLICAS, Role.NAME_SERVERS),
-        after=lambda t: 2 * t.request_s,
+        at_least=lambda t: t.request_s,
+        after=lambda t: t.request_s,
         mechanism="a member of the group could not reach the broker",
     ),
     Excuse(
@@ -242,21 +250,22 @@ _ROWS: tuple[Excuse, ...] = (
         after=lambda t: 2 * t.request_s,
         mechanism="an operator sent the group elsewhere",
     ),
-    # send_status.py
+    # send_status.py: after the heal until the broker answers a send with SEND_OK again, and no longer
     Excuse(
         anomaly="weak_though_safe",
-        effects=_UNABLE,
+        effects=(STOPS, STALLS, CUTS, ROUTES),
         on=(Role.REPLICAS,),
         across=(Role.REPLICAS,),
         after=lambda t: t.ha_silence_s,
-        mechanism="the last copy came just after the broker had given up waiting for it",
+        mechanism="no slave followed when the message was stored, and the last copy came just after the answer",
     ),
     Excuse(
         anomaly="weak_though_safe",
-        effects=(ROUTES,),
+        effects=(DISK, NETWORK),
         on=(Role.REPLICAS,),
-        after=lambda t: 2 * t.request_s,
-        mechanism="a broker restarts to ask other name servers, and until the slave follows again none is available",
+        at_least=lambda t: t.flush_timeout_s,
+        after=lambda t: t.ha_silence_s,
+        mechanism="the last copy came just after the broker had given up waiting for it",
     ),
     # sharding.py
     Excuse(

@@ -47,6 +47,10 @@ class FaultFacts:
         """What it does to its targets, or to its links if it has any."""
         return default_effects(self.kind) if self.affects is None else self.affects
 
+    def is_healed_by(self, at_ns: int) -> bool:
+        """Whether the fault was over before this moment."""
+        return self.healed_ns is not None and self.healed_ns < at_ns
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timings:
@@ -69,6 +73,7 @@ class Timings:
     request_s: float = 3.0  # a request without an answer, mqClientApiTimeout
     consume_timeout_s: float = 900.0  # consumeTimeout
     poll_s: float = 0.0  # shortPollingTimeMills, where no arrival wakes a waiting pull (longPollingEnable=false)
+    flush_timeout_s: float = 5.0  # syncFlushTimeout: then a broker answers with a weaker status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

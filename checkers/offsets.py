@@ -37,7 +37,8 @@ from checkers.facts import RunFacts
 from checkers.kernel import Checker, Context, Kernel, Split, no_rows, nothing_missing
 from checkers.place_index import index_of, number_runs, stable_order, stream_ids
 from checkers.promises import Judgement, judge
-from checkers.rewinds import rewinds
+from checkers.rewinds import rewinds, settled_below
+from checkers.settled import NOWHERE
 from checkers.timeline import Drain, QueueEnd
 from checkers.verdict import Finding, Tally, Verdict
 
@@ -52,7 +53,8 @@ def tally_commits(columns: Columns, context: Context) -> Tally:
         mine = commits.where(rows)
         reached = _reached(columns, context, mine, stream)
         wanted = partial(_wanted_below, columns, context, mine)
-        findings.extend(_judge_commits(columns, context, mine, reached, wanted))
+        settled = settled_below(columns, context, mine)
+        findings.extend(_judge_commits(columns, context, mine, reached, settled, wanted))
     return Tally.of(findings, commits=len(commits))
 
 
@@ -63,12 +65,14 @@ class Consumption:
     commits: Commits  # by group
     reached: Ints
     wanted: Ints
+    settled: Ints
 
     def merge(self, other: Consumption) -> Consumption:
         return Consumption(
             commits=self.commits,
             reached=np.maximum(self.reached, other.reached),
             wanted=np.maximum(self.wanted, other.wanted),
+            settled=np.maximum(self.settled, other.settled),
         )
 
 
@@ -76,12 +80,14 @@ def look_at_consumption(columns: Columns, context: Context, piece: Piece) -> Con
     """Look what the groups had consumed of a piece of a queue before each commit."""
     commits = _by_stream(columns, piece.commits)
     reached, wanted = np.zeros(len(commits), np.int64), np.full(len(commits), NOTHING, np.int64)
+    settled = np.full(len(commits), NOWHERE, np.int64)
     for rows, stream in _streams(columns, commits):
         mine = commits.where(rows)
         reached[rows] = _reached(columns, context, mine, stream)
+        settled[rows] = settled_below(columns, context, mine)
         if columns.names.groups[int(mine.group[0])] in context.facts.wanted_tags:
             wanted[rows] = _wanted_below(columns, context, mine)
-    return Consumption(commits=commits, reached=reached, wanted=wanted)
+    return Consumption(commits=commits, reached=reached, wanted=wanted, settled=settled)
 
 
 def conclude_commits(state: Consumption, columns: Columns, context: Context) -> Tally:
@@ -89,7 +95,8 @@ def conclude_commits(state: Consumption, columns: Columns, context: Context) -> 
     findings: list[Finding] = []
     for rows, _ in _streams(columns, state.commits):
         mine, wanted = state.commits.where(rows), partial(state.wanted.__getitem__, rows)
-        findings.extend(_judge_commits(columns, context, mine, state.reached[rows], wanted))
+        known = state.reached[rows], state.settled[rows]
+        findings.extend(_judge_commits(columns, context, mine, *known, wanted))
     return Tally.of(findings, commits=len(state.commits))
 
 
@@ -111,6 +118,7 @@ def _judge_commits(
     context: Context,
     commits: Commits,
     reached: Ints,
+    settled: Ints,
     wanted: Callable[[], Ints],
 ) -> Iterator[Finding]:
     """Judge what one group committed for one queue, against what it had consumed by then.
@@ -126,7 +134,7 @@ def _judge_commits(
     for row in ahead.tolist():
         detail = f"committed {commits.offset[row]}, consumed up to {next_offset[row]}"
         yield _finding(columns, context, commits, row, "commit_ahead", detail)
-    for row, detail, is_excused in rewinds(columns, context, commits):
+    for row, detail, is_excused in rewinds(columns, context, commits, settled):
         finding = _finding(columns, context, commits, row, "commit_rewound", detail)
         yield replace(finding, judgement=Judgement.INFORMATIONAL) if is_excused else finding
 

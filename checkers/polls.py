@@ -39,6 +39,7 @@ from checkers.own_positions import NOBODY, steps_of_members
 from checkers.place_index import PlaceIndex, index_of, number_runs, stream_id, stream_ids
 from checkers.poll_borders import PollBorder, PollsInPieces, Question
 from checkers.promises import Judgement
+from checkers.settled import set_back
 from checkers.stored_messages import StoredMessages
 from checkers.verdict import Finding, Tally
 
@@ -322,7 +323,10 @@ class _Polls:
             return Judgement.ALLOWED, "the group had not committed it"
         first_ns, last_ns = int(deliveries.invoke_ns[last]), int(deliveries.invoke_ns[row])
         broker = self._columns.names.queues[int(deliveries.queue[row])].broker
-        window = self._context.excuses.find("nonmonotonic_poll", first_ns, last_ns, broker)
+        place = int(deliveries.queue[row]), int(deliveries.queue_offset[row])
+        given_ns = int(deliveries.invoke_ns[earlier])
+        anomaly = set_back(self._columns, self._context, place, given_ns, "nonmonotonic_poll")
+        window = self._context.excuses.find(anomaly, first_ns, last_ns, broker)
         if window is not None:
             return Judgement.INFORMATIONAL, window.words
         return Judgement.VIOLATION, f"the group had committed {committed}"

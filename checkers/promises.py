@@ -228,13 +228,27 @@ class LossPromises:
                 for row, sent in enumerate(sent_ns.tolist())
             }
             return next((one for one in _STRICTEST_FIRST if one in found), Judgement.ALLOWED)
+        judgements, _ = self._judgements(broker, sent_ns)
+        return next(
+            (judgement for judgement in _STRICTEST_FIRST if judgement in judgements),
+            Judgement.ALLOWED,
+        )
+
+    def must_survive(self, broker: str, sent_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which of the messages that `broker` acknowledged no fault of the run may have destroyed."""
+        judgements, which = self._judgements(broker, sent_ns)
+        return np.array([of is Judgement.VIOLATION for of in judgements], np.bool_)[which]
+
+    def _judgements(
+        self, broker: str, sent_ns: NDArray[np.int64]
+    ) -> tuple[list[Judgement], NDArray[np.intp]]:
+        """Return the judgements of losses, and which of them each message has."""
         ends = sorted(hit.until_ns for hit in self._hits.get(broker, ()))
         # The rule changes only with the hits that are still to come.
-        _, rows = np.unique(np.searchsorted(ends, sent_ns), return_index=True)
-        found = {self.rule(broker, int(sent_ns[row])).judgement for row in rows.tolist()}
-        return next(
-            (judgement for judgement in _STRICTEST_FIRST if judgement in found), Judgement.ALLOWED
+        _, rows, which = np.unique(
+            np.searchsorted(ends, sent_ns), return_index=True, return_inverse=True
         )
+        return [self.rule(broker, int(sent_ns[row])).judgement for row in rows.tolist()], which
 
     def text(self, rule: LossRule) -> str:
         """Return the promise in a reader's words."""

@@ -3,6 +3,9 @@
 Asked is every queue of every group in every moment, from the first assignment to the last drain: a moment is excused
 for an anomaly when a window of the table of excuses covers it for the member that had the queue then. `owned_twice` and
 the questions about locks are asked of each pair of members, `queue_unowned` of the whole group.
+Where other evidence shows that a fault explains nothing any more, its window ends there: of what sets an owner back
+asked is a message that was acknowledged then (`settled.py`), and a weak status is explained until the broker answers
+with SEND_OK again (`send_status.py`).
 Bounds (an overlap may last as long as a rebalance takes) are no excuses: they are the anomaly's definition.
 
 A checker below the floor of an anomaly has proven nothing about it, so its verdict is unknown.
@@ -16,7 +19,8 @@ from itertools import product
 from checkers.columns import QueueKey
 from checkers.groups import owned_spans, watched_until_ns
 from checkers.kernel import Context
-from checkers.spans import Span, without
+from checkers.settled import SET_BACK, settled_spans
+from checkers.spans import Span, joined, without
 
 # What is asked of the member that has a queue, of each pair of members, of the whole group. `offset_forgotten` is the
 # question whether a member that takes a queue over may begin below what was committed.
@@ -26,7 +30,6 @@ OF_OWNER = (
     "late_delivery",
     "nonmonotonic_poll",
     "offset_forgotten",
-    "weak_though_safe",
 )
 OF_PAIR = ("owned_twice",)
 OF_LOCK = ("two_listeners", "overlapping_owners")
@@ -46,7 +49,7 @@ def reportable(context: Context, excused: Excused | None = None) -> dict[str, fl
 
     `excused`: its spans for an anomaly, a broker name and nodes; by default those of the table of excuses.
     """
-    spans_of = excused or context.excuses.spans
+    spans_of = excused or _Excused(context)
     asked: dict[str, int] = {}
     open_: dict[str, int] = {}
     for anomaly, broker, nodes, span in _questions(context):
@@ -54,6 +57,38 @@ def reportable(context: Context, excused: Excused | None = None) -> dict[str, fl
         asked[anomaly] = asked.get(anomaly, 0) + span.length_ns
         open_[anomaly] = open_.get(anomaly, 0) + sum(piece.length_ns for piece in left)
     return {name: round(open_[name] / asked[name], 4) for name in sorted(asked) if asked[name]}
+
+
+def share_of(
+    context: Context, excused: Callable[[str, tuple[str | None, ...]], list[Span]]
+) -> float | None:
+    """The share, 0 to 1, of an anomaly that is asked of the owner of a queue; None: no queue had one.
+
+    `excused`: its spans for a broker name and nodes.
+    """
+    asked = open_ = 0
+    for anomaly, broker, nodes, span in _questions(context):
+        if anomaly == OF_OWNER[0]:
+            asked += span.length_ns
+            open_ += sum(piece.length_ns for piece in without([span], excused(broker, nodes)))
+    return round(open_ / asked, 4) if asked else None
+
+
+class _Excused:
+    """The spans of the table of excuses, without what is settled for those that set an owner back."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._settled: dict[str, list[Span]] = {}
+
+    def __call__(self, anomaly: str, broker: str, nodes: tuple[str | None, ...]) -> list[Span]:
+        found = self._context.excuses.spans(anomaly, broker, nodes)
+        if anomaly not in SET_BACK:
+            return found
+        if broker not in self._settled:
+            self._settled[broker] = settled_spans(self._context, broker)
+        always = self._context.excuses.spans("sent_back", broker, nodes)
+        return joined([*without(found, self._settled[broker]), *always])
 
 
 def has_floor(anomaly: str, counts: Mapping[str, int]) -> bool:

@@ -16,16 +16,37 @@ from checkers.columns import Columns, Commits, Ints, QueueKey
 from checkers.committed import least_offset, reader_of
 from checkers.excuses import Window
 from checkers.kernel import Context
+from checkers.settled import NOWHERE, settled_places
 from checkers.timeline import Ownership
 
 Rewind = tuple[int, str, bool]  # row of the commit, what it did, and whether that is excused
 SET_BACK = "commit_rewound"
 
 
-def rewinds(columns: Columns, context: Context, commits: Commits) -> Iterator[Rewind]:
+def settled_below(columns: Columns, context: Context, commits: Commits) -> Ints:
+    """The highest place of a settled message that each process had passed by the commit before, shape (commits,).
+
+    `commits`: one stream, sorted by op. NOWHERE where the commit is not below the one before.
+    """
+    found = np.full(len(commits), NOWHERE, np.int64)
+    for process in np.unique(commits.process).tolist():
+        rows = np.flatnonzero(commits.process == process)
+        for at in (1 + np.flatnonzero(np.diff(commits.offset[rows]) < 0)).tolist():
+            before = int(rows[at - 1])
+            found[rows[at]] = settled_places(columns, context).highest_below(
+                int(commits.queue[before]),
+                int(commits.offset[before]),
+                int(commits.time_ns[before]),
+            )
+    return found
+
+
+def rewinds(
+    columns: Columns, context: Context, commits: Commits, settled: Ints
+) -> Iterator[Rewind]:
     """The rows of one stream's commits, sorted by op, that are lower than the one before, as each reader goes.
 
-    Of `columns` only the names are looked at.
+    Of `columns` only the names are looked at. `settled`: as `settled_below` says.
     """
     if not np.any(commits.offset[1:] < commits.offset[:-1]):
         return
@@ -35,7 +56,9 @@ def rewinds(columns: Columns, context: Context, commits: Commits) -> Iterator[Re
         own = commits.where(rows)
         for row in (1 + np.flatnonzero(np.diff(own.offset) < 0)).tolist():
             what = f"committed {own.offset[row]} after {own.offset[row - 1]}"
-            why, is_excused = _judge(context, own, row, pair, is_owned)
+            is_settled = bool(settled[rows[row]] >= own.offset[row])
+            anomaly = "sent_back" if is_settled else SET_BACK
+            why, is_excused = _judge(context, own, row, pair, is_owned, anomaly)
             yield int(rows[row]), f"{what}: {why}", is_excused
 
 
@@ -52,12 +75,17 @@ def _by_reader(context: Context, commits: Commits, group: str, is_owned: bool) -
 
 
 def _judge(
-    context: Context, own: Commits, row: int, pair: tuple[str, QueueKey], is_owned: bool
+    context: Context,
+    own: Commits,
+    row: int,
+    pair: tuple[str, QueueKey],
+    is_owned: bool,
+    anomaly: str,
 ) -> tuple[str, bool]:
-    """Why a commit is lower than the one before, and whether that is legal."""
+    """Why a commit is lower than the one before, and whether the excuses of `anomaly` make that legal."""
     process, broker = int(own.process[row]), pair[1].broker
     if not is_owned:
-        window = _reset(context, own, row - 1, row, broker)
+        window = _reset(context, own, row - 1, row, broker, anomaly)
         return ("by the same process", False) if window is None else (window.words, True)
     gain = context.timeline.gained_before(*pair, process, int(own.op_index[row]))
     if gain is None:
@@ -69,7 +97,7 @@ def _judge(
     mine = (own.process[:row] == process) & (own.op_index[:row] > gain.op_index)
     higher = np.flatnonzero(mine & (own.offset[:row] > own.offset[row]))
     if len(higher):
-        window = _reset(context, own, int(higher[-1]), row, broker)
+        window = _reset(context, own, int(higher[-1]), row, broker, anomaly)
         return ("by the same owner", False) if window is None else (window.words, True)
     least = least_offset(context, own.where(np.arange(row)), broker, gain)
     window = context.excuses.find("sent_back", gain.time_ns, int(own.time_ns[row]))
@@ -78,9 +106,11 @@ def _judge(
     return "by a member that took the queue over", True
 
 
-def _reset(context: Context, own: Commits, before: int, row: int, broker: str) -> Window | None:
+def _reset(
+    context: Context, own: Commits, before: int, row: int, broker: str, anomaly: str
+) -> Window | None:
     times = int(own.time_ns[before]), int(own.time_ns[row])
-    return context.excuses.find(SET_BACK, *times, broker)
+    return context.excuses.find(anomaly, *times, broker)
 
 
 def _lost(context: Context, pair: tuple[str, QueueKey], gain: Ownership, before: int) -> int | None:

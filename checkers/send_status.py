@@ -28,13 +28,16 @@ from typing import Any
 import numpy as np
 
 from checkers.columns import UNKNOWN, Columns, Ints, Outcome
-from checkers.facts import Keeping, Mode, Replication, RunFacts
+from checkers.excuses import FOREVER_NS, Window
+from checkers.facts import FaultFacts, Keeping, Mode, Replication, RunFacts
 from checkers.kernel import Checker, Context, Kernel, finding_at, sends_only
 from checkers.message_ids import MessageIds
 from checkers.observed import NOT_OBSERVED, observed_verdict
 from checkers.promises import Judgement, judge
+from checkers.reportable import share_of
 from checkers.screening import is_among
 from checkers.slave_lag import KnownCopies, rows_left_behind
+from checkers.spans import Span, joined
 from checkers.verdict import Finding, Tally, Verdict
 
 # (on disk, at least in memory): how many nodes must hold a message that is acknowledged with SEND_OK.
@@ -89,6 +92,12 @@ def _nodes(nodes: set[str]) -> str:
 
 
 NOBODY: frozenset[str] = frozenset()
+NEVER = np.zeros(0, np.int64)
+WEAK = "weak_though_safe"
+# Faults that restart nodes more than once, until they are healed.
+STRIKES_AGAIN = frozenset(
+    {"rolling_restart", "name_server_freeze_in_rolling_restart", "split_name_servers"}
+)
 
 
 def tally_durable_before_ack(columns: Columns, context: Context) -> Tally:
@@ -170,17 +179,44 @@ def check_weak_statuses(columns: Columns, context: Context) -> Verdict:
     unseen = len(weak) - len({row for _, row, _ in observed})
     counts = {"weak": len(weak), "weak_observed": len(weak) - unseen}
     reason = f"{unseen} {NOT_OBSERVED}" if unseen else None
-    return observed_verdict("weak_statuses", findings, counts, reason)
+    verdict = observed_verdict("weak_statuses", findings, counts, reason)
+    share = share_of(context, lambda broker, _: _excused(columns, context, broker))
+    return verdict if share is None else replace(verdict, reportable={WEAK: share})
 
 
-def weak_rows(columns: Columns, _context: Context) -> Columns:
-    """Sends with a weaker status, and the first acknowledgement of each queue."""
+def weak_rows(columns: Columns, context: Context) -> Columns:
+    """Sends with a weaker status, and of each queue the acknowledgements that prove most.
+
+    These are the first one, before each weaker one that whose send began last, and the first whose send began after
+    each fault was over.
+    """
     sends = columns.sends
     placed = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.queue != UNKNOWN))
     placed = placed[np.argsort(sends.op_index[placed], kind="stable")]
-    firsts = placed[np.unique(sends.queue[placed], return_index=True)[1]]
     weak = np.flatnonzero(sends.outcome == Outcome.WEAK)
-    return sends_only(columns, np.sort(np.concatenate((weak, firsts))))
+    kept = [weak, placed[np.unique(sends.queue[placed], return_index=True)[1]]]
+    for queue in np.unique(sends.queue[placed]).tolist():
+        mine = placed[sends.queue[placed] == queue]
+        latest = mine[_where_highest(sends.invoke_ns[mine])]
+        known = np.searchsorted(sends.op_index[mine], sends.invoke_index[weak]) - 1
+        kept.append(latest[known[known >= 0]])
+        highest_ns = sends.invoke_ns[latest]
+        after = np.searchsorted(highest_ns, _over_times(context), side="right")
+        kept.append(latest[after[after < len(latest)]])
+    return sends_only(columns, np.unique(np.concatenate(kept)))
+
+
+def _over_times(context: Context) -> Ints:
+    """From when on SEND_OK for a new send shows that a fault explains no weaker status, ascending."""
+    windows = (context.excuses.windows(WEAK, name) for name in context.facts.brokers)
+    return np.array(sorted({_over_ns(of.fault) for found in windows for of in found}), np.int64)
+
+
+def _where_highest(values: Ints) -> Ints:
+    """For each position that of the highest value up to it, shape (values,)."""
+    is_highest = values == np.maximum.accumulate(values)
+    found: Ints = np.maximum.accumulate(np.where(is_highest, np.arange(len(values)), 0))
+    return found
 
 
 def _observed(
@@ -242,10 +278,7 @@ def _not_durable(columns: Columns, context: Context, row: int, missing: str) -> 
 
 
 def _safe(columns: Columns, context: Context, row: int, *, is_behind: bool) -> Finding:
-    sends = columns.sends
-    times = int(sends.invoke_ns[row]), int(sends.time_ns[row])
-    broker = columns.names.queues[int(sends.queue[row])].broker
-    near = context.excuses.find("weak_though_safe", *times, broker)
+    near = _explained(columns, context, row)
     quiet = judge(context.facts.mode, "weak_though_safe")
     excuse = "" if near is None else f"; {near.words}"
     if near is None and _is_first_of_broker(columns, row):
@@ -262,13 +295,72 @@ def _safe(columns: Columns, context: Context, row: int, *, is_behind: bool) -> F
     )
 
 
+def _explained(columns: Columns, context: Context, row: int) -> Window | None:
+    """The fault that explains a weak status; none that had healed when a send began that was answered with SEND_OK."""
+    sends = columns.sends
+    invoke_ns, time_ns = int(sends.invoke_ns[row]), int(sends.time_ns[row])
+    served_ns = _served(columns, row)
+    windows = context.excuses.windows(WEAK, _broker(columns, row))
+    return next(
+        (
+            window
+            for window in windows
+            if window.start_ns <= time_ns and window.end_ns >= invoke_ns
+            if served_ns is None or _over_ns(window.fault) >= served_ns
+        ),
+        None,
+    )
+
+
+def _over_ns(fault: FaultFacts) -> int:
+    """From when on SEND_OK for a new send shows that a fault keeps no slave from following: once it has struck."""
+    over_ns = fault.healed_ns if fault.kind in STRIKES_AGAIN else fault.bitten_ns
+    return FOREVER_NS if over_ns is None else over_ns
+
+
+def _excused(columns: Columns, context: Context, broker: str) -> list[Span]:
+    """When faults explain a weak status of a broker."""
+    _, latest_ns = _acknowledged(columns).get(broker, (NEVER, NEVER))
+    spans = []
+    for window in context.excuses.windows(WEAK, broker):
+        after = int(np.searchsorted(latest_ns, _over_ns(window.fault), side="right"))
+        served_ns = int(latest_ns[after]) if after < len(latest_ns) else FOREVER_NS
+        spans.append(Span(window.start_ns, min(window.end_ns, served_ns)))
+    return joined(spans)
+
+
+def _broker(columns: Columns, row: int) -> str:
+    return columns.names.queues[int(columns.sends.queue[row])].broker
+
+
+def _served(columns: Columns, row: int) -> int | None:
+    """When the latest send began that the same broker had answered with SEND_OK before this one; None: none."""
+    sends, (ended, latest_ns) = columns.sends, _acknowledged(columns)[_broker(columns, row)]
+    before = int(np.searchsorted(ended, sends.invoke_index[row]))
+    return int(latest_ns[before - 1]) if before else None
+
+
 def _is_first_of_broker(columns: Columns, row: int) -> bool:
     """Whether the broker of a send answered others with SEND_OK later, and none before this one began."""
-    sends, brokers = columns.sends, columns.names.broker_of_queue
-    acked = (sends.outcome == Outcome.OK) & (sends.queue != UNKNOWN)
-    mine = brokers[sends.queue[acked]] == brokers[sends.queue[row]]
-    ended = sends.op_index[acked][mine]
-    return len(ended) > 0 and not bool(np.any(ended < sends.invoke_index[row]))
+    ended, _ = _acknowledged(columns)[_broker(columns, row)]
+    return len(ended) > 0 and _served(columns, row) is None
+
+
+def _acknowledged(columns: Columns) -> dict[str, tuple[Ints, Ints]]:
+    """By broker: the ops at which SEND_OK arrived, ascending, and when the latest of these sends began by then."""
+    known = columns.cache.get("acknowledged by broker")
+    if known is None:
+        sends, names = columns.sends, columns.names
+        rows = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.queue != UNKNOWN))
+        rows = rows[np.argsort(sends.op_index[rows], kind="stable")]
+        of_broker = names.broker_of_queue[sends.queue[rows]]
+        mine = {broker: rows[of_broker == n] for n, broker in enumerate(names.brokers)}
+        known = columns.cache["acknowledged by broker"] = {
+            broker: (sends.op_index[of], np.maximum.accumulate(sends.invoke_ns[of]))
+            for broker, of in mine.items()
+        }
+    assert isinstance(known, dict)
+    return known
 
 
 DURABLE_BEFORE_ACK = replace(

@@ -159,7 +159,11 @@ def count_name(anomaly: str, judgement: Judgement) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The answer of one checker. `reason` says why it is unknown, or what a True rests on; `series` is JSON."""
+    """The answer of one checker. `reason` says why it is unknown, or what a True rests on; `series` is JSON.
+
+    `reportable`: the share of the run in which each anomaly could have been reported, where evidence beside the faults
+    decides about it (`reportable.py` has the others).
+    """
 
     checker: str
     valid: Validity
@@ -167,6 +171,7 @@ class Verdict:
     findings: tuple[Finding, ...] = ()
     reason: str | None = None
     series: Mapping[str, Any] = field(default_factory=dict)  # what was measured, for plots
+    reportable: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -176,6 +181,7 @@ class Verdict:
             "findings": [finding.to_json() for finding in self.findings],
             "reason": self.reason,
             **({"series": self.series} if self.series else {}),
+            **({"reportable": dict(self.reportable)} if self.reportable else {}),
         }
 
     @classmethod

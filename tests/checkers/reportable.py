@@ -51,7 +51,7 @@ def main() -> None:
         near = near_any_fault(facts)
         for anomaly, share in reportable(context, lambda *_, near=near: near).items():
             before[anomaly].append(share)
-        for anomaly, share in reportable(context).items():
+        for anomaly, share in result.verdict.reportable.items():
             after[anomaly].append(share)
     print(f"{'':24} {'before':>8} {'after':>8} {'least':>8}")
     for anomaly, shares in sorted(after.items()):

@@ -146,14 +146,23 @@ def test_unexplained(ops: list[str], why: str) -> None:
     assert why in finding.detail
 
 
-@pytest.mark.parametrize(("at_s", "valid"), [(2.0, True), (50.0, False)])
+@pytest.mark.parametrize(
+    ("acked_s", "at_s", "valid"),
+    [
+        (1.0, 2.0, False),  # settled: each replica had it when the master acknowledged it
+        (3.5, 2.0, True),  # the slave showed it before
+        (3.5, 50.0, False),
+    ],
+)
 def test_a_fault_of_the_master_explains_a_redelivery_to_the_same_owner(
-    at_s: float, valid: bool
+    acked_s: float, at_s: float, valid: bool
 ) -> None:
     kill = fault("kill", "n0", at_s=at_s, healed_s=at_s + 1)
+    ops = ["0 invoke send a t=1", "1 ok consume a t=1.5", "1 ok consume a t=4"]
+    ops.insert(1 if acked_s < 1.5 else 2, f"0 ok send a t={acked_s}")
 
     verdict = check_duplication(
-        "0 ok send a t=1", "1 ok consume a", "1 ok consume a t=4", faults=(kill,)
+        *ops, faults=(kill,), brokers={"b": ("n0", "n1")}, replication="sync"
     )
 
     assert verdict.valid is valid

@@ -52,13 +52,13 @@ def test_a_fault_counts_by_its_effect_and_its_node(of: FaultFacts, excused: bool
 def test_a_window_ends_when_the_effect_does() -> None:
     known = excuses(
         fault("kill", "n0", at_s=10, healed_s=20), timings=Timings(request_s=1.0)
-    )  # and two requests that wait
+    )  # and a request that waits
     assert known.find("late_delivery", 0, 10 * S - 1, "b") is None
     assert known.find("late_delivery", 0, 10 * S, "b") is not None
-    assert known.find("late_delivery", 22 * S, 30 * S, "b") is not None
-    assert known.find("late_delivery", 22 * S + 1, 30 * S, "b") is None
+    assert known.find("late_delivery", 21 * S, 30 * S, "b") is not None
+    assert known.find("late_delivery", 21 * S + 1, 30 * S, "b") is None
     [span] = known.spans("late_delivery", "b")
-    assert span == (10 * S, 22 * S)
+    assert span == (10 * S, 21 * S)
 
 
 @pytest.mark.parametrize(

@@ -51,12 +51,17 @@ def test_commits(ops: list[str], anomaly: str | None) -> None:
 REWOUND = (*THREE, "1 ok consume a b t=1", "1 ok commit 0:2 t=2", "1 ok commit 0:1 t=9")
 
 
-def test_a_fault_of_the_master_makes_a_rewind_informational() -> None:
+@pytest.mark.parametrize(("replication", "is_settled"), [("async", False), ("sync", True)])
+def test_a_fault_of_the_master_makes_a_rewind_informational(
+    replication: str, is_settled: bool
+) -> None:
     kill = fault("kill", "n0", at_s=5, healed_s=6)
+    known = {"brokers": {"b": ("n0", "n1")}, "replication": replication}
 
-    verdict = check("offsets", *REWOUND, faults=(kill,))
+    verdict = check("offsets", *REWOUND, faults=(kill,), **known)
 
-    assert (verdict.valid, verdict.counts["commit_rewound_informational"]) == (True, 1)
+    anomaly = "commit_rewound" if is_settled else "commit_rewound_informational"
+    assert (verdict.valid, verdict.counts[anomaly]) == (not is_settled, 1)
 
 
 OWNED = ("1 ok open node=c1", "2 ok open node=c2", *THREE, "1 ok assign 0 t=1", "1 ok consume a b")

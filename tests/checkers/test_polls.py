@@ -85,13 +85,24 @@ def test_going_back(ops: list[str], anomaly: str | None, valid: bool) -> None:
     assert verdict.valid is valid
 
 
-def test_a_fault_nearby_may_have_cost_a_committed_offset() -> None:
+@pytest.mark.parametrize(
+    ("nodes", "replication", "anomaly"),
+    [
+        (("n0", "n1"), "async", "nonmonotonic_poll_informational"),
+        (("n0", "n1", "n2"), "sync", "nonmonotonic_poll_informational"),  # one slave may lack it
+        (("n0", "n1"), "sync", "nonmonotonic_poll"),  # settled: each replica had it
+        (("n0",), "none", "nonmonotonic_poll"),  # no slave ever showed anything
+    ],
+)
+def test_a_fault_of_the_master_may_set_back_what_is_not_settled(
+    nodes: tuple[str, ...], replication: str, anomaly: str
+) -> None:
     ops = ["1 ok consume a b t=1", "1 ok commit 0:2 t=2", "1 ok consume b t=9"]
     kill = fault("kill", "n0", at_s=5, healed_s=6)
 
-    verdict = check(*ops, faults=(kill,))
+    verdict = check(*ops, faults=(kill,), brokers={"b": nodes}, replication=replication)
 
-    assert verdict.counts["nonmonotonic_poll_informational"] == 1
+    assert verdict.counts[anomaly] == 1
 
 
 @pytest.mark.parametrize(("flush", "valid"), [("sync", False), ("async", True)])

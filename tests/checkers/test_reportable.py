@@ -35,17 +35,17 @@ def test_without_faults_everything_can_be_reported() -> None:
 
 
 def test_a_fault_takes_the_time_of_its_window() -> None:
-    # 20 s of 100 s, and 6 s in which requests wait
+    # 20 s of 100 s, and 3 s in which requests wait
     pause = fault("pause", "n0", at_s=20, healed_s=40)
-    assert shares(pause)["late_delivery"] == 0.74
+    assert shares(pause)["late_delivery"] == 0.77
     assert shares(replace(pause, bitten_ns=None))["late_delivery"] == 1.0
     assert shares(replace(pause, targets=("n9",)))["late_delivery"] == 1.0
 
 
 def test_a_fault_of_one_member_takes_its_queues_only() -> None:
     away = fault("slow_consumer", "c1", at_s=20, healed_s=54)
-    assert shares(away)["late_delivery"] == 0.8  # 40 of 100 s of one of two queues
-    assert shares(away)["weak_though_safe"] == 1.0
+    assert shares(away)["late_delivery"] == 0.815  # 37 of 100 s of one of two queues
+    assert shares(away)["offset_forgotten"] == 1.0
 
 
 def test_a_verdict_says_it_and_is_unknown_below_the_floor() -> None:
@@ -54,12 +54,30 @@ def test_a_verdict_says_it_and_is_unknown_below_the_floor() -> None:
     assert verdict.reportable["late_delivery"] == 0.0
     by_name = {one.checker: one for one in verdict.verdicts}
     assert by_name["delays"].valid is True  # nothing was delayed
-    assert by_name["duplication"].valid == "unknown"
-    reason = "faults excuse nearly all of the run for duplicate_unexplained (0.0%)"
-    assert by_name["duplication"].reason == reason
+    assert by_name["groups"].valid == "unknown"
+    assert (
+        by_name["groups"].reason == "faults excuse nearly all of the run for queue_unowned (0.0%)"
+    )
     assert below_floor(("late_delivery",), {"late_delivery": 0.5}) is None
     calm = check_run(history(*LINES), [], facts())
     assert type(calm).from_json(calm.to_json()).reportable == calm.reportable
+
+
+def test_what_sets_an_owner_back_is_asked_of_settled_messages() -> None:
+    pause = fault("pause", "n0", at_s=20, healed_s=40)
+    pair = {"brokers": {"b": ("n0", "n1")}}
+    assert shares(pause, replication="sync", **pair)["commit_rewound"] == 1.0
+    assert shares(pause, replication="async", **pair)["commit_rewound"] == 0.6  # and 20 s after it
+    reset = fault("offsets_reset", at_s=20, healed_s=21)
+    assert shares(reset, replication="sync", **pair)["commit_rewound"] == 0.96
+
+
+def test_a_weak_status_is_explained_until_the_broker_acknowledges_again() -> None:
+    kill = fault("kill", "n0", at_s=20, healed_s=25)
+    until_healed = (*LINES[:-1], "0 ok send b t=30", LINES[-1])
+    for lines, share in ((LINES, 0.75), (until_healed, 0.9)):
+        verdict = check_run(history(*lines), [], facts(faults=(kill,), disks_observed=True))
+        assert verdict.reportable["weak_though_safe"] == share
 
 
 def test_a_floor_is_for_what_was_asked() -> None:

@@ -11,7 +11,9 @@ from tests.support.reference_checkers import Send, sends_of
 from tests.support.reference_semantics import began_ns, ended_ns
 
 AFTERMATH_NS = 20 * 10**9
-RECONNECTED_NS = 6 * 10**9  # a slave follows again after a restart that lost nothing
+FLUSH_TIMEOUT_NS = 5 * 10**9
+SLOW = {"slow_disk", "disk_full", "failing_disk", "network_latency", "packet_loss", "bandwidth"}
+RESTARTS_AGAIN = {"rolling_restart", "name_server_freeze_in_rolling_restart", "split_name_servers"}
 RESTART_NS = 10 * 10**9  # a node that ended by itself is down for so long
 TOLD_WITHIN_NS = 10 * 10**9  # slaves tell how far they are
 Facts = Mapping[str, Any]
@@ -183,30 +185,39 @@ def _takes(kind: str, facts: Facts, *, is_master: bool) -> bool:
 
 def _fault_near(ops: Sequence[Op], facts: Facts, send: Send) -> bool:
     replicas = set(facts["brokers"].get(_broker_of(send), ()))
+    served_ns = max(
+        (began_ns(ops, of) for of in _safe(ops, send) if of.ended < send.began), default=-(1 << 62)
+    )
     for fault in facts["faults"]:
         # Which links a partition cut, these facts do not say.
         if fault.bitten_ns is None or not (
             replicas & set(fault.targets) or fault.kind == "partition"
         ):
             continue
-        after_ns = RECONNECTED_NS if fault.kind == "split_name_servers" else AFTERMATH_NS
-        over_ns = (1 << 62) if fault.healed_ns is None else fault.healed_ns + after_ns
-        if fault.fired_ns <= ended_ns(ops, send) and over_ns >= began_ns(ops, send):
+        healed_ns = (1 << 62) if fault.healed_ns is None else fault.healed_ns
+        if fault.kind in SLOW and healed_ns - fault.fired_ns < FLUSH_TIMEOUT_NS:
+            continue
+        explains_until_ns = healed_ns if fault.kind in RESTARTS_AGAIN else fault.bitten_ns
+        if explains_until_ns < served_ns:
+            continue
+        if fault.fired_ns <= ended_ns(ops, send) and healed_ns + AFTERMATH_NS >= began_ns(
+            ops, send
+        ):
             return True
     return any(
         ended.node in replicas
-        and ended.time_ns <= ended_ns(ops, send)
+        and served_ns <= ended.time_ns <= ended_ns(ops, send)
         and ended.time_ns + RESTART_NS + AFTERMATH_NS >= began_ns(ops, send)
         for ended in facts["exits"]
     )
 
 
+def _safe(ops: Sequence[Op], send: Send) -> list[Send]:
+    """What the same broker answered with SEND_OK."""
+    return [other for other in _stored(ops, "ok") if _broker_of(other) == _broker_of(send)]
+
+
 def _came_up(ops: Sequence[Op], send: Send) -> bool:
     """Whether its broker has given a SEND_OK, and the first one was not there yet when this send began."""
-    assert send.queue is not None
-    safe = [
-        other.ended
-        for other in _stored(ops, "ok")
-        if other.queue is not None and other.queue[1] == send.queue[1]
-    ]
+    safe = [other.ended for other in _safe(ops, send)]
     return bool(safe) and min(safe) >= send.began
