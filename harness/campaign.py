@@ -28,6 +28,11 @@ SEED_MAX = 2**63 - 1
 TIME_S_MAX = 86_400
 Properties = tuple[tuple[str, str], ...]  # names and values, sorted by name
 
+# Options that recorded runs of earlier versions lack: their defaults say what such a run did.
+LATER_OPTIONS = frozenset(
+    {"quiet_s", "idle", "large_share", "async_share", "illegal_share", "strategy"}
+)
+
 
 class CampaignError(ValueError):
     """An option of a campaign is not valid. The text names it, its value and what is allowed."""

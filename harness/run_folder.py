@@ -20,7 +20,7 @@ import orjson
 from checkers.checksums import verify_checksums, verify_columns, with_checksums
 from checkers.columnar.schema import FOLDER, MANIFEST
 from checkers.history import HistoryError
-from harness.campaign import Campaign, CampaignError
+from harness.campaign import LATER_OPTIONS, Campaign, CampaignError
 from harness.campaign_draw import draw_campaign
 from harness.campaign_file import read_options
 from harness.column_keeping import ColumnKeeper, write_columns
@@ -176,9 +176,13 @@ class RunFolder:
         path = self.path / CAMPAIGN_FILE
         try:
             options = read_options(path.read_text(encoding="utf-8"), str(path))
-            missing = [field.name for field in fields(Campaign) if field.name not in options]
-            if missing:  # they must not be drawn anew: the file is cut short, or of another version
-                raise RunFolderError(f"{path} lacks {missing[0]}: it is not the campaign of a run")
+            for field in fields(Campaign):  # what is missing must not be drawn anew
+                if field.name in LATER_OPTIONS:
+                    options.setdefault(field.name, field.default)
+                elif field.name not in options:
+                    raise RunFolderError(
+                        f"{path} lacks {field.name}: it is not the campaign of a run"
+                    )
             return draw_campaign(options.pop("seed"), options)
         except OSError as error:
             raise RunFolderError(f"{path} cannot be read: {error.strerror}") from error

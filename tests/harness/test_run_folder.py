@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,16 @@ def test_every_option_is_needed(option: str, tmp_path: Path) -> None:
     path.write_text("\n".join(kept))
     with pytest.raises(RunFolderError, match=f"lacks {option}"):
         folder.read_campaign()
+
+
+def test_a_run_of_an_earlier_version_did_not_have_what_came_later(tmp_path: Path) -> None:
+    campaign = replace(CAMPAIGN, quiet_s=60.0, large_share=0.2)
+    path = RunFolder.create(tmp_path, campaign, "now").path
+    lines = (path / "campaign.toml").read_text().splitlines(keepends=True)
+    kept = [line for line in lines if not line.startswith(("quiet_s", "large_share"))]
+    (path / "campaign.toml").write_text("".join(kept))
+    earlier = replace(CAMPAIGN, quiet_s=0.0, large_share=0.0)
+    assert RunFolder(path).read_campaign() == earlier
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.3, 0.5, 0.7])
