@@ -142,7 +142,7 @@ def test_what_is_forwarded_is_consumed_only_when_its_copies_are_safe() -> None:
         counts = forwarding_of(result).counts
         assert 50 < counts["consumed"] <= counts["originals"] == counts["copies"]
         looked_up = {op.value["topic"] for op in result.ops if op.f == "look_up"}
-        assert looked_up == {"StaticfireTopic", "StaticfireTopic-forwarded"}
+        assert looked_up >= {"StaticfireTopic", "StaticfireTopic-forwarded"}
 
 
 def test_a_forwarder_that_acknowledges_before_its_copies_are_safe_is_found(
