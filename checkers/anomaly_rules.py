@@ -146,6 +146,9 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "invisible": PLAIN,
         "unindexed": PLAIN,
         "torn_answer": PLAIN,
+        "wrong_time_search": Rule(
+            faithful=INFORMATIONAL, excuse="the clock of a broker was stepped", excused=ALLOWED
+        ),
         # readability.py
         "unreadable_topic": PLAIN,
         # send_status.py

@@ -17,6 +17,9 @@ Replication = Literal["none", "async", "sync"]
 Mode = Literal["hardened", "faithful"]
 
 
+FORMERLY = frozenset({"asks_brokers"})  # fields of facts that older runs have: `due` says it
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RottenRecord:
     """A record of a commit log that a fault has changed: its message and its bytes, by physical offset."""
@@ -140,7 +143,6 @@ class RunFacts:
     routes_observed: bool = False  # somebody asked the name servers, again and again
     resources_observed: bool = False  # what servers hold was measured, before and after the load
     topic_routes_observed: bool = False  # name servers were compared with masters after the drain
-    asks_brokers: bool = False  # after the drain each broker is asked for what it acknowledged
     topics_everywhere: bool = (
         True  # made on every broker beforehand; else its first message makes them
     )
@@ -173,9 +175,10 @@ class RunFacts:
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
         """Read what to_json wrote. Raises TypeError, KeyError or AttributeError on other input."""
+        known = {name: value for name, value in fields.items() if name not in FORMERLY}
         facts = cls(
             **{
-                **fields,
+                **known,
                 "groups": {group: tuple(topics) for group, topics in fields["groups"].items()},
                 "topics": tuple(fields["topics"]),
                 "policies": tuple(fields.get("policies", ())),

@@ -2,20 +2,31 @@
 
 **invisible**: an acknowledged message is in its queue after the drain, and its id leads to nothing. **unindexed**: its
 key does not find it, although the broker keeps an index. Whether it is in its queue at all is the question of `loss`.
+**wrong_time_search**: a broker was asked which offset of a queue belongs to a time, the store time of a message that
+is there (SEARCH_OFFSET_BY_TIMESTAMP), and its answer is not the first message with that store time. Allowed where a
+clock of the broker was wrong, because then store times do not ascend; faithful brokers may answer with any of several.
+
 **torn_answer**: an answer of a broker held a record that is none: its sizes do not add up, or it ends too early. A
 broker must not serve such a record, whoever damaged it.
+
+Look-ups that hold fewer messages than were asked for leave the answer unknown.
+
+Cannot see: searches for times at which nothing was stored, and of other messages than two of each queue.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from checkers.columns import Columns
+from checkers.columns import Columns, QueueKey
+from checkers.delays import clock_stepped
 from checkers.kernel import Checker, Context, no_rows
-from checkers.promises import judge
-from checkers.timeline import Found, LookUp, Torn
+from checkers.promises import Judgement, judge
+from checkers.timeline import Found, LookUp, Searched, Torn
 from checkers.verdict import Finding, Tally, Verdict
 
+DUE = "look_up"  # the kind of op that such a run is to hold (checkers/evidence.py)
 # How a look-up ended at the first torn record before it named those (`torn`).
 NOT_A_RECORD = "the answer makes no sense: RecordError"
 
@@ -26,17 +37,25 @@ def check_look_ups(_columns: Columns, context: Context) -> Verdict:
     findings = [
         finding
         for look_up in look_ups
-        for finding in (*_missed(context, look_up), *_torn(context, look_up))
+        for finding in (
+            *_missed(context, look_up),
+            *_torn(context, look_up),
+            *_wrong_times(context, look_up),
+        )
     ]
     found = [found for look_up in look_ups for found in look_up.found]
     tally = Tally.of(
-        findings, by_id=sum(f.by_id is True for f in found), by_key=sum(f.by_key for f in found)
+        findings,
+        by_id=sum(f.by_id is True for f in found),
+        by_key=sum(f.by_key for f in found),
+        by_time=sum(len(look_up.searched) for look_up in look_ups),
     )
     reason = next((look_up.error for look_up in look_ups if look_up.error is not None), None)
-    reason = reason or _not_asked(context)
+    reason = reason or _not_asked(context) or _incomplete(look_ups)
+    violated = any(finding.judgement is Judgement.VIOLATION for finding in findings)
     return Verdict(
         checker="look_ups",
-        valid=False if findings else ("unknown" if reason is not None else True),
+        valid=False if violated else ("unknown" if reason is not None else True),
         counts=tally.counts,
         findings=tally.findings,
         reason=reason,
@@ -49,9 +68,18 @@ def _not_asked(context: Context) -> str | None:
     asked = {(look_up.topic, look_up.broker) for look_up in context.timeline.look_ups}
     due = ((topic, broker) for topic in facts.topics for broker in sorted(facts.brokers))
     missing = [f"{broker} for {topic}" for topic, broker in due if (topic, broker) not in asked]
-    if not facts.asks_brokers or not missing:
+    if DUE not in facts.due or not missing:
         return None
     return f"the history does not say what brokers hold after the run: {', '.join(missing)}"
+
+
+def _incomplete(look_ups: Sequence[LookUp]) -> str | None:
+    """Say which look-up holds fewer messages than were asked for; None if none does."""
+    for one in look_ups:
+        answered = len(one.found) + len(one.torn)
+        if one.error is None and one.asked is not None and answered < one.asked:
+            return f"{one.broker} was asked for {one.asked} messages of {one.topic}, and {answered} answers are there"
+    return None
 
 
 def _missed(context: Context, look_up: LookUp) -> Iterator[Finding]:
@@ -84,8 +112,25 @@ def _torn(context: Context, look_up: LookUp) -> Iterator[Finding]:
         )
 
 
+def _wrong_times(context: Context, look_up: LookUp) -> Iterator[Finding]:
+    for one in look_up.searched:
+        if one.answer_stored_ms != one.stored_ms:
+            what = f"where what is stored is of {one.answer_stored_ms}"
+        elif one.before_stored_ms == one.stored_ms and context.facts.mode == "hardened":
+            what = "which is not the first with that time"
+        else:
+            continue
+        place = QueueKey(look_up.topic, look_up.broker, one.queue)
+        why = clock_stepped(context, place, 0, look_up.time_ns)
+        detail = f"the search for time {one.stored_ms} ms led to offset {one.answer}, {what}"
+        finding = _finding(context, look_up, one, "wrong_time_search", detail)
+        if why is not None:
+            finding = replace(finding, judgement=Judgement.ALLOWED, detail=f"{detail}; {why}")
+        yield finding
+
+
 def _finding(
-    context: Context, look_up: LookUp, found: Found | Torn, anomaly: str, detail: str
+    context: Context, look_up: LookUp, found: Found | Torn | Searched, anomaly: str, detail: str
 ) -> Finding:
     return Finding(
         anomaly=anomaly,
@@ -103,8 +148,8 @@ def _finding(
 
 LOOK_UPS = Checker(
     name="look_ups",
-    anomalies=("invisible", "unindexed", "torn_answer"),
+    anomalies=("invisible", "unindexed", "torn_answer", "wrong_time_search"),
     check=check_look_ups,
     rows=no_rows,
-    applies=lambda context: context.facts.asks_brokers or bool(context.timeline.look_ups),
+    applies=lambda context: DUE in context.facts.due or bool(context.timeline.look_ups),
 )

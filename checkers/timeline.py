@@ -81,6 +81,18 @@ class Found(NamedTuple):
     in_queue: bool
 
 
+class Searched(NamedTuple):
+    """A stored message whose store time a broker was asked for (SEARCH_OFFSET_BY_TIMESTAMP). Times are in ms."""
+
+    key: str
+    queue: int
+    queue_offset: int
+    stored_ms: int
+    answer: int  # a queue offset
+    answer_stored_ms: int | None  # None: nothing is stored there
+    before_stored_ms: int | None  # of the message before the answer
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookUp:
     """Acknowledged messages that one node was asked for after the drain. `error`: it gave no answer."""
@@ -97,6 +109,8 @@ class LookUp:
     error: str | None
     node: str = ""  # which was asked; "": not known
     torn: Sequence[Torn] = ()
+    asked: int | None = None  # how many messages; None: not known
+    searched: Sequence[Searched] = ()
 
 
 class Sent(NamedTuple):

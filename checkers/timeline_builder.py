@@ -24,6 +24,7 @@ from checkers.timeline import (
     Polled,
     Probe,
     QueueEnd,
+    Searched,
     Sent,
     SentBack,
     Subscribed,
@@ -271,6 +272,8 @@ class TimelineBuilder:
                     Torn(text(key), integer(queue), integer(offset), text(error))
                     for key, queue, offset, error in value.get("torn", ())
                 ],
+                asked=integer(value["asked"]) if "asked" in value else None,
+                searched=[_searched(*row) for row in value.get("searched", ())],
             )
         )
 
@@ -343,6 +346,13 @@ def _found(messages: Sequence[Sequence[Any]]) -> list[Found]:
     by_key, by_id, in_queue = found
     ids = (None if value is None else bool(value) for value in by_id)
     return list(map(Found, keys, queues, offsets, map(bool, by_key), ids, map(bool, in_queue)))
+
+
+def _searched(*row: Any) -> Searched:
+    key, queue, offset, stored_ms, answer, *times = row
+    answer_ms, before_ms = (None if time is None else integer(time) for time in times)
+    place = text(key), integer(queue), integer(offset)
+    return Searched(*place, integer(stored_ms), integer(answer), answer_ms, before_ms)
 
 
 def _mop(f: Any, *rest: Any) -> Sent | Polled:

@@ -51,7 +51,6 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
         routes_observed=campaign.environment == "simulation",
         topic_routes_observed=campaign.environment == "simulation",
         resources_observed=_measures_resources(campaign),
-        asks_brokers=True,
         topics_everywhere=not campaign.auto_topic,
         files_observed=not campaign.is_foreign,
         transient_pool=dict(campaign.broker_properties).get(POOL_PROPERTY) == "true",

@@ -1,4 +1,4 @@
-"""After the drain: every acknowledged message is asked for by key and by id; and what slaves have served.
+"""After the drain: acknowledged messages are asked for by key and by id, some by time; and what slaves have served.
 
 Of those that were sent many at once the first of each stretch is: one of a thousand or so.
 """
@@ -16,6 +16,7 @@ from harness.environments.environment import ADMIN, Environment
 from harness.probing import PROBE_PROCESS
 
 TRIES = 5
+SEARCHED_OF_QUEUE = 2  # messages whose store times are searched for
 POLL_S = 2.0
 
 
@@ -39,6 +40,20 @@ def _lacking(wanted: list[list[Any]], answer: dict[str, Any]) -> list[list[Any]]
     missing = {tuple(row[:3]) for row in answer["messages"] if not row[5]}
     missing |= {tuple(row[:3]) for row in answer.get("torn", ())}
     return [message for message in wanted if tuple(message[:3]) in missing]
+
+
+def _some_places(acknowledged: list[list[Any]]) -> list[list[Any]]:
+    """[key, queue, queue offset] of SEARCHED_OF_QUEUE messages of each queue: the last one, and one half way."""
+    of_queue: dict[int, list[tuple[int, str]]] = {}
+    for key, queue, offset, _ in acknowledged:
+        of_queue.setdefault(queue, []).append((offset, key))
+    found = []
+    for queue, held in sorted(of_queue.items()):
+        held.sort()
+        for part in range(1, SEARCHED_OF_QUEUE + 1):
+            offset, key = held[(len(held) - 1) * part // SEARCHED_OF_QUEUE]
+            found.append([key, queue, offset])
+    return found
 
 
 class LookUps:
@@ -86,9 +101,14 @@ class LookUps:
                 "node": node,
                 "indexed": properties.get("messageIndexEnable", "true").lower() == "true",
                 "messages": [],
+                "asked": len(wanted),
             }
             outcome = await self._ask("look_up", node, {**value, "messages": wanted})
             value.update(outcome.value)
+            if node == living[0] and outcome.type == "ok":
+                places = {"topic": topic, "places": _some_places(acknowledged)}
+                searched = await self._ask("search_times", node, places)
+                value.update(searched.value)
             self._recorder.record(PROBE_PROCESS, outcome.type, "look_up", value, outcome.error)
             if node == living[0]:
                 wanted = _lacking(acknowledged, value)

@@ -350,6 +350,16 @@ def _torn_answer(story: Story, _sets: int) -> None:
     story.tell("torn_answer", key, 0, in_group=False, in_log=False)
 
 
+def _wrong_time_search(story: Story, _sets: int) -> None:
+    """The message is at offset 0, and the search for its time leads behind it."""
+    key = story.send(0)
+    story.consume(1, key, 0)
+    story.drained(2)
+    where = {"topic": story.topic, "broker": story.broker, "indexed": True, "messages": []}
+    story.op(3, "ok", "look_up", {**where, "searched": [[key, 0, 0, 700, 1, None, 700]]})
+    story.tell("wrong_time_search", key, 0, in_group=False, in_log=False)
+
+
 def _int_poll_skip(story: Story, _sets: int) -> None:
     """A call of the listener is given the first and the third, and nobody ever the second."""
     keys = [story.send(place / 10) for place in range(3)]
@@ -421,6 +431,7 @@ STORIES: Mapping[str, StoryPlant] = {
     "invisible": _looked_up("invisible", by_key=True, by_id=False, in_queue=True),
     "unindexed": _looked_up("unindexed", by_key=False, by_id=True, in_queue=True),
     "torn_answer": _torn_answer,
+    "wrong_time_search": _wrong_time_search,
     "vanished": _looked_up("vanished", by_key=True, by_id=True, in_queue=False),
     "int_poll_skip": _int_poll_skip,
     **FORWARDING_PLANTS,

@@ -167,6 +167,50 @@ async def look_up(remoting: RemotingClient, request: Request) -> dict[str, Any]:
     return {"messages": messages, "first_offsets": firsts, **({"torn": torn} if torn else {})}
 
 
+async def search_times(remoting: RemotingClient, request: Request) -> dict[str, Any]:
+    """Ask which offset belongs to the store time of what lies at `places` [[key, queue, queue offset]].
+
+    Answers `searched` [[key, queue, queue offset, its store time, answer, store time there, store time before]] in ms,
+    of those places at which there is a message; None where nothing is stored.
+    """
+    searched = []
+    for key, queue, offset in request["places"]:
+        stored_ms = await _stored_ms(remoting, request, queue, offset)
+        if stored_ms is None:
+            continue
+        where = {"topic": request["topic"], "queueId": str(queue), "timestamp": str(stored_ms)}
+        code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
+        answer = await ask(remoting, request["address"], code, where)
+        found = int(answer.ext_fields["offset"])
+        times = [await _stored_ms(remoting, request, queue, at) for at in (found, found - 1)]
+        searched.append([key, queue, offset, stored_ms, found, *times])
+    return {"searched": searched}
+
+
+async def _stored_ms(
+    remoting: RemotingClient, request: Request, queue: int, offset: int
+) -> int | None:
+    """When the message at this offset was stored; None if there is none."""
+    if offset < 0:
+        return None
+    where = MessageQueue(topic=request["topic"], broker_name="", queue_id=queue)
+    everything = Subscription(where.topic, "*", version_ms=0)
+    pull = pull_command(READER, where, everything, offset=offset, count_max=1)
+    for _ in range(BUSY_TRIES):
+        answer = await remoting.invoke(request["address"], pull, TIMEOUT_S, close_on_timeout=True)
+        if answer.code != ResponseCode.SYSTEM_BUSY:
+            break
+        await asyncio.sleep(BUSY_PAUSE_S)
+    if answer.code in (*NOTHING_THERE, ResponseCode.QUERY_NOT_FOUND):
+        return None
+    if answer.code != ResponseCode.SUCCESS:
+        raise AdminError(f"{request['address']} does not say what lies at {offset}: {answer.code}")
+    return next(
+        (of.store_timestamp_ms for of in decode_records(answer.body) if of.queue_offset == offset),
+        None,
+    )
+
+
 async def _first_offset(remoting: RemotingClient, request: Request, queue: int) -> int:
     where = {"topic": request["topic"], "queueId": str(queue)}
     answer = await ask(remoting, request["address"], RequestCode.GET_MIN_OFFSET, where)
@@ -348,6 +392,7 @@ ACTIONS: dict[str, Action] = {
     "topic_queues": topic_queues,
     "ping": ping,
     "look_up": look_up,
+    "search_times": search_times,
     "messages_served": messages_served,
     "read_queue": read_queue,
 }

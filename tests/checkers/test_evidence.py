@@ -62,7 +62,7 @@ def test_a_checker_without_its_observations_is_unknown(kind: str, run: RunResult
 
 
 def test_what_a_client_need_not_report_is_no_question(run: RunResult) -> None:
-    facts = replace(run.facts, due=(), asks_brokers=False)
+    facts = replace(run.facts, due=())
     ops = without(without(run.ops, "assign"), "look_up")
     asked = {of.checker for of in check_run(ops, run.observations, facts).verdicts}
     assert not asked & {"groups", "look_ups"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +11,8 @@ import pytest
 from checkers.compose import RunVerdict, check_run
 from checkers.history import Op
 from checkers.look_ups import LOOK_UPS, NOT_A_RECORD
-from checkers.verdict import Validity
-from tests.support.history_language import facts, history
+from checkers.verdict import Validity, Verdict
+from tests.support.history_language import facts, fault, history
 
 
 def look_up(
@@ -59,6 +60,58 @@ def test_look_ups(op: Op, valid: Validity, anomalies: list[str]) -> None:
     assert (verdict.valid, [finding.anomaly for finding in verdict.findings]) == (valid, anomalies)
 
 
+@pytest.mark.parametrize(("asked", "valid"), [(None, True), (1, True), (2, True), (3, "unknown")])
+def test_a_look_up_that_lacks_messages_is_unknown(asked: int | None, valid: Validity) -> None:
+    op = look_up([ALL_FOUND, ["b", 0, 1, True, True, True]])
+    if asked is not None:
+        op.value["asked"] = asked
+
+    [verdict] = check_run([op], [], facts(), [LOOK_UPS]).verdicts
+    assert verdict.valid == valid
+    if valid == "unknown":
+        assert verdict.reason == "b was asked for 3 messages of t, and 2 answers are there"
+
+
+def test_torn_answers_are_answers() -> None:
+    op = look_up([ALL_FOUND], torn=[["b", 0, 1, "it ends early"]])
+    op.value["asked"] = 2
+
+    assert check_run([op], [], facts(), [LOOK_UPS]).verdicts[0].reason is None
+
+
+#           key, queue, offset, stored, answer, stored there, stored before
+@pytest.mark.parametrize(
+    ("row", "detail"),
+    [
+        (["a", 0, 5, 700, 5, 700, 699], ""),
+        (["a", 0, 5, 700, 4, 700, 699], ""),  # an earlier one of the same time
+        (["a", 0, 0, 700, 0, 700, None], ""),
+        (["a", 0, 5, 700, 6, 701, 700], "led to offset 6, where what is stored is of 701"),
+        (["a", 0, 5, 700, 0, 600, None], "led to offset 0, where what is stored is of 600"),
+        (["a", 0, 5, 700, 9, None, None], "led to offset 9, where what is stored is of None"),
+        (["a", 0, 5, 700, 5, 700, 700], "led to offset 5, which is not the first with that time"),
+    ],
+)
+def test_a_search_for_a_store_time_finds_the_first_message_of_it(
+    row: list[Any], detail: str
+) -> None:
+    op = look_up([ALL_FOUND])
+    op.value["searched"] = [row]
+    skewed = fault("clock_skew", "n0", at_s=0, healed_s=0.1)
+
+    def judged(**changes: Any) -> Verdict:
+        return check_run([op], [], facts(**changes), [LOOK_UPS]).verdicts[0]
+
+    verdict = judged()
+    assert [of.anomaly for of in verdict.findings] == (["wrong_time_search"] if detail else [])
+    assert verdict.valid is not bool(detail)
+    assert all(of.detail.endswith(detail) for of in verdict.findings)
+    # Store times need not ascend where the clock was wrong; another broker's clock is no excuse.
+    assert judged(faults=(skewed,)).valid is True
+    assert judged(faults=(replace(skewed, targets=("n9",)),)).valid is not bool(detail)
+    assert judged(mode="faithful").valid is True
+
+
 def test_a_run_without_look_ups_is_not_asked() -> None:
     assert check_run([], [], facts(), [LOOK_UPS]).not_applicable == ("look_ups",)
 
@@ -67,7 +120,7 @@ def test_a_run_that_asks_brokers_and_holds_no_answers_is_unknown() -> None:
     ops = history("0 ok send a", "1 ok consume a", "9 ok drain")
 
     def verdict(asks: bool) -> RunVerdict:
-        return check_run(ops, [], facts(asks_brokers=asks))
+        return check_run(ops, [], facts(due=("look_up",) if asks else ()))
 
     assert "look_ups" in verdict(asks=False).not_applicable
     assert verdict(asks=True).valid == "unknown"

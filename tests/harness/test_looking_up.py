@@ -27,6 +27,7 @@ class Cluster:
     def __init__(self, holds: dict[str, set[str]]) -> None:
         self.holds = holds
         self.recorder = Recorder(lambda: 1)
+        self.searched: list[Any] = []
         for offset, key in enumerate(KEYS):
             place = {
                 "broker": "broker-a",
@@ -47,6 +48,9 @@ class Cluster:
         return node
 
     async def request(self, node: str, request: Request) -> Outcome:
+        if request["f"] == "search_times":
+            self.searched.append((request["address"], request["places"]))
+            return Outcome("ok", {"searched": [["b", 0, 1, 700, 1, 700, 699]]})
         held = self.holds[request["address"]]
         rows = [[*message[:3], *[message[0] in held] * 3] for message in request["messages"]]
         return Outcome("ok", {"messages": rows, "first_offsets": []})
@@ -69,6 +73,10 @@ def test_who_is_asked_for_what(holds: dict[str, set[str]], asked: list[tuple[str
 
     ops: list[dict[str, Any]] = [op.value for op in cluster.recorder.ops if op.f == "look_up"]
     assert [(value["node"], "".join(row[0] for row in value["messages"])) for value in ops] == asked
+    assert [value["asked"] for value in ops] == [len(keys) for _, keys in asked]
+    # Only the first searches by time: the last message of each queue, and one half way.
+    assert cluster.searched == [(asked[0][0], [["a", 0, 0], ["b", 0, 1]])]
+    assert ["searched" in value for value in ops] == [True, *[False] * (len(ops) - 1)]
 
 
 def test_a_message_whose_position_is_not_known_is_not_asked_for_by_id(
@@ -80,7 +88,7 @@ def test_a_message_whose_position_is_not_known_is_not_asked_for_by_id(
     asked: list[Any] = []
 
     async def request(_node: str, request: Request) -> Outcome:
-        asked.extend(request["messages"])
+        asked.extend(request.get("messages", ()))
         return Outcome("ok", {"messages": [], "first_offsets": []})
 
     monkeypatch.setattr(cluster, "request", request)

@@ -99,6 +99,10 @@ class _Run(ToldOps):
         value = {"topic": "t", "broker": random.choice("bc"), "indexed": indexed, "messages": found}
         if random.random() < 0.2:
             value["torn"] = [[f"p0-{random.randrange(9)}", 0, random.randrange(9), "it ends early"]]
+        aside = Random(repr(value))  # so that nothing else is drawn otherwise
+        if aside.random() < 0.3:
+            times = (aside.choice([700, 700, 701]) for _ in "sb")
+            value["searched"] = [["p0-0", 0, aside.randrange(9), 700, 5, *times]]
         answered = random.random() < 0.8
         self.op("ok" if answered else "info", "look_up", value, None if answered else "timeout")
 

@@ -123,8 +123,10 @@ def _of(observations: Sequence[Seen], kind: str) -> list[Seen]:
     return [seen for seen in observations if seen["kind"] == kind]
 
 
-def look_ups(ops: Sequence[Op]) -> Found:
-    """What lies in its queue and is not found by its id, or by its key where there is an index; and torn answers."""
+def look_ups(ops: Sequence[Op], mode: str = "hardened") -> Found:
+    """What lies in its queue and is not found by its id, or by its key where there is an index; torn answers; searches
+    by time that led elsewhere.
+    """
     found: Found = Counter()
     for op in ops:
         for key, queue, offset, by_key, by_id, in_queue in (
@@ -137,6 +139,12 @@ def look_ups(ops: Sequence[Op]) -> Found:
                 found["unindexed", *place] += 1
         for key, queue, offset, _error in op.value.get("torn", ()) if op.f == "look_up" else ():
             found["torn_answer", key, op.value["broker"], queue, offset] += 1
+        for key, queue, offset, stored, _, there, before in (
+            op.value.get("searched", ()) if op.f == "look_up" else ()
+        ):
+            is_first = stored != before or mode == "faithful"
+            if stored != there or not is_first:
+                found["wrong_time_search", key, op.value["broker"], queue, offset] += 1
     return found
 
 

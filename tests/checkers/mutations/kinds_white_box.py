@@ -241,6 +241,31 @@ def look_ups_incomplete(run: Run, rng: Random, site: Site) -> Run | None:
     return draft.finish()
 
 
+@KINDS.mutation("wrong_time_search", "the search for a store time leads to the message behind")
+def search_leads_behind(run: Run, rng: Random, site: Site) -> Run | None:
+    """Not of a broker whose clock was wrong: there store times need not ascend."""
+    skewed = {
+        node for fault in run.facts.faults if fault.kind == "clock_skew" for node in fault.targets
+    }
+    op = choose(
+        rng,
+        [op for op in run.ops if op.f == "look_up" and op.value.get("searched")],
+        lambda op: (
+            is_side(run, site)
+            and skewed.isdisjoint(run.nodes_of_broker(op.value["broker"]))
+            and run.facts.mode == "hardened"
+        ),
+    )
+    if op is None:
+        return None
+    rows = [list(row) for row in op.value["searched"]]
+    row = rng.choice(rows)
+    row[4:] = [row[4] + 1, row[3] + 1, row[3]]
+    draft = Draft(run)
+    draft.alter(op.index, searched=rows)
+    return draft.finish()
+
+
 @KINDS.mutation(
     "2 absent", "all observations of acknowledgements are missing", unknown_is_enough=True
 )
