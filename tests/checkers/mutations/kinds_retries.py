@@ -154,7 +154,19 @@ def _dead_letters(run: Run) -> list[Delivery]:
 
 @KINDS.mutation("1.11", "the dead-letter queue holds a message twice", workloads=("retry",))
 def dead_letter_twice(run: Run, rng: Random, site: Site) -> Run | None:
-    like = choose(rng, _dead_letters(run), lambda d: (site == "fault") == bool(run.facts.faults))
+    """Not of a message with an unclear send-back: the client repeats it, and two dead letters are legal."""
+    unclear = {
+        row[0]
+        for op in run.ops
+        if op.f == "send_back" and op.type != "invoke"
+        if op.type != "ok" or op.value.get("copied") is not False
+        for row in op.value["messages"]
+    }
+    like = choose(
+        rng,
+        _dead_letters(run),
+        lambda d: (site == "fault") == bool(run.facts.faults) and d.key not in unclear,
+    )
     if like is None:
         return None
     draft = Draft(run)
