@@ -44,9 +44,18 @@ def never_sent(run: Run, rng: Random, site: Site) -> Run | None:
 )
 def failed_send_delivered(run: Run, rng: Random, site: Site) -> Run | None:
     sent = pick_sent(
-        run, rng, site, lambda s: s.type == "ok" and s.is_plain and is_delivered_once(run, s.key)
+        run,
+        rng,
+        site,
+        lambda s: (
+            s.type == "ok"
+            and s.is_plain
+            and s.at is not None
+            and "batch" not in run.ops[s.at].value
+            and is_delivered_once(run, s.key)
+        ),
     )
-    if sent is None or sent.at is None or "batch" in run.ops[sent.at].value:
+    if sent is None or sent.at is None:
         return None
     draft = Draft(run)
     outcome_unknown(draft, sent)

@@ -201,7 +201,7 @@ read the rules of the checkers.
 A new checker, and a new excuse, brings its kind. The least share of a kind is 95 % at rest and 80 % near
 faults; `floors.toml` names the kinds of which less is asked, with the reason. "No place" means that none of
 these runs has a place of that sort. CI plants every kind once in each workload, at places that change with
-the commit (`STATICFIRE_ROTATION`), prints each kind below its floor, and fails if there are more than eight.
+the commit (`STATICFIRE_ROTATION`), prints each kind below its floor, and fails if there are more than two.
 
 ## Totals
 
