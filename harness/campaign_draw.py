@@ -29,7 +29,7 @@ from harness.workloads.catalogue import WORKLOADS
 LONG_S = 30.0  # of a load in which there is room for more than one fault
 # In so many of the seeds one kind of fault strikes alone, and the load goes on for so long behind it: what a fault
 # leaves dead is not healed by the next one.
-QUIET_SHARE = 0.1
+QUIET_SHARE = 0.05
 QUIET_S = 60.0
 IDLE_SHARE = 0.1  # of the seeds, in which for minutes nothing is sent
 # Longer than brokers keep clients that are silent (120 s), and locks (60 s).

@@ -243,13 +243,13 @@ def test_a_bound_on_gaps_keeps_the_load_plain() -> None:
 def test_some_seeds_have_one_kind_of_fault_and_a_quiet_end() -> None:
     drawn = [draw_campaign(seed, load_options("default")) for seed in range(200)]
     quiet = [campaign for campaign in drawn if campaign.quiet_s]
-    assert 10 <= len(quiet) <= 30
+    assert 4 <= len(quiet) <= 18
     for campaign in quiet:
         assert (campaign.quiet_s, campaign.load_s) == (60.0, 120.0 + campaign.idle[1])
         assert len({planned.kind for planned in campaign.plan}) == 1
         assert all(planned.until_s <= campaign.load_s - 60.0 for planned in campaign.plan)
         assert 22 < 2 * 1000 * campaign.producers / campaign.think_ms < 50  # sends a second
-    assert len({campaign.faults for campaign in quiet}) > 5
+    assert len({campaign.faults for campaign in quiet}) > 3
 
 
 @pytest.mark.parametrize(
