@@ -30,7 +30,7 @@ from system_under_test.store.parts import make_parts
 from system_under_test.store.queue_view import QueueView
 from system_under_test.store.reading import NO_QUEUE, GetResult, GetStatus
 from system_under_test.store.record_filter import RecordFilter
-from system_under_test.store.record_scan import KEPT_SIZE, ScannedRecord
+from system_under_test.store.record_scan import KEPT_SIZE, ScannedRecord, is_sound
 from system_under_test.store.recovery import RecoveryReport
 from system_under_test.store.results import Dispatched, PutResult, PutStatus
 from system_under_test.store.retention import Removal
@@ -306,6 +306,15 @@ class MessageStore:
         queue = self._queues.get(record.topic.decode("utf-8", "replace"), record.queue_id)
         entry = None if queue is None else queue.probe(record.queue_offset)
         return entry is not None and entry[:2] == (record.physical_offset, record.size)
+
+    def waits_for_repair(self, physical_offset: int, size: int) -> bool:
+        """Whether the record of a queue entry is damaged, and a replica may have a sound copy: it is asked for one."""
+        record = self._commit_log.read(physical_offset, size)
+        damaged = len(record) == size and not is_sound(record, physical_offset)
+        if not damaged or physical_offset in self._parts.lost:
+            return False
+        self._records.on_damage(physical_offset)
+        return True
 
     def give_up(self, physical_offset: int) -> None:
         """No replica has a sound copy of a damaged record: let consumers pass it over."""

@@ -198,6 +198,8 @@ class DelayedDelivery:
         """Store the message where it was sent to; False if that has to be tried again."""
         message = self._read(entry)
         if message is None:
+            if self._store.waits_for_repair(entry.physical_offset, entry.size):
+                return False
             level.progress.advance()
             return True
         result = self._copies.put(message)

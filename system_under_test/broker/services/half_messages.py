@@ -101,6 +101,13 @@ class HalfMessages:
         entries = self._store.queue_view.entries(HALF_TOPIC, QUEUE_ID, half_offset, 1)
         return self.read_at(entries[0].physical_offset) if entries else None
 
+    def waits_for_repair(self, half_offset: int) -> bool:
+        """Whether the half message at this offset is damaged, and may come back from a replica."""
+        entries = self._store.queue_view.entries(HALF_TOPIC, QUEUE_ID, half_offset, 1)
+        return bool(entries) and self._store.waits_for_repair(
+            entries[0].physical_offset, entries[0].size
+        )
+
     def read_at(self, physical_offset: int) -> Message | None:
         """The message at a place of the log; None if none is there."""
         record = self._store.look_up(physical_offset)

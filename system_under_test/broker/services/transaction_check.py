@@ -109,6 +109,8 @@ class TransactionCheck:
             return True
         half = halves.read(offset)
         if half is None:
+            if halves.waits_for_repair(offset):
+                return False
             self._log.error("half message cannot be read", queue_offset=offset)
             if self._policy.skips_unreadable:
                 halves.pass_over()

@@ -226,15 +226,39 @@ def test_message_from_the_future(remaining: int, careful: int, faithful: int) ->
     assert at_once_if_too_far(remaining, 1000) == faithful
 
 
-def test_unreadable_message_does_not_stop_its_level() -> None:
+LOG_FILE = "/store/commitlog/" + "0" * 20
+FIRST_BODY_AT = 88
+
+
+def test_damaged_message_stops_its_level_until_no_replica_can_mend_it() -> None:
     bench = DelayBench()
     bench.delay(b"x", DELAY="1")
     bench.delay(b"y", DELAY="1")
-    path = "/store/commitlog/" + "0" * 20
-    bench.disk.open(path).pwrite(b"?", 88)  # the first byte of the first body
+    bench.disk.open(LOG_FILE).pwrite(b"?", FIRST_BODY_AT)
+    bench.clock.move(1)
+    bench.look()
+    assert bench.delivered() == []
+    bench.store.give_up(0)
     bench.clock.move(1)
     bench.look()
     assert bench.delivered() == [b"y"]
+
+
+def test_damaged_message_is_delivered_once_it_is_mended() -> None:
+    bench = DelayBench()
+    bench.delay(b"x", DELAY="1")
+    copy = bench.store.look_up(0)
+    assert copy is not None
+    bench.disk.open(LOG_FILE).pwrite(b"?", FIRST_BODY_AT)
+    asked: list[int] = []
+    bench.store.when_damaged(asked.append)
+    bench.clock.move(1)
+    bench.look()
+    assert (bench.delivered(), 0 in asked) == ([], True)
+    assert bench.store.mend_record(0, copy)
+    bench.clock.move(1)
+    bench.look()
+    assert bench.delivered() == [b"x"]
 
 
 def test_many_are_delivered_in_several_looks() -> None:

@@ -292,6 +292,10 @@ def test_half_message_that_cannot_be_read(mode: Mode, asked: list[str]) -> None:
     bench.disk.open(path).pwrite(b"?", broken.physical_offset + 88)
     bench.clock.move(60)
     asyncio.run(bench.services.check_transactions())
+    assert bench.producer.sent == []  # a replica may have a copy
+    bench.store.give_up(broken.physical_offset)
+    bench.clock.move(60)
+    asyncio.run(bench.services.check_transactions())
     assert [check.ext_fields["msgId"] for check in bench.producer.sent] == asked
 
 
