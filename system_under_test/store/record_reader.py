@@ -45,7 +45,7 @@ class RecordReader:
         record = log.read(offset, size)
         if self.parse(record, offset) is not None:
             return record
-        if offset not in self._lost and self._scanner.with_bad_body(record, offset) is not None:
+        if offset not in self._lost and self._scanner.has_bad_body(record, offset):
             self.on_damage(offset)
         return None
 

@@ -178,6 +178,15 @@ class RecordScanner:
             return None
         return self._record(buffer, 0, size, physical_offset, has_sound_body=False)
 
+    def has_bad_body(self, buffer: bytes | bytearray, physical_offset: int) -> bool:
+        """Whether `buffer` begins with the header of a record for this place whose body is not what was checksummed."""
+        if len(buffer) < RECORD_SIZE_MIN:
+            return False
+        size, magic, _, _, _, _, own_offset, _, _ = _FIXED.unpack_from(buffer)
+        if magic != MAGIC_MESSAGE or own_offset != physical_offset or size > len(buffer):
+            return False
+        return not is_sound(buffer[:size], physical_offset)
+
     def _entry_code(self, topic: bytes, properties: bytes, store_timestamp_ms: int) -> int:
         if topic == _SCHEDULE_TOPIC:
             due_ms = due_time_ms(

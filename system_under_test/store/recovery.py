@@ -177,7 +177,9 @@ class Recovery:
         self.last_timestamp_ms = walk.last_ms
         files = self._commit_log.files
         cut_bytes = files.end_of_content(walk.end) - walk.end
-        bad_record = self._scanner.with_bad_body(files.read(walk.end, _WINDOW_SIZE), walk.end)
+        bad_checksum = cut_bytes > 0 and self._scanner.has_bad_body(
+            files.read(walk.end, _WINDOW_SIZE), walk.end
+        )
         is_intact = clean and cut_bytes == 0 and files.has_full_size()
         # Before the log: what is appended after the cut may be older than what the checkpoint vouches for.
         self._checkpoint.lower_to(walk.last_ms)
@@ -194,7 +196,7 @@ class Recovery:
             start_file=walk.start,
             end_offset=walk.end,
             cut_bytes=cut_bytes,
-            bad_checksum=bad_record is not None,
+            bad_checksum=bad_checksum,
             messages_redispatched=walk.messages,
             damaged=tuple(walk.damaged),
         )
