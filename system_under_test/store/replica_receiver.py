@@ -208,6 +208,8 @@ class ReplicaReceiver(LogReceiver):
             )
         if master_position < self._position:
             raise self._further_back(master_position)
+        if self._held:  # the master has no more of a record that differs
+            self._cut_tail(self._compared)
         if not self.is_proven:
             raise self._further_back(None)
 
@@ -276,6 +278,8 @@ class CatchUpReceiver(LogReceiver):
                 raise ReplicationError(
                     f"peer stands at {offset} and sent nothing from {self._position}"
                 )
+            elif self._held:
+                raise Diverged(f"the peer's log differs from ours behind {self._compared}")
             else:
                 self.complete = True
 

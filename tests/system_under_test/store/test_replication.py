@@ -449,3 +449,28 @@ def test_what_differs_is_cut_also_behind_files_that_the_master_has_deleted() -> 
     master.delete_before(2 * FILE_SIZE)
     KeepsTrying(master, slave).settle()
     assert slave.data[2 * FILE_SIZE :] == master.data[2 * FILE_SIZE :]
+
+
+LONG, OTHER = bytes(200), bytes(60) + b"x" * 140
+
+
+def test_a_peer_that_ends_inside_a_record_that_differs_is_another_log() -> None:
+    own, peer = make_log(b"same", LONG), make_log(b"same", OTHER)
+    del peer.data[-40:]
+    receiver = CatchUpReceiver(own)
+    receiver.connected()
+    receiver.receive(HEADER.pack(0, len(peer.data)) + bytes(peer.data))
+    with pytest.raises(Diverged):
+        receiver.receive(HEADER.pack(len(peer.data), 0))
+    assert not receiver.complete
+
+
+def test_a_slave_cuts_a_record_of_which_its_master_has_another_beginning() -> None:
+    slave, master = make_log(b"same", LONG), make_log(b"same", OTHER)
+    del master.data[-40:]
+    receiver = ReplicaReceiver(slave, flushed_only=False)
+    receiver.connected()
+    receiver.receive(HEADER.pack(0, len(master.data)) + bytes(master.data))
+    with pytest.raises(Reconnect):
+        receiver.receive(HEADER.pack(len(master.data), 0))
+    assert slave.data == make_log(b"same").data
