@@ -3,13 +3,15 @@
 A commit counts if nothing explains that brokers forgot it (`offset_forgotten` in the table of excuses): no fault of a
 replica that may not have written or copied it yet, none between the replicas and the two members, no disk that was
 emptied and no reset of offsets since. What was committed after the last one that counts may have taken its place.
+So may what another member pulls with: each pull commits how far its member is, and one that gained the queue before the
+commit arrived began below it.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from checkers.columns import Columns, Commits, Ints, Mask
+from checkers.columns import Columns, Commits, Ints, Mask, QueueKey
 from checkers.excuses import Window
 from checkers.kernel import Context
 from checkers.promises import NS_PER_S
@@ -33,17 +35,20 @@ def surely_committed(
     key = (*stream, gain.op_index, gain.process)
     if key not in known:
         commits = commits_of(columns, context, stream, gain.process)
-        broker = columns.names.queues[stream[0]].broker
-        known[key] = least_offset(context, commits, broker, gain)
+        pair = columns.names.groups[stream[1]], columns.names.queues[stream[0]]
+        known[key] = least_offset(context, commits, pair, gain)
     found: int = known[key]
     return found
 
 
-def least_offset(context: Context, commits: Commits, broker: str, gain: Ownership) -> int:
-    """The same from the commits of one stream, sorted by op."""
+def least_offset(
+    context: Context, commits: Commits, pair: tuple[str, QueueKey], gain: Ownership
+) -> int:
+    """The same from the commits of one stream, sorted by op; `pair` is its group and its queue."""
     earlier = commits.where(np.flatnonzero(commits.op_index < gain.op_index))
     arrived = earlier.time_ns + ON_ITS_WAY_NS <= gain.time_ns
-    sure = np.flatnonzero(arrived & ~_forgotten(context, earlier, broker, gain))
+    unsure = _forgotten(context, earlier, pair[1].broker, gain)
+    sure = np.flatnonzero(arrived & ~unsure & ~_pulled_below(context, earlier, pair, gain))
     return int(earlier.offset[sure[-1] :].min()) if len(sure) else 0
 
 
@@ -89,6 +94,31 @@ def _forgotten(context: Context, commits: Commits, broker: str, gain: Ownership)
         if window.start_ns <= gain.time_ns:
             forgotten |= commits.time_ns <= window.end_ns
     return forgotten
+
+
+def _pulled_below(
+    context: Context, commits: Commits, pair: tuple[str, QueueKey], gain: Ownership
+) -> Mask:
+    """Which commits came when another member had the queue already, and may have begun before them."""
+    below = np.zeros(len(commits), np.bool_)
+    gained: dict[int, int] = {}
+    changes = (of for of in context.timeline.ownership[pair] if of.op_index < gain.op_index)
+    for change in changes:
+        if change.change == "gained":
+            gained[change.process] = change.time_ns
+        elif change.process in gained:
+            since_ns = gained.pop(change.process)
+            below |= _while(commits, change.process, since_ns, change.time_ns)
+    for process, since_ns in gained.items():
+        below |= _while(commits, process, since_ns, gain.time_ns)
+    return below
+
+
+def _while(commits: Commits, process: int, since_ns: int, until_ns: int) -> Mask:
+    """Which commits of others came between two times, or were on their way at the first."""
+    within = (commits.time_ns >= since_ns - ON_ITS_WAY_NS) & (commits.time_ns <= until_ns)
+    found: Mask = within & (commits.process != process)
+    return found
 
 
 def _in_any(time_ns: Ints, windows: tuple[Window, ...]) -> Mask:

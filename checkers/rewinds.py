@@ -99,7 +99,7 @@ def _judge(
     if len(higher):
         window = _reset(context, own, int(higher[-1]), row, broker, anomaly)
         return ("by the same owner", False) if window is None else (window.words, True)
-    least = least_offset(context, own.where(np.arange(row)), broker, gain)
+    least = least_offset(context, own.where(np.arange(row)), pair, gain)
     window = context.excuses.find("sent_back", gain.time_ns, int(own.time_ns[row]))
     if own.offset[row] < least and window is None:
         return f"{least} was surely committed when the member took the queue", False

@@ -195,6 +195,16 @@ def test_a_new_owner_that_begins_below_a_safely_persisted_offset_is_unexplained(
     assert "began below offset 1, which was committed before" in finding.detail
 
 
+@pytest.mark.parametrize(("gained_s", "valid"), [(4.8, True), (5.9, True), (6.1, False)])
+def test_a_member_that_began_before_the_commit_arrived_pulls_with_a_lower_offset(
+    gained_s: float, valid: bool
+) -> None:
+    ops = [*REWIND[:4], f"3 ok assign 0 t={gained_s}", "3 ok assign t=50", *REWIND[4:]]
+    ops = sorted(ops, key=lambda op: float(op.rpartition("t=")[2]) if "t=" in op else 1.0)
+
+    assert check_duplication(*ops).valid is valid
+
+
 @pytest.mark.parametrize(
     "disturbance",
     [
