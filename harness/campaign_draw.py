@@ -111,8 +111,8 @@ def _draw_async_share(random: Random, drawn: Mapping[str, Any]) -> float:
 
 
 def _draw_illegal_share(random: Random, drawn: Mapping[str, Any]) -> float:
-    """None where brokers are somebody's, and of a client that cannot be made to send such things."""
-    if drawn["gap_max_s"] or drawn["target"] == "address" or drawn["client"] != "own":
+    """None where brokers keep the options that they have, and of a client that cannot be made to send such things."""
+    if drawn["gap_max_s"] or drawn["target"] != "own" or drawn["client"] != "own":
         return 0.0
     return pick(random, (0.0, 0.0, 0.01, 0.03))
 
