@@ -274,7 +274,6 @@ class ConsumeQueue:
         """The files to be flushed; what gets dirty from now on belongs to the next flush."""
         start = self.dirty_from
         self.dirty_from = None
-        self.files.close_retired()
         end = self.files.end_of_files
         return self.files.touched(end if start is None else start, end)
 

@@ -15,6 +15,7 @@ from system_under_test.store.flush import FlushTask, QueueFlushTask, SyncPlan
 from system_under_test.store.health import StoreHealth
 from system_under_test.store.message_index import MessageIndex
 from system_under_test.store.parts import StoreParts
+from system_under_test.store.queue_table import QueueTable
 
 __all__ = ["Flushing"]
 
@@ -29,6 +30,7 @@ class Flushing:
         "_epoch",
         "_health",
         "_index",
+        "_queues",
         "_storage",
         "_sync",
         "_synced_index",
@@ -41,6 +43,7 @@ class Flushing:
         self._index: MessageIndex = parts.index
         self._dispatcher: Dispatcher = parts.dispatcher
         self._checkpoint: Checkpoint = parts.checkpoint
+        self._queues: QueueTable = parts.queues
         self._sync = parts.policy.sync
         self._synced_index = parts.policy.synced_index
         self._epoch = 0
@@ -123,6 +126,7 @@ class Flushing:
     def _plan_queues(self, *, closing: bool = False) -> QueueFlushTask | None:
         if self._health.failure is not None:
             return None
+        self._queues.close_retired()
         index_files = self._index.write_out(closing=closing)
         queues = self._dispatcher.begin_flush()
         if not queues and not index_files:

@@ -164,6 +164,5 @@ class QueueExtension:
     def take_dirty_files(self) -> list[MappedFile]:
         """The files to be flushed; what gets dirty from now on belongs to the next flush."""
         start, self._dirty_from = self._dirty_from, None
-        self.files.close_retired()
         end = self.files.end_of_files
         return self.files.touched(end if start is None else start, end)

@@ -122,6 +122,13 @@ class QueueTable:
     def __len__(self) -> int:
         return len(self._queues)
 
+    def close_retired(self) -> None:
+        """Close removed files of all queues, idle ones too; call when no flush of queues is in flight."""
+        for queue in self:
+            queue.files.close_retired()
+            if queue.extension is not None:
+                queue.extension.files.close_retired()
+
     def close(self) -> None:
         for queue in self:
             queue.files.close()

@@ -75,6 +75,14 @@ def test_queues_follow_the_log() -> None:
     assert on_disk.put().queue_offset == 40
 
 
+def test_removed_files_of_idle_queues_are_closed_by_the_next_flush() -> None:
+    on_disk = filled(RetentionConfig(delete_hours=ALWAYS), messages=90)
+    for _ in range(5):
+        clean(on_disk)
+    assert on_disk.store.begin_queue_flush() is None  # no entry is dirty
+    assert not [path for path in on_disk.disk.open_paths() if path.endswith("(deleted)")]
+
+
 @pytest.mark.parametrize(("hour", "goes"), [(4, True), (5, False), (16, True)])
 def test_the_hour_decides(hour: int, goes: bool) -> None:
     on_disk = filled(RetentionConfig(delete_hours=(4, 16)))
