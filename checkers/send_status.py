@@ -30,6 +30,7 @@ import numpy as np
 from checkers.columns import UNKNOWN, Columns, Ints, Outcome
 from checkers.excuses import FOREVER_NS, Window
 from checkers.facts import FaultFacts, Keeping, Mode, Replication, RunFacts
+from checkers.fault_effects import CUTS, FORGETS, STALLS, STOPS
 from checkers.kernel import Checker, Context, Kernel, finding_at, sends_only
 from checkers.message_ids import MessageIds
 from checkers.observed import NOT_OBSERVED, observed_verdict
@@ -94,6 +95,8 @@ def _nodes(nodes: set[str]) -> str:
 NOBODY: frozenset[str] = frozenset()
 NEVER = np.zeros(0, np.int64)
 WEAK = "weak_though_safe"
+# What takes effect when a fault strikes, and at no other time; a disk may fill up, or fail, later.
+AT_ONCE = frozenset({STOPS, FORGETS, STALLS, CUTS})
 # Faults that restart nodes more than once, until they are healed.
 STRIKES_AGAIN = frozenset(
     {"rolling_restart", "name_server_freeze_in_rolling_restart", "split_name_servers"}
@@ -313,8 +316,9 @@ def _explained(columns: Columns, context: Context, row: int) -> Window | None:
 
 
 def _over_ns(fault: FaultFacts) -> int:
-    """From when on SEND_OK for a new send shows that a fault keeps no slave from following: once it has struck."""
-    over_ns = fault.healed_ns if fault.kind in STRIKES_AGAIN else fault.bitten_ns
+    """From when on SEND_OK for a new send shows that a fault keeps no slave from following."""
+    strikes_once = fault.kind not in STRIKES_AGAIN and set(fault.effects) <= AT_ONCE
+    over_ns = fault.bitten_ns if strikes_once else fault.healed_ns
     return FOREVER_NS if over_ns is None else over_ns
 
 

@@ -13,7 +13,10 @@ from tests.support.reference_semantics import began_ns, ended_ns
 AFTERMATH_NS = 20 * 10**9
 FLUSH_TIMEOUT_NS = 5 * 10**9
 SLOW = {"slow_disk", "disk_full", "failing_disk", "network_latency", "packet_loss", "bandwidth"}
-RESTARTS_AGAIN = {"rolling_restart", "name_server_freeze_in_rolling_restart", "split_name_servers"}
+STRIKES_ONCE = {
+    *("kill", "graceful_stop", "pause", "broker_black_hole", "partition", "partition_halves"),
+    *("partition_one", "partition_one_way", "partition_bridge", "partition_ring"),
+}
 RESTART_NS = 10 * 10**9  # a node that ended by itself is down for so long
 TOLD_WITHIN_NS = 10 * 10**9  # slaves tell how far they are
 Facts = Mapping[str, Any]
@@ -197,7 +200,7 @@ def _fault_near(ops: Sequence[Op], facts: Facts, send: Send) -> bool:
         healed_ns = (1 << 62) if fault.healed_ns is None else fault.healed_ns
         if fault.kind in SLOW and healed_ns - fault.fired_ns < FLUSH_TIMEOUT_NS:
             continue
-        explains_until_ns = healed_ns if fault.kind in RESTARTS_AGAIN else fault.bitten_ns
+        explains_until_ns = fault.bitten_ns if fault.kind in STRIKES_ONCE else healed_ns
         if explains_until_ns < served_ns:
             continue
         if fault.fired_ns <= ended_ns(ops, send) and healed_ns + AFTERMATH_NS >= began_ns(
