@@ -41,7 +41,7 @@ def _is_plain(topic: str) -> bool:
 
 def _topics(facts: RunFacts) -> set[str]:
     topics = {*facts.topics, *(topic for of in facts.groups.values() for topic in of)}
-    return topics | {f"{topic}{PROBE_SUFFIX}" for topic in topics}
+    return topics.union(facts.refused_topics, (f"{topic}{PROBE_SUFFIX}" for topic in topics))
 
 
 def _clients(facts: RunFacts, seen: set[str]) -> Iterator[str]:

@@ -260,8 +260,10 @@ def _judge_same_owner(
     columns: Columns, context: Context, queue: QueueKey, before: Given, again: Given
 ) -> tuple[str, bool]:
     """Nothing is given twice to one owner of a queue, unless the place where it pulls was set back."""
-    nodes = (context.timeline.nodes.get(again.process),)
-    anomaly = set_back(columns, context, again.place, before.invoke_ns, "duplicate_unexplained")
+    nodes, group = (context.timeline.nodes.get(again.process),), columns.names.groups[again.group]
+    anomaly = set_back(
+        columns, context, group, again.place, before.invoke_ns, "duplicate_unexplained"
+    )
     times = before.invoke_ns, again.invoke_ns
     window = context.excuses.find(anomaly, *times, queue.broker, nodes)
     if window is not None:

@@ -325,7 +325,10 @@ class _Polls:
         broker = self._columns.names.queues[int(deliveries.queue[row])].broker
         place = int(deliveries.queue[row]), int(deliveries.queue_offset[row])
         given_ns = int(deliveries.invoke_ns[earlier])
-        anomaly = set_back(self._columns, self._context, place, given_ns, "nonmonotonic_poll")
+        group = self._columns.names.groups[int(deliveries.group[row])]
+        anomaly = set_back(
+            self._columns, self._context, group, place, given_ns, "nonmonotonic_poll"
+        )
         window = self._context.excuses.find(anomaly, first_ns, last_ns, broker)
         if window is not None:
             return Judgement.INFORMATIONAL, window.words

@@ -56,7 +56,7 @@ def rewinds(
         own = commits.where(rows)
         for row in (1 + np.flatnonzero(np.diff(own.offset) < 0)).tolist():
             what = f"committed {own.offset[row]} after {own.offset[row - 1]}"
-            is_settled = bool(settled[rows[row]] >= own.offset[row])
+            is_settled = is_owned and bool(settled[rows[row]] >= own.offset[row])
             anomaly = "sent_back" if is_settled else SET_BACK
             why, is_excused = _judge(context, own, row, pair, is_owned, anomaly)
             yield int(rows[row]), f"{what}: {why}", is_excused

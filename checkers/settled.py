@@ -59,13 +59,20 @@ def settled_places(columns: Columns, context: Context) -> SettledPlaces:
 
 
 def set_back(
-    columns: Columns, context: Context, place: tuple[int, int], given_ns: int, anomaly: str
+    columns: Columns,
+    context: Context,
+    group: str,
+    place: tuple[int, int],
+    given_ns: int,
+    anomaly: str,
 ) -> str:
     """Return the anomaly whose excuses count for a message that was given to an owner, and then once more.
 
     `place`: the number of its queue, and its offset there. A settled message comes again only where an operator sent
-    the group back.
+    the group back. Where members do not say what they own, the one that has a queue may have lost it in between.
     """
+    if (group, columns.names.queues[place[0]]) not in context.timeline.ownership:
+        return anomaly
     is_settled = settled_places(columns, context).has(*place, given_ns + SET_BACK_AFTER_NS)
     return "sent_back" if is_settled else anomaly
 

@@ -57,11 +57,16 @@ def rows_where_wishes_differ(columns: Columns, context: Context) -> Columns:
 def _judge(
     columns: Columns, context: Context, group: str, told: Sequence[Subscribed]
 ) -> Iterator[Finding]:
-    wishes = {one.node: _wish(one) for one in told}
+    reopened_ns = {opened.node: opened.time_ns for opened in context.timeline.opens}
+    last = {one.node: one for one in told}
+    # A member that was started anew and did not say what it asks for may ask for anything.
+    wishes = {
+        node: _wish(one) for node, one in last.items() if reopened_ns.get(node, 0) <= one.time_ns
+    }
     if len(set(wishes.values())) < 2:
         return
     first = told[0]
-    other = next(one for one in told if _wish(one) != _wish(first))
+    other = next((one for one in told if _wish(one) != _wish(first)), first)
     who = "; ".join(f"{node} asks for {wish}" for node, wish in sorted(wishes.items()))
     topics = {one.topic for one in told}
     why = _DIFFERENT_TOPICS if len(topics) > 1 else _DIFFERENT_EXPRESSIONS

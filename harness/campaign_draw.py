@@ -244,9 +244,9 @@ def draw_campaign(seed: int, given: Mapping[str, Any]) -> Campaign:
         drawn["broker_properties"] = tuple(sorted(properties.items()))
     plan = drawn.pop("plan", None)
     campaign = Campaign(**{**drawn, "seed": seed, "plan": plan or ()})
+    check_campaign(campaign)
     if campaign.quiet_s and "quiet_s" not in given:
         campaign = replace(campaign, faults=_one_kind(campaign))
-    check_campaign(campaign)
     return campaign if plan is not None else replace(campaign, plan=_draw_plan(campaign))
 
 

@@ -22,6 +22,7 @@ from checkers.history import CLUSTER_GONE, NEMESIS, Op
 from faults.catalogue import fault_named
 from faults.options_change import OptionsChange, option_of
 from harness.campaign import Campaign
+from harness.generators.illegal_sends import refused_topics
 from harness.nemesis import FaultRecord
 from harness.workloads.catalogue import WORKLOADS
 from harness.workloads.delay_levels import delay_levels_ms
@@ -71,6 +72,7 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
             group: told[0].retries_max for group, told in groups.items() if told[0].sends_back
         },
         topics=(campaign.topic,),
+        refused_topics=tuple(refused_topics(campaign).values()),
         **_broker_facts(campaign),
         brokers=brokers,
         name_servers=shape.name_servers,

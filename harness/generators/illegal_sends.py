@@ -18,6 +18,13 @@ PROPERTIES_BYTES_MAX = 32_767  # the length of the section is two bytes with a s
 SIZE_BYTES = 100  # of the body of the others
 
 
+def refused_topics(campaign: Campaign) -> dict[str, str]:
+    """Why brokers refuse a topic -> its name; empty where they would make one that they do not know."""
+    if not campaign.illegal_share or NO_NEW_TOPICS not in campaign.broker_properties:
+        return {}
+    return {"name of the topic": f"{campaign.topic}$", "unknown topic": f"{campaign.topic}-nowhere"}
+
+
 class IllegalSends:
     """Now and then something to be refused, drawn from a stream of its own."""
 
@@ -34,11 +41,10 @@ class IllegalSends:
                 "padding": PROPERTIES_BYTES_MAX,
             },
         ]
-        if NO_NEW_TOPICS in campaign.broker_properties:
-            self._choices += [
-                {ILLEGAL: "name of the topic", "topic": f"{topic}$", "size": SIZE_BYTES},
-                {ILLEGAL: "unknown topic", "topic": f"{topic}-nowhere", "size": SIZE_BYTES},
-            ]
+        self._choices += [
+            {ILLEGAL: why, "topic": refused, "size": SIZE_BYTES}
+            for why, refused in refused_topics(campaign).items()
+        ]
 
     def next_value(self) -> dict[str, Any] | None:
         """The value of a send, without its key; None if it is the turn of the load."""

@@ -158,8 +158,13 @@ def test_a_fault_of_the_master_explains_a_redelivery_to_the_same_owner(
     acked_s: float, at_s: float, valid: bool
 ) -> None:
     kill = fault("kill", "n0", at_s=at_s, healed_s=at_s + 1)
-    ops = ["0 invoke send a t=1", "1 ok consume a t=1.5", "1 ok consume a t=4"]
-    ops.insert(1 if acked_s < 1.5 else 2, f"0 ok send a t={acked_s}")
+    ops = [
+        "1 ok assign 0 t=0.5",
+        "0 invoke send a t=1",
+        "1 ok consume a t=1.5",
+        "1 ok consume a t=4",
+    ]
+    ops.insert(2 if acked_s < 1.5 else 3, f"0 ok send a t={acked_s}")
 
     verdict = check_duplication(
         *ops, faults=(kill,), brokers={"b": ("n0", "n1")}, replication="sync"

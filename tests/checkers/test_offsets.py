@@ -58,7 +58,7 @@ def test_a_fault_of_the_master_makes_a_rewind_informational(
     kill = fault("kill", "n0", at_s=5, healed_s=6)
     known = {"brokers": {"b": ("n0", "n1")}, "replication": replication}
 
-    verdict = check("offsets", *REWOUND, faults=(kill,), **known)
+    verdict = check("offsets", "1 ok assign 0 t=0.5", *REWOUND, faults=(kill,), **known)
 
     anomaly = "commit_rewound" if is_settled else "commit_rewound_informational"
     assert (verdict.valid, verdict.counts[anomaly]) == (not is_settled, 1)

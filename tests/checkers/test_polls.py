@@ -97,7 +97,12 @@ def test_going_back(ops: list[str], anomaly: str | None, valid: bool) -> None:
 def test_a_fault_of_the_master_may_set_back_what_is_not_settled(
     nodes: tuple[str, ...], replication: str, anomaly: str
 ) -> None:
-    ops = ["1 ok consume a b t=1", "1 ok commit 0:2 t=2", "1 ok consume b t=9"]
+    ops = [
+        "1 ok assign 0 t=0.5",
+        "1 ok consume a b t=1",
+        "1 ok commit 0:2 t=2",
+        "1 ok consume b t=9",
+    ]
     kill = fault("kill", "n0", at_s=5, healed_s=6)
 
     verdict = check(*ops, faults=(kill,), brokers={"b": nodes}, replication=replication)

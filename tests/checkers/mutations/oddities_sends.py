@@ -161,6 +161,7 @@ def two_copies_of_two_attempts(run: Run, rng: Random, site: Site) -> Run | None:
             run.is_at(site, p[1].begin_ns)
             and not any("batch" in run.ops[s.begin].value for s in p)
             and not has_two_groups(run)
+            and len({run.ops[s.begin].value.get("tag") for s in p}) == 1
         ),
     )
     if pair is None:
