@@ -30,9 +30,10 @@ def test_the_same_columns_and_ops(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert len(source[0].manifest.touches) > 1
     assert max(part.rows for part in run.manifest.touches) <= 1500
     one, other = ColumnarHistory(queued.history), ColumnarHistory(run.history)
+    read = one.columns(), other.columns()
     for name in TOUCH_FIELDS:
         for rows in ("sends", "deliveries"):
-            values = (getattr(getattr(of.columns(), rows), name).tolist() for of in (one, other))
+            values = (getattr(getattr(of, rows), name).tolist() for of in read)
             assert len({tuple(of) for of in values}) == 1, name
     assert one.events() == other.events()
     assert [len(other.op_table(part)) for part in other.manifest.op_parts]
