@@ -87,6 +87,8 @@ def campaign_on(environment: str, *plan: PlannedFault) -> Campaign:
         "payload_bytes": (1000, 1400),
         "batch_share": 0.0,
         "one_way_share": 0.0,
+        "async_share": 0.0,
+        "illegal_share": 0.0,
         "broker_properties": (),
         "plan": plan,
     }

@@ -54,10 +54,9 @@ def nothing_is_ever_out_of_range(_: RemotingCommand, answer: Answer) -> Answer:
 def answers_of_any_size(patch: pytest.MonkeyPatch) -> None:
     made = QueueReader.__init__
 
-    def without_limits(self: QueueReader, log: Any, _limits: Any) -> None:
-        made(
-            self, log, FixedPullLimits(transfer_memory_bytes=1 << 30, transfer_memory_count=10_000)
-        )
+    def without_limits(self: QueueReader, log: Any, _limits: Any, *more: Any) -> None:
+        limits = FixedPullLimits(transfer_memory_bytes=1 << 30, transfer_memory_count=10_000)
+        made(self, log, limits, *more)
 
     patch.setattr(QueueReader, "__init__", without_limits)
 
