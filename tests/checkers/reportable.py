@@ -14,7 +14,7 @@ from checkers.excuses import FOREVER_NS, NS_PER_S, began_ns
 from checkers.facts import RunFacts
 from checkers.kernel import Context
 from checkers.promises import LossPromises
-from checkers.reportable import reportable
+from checkers.reportable import reportable, share_of
 from checkers.spans import Span
 from harness.campaign_draw import draw_campaign
 from harness.cli.options import given_options
@@ -51,6 +51,8 @@ def main() -> None:
         near = near_any_fault(facts)
         for anomaly, share in reportable(context, lambda *_, near=near: near).items():
             before[anomaly].append(share)
+        weak = share_of(context, lambda *_, near=near: near)
+        before["weak_though_safe"].append(0.0 if weak is None else weak)
         for anomaly, share in result.verdict.reportable.items():
             after[anomaly].append(share)
     print(f"{'':24} {'before':>8} {'after':>8} {'least':>8}")
