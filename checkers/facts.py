@@ -182,6 +182,7 @@ class RunFacts:
                 **known,
                 "groups": {group: tuple(topics) for group, topics in fields["groups"].items()},
                 "topics": tuple(fields["topics"]),
+                "refused_topics": tuple(fields.get("refused_topics", ())),
                 "policies": tuple(fields.get("policies", ())),
                 "wanted_tags": {
                     group: tuple(tags) for group, tags in fields.get("wanted_tags", {}).items()

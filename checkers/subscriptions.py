@@ -57,11 +57,15 @@ def rows_where_wishes_differ(columns: Columns, context: Context) -> Columns:
 def _judge(
     columns: Columns, context: Context, group: str, told: Sequence[Subscribed]
 ) -> Iterator[Finding]:
-    reopened_ns = {opened.node: opened.time_ns for opened in context.timeline.opens}
+    said = {one.process for one in context.timeline.subscriptions}
+    silent = [opened for opened in context.timeline.opens if opened.process not in said]
+    silent_ns = {opened.node: opened.time_ns for opened in silent}
     last = {one.node: one for one in told}
     # A member that was started anew and did not say what it asks for may ask for anything.
     wishes = {
-        node: _wish(one) for node, one in last.items() if reopened_ns.get(node, 0) <= one.time_ns
+        node: _wish(one)
+        for node, one in last.items()
+        if silent_ns.get(node, one.time_ns) <= one.time_ns
     }
     if len(set(wishes.values())) < 2:
         return

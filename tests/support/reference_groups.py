@@ -129,13 +129,21 @@ def _longest(seconds: Sequence[bool], not_counted: Sequence[bool]) -> int:
 
 
 def differing_groups(ops: Sequence[Op]) -> set[str]:
-    """Groups two nodes of which were last told different things."""
+    """Groups two nodes of which were last told different things, and not started since without a word about it."""
     told: dict[tuple[str, str | None], tuple[Any, ...]] = {}
-    for op in ops:
-        if op.f == "open" and "expression" in op.value:
+    at_ns: dict[tuple[str, str | None], int] = {}
+    opens = [op for op in ops if op.f == "open" and op.type == "ok"]
+    say = {op.process for op in opens if "expression" in op.value}
+    for op in opens:
+        if "expression" in op.value:
             value = op.value
             wish = value["topic"], value["expression"], value.get("orderly", False)
             told[value["group"], op.node] = wish
+            at_ns[value["group"], op.node] = op.time_ns
+    for op in opens:
+        if op.process not in say:
+            for of in [of for of in told if of[1] == op.node and at_ns[of] < op.time_ns]:
+                del told[of]
     return {
         group
         for group, _ in told

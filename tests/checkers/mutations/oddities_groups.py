@@ -166,7 +166,7 @@ def a_second_group(run: Run, rng: Random, site: Site) -> Run | None:
 
 @KINDS.oddity(
     "a member may join and leave before the queues are shared out anew",
-    workloads=without("broadcast"),
+    workloads=without("broadcast", "filtered"),  # there a group may have changed its filter
 )
 def member_comes_and_goes(run: Run, rng: Random, site: Site) -> Run | None:
     time_ns = time_at(run, rng, site, 2 * S)
