@@ -14,6 +14,7 @@ import numpy as np
 from checkers.columns import Columns, Commits, Ints, Mask, QueueKey
 from checkers.excuses import Window
 from checkers.kernel import Context
+from checkers.process_ends import ended_ns
 from checkers.promises import NS_PER_S
 from checkers.timeline import Ownership
 
@@ -109,8 +110,9 @@ def _pulled_below(
         elif change.process in gained:
             since_ns = gained.pop(change.process)
             below |= _while(commits, change.process, since_ns, change.time_ns)
-    for process, since_ns in gained.items():
-        below |= _while(commits, process, since_ns, gain.time_ns)
+    for process, since_ns in gained.items():  # a process that has ended pulls no more
+        until_ns = min(gain.time_ns, ended_ns(context, process))
+        below |= _while(commits, process, since_ns, until_ns)
     return below
 
 

@@ -210,6 +210,14 @@ def test_a_member_that_began_before_the_commit_arrived_pulls_with_a_lower_offset
     assert check_duplication(*ops).valid is valid
 
 
+@pytest.mark.parametrize(("crashed_s", "valid"), [(2.0, False), (30.0, True)])
+def test_a_member_that_has_ended_pulls_no_more(crashed_s: float, valid: bool) -> None:
+    crash = fault("client_crash", "c3", at_s=crashed_s, healed_s=crashed_s + 1)
+    ops = ["3 ok open node=c3 t=0.1", "3 ok assign 0 t=0.2", *REWIND]
+
+    assert check_duplication(*ops, faults=(crash,)).valid is valid
+
+
 @pytest.mark.parametrize(
     "disturbance",
     [
