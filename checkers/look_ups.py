@@ -7,9 +7,10 @@ is there (SEARCH_OFFSET_BY_TIMESTAMP), and its answer is not the first message w
 clock of the broker was wrong, because then store times do not ascend; faithful brokers may answer with any of several.
 
 **torn_answer**: an answer of a broker held a record that is none: its sizes do not add up, or it ends too early. A
-broker must not serve such a record, whoever damaged it.
+broker must not serve such a record, whether it or its disk damaged it.
 
-Look-ups that hold fewer messages than were asked for leave the answer unknown.
+Look-ups that hold fewer messages than were asked for leave the answer unknown, and so does a broker that answers no
+search by time.
 
 Cannot see: searches for times at which nothing was stored, and of other messages than two of each queue.
 """
@@ -74,11 +75,13 @@ def _not_asked(context: Context) -> str | None:
 
 
 def _incomplete(look_ups: Sequence[LookUp]) -> str | None:
-    """Say which look-up holds fewer messages than were asked for; None if none does."""
+    """Say which look-up lacks an answer to what was asked for; None if none does."""
     for one in look_ups:
         answered = len(one.found) + len(one.torn)
         if one.error is None and one.asked is not None and answered < one.asked:
             return f"{one.broker} was asked for {one.asked} messages of {one.topic}, and {answered} answers are there"
+        if one.search_error is not None:
+            return f"{one.broker} answered no search by time in {one.topic}: {one.search_error}"
     return None
 
 

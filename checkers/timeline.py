@@ -111,6 +111,9 @@ class LookUp:
     torn: Sequence[Torn] = ()
     asked: int | None = None  # how many messages; None: not known
     searched: Sequence[Searched] = ()
+    search_error: str | None = (
+        None  # why the node answered no search by time; None: it did, or was not asked
+    )
 
 
 class Sent(NamedTuple):

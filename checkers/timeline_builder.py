@@ -274,6 +274,7 @@ class TimelineBuilder:
                 ],
                 asked=integer(value["asked"]) if "asked" in value else None,
                 searched=[_searched(*row) for row in value.get("searched", ())],
+                search_error=text(value["search_error"]) if "search_error" in value else None,
             )
         )
 

@@ -108,7 +108,9 @@ class LookUps:
             if node == living[0] and outcome.type == "ok":
                 places = {"topic": topic, "places": _some_places(acknowledged)}
                 searched = await self._ask("search_times", node, places)
-                value.update(searched.value)
+                value.update(
+                    searched.value if searched.type == "ok" else {"search_error": searched.error}
+                )
             self._recorder.record(PROBE_PROCESS, outcome.type, "look_up", value, outcome.error)
             if node == living[0]:
                 wanted = _lacking(acknowledged, value)

@@ -112,6 +112,16 @@ def test_a_search_for_a_store_time_finds_the_first_message_of_it(
     assert judged(mode="faithful").valid is True
 
 
+def test_a_broker_that_answers_no_search_by_time_is_unknown() -> None:
+    op = look_up([ALL_FOUND])
+    op.value["search_error"] = "timeout"
+    [verdict] = [of for of in check_run([op], [], facts()).verdicts if of.checker == "look_ups"]
+    assert (verdict.valid, verdict.reason) == (
+        "unknown",
+        "b answered no search by time in t: timeout",
+    )
+
+
 def test_a_run_without_look_ups_is_not_asked() -> None:
     assert check_run([], [], facts(), [LOOK_UPS]).not_applicable == ("look_ups",)
 

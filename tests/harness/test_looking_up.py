@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from harness import looking_up
 from harness.campaign_draw import draw_campaign
 from harness.clients.port import Outcome, Request
 from harness.environments.environment import Environment
@@ -28,6 +29,7 @@ class Cluster:
         self.holds = holds
         self.recorder = Recorder(lambda: 1)
         self.searched: list[Any] = []
+        self.searches = True  # whether it answers searches by time
         for offset, key in enumerate(KEYS):
             place = {
                 "broker": "broker-a",
@@ -49,6 +51,8 @@ class Cluster:
 
     async def request(self, node: str, request: Request) -> Outcome:
         if request["f"] == "search_times":
+            if not self.searches:
+                return Outcome("info", {}, "timeout")
             self.searched.append((request["address"], request["places"]))
             return Outcome("ok", {"searched": [["b", 0, 1, 700, 1, 700, 699]]})
         held = self.holds[request["address"]]
@@ -77,6 +81,15 @@ def test_who_is_asked_for_what(holds: dict[str, set[str]], asked: list[tuple[str
     # Only the first searches by time: the last message of each queue, and one half way.
     assert cluster.searched == [(asked[0][0], [["a", 0, 0], ["b", 0, 1]])]
     assert ["searched" in value for value in ops] == [True, *[False] * (len(ops) - 1)]
+
+
+def test_a_search_by_time_without_an_answer_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looking_up, "POLL_S", 0.0)
+    cluster = Cluster({"broker-a-0": set(KEYS)})
+    cluster.searches = False
+    asyncio.run(LookUps(cast(Environment, cluster)).run())
+    [value] = [op.value for op in cluster.recorder.ops if op.f == "look_up"]
+    assert ("searched" in value, value["search_error"]) == (False, "timeout")
 
 
 def test_a_message_whose_position_is_not_known_is_not_asked_for_by_id(
