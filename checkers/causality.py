@@ -4,8 +4,8 @@
 history, which no clock can falsify: the harness writes a send down before it asks a client for it, and a client that
 sends by itself waits until the harness has written it down; so whatever a send causes comes later.
 
-Cannot see: a message that nobody sent (`phantom`), and a body that is not intact, because it proves nothing about its
-key.
+Cannot see: a message that no producer sent (`phantom`), and a body that is not intact, because it proves nothing about
+its key.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 **tag_changed**, **properties_changed**, **size_changed**, **id_changed**: a delivery has another tag, other user
 properties, another body size or another unique message id than the send of its key had. This holds for every copy that
 brokers and clients make of a message: of a delayed message and of a half message, retries, and dead letters. Where
-nobody answered the send, its id is that of the first delivery.
+no broker answered the send, its id is that of the first delivery.
 
 **born_time_changed**: a delivery has another born time than the first one from the message's own topic, although it was
 sent in one attempt. Of a retry that is judged only where each delivery before it that failed was sent back by the

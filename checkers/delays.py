@@ -78,7 +78,7 @@ def _late(
     deliveries = columns.deliveries
     known = np.maximum(delayed.due_ns[place], delayed.time_ns[place])
     by_ns = began_earliest(deliveries, rows) - known
-    # A request that nobody answered, an earlier attempt too, may have reached its broker at any time; a client that
+    # A request that no broker answered, an earlier attempt too, may have reached its broker at any time; a client that
     # does not say how often it tried may have made one.
     answered = np.isin(delayed.outcome[place], (Outcome.OK, Outcome.WEAK)) & (
         delayed.tries[place] == 1

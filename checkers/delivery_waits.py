@@ -34,7 +34,7 @@ from checkers.verdict import Finding, Tally, seconds
 AT_ONCE_NS = 2 * NS_PER_S  # usually milliseconds
 STARTED_WITHIN_NS = (
     10 * NS_PER_S
-)  # the offset is asked for, again if nobody answers, and the first pull is sent
+)  # the offset is asked for, again if no broker answers, and the first pull is sent
 PUT_OFF_NS = 10 * NS_PER_S
 SLAVES_LOOK_NS = 5 * NS_PER_S  # a slave of Apache RocketMQ wakes no pull, it looks every 5 s
 NEVER = -1

@@ -2,7 +2,7 @@
 
 `time_ns` of an op is when the harness wrote it down, so it is the latest time at which the event can have happened. A
 client that stamps its events says more (`Op.stamp`): the harness measured the offset of the client's clock, and the
-stamp says how far it may be off. An event that nobody stamped gets as much room as the harness was late in reading at
+stamp says how far it may be off. An event without a stamp gets as much room as the harness was late in reading at
 that time. A simulated run has no stamps, because there an op is written down the instant it happens.
 
 A checker that compares durations asks for the earliest or the latest time, whichever is kinder to the system: what is

@@ -1,7 +1,7 @@
-"""Loss: an acknowledged message that nobody got, or a stored one that one consumer group never got.
+"""Loss: an acknowledged message that no consumer got, or a stored one that one consumer group never got.
 
 **lost**: acknowledged with SEND_OK, and no delivery to any group, although some group has passed the
-place where it was stored. **unseen**: delivered to somebody, yet never consumed by this group, although
+place where it was stored. **unseen**: delivered to some group, yet never consumed by this group, although
 the group has passed it. A listener that failed or died has not consumed.
 
 A send with another outcome than SEND_OK is never lost: weak ones may vanish, unknown ones that show up
@@ -80,7 +80,7 @@ def _consumed(columns: Columns, group: str, *, gets_once: bool) -> Mask:
 
 
 def _lost(columns: Columns, context: Context, acked: Touches, lost: Mask) -> Iterator[Finding]:
-    what = "acknowledged, delivered to nobody"
+    what = "acknowledged, delivered to no consumer"
     yield from _findings(columns, context, acked, lost, "lost", what)
 
 

@@ -1,7 +1,7 @@
 """Members that keep a position of their own in each queue: what each delivery is to be compared with.
 
 A delivery follows the one before it in its call. The first one of a call follows the last one of the latest call that
-succeeded: a poll that failed, or that nobody saw end, leaves the position where it was.
+succeeded: a poll that failed, or whose end the client never reported, leaves the position where it was.
 
 Source: Jepsen's workload for Kafka, whose consumers rewind when a transaction aborts.
 """

@@ -1,6 +1,6 @@
 """Messages without SEND_OK that are proven to be stored: a consumer was given them.
 
-A send that nobody answered, or that was acknowledged weakly, promises nothing by itself. Once one consumer was given
+A send that no broker answered, or that was acknowledged weakly, promises nothing by itself. Once one consumer was given
 the message from its topic, the broker holds it like any other: every group that wants it is to consume it. What may
 still excuse its loss is damage to the broker after it was proven (`LossPromises.visible`).
 """

@@ -77,7 +77,7 @@ class Found(NamedTuple):
     queue: int
     queue_offset: int
     by_key: bool
-    by_id: bool | None  # None: nobody knew its id
+    by_id: bool | None  # None: its id is not known
     in_queue: bool
 
 

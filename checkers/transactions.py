@@ -1,8 +1,8 @@
 """Transactions: committed ones are seen, others never are, and brokers ask about those that they know nothing of.
 
 **rolled_back_visible**: a message was delivered whose transaction was rolled back, or never decided; or its producer
-had left the end to the broker's question, and nobody had answered "commit" by then. The latter needs the answers: where
-the history has no `check_back` at all, producers do not report them, and it is unknown (`ends_unknown`).
+had left the end to the broker's question, and no producer had answered "commit" by then. The latter needs the answers:
+where the history has no `check_back` at all, producers do not report them, and it is unknown (`ends_unknown`).
 **unresolved_transaction**: half of it was stored with SEND_OK, the producer left the end to the broker's question and
 would have answered "commit", and a group has read everything without it. (A transaction that ended as `ok` and is never
 seen is `lost`.) **check_too_early**: a broker asked before the time in which it must not (allowed where its clock was

@@ -8,7 +8,7 @@ polled at another, or polled at both. **txn_inconsistent_offsets**: two values a
 committed transactions and by polls. **txn_nonmonotonic_send**: a transaction sent two messages to one key, and the
 later one got the lower offset.
 
-Cannot see: the end of a log that nobody polled; messages whose offsets nobody knows, while something is unread.
+Cannot see: the end of a log that no poll reached; messages whose offsets are not known, while something is unread.
 
 Source: `lost-write`, `duplicate`, `inconsistent-offsets` and `int-nonmonotonic-send` of Jepsen's Kafka workload.
 """
@@ -71,9 +71,9 @@ def _lost(log: TxnLog, *, is_read: bool) -> Iterator[Found]:
             place = log.offset_of.get((sent.key, sent.value))
             if place is None:
                 if is_read:
-                    yield "lost_write", txn, sent.key, f"sent {sent.value}, and nobody polled it"
+                    yield "lost_write", txn, sent.key, f"sent {sent.value}, and no poll got it"
             elif place <= highest.get(sent.key, -1):
-                detail = f"sent {sent.value} to offset {place}, and nobody polled it, but offset {highest[sent.key]}"
+                detail = f"sent {sent.value} to offset {place}, and no poll got it, but offset {highest[sent.key]}"
                 yield "lost_write", txn, sent.key, detail
 
 

@@ -32,7 +32,7 @@ class MemberLeaves(GracefulStop):
 
 
 class GroupAndBrokerCrash(Kill):
-    """What a power cut of a rack does to those who consume in it: nobody is left who knows where the group stood."""
+    """What a power cut of a rack does to those who consume in it: no node is left that knows where the group stood."""
 
     name = "group-and-broker-crash"
     summary = "SIGKILL a broker and all consumers in one instant, start all of them again later"

@@ -153,7 +153,7 @@ def _draw_broker_properties(random: Random, drawn: Mapping[str, Any]) -> Propert
 
 
 def _draw_strategy(random: Random, drawn: Mapping[str, Any]) -> str:
-    """AVG where somebody else's client shares out, and where gaps are measured: some members may have no queue."""
+    """AVG where a client that is not ours shares out, and where gaps are measured: some members may have no queue."""
     if drawn["client"] != "own" or drawn["gap_max_s"] or "plan" in drawn:
         return AVERAGELY
     return pick(random, (AVERAGELY, AVERAGELY, AVERAGELY, *STRATEGIES))

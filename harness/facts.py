@@ -103,7 +103,7 @@ def _measures_resources(campaign: Campaign) -> bool:
 
 
 def _due(campaign: Campaign, lives: bool, ops: Sequence[Op]) -> Iterator[str]:
-    """What a history of this campaign must hold, unless nobody looked: see checkers/evidence.py."""
+    """What a history of this campaign must hold, unless the harness did not look: see checkers/evidence.py."""
     if lives:  # there is a master to be asked
         yield "look_up"
     if campaign.client != "own":  # others need not report the rest

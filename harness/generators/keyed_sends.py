@@ -1,4 +1,4 @@
-"""Sends of messages with a key that nobody else uses: alone, in batches, one way, small and large."""
+"""Sends of messages with a key that no other send uses: alone, in batches, one way, small and large."""
 
 from __future__ import annotations
 

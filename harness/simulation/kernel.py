@@ -141,7 +141,7 @@ class Kernel:
     # --- power --------------------------------------------------------------------------------------
 
     def power_off(self, now_ns: int) -> None:
-        """Forget everything at once; nobody is told, and what has not left the machine by `now_ns` never will."""
+        """Forget everything at once; no peer hears of it, and what has not left the machine by `now_ns` never will."""
         self.powered = False
         for socket in list(self.sockets.values()):
             if socket.user is not None:

@@ -66,7 +66,7 @@ class Acknowledger:
             answer(ResponseCode.SUCCESS)
 
     def settle(self) -> None:
-        """Something was flushed or replicated: answer whoever waited for that."""
+        """Something was flushed or replicated: answer the producers that waited for that."""
         if self._waiting:
             self._waiting.settle(
                 now_ns=self._now_ns(),

@@ -1,4 +1,4 @@
-"""What lies in queues since before their topic was deleted: nobody may read it, even if the topic is made again.
+"""What lies in queues since before their topic was deleted: no consumer may read it, even if the topic is made again.
 
 RocketMQ removes the queues of a deleted topic, and their offsets begin at 0 again. Here they go on, so that an offset
 means one message only, and what is below a queue's new beginning is hidden. The beginnings are durable in

@@ -23,7 +23,7 @@ LOST = Finding(
     judgement=Judgement.VIOLATION,
     op_index=7,
     time_ns=12_408_000_000,
-    detail="acknowledged, delivered to nobody; sync flush: it must survive",
+    detail="acknowledged, delivered to no consumer; sync flush: it must survive",
     key="p3-17",
     topic="orders",
     broker="broker-a",
@@ -37,7 +37,7 @@ def test_a_finding_is_told_in_two_lines() -> None:
     assert explain(LOST) == (
         "LOST  key p3-17  topic orders  broker broker-a  queue 3  offset 1841  "
         "physical offset 90112  acked SEND_OK at t=12.408s\n"
-        "  violation: acknowledged, delivered to nobody; sync flush: it must survive"
+        "  violation: acknowledged, delivered to no consumer; sync flush: it must survive"
     )
 
 

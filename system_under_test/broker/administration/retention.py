@@ -103,7 +103,7 @@ class Cleaning:
         return RemotingCommand.response(request, ResponseCode.SUCCESS)
 
     def clean_now(self) -> None:
-        """A topic was deleted: nobody may read its messages any more, even if it is made again (RocketMQ, code 215)."""
+        """A topic was deleted: no consumer may read its messages, even if it is made anew (RocketMQ, code 215)."""
         if self._is_ready():
             self._begin(self._store.retention.clean_unused(self._is_topic))
 
