@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import partial
 from types import MappingProxyType
 
 from checkers.facts import Timings
@@ -46,6 +47,10 @@ class Role(Enum):
 Seconds = Callable[[Timings], float]
 
 
+def _at_once(_: Timings) -> float:
+    return 0.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Excuse:
     """One mechanism.
@@ -58,9 +63,9 @@ class Excuse:
     effects: tuple[str, ...]
     on: tuple[Role, ...]
     across: tuple[Role, ...] = ()
-    at_least: Seconds = lambda _: 0.0  # how long the fault must last to have the effect
-    before: Seconds = lambda _: 0.0  # how long before the fault it may have its effect
-    after: Seconds = lambda _: 0.0  # how long after the heal
+    at_least: Seconds = _at_once  # how long the fault must last to have the effect
+    before: Seconds = _at_once  # how long before the fault it may have its effect
+    after: Seconds = _at_once  # how long after the heal
     mechanism: str
     unproven: bool = False
 
@@ -72,21 +77,67 @@ _LOCKED = ("two_listeners", "overlapping_owners")
 # A settled message (settled.py) explains none of these.
 _GOES_BACK = ("duplicate_unexplained", "commit_rewound", "nonmonotonic_poll")
 
+
+def _one_request(timings: Timings) -> float:
+    return timings.request_s
+
+
+def _two_requests(timings: Timings) -> float:
+    return 2 * timings.request_s
+
+
+def _half_a_rebalance(timings: Timings) -> float:
+    return timings.rebalance_s / 2
+
+
+def _routes_known(timings: Timings) -> float:
+    return timings.register_s + timings.route_refresh_s
+
+
+def _delivers_late(
+    anomaly: str, *, what: str, who: str, after: Seconds, at_least: Seconds = _at_once
+) -> tuple[Excuse, ...]:
+    """Why a message is late: its broker is unable, its consumer is away, or the two cannot reach each other.
+
+    `what` the broker did not do; `who` should have got the message.
+    """
+    row = partial(Excuse, anomaly=anomaly, at_least=at_least, after=after)
+    return (
+        row(
+            effects=_UNABLE,
+            on=(Role.REPLICAS,),
+            across=(Role.REPLICAS,),
+            mechanism=f"the broker {what}",
+        ),
+        row(
+            effects=(STOPS, STALLS, LISTENER),
+            on=(Role.INVOLVED,),
+            mechanism=f"{who} was away or slow",
+        ),
+        row(
+            effects=(NETWORK, CUTS, ROUTES),
+            on=(Role.INVOLVED,),
+            across=(Role.REPLICAS, Role.NAME_SERVERS),
+            mechanism=f"{who} could not reach the broker",
+        ),
+    )
+
+
 _ROWS: tuple[Excuse, ...] = (
     # groups.py: what is shorter than half of a rebalance delays one of them at most, and the bound allows for that
     Excuse(
         anomaly="queue_unowned",
         effects=(STOPS, STALLS, EMPTIES),
         on=(Role.REPLICAS,),
-        at_least=lambda t: t.rebalance_s / 2,
-        after=lambda t: 2 * t.request_s,
+        at_least=_half_a_rebalance,
+        after=_two_requests,
         mechanism="a broker that does not answer is not in the routes, and a slave gives no locks",
     ),
     Excuse(
         anomaly="queue_unowned",
         effects=(STOPS, STALLS),
         on=(Role.INVOLVED,),
-        at_least=lambda t: t.rebalance_s / 2,
+        at_least=_half_a_rebalance,
         mechanism="a member that is away takes no share",
     ),
     Excuse(
@@ -94,8 +145,8 @@ _ROWS: tuple[Excuse, ...] = (
         effects=(NETWORK, CUTS, ROUTES),
         on=(Role.INVOLVED,),
         across=(Role.BROKERS, Role.NAME_SERVERS),
-        at_least=lambda t: t.rebalance_s / 2,
-        after=lambda t: 2 * t.request_s,
+        at_least=_half_a_rebalance,
+        after=_two_requests,
         mechanism="a member that is cut off does not know its share, or counts for those who hold the list",
     ),
     *(
@@ -113,8 +164,8 @@ _ROWS: tuple[Excuse, ...] = (
         effects=(STALLS, NETWORK, CUTS, ROUTES),
         on=(Role.INVOLVED,),
         across=(Role.BROKERS,),
-        at_least=lambda t: t.rebalance_s / 2,
-        after=lambda t: 2 * t.request_s,
+        at_least=_half_a_rebalance,
+        after=_two_requests,
         mechanism="a member that is cut off does not know that others have taken its queues",
     ),
     # committed.py
@@ -123,7 +174,7 @@ _ROWS: tuple[Excuse, ...] = (
         effects=(FORGETS, ROLLS_BACK, DISK),
         on=(Role.REPLICAS,),
         before=lambda t: t.offset_persist_s + t.slave_sync_s,
-        after=lambda t: 2 * t.request_s,
+        after=_two_requests,
         mechanism="an offset that was not yet written down, or not yet copied to a slave, is forgotten",
     ),
     Excuse(
@@ -132,7 +183,7 @@ _ROWS: tuple[Excuse, ...] = (
         on=(Role.REPLICAS,),
         across=(Role.REPLICAS, Role.INVOLVED),
         before=lambda t: t.slave_sync_s,
-        after=lambda t: 2 * t.request_s,
+        after=_two_requests,
         mechanism="a slave answered that had not yet copied the offset, or the commit was lost on its way",
     ),
     Excuse(
@@ -169,7 +220,7 @@ _ROWS: tuple[Excuse, ...] = (
             anomaly=anomaly,
             effects=(OFFSETS,),
             on=(Role.CLUSTER,),
-            after=lambda t: t.request_s,
+            after=_one_request,
             mechanism="an operator reset the offsets",
             unproven=True,
         )
@@ -187,31 +238,12 @@ _ROWS: tuple[Excuse, ...] = (
         for anomaly in _GOES_BACK
     ),
     # delays.py, retries.py, transactions.py: requests outlive what is shorter than they wait
-    Excuse(
-        anomaly="late_delivery",
-        effects=_UNABLE,
-        on=(Role.REPLICAS,),
-        across=(Role.REPLICAS,),
-        at_least=lambda t: t.request_s,
-        after=lambda t: t.request_s,
-        mechanism="the broker could not move the message",
-    ),
-    Excuse(
-        anomaly="late_delivery",
-        effects=(STOPS, STALLS, LISTENER),
-        on=(Role.INVOLVED,),
-        at_least=lambda t: t.request_s,
-        after=lambda t: t.request_s,
-        mechanism="a member of the group was away or slow",
-    ),
-    Excuse(
-        anomaly="late_delivery",
-        effects=(NETWORK, CUTS, ROUTES),
-        on=(Role.INVOLVED,),
-        across=(Role.REPLICAS, Role.NAME_SERVERS),
-        at_least=lambda t: t.request_s,
-        after=lambda t: t.request_s,
-        mechanism="a member of the group could not reach the broker",
+    *_delivers_late(
+        "late_delivery",
+        what="could not move the message",
+        who="a member of the group",
+        at_least=_one_request,
+        after=_one_request,
     ),
     Excuse(
         anomaly="checked_too_often",
@@ -220,34 +252,17 @@ _ROWS: tuple[Excuse, ...] = (
         mechanism="a broker forgot that it had asked",
     ),
     # delivery_waits.py
-    Excuse(
-        anomaly="slow_delivery",
-        effects=_UNABLE,
-        on=(Role.REPLICAS,),
-        across=(Role.REPLICAS,),
-        after=lambda t: 2 * t.request_s,
-        mechanism="the broker could not answer a pull",
-    ),
-    Excuse(
-        anomaly="slow_delivery",
-        effects=(STOPS, STALLS, LISTENER),
-        on=(Role.INVOLVED,),
-        after=lambda t: 2 * t.request_s,
-        mechanism="the owner of the queue was away or slow",
-    ),
-    Excuse(
-        anomaly="slow_delivery",
-        effects=(NETWORK, CUTS, ROUTES),
-        on=(Role.INVOLVED,),
-        across=(Role.REPLICAS, Role.NAME_SERVERS),
-        after=lambda t: 2 * t.request_s,
-        mechanism="the owner of the queue could not reach the broker",
+    *_delivers_late(
+        "slow_delivery",
+        what="could not answer a pull",
+        who="the owner of the queue",
+        after=_two_requests,
     ),
     Excuse(
         anomaly="slow_delivery",
         effects=(OFFSETS,),
         on=(Role.CLUSTER,),
-        after=lambda t: 2 * t.request_s,
+        after=_two_requests,
         mechanism="an operator sent the group elsewhere",
     ),
     # send_status.py: after the heal until the broker answers a send with SEND_OK again, and no longer
@@ -272,7 +287,7 @@ _ROWS: tuple[Excuse, ...] = (
         anomaly="key_moved",
         effects=(STOPS, STALLS, EMPTIES, DISK),
         on=(Role.BROKERS,),
-        after=lambda t: t.register_s + t.route_refresh_s,
+        after=_routes_known,
         mechanism="a broker was not in the routes that producers saw",
     ),
     Excuse(
@@ -280,28 +295,28 @@ _ROWS: tuple[Excuse, ...] = (
         effects=(NETWORK, CUTS, ROUTES),
         on=(Role.BROKERS, Role.INVOLVED),
         across=(Role.NAME_SERVERS, Role.INVOLVED),
-        after=lambda t: t.register_s + t.route_refresh_s,
+        after=_routes_known,
         mechanism="producers saw different routes",
     ),
     Excuse(
         anomaly="key_moved",
         effects=(STOPS, STALLS),
         on=(Role.NAME_SERVERS,),
-        after=lambda t: t.register_s + t.route_refresh_s,
+        after=_routes_known,
         mechanism="a name server knew fewer brokers than there are",
     ),
     Excuse(
         anomaly="queues_changed",
         effects=(QUEUES,),
         on=(Role.CLUSTER,),
-        after=lambda t: t.register_s + t.route_refresh_s,
+        after=_routes_known,
         mechanism="the topic got more queues",
     ),
     Excuse(
         anomaly="queues_changed",
         effects=(EMPTIES,),
         on=(Role.MASTERS,),
-        after=lambda t: t.register_s + t.route_refresh_s,
+        after=_routes_known,
         mechanism="a broker is gone for good",
     ),
     # routes.py
@@ -310,7 +325,7 @@ _ROWS: tuple[Excuse, ...] = (
             anomaly=anomaly,
             effects=(STOPS, STALLS, DISK, NETWORK, CUTS, ROUTES),
             on=(Role.INVOLVED,),
-            after=lambda t: 2 * t.request_s,
+            after=_two_requests,
             mechanism="the broker and the name server could not hear each other",
         )
         for anomaly in ("missing_route", "ghost_route")
