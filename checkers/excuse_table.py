@@ -1,6 +1,6 @@
 """The table of excuses: one row for each mechanism by which a fault makes an anomaly legal.
 
-`test_excuses.py` has legal histories that would be violations without a row, for some of the rows so far.
+For each row `test_excuse_rows.py` has a legal history that would be a violation without it.
 """
 
 from __future__ import annotations

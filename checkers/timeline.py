@@ -283,14 +283,15 @@ class Timeline:
         ]
 
     def members(self, group: str) -> frozenset[str]:
-        """The nodes of all processes that ever had a queue of the group."""
-        return frozenset(
-            self.nodes[change.process]
+        """The nodes of all processes that ever had a queue of the group; of its subscribers where none says so."""
+        owners = {
+            change.process
             for (name, _), changes in self.ownership.items()
             if name == group
             for change in changes
-            if change.process in self.nodes
-        )
+        }
+        processes = owners or {of.process for of in self.subscriptions if of.group == group}
+        return frozenset(self.nodes[process] for process in processes & self.nodes.keys())
 
     def gained_before(
         self, group: str, queue: QueueKey, process: int, before: int

@@ -1,0 +1,406 @@
+"""Each row of the table of excuses has a legal history that needs it: without the row it is a violation.
+
+The other way round, `tests/checkers/mutations` shows what checkers still find where the row applies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from checkers import excuses
+from checkers.compose import check_run
+from checkers.excuse_table import EXCUSES, Excuse
+from checkers.facts import FaultFacts, NodeExit
+from checkers.history import Op
+from tests.checkers.stories import Story
+from tests.checkers.test_replicas import ack
+from tests.support.history_language import facts, fault, history
+
+PAIR = {"b": ("n0", "n1")}
+Rows = Mapping[str, tuple[Excuse, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Legal:
+    """A legal history; `anomaly` is what it would be without the row."""
+
+    mechanism: str
+    anomaly: str
+    ops: tuple[str, ...] | Story
+    faults: tuple[FaultFacts, ...] = ()
+    seen: tuple[dict[str, Any], ...] = ()
+    known: dict[str, Any] = field(default_factory=dict)
+    row_of: str = ""  # where the rows have a name of their own
+
+    @property
+    def row(self) -> tuple[str, str]:
+        return self.row_of or self.anomaly, self.mechanism
+
+    def violations(self) -> int:
+        """How often the anomaly is reported as a violation."""
+        ops: list[Op] = history(*self.ops) if isinstance(self.ops, tuple) else self.ops.ops
+        known = facts(**{"brokers": PAIR, "faults": self.faults, **self.known})
+        verdicts = check_run(ops, self.seen, known).verdicts
+        assert not any("checker failed" in (verdict.reason or "") for verdict in verdicts)
+        return sum(verdict.counts.get(self.anomaly, 0) for verdict in verdicts)
+
+
+MEMBERS = ("1 ok open node=c1 t=0.2", "2 ok open node=c2 t=0.2")
+GIVEN_UP = (
+    *("0 ok send a t=0.1", "0 ok send b queue=1", *MEMBERS),
+    *("1 ok assign 0 t=1", "2 ok assign 1 t=1", "2 ok assign t=50", "9 ok drain t=100"),
+)
+OVERLAP = (
+    *("0 ok send a t=0.1", *MEMBERS, "1 ok assign 0 t=1", "2 ok assign 0 t=50"),
+    *("1 ok assign t=95", "9 ok drain t=100"),
+)
+NO_NAME_SERVER = {"name_servers": ("ns-1",)}
+BLIND = fault("kill", "ns-1", at_s=45, healed_s=80)
+
+
+def cut(one: str, other: str, *, at_s: float, healed_s: float) -> FaultFacts:
+    struck = fault("partition_one", one, at_s=at_s, healed_s=healed_s)
+    return replace(struck, links=((one, other),))
+
+
+def goes_back(anomaly: str, *ops: str) -> Iterator[Legal]:
+    """A member goes back over messages that are not settled, after a fault or an operator."""
+    not_settled = {"replication": "async"}
+    for mechanism, of in (
+        ("an operator reset the offsets", fault("offsets_reset", at_s=5, healed_s=6)),
+        (
+            "a slave showed what the master does not show before replication goes on",
+            fault("pause", "n0", at_s=5, healed_s=6),
+        ),
+    ):
+        yield Legal(
+            mechanism=mechanism,
+            anomaly=anomaly,
+            ops=("0 ok send a t=1", "0 ok send b", *ops),
+            faults=(of,),
+            known=not_settled,
+        )
+
+
+def offsets(mechanism: str, row_of: str, of: FaultFacts, *, taken_s: float, **known: Any) -> Legal:
+    """A member takes a queue over at 0, although 1 was committed at 5 s."""
+    ops = (
+        *("1 ok assign 0 t=0.5", "0 ok send a t=1", "1 ok consume a", "1 ok commit 0:1 t=5"),
+        *(f"2 ok assign 0 t={taken_s}", f"2 ok consume a t={taken_s + 1}"),
+    )
+    return Legal(
+        mechanism=mechanism,
+        anomaly="duplicate_unexplained",
+        row_of=row_of,
+        ops=ops,
+        faults=(of,),
+        known=known,
+    )
+
+
+def late(mechanism: str, *faults: FaultFacts) -> Legal:
+    assigned = {"group": "g", "topic": "t", "queues": [["b", 0]]}
+    story = Story().opened("c1", 100).op(0.1, "ok", "assign", assigned, process=100)
+    story.send(1.0, "a", delay_level=2, delay_ms=5000).consume(47.0, "a", 0)
+    return Legal(mechanism=mechanism, anomaly="late_delivery", ops=story, faults=faults)
+
+
+def slow(mechanism: str, of: FaultFacts) -> Legal:
+    opened = ("1 ok open node=c1 t=0.1", "1 ok assign 0 t=0.2", "9 ok drain t=40")
+    ops = (*opened[:2], "0 ok send a t=20", "1 ok consume a t=24", opened[2])
+    return Legal(mechanism=mechanism, anomaly="slow_delivery", ops=ops, faults=(of,))
+
+
+def weak(mechanism: str, of: FaultFacts) -> Legal:
+    ops = (
+        *("0 ok send b t=1", "0 invoke send a t=10"),
+        "0 info send a error=FLUSH_SLAVE_TIMEOUT t=11",
+    )
+    seen = (ack(durable="n0 n1"),)
+    known = {"replication": "sync"}
+    return Legal(
+        mechanism=mechanism,
+        anomaly="weak_though_safe",
+        ops=ops,
+        faults=(of,),
+        seen=seen,
+        known=known,
+    )
+
+
+def moved(mechanism: str, row_of: str, of: FaultFacts, *, at_s: float = 10.0) -> Legal:
+    story = Story().send(0.0, "a", sharding_key="k").send(at_s, "b", queue=1, sharding_key="k")
+    known = {"orderly": ("g",), "name_servers": ("ns-1",)}
+    return Legal(
+        mechanism=mechanism,
+        anomaly="key_moved",
+        row_of=row_of,
+        ops=story,
+        faults=(of,),
+        known=known,
+    )
+
+
+def route(anomaly: str, of: FaultFacts, *answers: tuple[float, Any, str]) -> Legal:
+    seen = tuple(
+        {"kind": "route", "time_ns": int(at_s * 1e9), "node": "ns-1", "brokers": named, "up": up}
+        for at_s, named, up in (
+            (at_s, {"b": named}, list(up.split())) for at_s, named, up in answers
+        )
+    )
+    mechanism = "the broker and the name server could not hear each other"
+    known = {"routes_observed": True}
+    return Legal(mechanism=mechanism, anomaly=anomaly, ops=(), faults=(of,), seen=seen, known=known)
+
+
+def locked(anomaly: str, mechanism: str, of: FaultFacts, **known: Any) -> Legal:
+    ops: dict[str, tuple[str, ...]] = {
+        "two_listeners": (
+            *("1 invoke consume a", "2 invoke consume b"),
+            *("1 ok consume a", "2 ok consume b"),
+        ),
+        "overlapping_owners": (
+            *("0 ok send c", "1 ok assign 0", "1 ok consume a"),
+            *("2 ok consume b", "1 ok consume c"),
+        ),
+    }
+    sent = (*MEMBERS, "0 ok send a", "0 ok send b")
+    return Legal(
+        mechanism=mechanism,
+        anomaly=anomaly,
+        row_of=f"faithful {anomaly}" if known else "",
+        ops=(*sent, *ops[anomaly]),
+        faults=(of,),
+        known={"orderly": ("g",), **known},
+    )
+
+
+def _histories() -> Iterator[Legal]:
+    # groups.py
+    for mechanism, of in (
+        (
+            "a broker that does not answer is not in the routes, and a slave gives no locks",
+            fault("kill", "n0", at_s=51, healed_s=90),
+        ),
+        ("a member that is away takes no share", fault("pause", "c1", at_s=51, healed_s=90)),
+        (
+            "a member that is cut off does not know its share, or counts for those who hold the list",
+            cut("c1", "n0", at_s=51, healed_s=90),
+        ),
+        ("a member that starts cannot tell all brokers, before these register again", BLIND),
+    ):
+        yield Legal(
+            mechanism=mechanism,
+            anomaly="queue_unowned",
+            ops=GIVEN_UP,
+            faults=(of,),
+            known=NO_NAME_SERVER,
+        )
+    for mechanism, of in (
+        ("a member that starts cannot tell all brokers, before these register again", BLIND),
+        (
+            "a member that is cut off does not know that others have taken its queues",
+            fault("pause", "c1", at_s=49, healed_s=90),
+        ),
+    ):
+        yield Legal(
+            mechanism=mechanism,
+            anomaly="owned_twice",
+            ops=OVERLAP,
+            faults=(of,),
+            known=NO_NAME_SERVER,
+        )
+    # committed.py
+    yield offsets(
+        "an offset that was not yet written down, or not yet copied to a slave, is forgotten",
+        "offset_forgotten",
+        fault("kill", "n0", at_s=18, healed_s=20),
+        taken_s=60,
+    )
+    yield offsets(
+        "a slave answered that had not yet copied the offset, or the commit was lost on its way",
+        "offset_forgotten",
+        fault("pause", "n0", at_s=8, healed_s=20),
+        taken_s=10,
+    )
+    yield offsets(
+        "a client that starts knows only the slave, before the master registers again",
+        "offset_forgotten",
+        fault("kill", "ns-1", at_s=8, healed_s=20),
+        taken_s=30,
+        **NO_NAME_SERVER,
+    )
+    yield offsets(
+        "a disk was emptied, and the replicas may have come up with older offsets",
+        "offset_replaced",
+        fault("disk_lost", "n0", at_s=50, healed_s=55),
+        taken_s=60,
+    )
+    yield offsets(
+        "an operator reset the offsets",
+        "offset_replaced",
+        fault("offsets_reset", at_s=50, healed_s=55),
+        taken_s=60,
+    )
+    # duplication.py, rewinds.py, polls.py
+    yield from goes_back(
+        "duplicate_unexplained", "1 ok consume a t=2", "1 ok consume b", "1 ok consume a t=9"
+    )
+    yield from goes_back(
+        "commit_rewound", "1 ok consume a b t=2", "1 ok commit 0:2 t=3", "1 ok commit 0:1 t=9"
+    )
+    yield from goes_back(
+        "nonmonotonic_poll", "1 ok consume a b t=2", "1 ok commit 0:2 t=3", "1 ok consume b t=9"
+    )
+    settled = ("1 ok assign 0 t=0.5", "0 ok send a t=1", "1 ok consume a t=2", "1 ok consume a t=9")
+    yield Legal(
+        mechanism="an operator reset the offsets",
+        anomaly="duplicate_unexplained",
+        row_of="sent_back",
+        ops=settled,
+        faults=(fault("offsets_reset", at_s=5, healed_s=6),),
+        known={"replication": "sync"},
+    )
+    # delays.py, delivery_waits.py
+    killed = fault("kill", "n0", at_s=5, healed_s=30)
+    yield late("the broker could not move the message", killed)
+    yield late(
+        "a member of the group was away or slow", fault("client_crash", "c1", at_s=5, healed_s=30)
+    )
+    yield late(
+        "a member of the group could not reach the broker", cut("c1", "n0", at_s=5, healed_s=30)
+    )
+    yield slow("the broker could not answer a pull", fault("kill", "n0", at_s=19, healed_s=21))
+    yield slow(
+        "the owner of the queue was away or slow",
+        fault("slow_consumer", "c1", at_s=19, healed_s=21),
+    )
+    yield slow(
+        "the owner of the queue could not reach the broker", cut("c1", "n0", at_s=19, healed_s=21)
+    )
+    yield slow("an operator sent the group elsewhere", fault("offsets_reset", at_s=19, healed_s=21))
+    # send_status.py
+    yield weak(
+        "no slave followed when the message was stored, and the last copy came just after the answer",
+        fault("kill", "n1", at_s=2, healed_s=9),
+    )
+    yield weak(
+        "the last copy came just after the broker had given up waiting for it",
+        fault("slow_disk", "n1", at_s=2, healed_s=12),
+    )
+    # sharding.py
+    yield moved(
+        "a broker was not in the routes that producers saw",
+        "key_moved",
+        fault("kill", "n0", at_s=5, healed_s=9),
+    )
+    yield moved(
+        "producers saw different routes", "key_moved", cut("n0", "ns-1", at_s=5, healed_s=9)
+    )
+    yield moved(
+        "a name server knew fewer brokers than there are",
+        "key_moved",
+        fault("kill", "ns-1", at_s=5, healed_s=9),
+    )
+    yield moved(
+        "the topic got more queues", "queues_changed", fault("topic_change", at_s=5, healed_s=6)
+    )
+    yield moved(
+        "a broker is gone for good",
+        "queues_changed",
+        fault("disk_lost", "n0", at_s=5, healed_s=6),
+        at_s=100.0,
+    )
+    # routes.py
+    whole, master_only = {"0": "n0", "1": "n1"}, {"0": "n0"}
+    away = fault("partition", "ns-1", at_s=10, healed_s=200)
+    yield route(
+        "missing_route",
+        away,
+        (0, whole, "n0 n1"),
+        (20, master_only, "n0 n1"),
+        (190, whole, "n0 n1"),
+    )
+    yield route("ghost_route", away, (0, whole, "n0 n1"), (20, whole, "n0"), (190, whole, "n0"))
+    # exits.py
+    yield Legal(
+        mechanism="its disk failed: a page that could not be written back is noticed at the next fsync",
+        anomaly="node_died",
+        ops=("0 ok send a",),
+        faults=(fault("failing_disk", "n0", at_s=5, healed_s=8),),
+        known={"exits": (NodeExit(node="n0", time_ns=6 * 10**9, error="EIO"),)},
+    )
+    # listeners.py
+    for anomaly in ("two_listeners", "overlapping_owners"):
+        yield locked(
+            anomaly,
+            "the master has forgotten the lock, and the member does not know it yet",
+            fault("kill", "n0", at_s=0, healed_s=1),
+        )
+        yield locked(
+            anomaly,
+            "the lock expired while the listener of its member was at work",
+            fault("pause", "c2", at_s=-50, healed_s=1),
+        )
+        yield locked(
+            anomaly,
+            "RocketMQ keeps what is cached when a lock is lost, and takes ages from wall clocks",
+            fault("clock_skew", "n0", at_s=0, healed_s=1),
+            mode="faithful",
+        )
+    # transactions.py, delays.py
+    asked = Story().send(1.0, "a", "info", transaction="commit", state="unknown")
+    for number in range(3):
+        answer = {"topic": "t", "key": "a", "state": "commit"}
+        asked.op(7.1 + number, "ok", "check_back", answer)
+    yield Legal(
+        mechanism="a broker forgot that it had asked",
+        anomaly="checked_too_often",
+        ops=asked.consume(15.0, "a", 0),
+        faults=(fault("kill", "n0", at_s=7.5, healed_s=8.0),),
+        known={"check_after_s": 6.0, "check_max": 2},
+    )
+    yield Legal(
+        mechanism="the clock of the broker was wrong",
+        anomaly="early_delivery",
+        row_of="clock",
+        ops=Story().send(1.0, "a", delay_level=2, delay_ms=5000).consume(3.0, "a", 0),
+        faults=(fault("clock_skew", "n0", at_s=0, healed_s=10),),
+    )
+    # duplication.py
+    half = {"key": "a", "topic": "t", "transaction": "commit", "queue_offset": -1, "stored_at": 0}
+    moved_twice = Story().op(1.0, "invoke", "send", {**half, "attempts": 1})
+    moved_twice.op(2.0, "ok", "send", {**half, "attempts": 1, "broker": "b", "queue": 0})
+    yield Legal(
+        mechanism="a broker died before it had written down that it had moved the message",
+        anomaly="duplicate_unexplained",
+        row_of="moved_twice",
+        ops=moved_twice.consume(5.0, "a", 0).consume(6.0, "a", 1),
+        faults=(fault("kill", "n0", at_s=2.5, healed_s=4.0),),
+    )
+
+
+HISTORIES = tuple(_histories())
+
+
+def test_every_row_has_one() -> None:
+    rows = {(anomaly, row.mechanism) for anomaly, rows in EXCUSES.items() for row in rows}
+    assert {legal.row for legal in HISTORIES} == rows
+
+
+@pytest.mark.parametrize("legal", HISTORIES, ids=lambda legal: ": ".join(legal.row))
+def test_it_is_legal_only_by_its_row(legal: Legal, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert legal.violations() == 0
+    monkeypatch.setattr(excuses, "EXCUSES", _without(legal))
+    assert legal.violations() > 0
+
+
+def _without(legal: Legal) -> Rows:
+    anomaly, mechanism = legal.row
+    left = tuple(row for row in EXCUSES[anomaly] if row.mechanism != mechanism)
+    return MappingProxyType({**EXCUSES, anomaly: left})
