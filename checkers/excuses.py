@@ -39,19 +39,21 @@ class Window(NamedTuple):
 class Excuses:
     """Answers for one run. Windows are computed once for each anomaly and set of nodes."""
 
-    __slots__ = ("_facts", "_faults", "_known")
+    __slots__ = ("_effects", "_facts", "_faults", "_known", "_spans")
 
     def __init__(self, facts: RunFacts) -> None:
         self._facts = facts
         fired = (fault for fault in facts.faults if _start_ns(fault) is not None)
         self._faults = (*fired, *_exits(facts))
-        self._known: dict[tuple[str, str | None, frozenset[str]], tuple[Window, ...]] = {}
+        self._effects = [frozenset(fault.effects) for fault in self._faults]
+        self._known: dict[_Asked, tuple[Window, ...]] = {}
+        self._spans: dict[_Asked, tuple[Span, ...]] = {}
 
     def windows(
         self, anomaly: str, broker: str | None = None, nodes: Iterable[str | None] = ()
     ) -> tuple[Window, ...]:
         """When faults excuse the anomaly that involves these nodes and this broker name, sorted by start."""
-        key = anomaly, broker, frozenset(node for node in nodes if node is not None)
+        key = _asked(anomaly, broker, nodes)
         if key not in self._known:
             found = (
                 window for row in EXCUSES.get(anomaly, ()) for window in self._of(row, *key[1:])
@@ -63,8 +65,12 @@ class Excuses:
         self, anomaly: str, broker: str | None = None, nodes: Iterable[str | None] = ()
     ) -> list[Span]:
         """The same as spans that do not overlap."""
-        windows = self.windows(anomaly, broker, nodes)
-        return joined(Span(window.start_ns, window.end_ns) for window in windows)
+        key = _asked(anomaly, broker, nodes)
+        if key not in self._spans:
+            windows = self.windows(*key)
+            spans = joined(Span(window.start_ns, window.end_ns) for window in windows)
+            self._spans[key] = tuple(spans)
+        return list(self._spans[key])
 
     def find(
         self,
@@ -82,8 +88,8 @@ class Excuses:
         nodes_of = partial(self._nodes, broker=broker, nodes=nodes)
         near = frozenset().union(*(nodes_of(role) for role in row.on))
         far = frozenset().union(*(nodes_of(role) for role in row.across)) or near
-        for fault in self._faults:
-            if fault.bitten_ns is None and not row.unproven:
+        for fault, effects in zip(self._faults, self._effects, strict=True):
+            if effects.isdisjoint(row.effects) or (fault.bitten_ns is None and not row.unproven):
                 continue
             if _length_s(fault) < row.at_least(self._facts.timings):
                 continue
@@ -93,12 +99,8 @@ class Excuses:
     def _strikes_all(self, row: Excuse, fault: FaultFacts) -> bool:
         """Whether the row is about all name servers, and the fault struck all of them."""
         servers = set(self._facts.name_servers)
-        return (
-            Role.ALL_NAME_SERVERS in row.on
-            and bool(set(fault.effects) & set(row.effects))
-            and bool(servers)
-            and servers <= set(fault.targets)
-        )
+        about_them = Role.ALL_NAME_SERVERS in row.on and bool(servers)
+        return about_them and servers <= set(fault.targets)
 
     def _nodes(self, role: Role, broker: str | None, nodes: frozenset[str]) -> frozenset[str]:
         facts = self._facts
@@ -132,6 +134,13 @@ class Excuses:
         )
 
 
+_Asked = tuple[str, str | None, frozenset[str]]  # an anomaly, a broker name, nodes
+
+
+def _asked(anomaly: str, broker: str | None, nodes: Iterable[str | None]) -> _Asked:
+    return anomaly, broker, frozenset(node for node in nodes if node is not None)
+
+
 def began_ns(fault: FaultFacts) -> int:
     """When a fault that was fired or bit began."""
     start_ns = _start_ns(fault)
@@ -149,10 +158,8 @@ def _length_s(fault: FaultFacts) -> float:
 
 
 def _strikes(row: Excuse, fault: FaultFacts, near: frozenset[str], far: frozenset[str]) -> bool:
-    """Whether the fault has an effect of the row, on the nodes or the links that the row names."""
+    """Whether the fault, which has an effect of the row, has it on the nodes or the links that the row names."""
     effects = set(fault.effects) & set(row.effects)
-    if not effects:
-        return False
     if Role.CLUSTER in row.on:
         return True
     if CUTS in effects:

@@ -100,6 +100,9 @@ AFFECTED_BY_KIND: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 
+_ANY = tuple(sorted(ALL_EFFECTS))
+
+
 def default_effects(kind: str) -> tuple[str, ...]:
     """The effects of a kind of fault whose facts do not name them; an unknown kind may have any."""
-    return AFFECTED_BY_KIND.get(kind, tuple(sorted(ALL_EFFECTS)))
+    return AFFECTED_BY_KIND.get(kind, _ANY)

@@ -256,7 +256,13 @@ class _Polls:
     def not_given(self, at: int, first_offset: int) -> Touches:
         """Stored messages from an offset on, below a position, that its reader wants and did not have by then."""
         found = self._stored.due(self._row(at), first_offset)
-        return self._stored.touches(found[~self._given_before(at, found)] if len(found) else found)
+        if len(found):
+            found = found[~self._given_before(at, found)]
+        return self._stored.touches(found) if len(found) else self._nothing
+
+    @cached_property
+    def _nothing(self) -> Touches:
+        return self._columns.deliveries.where(slice(0))
 
     def _given_before(self, at: int, found: Ints) -> Mask:
         """Which of some stored messages the reader had been given, from where they are stored, before a position."""
