@@ -40,7 +40,7 @@ from checkers.contents_columns import ContentsBuilder
 from checkers.event_times import StampRows
 from checkers.garbage import collector_paused
 from checkers.history import NEMESIS, HistoryError, Op, check_function
-from checkers.message_contents import digest_of_properties, split
+from checkers.message_contents import NO_PROPERTIES, digest_of_properties, split
 from checkers.message_ids import MessageIds
 from checkers.stretch_touches import StretchTouches
 from checkers.stretches import CONSUME_MANY, SEND_MANY
@@ -241,7 +241,7 @@ class TouchBuilder:
             invoke.time_ns + integer(value["delay_ms"]) * NS_PER_MS if "delay_ms" in value else -1,
             int(TRANSACTIONS[value["transaction"]]) if "transaction" in value else 0,
             get("id", UNKNOWN),
-            digest_of_properties(properties or {}),
+            digest_of_properties(properties) if properties else NO_PROPERTIES,
             size if type(size := get("size")) is int else UNKNOWN,
         )
 
