@@ -30,6 +30,9 @@ MARKS: tuple[Mark, ...] = (
     Mark("sent on by a forwarder", "history", "forwarded", ("forwarded",)),
     Mark("compressed", "history", "compressed", _DEFAULT),
     Mark("illegal message refused", "history", "illegal refused", _DEFAULT),
+    Mark("signed send accepted", "history", "signed accepted", _DEFAULT),
+    Mark("refused without a right", "history", "refused without a right", _DEFAULT),
+    Mark("refused with a right withdrawn", "history", "refused as withdrawn", _DEFAULT),
     Mark("sent asynchronously", "history", "async", _DEFAULT),
     Mark("one way", "history", "one way", _DEFAULT),
     Mark("acknowledged long after the last fault", "history", "long after faults", _DEFAULT),
@@ -77,6 +80,7 @@ MARKS: tuple[Mark, ...] = (
     Mark("topic made anew", "fault", "topic_anew", _DEFAULT),
     Mark("cleaned up under load", "fault", "cleaning", _DEFAULT),
     Mark("offsets cloned", "fault", "offsets_cloned", _DEFAULT),
+    Mark("rights changed under load", "fault", "rights_change", _DEFAULT),
     Mark("options changed under load", "fault", "options_change", _DEFAULT),
     # the semantics of messages
     Mark("delayed message delivered", "verdict", "delays.delayed_delivered", ("delayed",)),

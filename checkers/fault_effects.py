@@ -89,6 +89,7 @@ AFFECTED_BY_KIND: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "topic_anew": (ADMIN,),
         "options_change": (ADMIN,),
         "offsets_cloned": (ADMIN,),
+        "rights_change": (ADMIN,),
         "cleaning": (ADMIN,),
         "client_crash": _CRASH,
         "group_and_broker_crash": _CRASH,

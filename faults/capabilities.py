@@ -213,6 +213,14 @@ class ClusterControl(Protocol):
         """Give each of these nodes its former value again; returns how many accepted."""
         ...
 
+    async def withdraw_right(self) -> list[str]:
+        """Take from one account its right to send; the masters that accepted."""
+        ...
+
+    async def give_right_back(self) -> int:
+        """Give it its right back; how many masters accepted."""
+        ...
+
     async def clean_up(self) -> int:
         """Have every broker clean unused topics and expired queue files; returns how many accepted both."""
         ...

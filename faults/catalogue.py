@@ -31,6 +31,7 @@ from faults.partition import (
 )
 from faults.power_cut import ClusterPowerCut, PowerCut, PowerCutInOperation
 from faults.process_faults import GracefulStop, Kill, Pause
+from faults.rights_change import RightsChange
 from faults.rolling_restart import NameServerFreezeInRollingRestart, RollingRestart
 from faults.topic_anew import TopicAnew
 from faults.topic_change import TopicChange
@@ -71,6 +72,7 @@ _ALL: tuple[Fault, ...] = (
     OptionsChange(),
     Cleaning(),
     OffsetsCloned(),
+    RightsChange(),
     ClientCrash(),
     MemberLeaves(),
     GroupAndBrokerCrash(),

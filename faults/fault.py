@@ -44,6 +44,7 @@ class Situation:
     topic: str
     sync_flush: bool
     replication: str  # "none", "async" or "sync"
+    acl: bool = False  # whether brokers have accounts
 
 
 class Fault(ABC):

@@ -30,7 +30,7 @@ Properties = tuple[tuple[str, str], ...]  # names and values, sorted by name
 
 # Options that recorded runs of earlier versions lack: their defaults say what such a run did.
 LATER_OPTIONS = frozenset(
-    {"quiet_s", "idle", "large_share", "async_share", "illegal_share", "strategy"}
+    {"quiet_s", "idle", "large_share", "async_share", "illegal_share", "strategy", "acl"}
 )
 
 
@@ -82,6 +82,7 @@ class Campaign:
     async_share: float = 0.0  # of the sends that are alone and answered
     illegal_share: float = 0.0  # of the ops of producers: sends that must be refused
     strategy: str = AVERAGELY  # how the members of a group share out queues
+    acl: bool = False  # brokers check signatures and rights, and every client and broker has keys
     environment: str = "simulation"
     target: str = "own"  # what is tested
     client: str = "own"  # which implementation

@@ -12,6 +12,7 @@ from faults.catalogue import FAULTS
 from faults.draws import between, pick, shuffled
 from faults.fault import PlannedFault, Situation
 from faults.plan import draw_plan
+from faults.rights_change import RightsChange
 from harness.campaign import (
     AVERAGELY,
     STRATEGIES,
@@ -35,6 +36,7 @@ IDLE_SHARE = 0.1  # of the seeds, in which for minutes nothing is sent
 # Longer than brokers keep clients that are silent (120 s), and locks (60 s).
 IDLE_S = (130.0, 190.0)
 IDLE_MARGIN_S = 10.0  # of load before and behind it
+ACL_SHARE = 0.1  # of the seeds have access control
 GROUP_RESTART = "group-and-broker-crash"
 GROUP_RESTART_SHARE = 0.1  # of the seeds draw it in place of another kind
 
@@ -152,6 +154,13 @@ def _draw_broker_properties(random: Random, drawn: Mapping[str, Any]) -> Propert
     return properties
 
 
+def _draw_acl(random: Random, drawn: Mapping[str, Any]) -> bool:
+    """Off where gaps are measured, and where the brokers or the clients are not ours."""
+    if drawn["gap_max_s"] or drawn["target"] != "own" or drawn["client"] != "own":
+        return False
+    return random.random() < ACL_SHARE
+
+
 def _draw_strategy(random: Random, drawn: Mapping[str, Any]) -> str:
     """AVG where a client that is not ours shares out, and where gaps are measured: some members may have no queue."""
     if drawn["client"] != "own" or drawn["gap_max_s"] or "plan" in drawn:
@@ -197,6 +206,7 @@ _DRAWS: dict[str, _Draw] = {
     "async_share": _draw_async_share,
     "large_share": _draw_large_share,
     "illegal_share": _draw_illegal_share,
+    "acl": _draw_acl,
     "auto_topic": lambda random, drawn: False,
     "broker_properties": _draw_broker_properties,
     "name_server_properties": lambda random, drawn: (),
@@ -254,7 +264,7 @@ def _one_kind(campaign: Campaign) -> tuple[str, ...]:
     """One of the kinds, of those that can strike this cluster; none if there is none."""
     random = Random(f"staticfire/{campaign.seed}/one kind")
     for kind in shuffled(random, campaign.faults):
-        if _draw_plan(replace(campaign, faults=(kind,))):
+        if _draw_plan(replace(campaign, faults=(kind,), acl=False)):
             return (kind,)
     return ()
 
@@ -268,9 +278,12 @@ def _draw_plan(campaign: Campaign) -> tuple[PlannedFault, ...]:
         if Random(f"staticfire/{campaign.seed}/share/{kind}").random() < FAULTS[kind].share
     )
     least = max(6, int(campaign.time_s / 10)) if campaign.time_s >= LONG_S else 0
+    has_rights = campaign.acl and campaign.faults and not campaign.quiet_s
+    if has_rights and RightsChange.name not in campaign.faults:
+        more += (RightsChange.name,)
     named = [kind for kind in campaign.faults + more if kind not in workload.avoids]
-    kinds = tuple(kind for kind in named if not FAULTS[kind].beside_share)
-    beside = tuple(kind for kind in named if FAULTS[kind].beside_share)
+    beside = tuple(kind for kind in named if _is_beside(kind))
+    kinds = tuple(kind for kind in named if kind not in beside)
     # What comes beside has a stream of its own for each kind: with it and without it everything else is the same.
     count = max(len(kinds), least)
     known = situation(campaign)
@@ -282,6 +295,11 @@ def _draw_plan(campaign: Campaign) -> tuple[PlannedFault, ...]:
         plan += tuple(replace(one, fault_id=first_id + one.fault_id) for one in more_plan)
     together = sorted(plan, key=lambda one: (one.at_s, one.fault_id))
     return tuple(_put_off(planned, *campaign.idle) for planned in together)
+
+
+def _is_beside(kind: str) -> bool:
+    """Whether a kind takes no place of another fault; where there are accounts, a change of their rights does not."""
+    return FAULTS[kind].beside_share > 0 or kind == RightsChange.name
 
 
 def _put_off(planned: PlannedFault, idle_from_s: float, idle_s: float) -> PlannedFault:
@@ -299,4 +317,5 @@ def situation(campaign: Campaign) -> Situation:
         topic=campaign.topic,
         sync_flush=campaign.flush == "sync",
         replication=campaign.replication,
+        acl=campaign.acl,
     )

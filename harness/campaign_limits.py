@@ -25,6 +25,7 @@ from harness.workloads.catalogue import WORKLOADS
 FAULTS_MAX = 1000  # kinds; one may be named again to be drawn more often
 ACKS_MAX = 10**9
 BATCH_MAX = 1000  # messages
+ACL_PROPERTIES = ("aclEnable", "rocketmq.acl.plain.file", "aclCredentialsFile")
 REAL = ", ".join(name for name in ENVIRONMENTS if name != "simulation")
 # The environments in which each target can be.
 PLACES = {
@@ -76,7 +77,11 @@ def _check_target(c: Campaign) -> None:
     if c.target != "address":
         _require(not c.brokers, "brokers", c.brokers, f"none {suffix}")
     if c.target == "own":
+        for name in ACL_PROPERTIES:
+            given = dict(c.broker_properties).get(name)
+            _require(given is None, name, given, "none; the option acl makes accounts")
         return
+    _require(not c.acl, "acl", c.acl, f"false {suffix}")
     _require(not c.policies, "policies", c.policies, f"none {suffix}")
     _require(not c.defect, "defect", c.defect, f"none {suffix}")
     if c.target == "apache":

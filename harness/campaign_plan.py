@@ -14,6 +14,7 @@ from faults.errors import FaultError
 from faults.fault import PlannedFault
 from faults.options_change import OPTIONS
 from faults.plan import from_data
+from faults.rights_change import RightsChange
 from faults.shape import ClusterShape
 from harness.campaign import SEED_MAX, TIME_S_MAX, Campaign, CampaignError
 from harness.shown import shown
@@ -81,6 +82,8 @@ def check_plan(campaign: Campaign) -> None:
 
 
 def _check_entry(planned: PlannedFault, place: str, campaign: Campaign) -> None:
+    if planned.kind == RightsChange.name and not campaign.acl:
+        raise CampaignError(f"{place} needs accounts, and acl is false; allowed: acl = true")
     rule = RULES.get(planned.kind)
     if rule is None:
         return
@@ -254,6 +257,7 @@ RULES: dict[str, Rule] = {
     "offsets-cloned": Rule(roles=()),
     "cleaning": Rule(roles=()),
     "options-change": Rule(roles=(), params={"option": _one_of(lambda _: OPTIONS)}),
+    "rights-change": Rule(roles=()),
     "client-crash": Rule(roles=("client",)),
     "member-leaves": Rule(roles=("consumer",)),
     "filter-change": Rule(roles=("consumer",), many=True),

@@ -9,11 +9,13 @@ from itertools import pairwise
 
 from checkers.history import Op
 from checkers.stretches import SEND_MANY, SENDS, messages_in
+from harness.accounts import GUEST
 from harness.clients.port import ONE_WAY
 from harness.environments.environment import FIRST_CONSUMER_PROCESS
+from harness.generators.account_sends import ACCOUNT
 from harness.generators.illegal_sends import ILLEGAL
 from harness.generators.keyed_sends import LARGE_BYTES
-from harness.interpreter import TO_BE_REFUSED
+from harness.interpreter import ACL_REFUSED, TO_BE_REFUSED, WITHDRAWN
 from harness.log_line import LogLine
 from harness.probing import PROBE_PROCESS
 
@@ -68,11 +70,16 @@ def count_sends(ops: Sequence[Op]) -> Counter[str]:
                 counts["long after faults"] += op.process != PROBE_PROCESS
             counts["batched"] += messages_in(op) * (op.f == SEND_MANY or "batch" in op.value)
             counts["delayed transaction"] += op.value.keys() >= {"transaction", "delay_level"}
+            counts["signed accepted"] += op.value.get(ACCOUNT) == GUEST
             counts["async"] += op.value.get("async", False)
             counts["compressed"] += _is_compressed(op)
             counts["forwarded"] += messages_in(op) * (op.process >= FIRST_CONSUMER_PROCESS)
         elif op.error == ONE_WAY:
             counts["one way"] += 1
+        elif ILLEGAL in op.value and ACCOUNT in op.value:
+            counts["refused without a right"] += ACL_REFUSED in str(op.error)
+        elif op.error is not None and op.error.startswith(WITHDRAWN):
+            counts["refused as withdrawn"] += 1
         elif ILLEGAL in op.value:
             counts["illegal refused"] += not str(op.error).startswith(TO_BE_REFUSED)
         elif op.error is not None and (refused := _REFUSED.search(op.error)):

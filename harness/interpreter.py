@@ -13,11 +13,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from checkers.history import OpType
+from harness.accounts import GUEST, GuestRights
 from harness.clients.port import ONE_WAY, TO_BE_ASKED, Outcome, Request
+from harness.generators.account_sends import ACCOUNT
 from harness.generators.illegal_sends import ILLEGAL
 from harness.recorder import Recorder
 
 TO_BE_REFUSED = "to be refused"  # begins the error of an illegal send that was not
+ACL_REFUSED = "AclException"  # in the remark of a broker whose accounts refuse a request
+WITHDRAWN = "the right was withdrawn"  # begins the error of a send that was refused for that
 SENDS = frozenset({"send_batch", "transact", "request"})  # in the history they are sends
 
 
@@ -42,7 +46,7 @@ class Clients(Protocol):
 
 
 class Interpreter:
-    """`idle_ns`: from when to when, by the clock of the run, no process begins an op."""
+    """`idle_ns`: from when to when, by the clock of the run, no process begins an op. `rights`: of the guest."""
 
     def __init__(
         self,
@@ -53,6 +57,7 @@ class Interpreter:
         now_ns: Callable[[], int],
         *,
         idle_ns: tuple[int, int] = (0, 0),
+        rights: GuestRights | None = None,
     ) -> None:
         self._recorder = recorder
         self._clients = clients
@@ -60,6 +65,7 @@ class Interpreter:
         self._think = think
         self._now_ns = now_ns
         self._idle_ns = idle_ns
+        self._rights = rights or GuestRights()
         self._until_ns = 0
         self._is_cut_short = asyncio.Event()
 
@@ -111,7 +117,10 @@ class Interpreter:
         name = "send" if f in SENDS else f
         for send in sends:
             self._recorder.record(process, "invoke", name, send, node=node)
+        were_withdrawn = self._rights.are_withdrawn
         outcome = await self._clients.request(node, {"f": f, **value})
+        if value.get(ACCOUNT) == GUEST and were_withdrawn and self._rights.are_withdrawn:
+            outcome = _without_right(outcome)
         ends = outcome.value.get("messages", [outcome.value] * len(sends))
         for send, end in zip(sends, ends, strict=True):
             if ILLEGAL in send:
@@ -123,6 +132,21 @@ class Interpreter:
                 value = {"topic": send["topic"], "key": send["key"], "reply": end["reply"]}
                 self._recorder.record(process, "ok", "answer", value, None, node, outcome.stamp)
         return outcome
+
+
+def _without_right(outcome: Outcome) -> Outcome:
+    """The end of a send for which its account had no right from its beginning to its end, as every master knew.
+
+    It must not be delivered, whatever its client was told; only one that no broker has answered may still be stored,
+    when the account has its right again.
+    """
+    if outcome.type == "ok" or "status" in outcome.value:
+        error = f"{TO_BE_REFUSED}; it ended as {outcome.type}: {outcome.error}"
+    elif ACL_REFUSED in (outcome.error or ""):
+        error = f"{WITHDRAWN}: {outcome.error}"
+    else:
+        return outcome
+    return outcome._replace(type="fail", value={}, error=error)
 
 
 def _sends_of_batch(value: dict[str, Any]) -> list[dict[str, Any]]:

@@ -228,6 +228,7 @@ class Run:
             ThinkTimes(self._environment.stream("think"), campaign.think_ms),
             self._environment.now_ns,
             idle_ns=(idle_from_ns, idle_from_ns + int(campaign.idle[1] * 1e9)),
+            rights=self._environment.guest_rights,
         )
         until_ns = self._load_start_ns + int(campaign.load_s * 1e9)
         producers = self._environment.shape.producers

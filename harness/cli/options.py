@@ -85,6 +85,11 @@ _OPTIONS = (
         multiple=True,
         help="Option of every broker under its name in a .properties file; may be repeated.",
     ),
+    click.option(
+        "--acl/--no-acl",
+        default=None,
+        help="Whether brokers check signatures and rights; all requests are signed then. Default: one seed in ten.",
+    ),
     click.option("--defect", help="Plant a known bug first; see `staticfire defects`."),
 )
 

@@ -22,7 +22,12 @@ def make_producer(fields: Configuration) -> tuple[Check, Serve]:
     config = configuration.producer_config(fields)
     from harness.clients.producer import serve_producer
 
-    return checker("producer", PRODUCER), lambda env, port: serve_producer(env, config, port)
+    accounts = fields.get("accounts", {})
+
+    return (
+        checker("producer", PRODUCER, accounts),
+        lambda env, port: serve_producer(env, config, port, accounts),
+    )
 
 
 def make_consumer(fields: Configuration) -> tuple[Check, Serve]:
@@ -38,9 +43,13 @@ def make_consumer(fields: Configuration) -> tuple[Check, Serve]:
 
 def make_admin(fields: Configuration) -> tuple[Check, Serve]:
     configuration.check_admin(fields)
+    credentials = configuration.credentials_of(fields)
     from harness.clients.admin import ACTIONS, serve_admin
 
-    return checker("admin", {name: {} for name in ACTIONS}), serve_admin
+    return (
+        checker("admin", {name: {} for name in ACTIONS}),
+        lambda env, port: serve_admin(env, port, credentials),
+    )
 
 
 ROLES: dict[str, MakeClient] = {

@@ -9,6 +9,7 @@ from typing import Any
 from harness.clients.contents import contents_of
 from harness.clients.payload import delivered_message
 from harness.clients.port import ClientSide, Outcome, PortClosed, Reply, Request
+from system_under_test.acl.signature import Credentials, signer_of
 from system_under_test.client.pulling import pull_command, read_messages
 from system_under_test.client.subscription import Subscription
 from system_under_test.env import Env
@@ -32,12 +33,12 @@ class AdminError(Exception):
 Action = Callable[[RemotingClient, Request], Coroutine[Any, Any, dict[str, Any]]]
 
 
-async def serve_admin(env: Env, port: ClientSide) -> None:
+async def serve_admin(env: Env, port: ClientSide, credentials: Credentials | None = None) -> None:
     """Carry out requests until the process ends, each as it comes: one that waits for an answer delays no other.
 
     Raises PortClosed when there are no more, and all have been answered.
     """
-    remoting = RemotingClient(env)
+    remoting = RemotingClient(env, sign=signer_of(credentials))
     running: dict[asyncio.Task[None], None] = {}
     try:
         while True:

@@ -17,9 +17,11 @@ from harness.clients.lines import (
     Kind,
     LineError,
     check_fields,
+    check_value,
 )
 
 if TYPE_CHECKING:
+    from system_under_test.acl.signature import Credentials
     from system_under_test.client.producer import ProducerConfig
     from system_under_test.client.push_consumer import ConsumerConfig
 
@@ -36,6 +38,7 @@ PRODUCER: Mapping[str, Kind] = {
     "retries_weak": FLAG,
     "trace": FLAG,
 }
+ACCOUNTS: Mapping[str, Kind] = {"accounts": OBJECT}
 LISTENING: Mapping[str, Kind] = {
     "delay_s": NUMBER,
     "failing_share": NUMBER,
@@ -73,6 +76,7 @@ CONSUME_FROM = (
     "CONSUME_FROM_FIRST_OFFSET",
     "CONSUME_FROM_TIMESTAMP",
 )
+KEYS: Mapping[str, Kind] = {"access_key": TEXT, "secret_key": TEXT}
 CREDENTIALS: Mapping[str, Kind] = {"access_key": TEXT, "secret_key": TEXT, "security_token": TEXT}
 LIMITS: Mapping[str, Kind] = {
     "count_max": WHOLE,
@@ -116,7 +120,11 @@ class Listening:
 
 def check_producer(fields: Configuration) -> None:
     """Raises LineError for what no producer can be told."""
-    _check(fields, NEEDED, {**COMMON, **PRODUCER})
+    _check(fields, NEEDED, {**COMMON, **PRODUCER, **ACCOUNTS})
+    for name, keys in fields.get("accounts", {}).items():
+        what = f"{name!r:.40} of 'accounts'"
+        check_value(what, keys, OBJECT)
+        _check(keys, KEYS if keys else {}, CREDENTIALS, what)
 
 
 def check_consumer(fields: Configuration) -> Listening:
@@ -194,8 +202,7 @@ def _check(
     if "name_servers" in fields:
         _check_name_servers(fields["name_servers"])
     if "credentials" in fields:
-        keys = dict.fromkeys(("access_key", "secret_key"), TEXT)
-        _check(fields["credentials"], keys, CREDENTIALS, "'credentials' of the configuration")
+        _check(fields["credentials"], KEYS, CREDENTIALS, "'credentials' of the configuration")
 
 
 def _check_name_servers(addresses: list[Any]) -> None:
@@ -213,13 +220,16 @@ def _given(fields: Configuration, known: Iterable[str]) -> dict[str, Any]:
 
 def _client_fields(fields: Configuration) -> dict[str, Any]:
     """What the clients of both kinds have."""
-    from system_under_test.acl.signature import Credentials
-
-    found = {
+    return {
         "group": fields["group"],
         "client_id": fields["client_id"],
         "name_servers": tuple(fields["name_servers"]),
+        "credentials": credentials_of(fields),
     }
-    if "credentials" in fields:
-        found["credentials"] = Credentials(**fields["credentials"])
-    return found
+
+
+def credentials_of(fields: Configuration) -> Credentials | None:
+    """The client's own keys, if it was given any."""
+    from system_under_test.acl.signature import Credentials
+
+    return Credentials(**fields["credentials"]) if "credentials" in fields else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from checkers.stretches import MANY_MAX, SEND_MANY, is_plain
 from harness.clients.line_port import Check
@@ -47,6 +47,7 @@ OPTIONAL: Mapping[str, Fields] = {
         "queue": WHOLE,
         "sharding_key": TEXT,
         "padding": WHOLE,
+        "account": TEXT,
         **MESSAGE_OPTIONAL,
     },
     "transact": {"answers": LIST, "check_after_s": WHOLE, **MESSAGE_OPTIONAL},
@@ -59,8 +60,11 @@ PADDING_MAX = 1 << 20
 DELAY_LEVELS = range(1, 19)
 
 
-def checker(role: str, known: Mapping[str, Fields]) -> Check:
-    """A check of requests against a table of f and its fields; other fields may be there."""
+def checker(role: str, known: Mapping[str, Fields], accounts: Collection[str] = ()) -> Check:
+    """A check of requests against a table of f and its fields; other fields may be there.
+
+    `accounts` are the names that a send may give.
+    """
 
     def check(request: Request) -> None:
         f = request["f"]
@@ -79,6 +83,9 @@ def checker(role: str, known: Mapping[str, Fields]) -> Check:
             _check_many(request)
         elif f == "send":
             _check_send(request)
+            if "account" in request and request["account"] not in accounts:
+                allowed = ", ".join(accounts) or "none"
+                raise LineError(f"'account' is {request['account']!r:.40}; allowed are {allowed}")
         elif f == "transact":
             _check_transaction(request)
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from checkers.message_contents import digest_of_text
@@ -11,6 +14,7 @@ from checkers.stretches import SEND_MANY, condensed, nth_key
 from harness.clients.contents import ANSWERS
 from harness.clients.payload import key_of, make_body
 from harness.clients.port import ONE_WAY, ClientSide, Outcome, Request
+from system_under_test.acl.signature import Credentials
 from system_under_test.client.message_properties import DELAY_LEVEL, KEYS, TAGS
 from system_under_test.client.ordered_queues import OrderedQueues
 from system_under_test.client.producer import (
@@ -29,14 +33,22 @@ from system_under_test.protocol.message import Message, parse_offset_message_id
 PADDING = "PADDING"  # a property that is there to be long
 
 
-async def serve_producer(env: Env, config: ProducerConfig, port: ClientSide) -> None:
+async def serve_producer(
+    env: Env,
+    config: ProducerConfig,
+    port: ClientSide,
+    accounts: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+) -> None:
     """Apply requests one at a time until the process ends. `open` starts a new producer.
+
+    `accounts` are the keys of others, in whose name some sends go out.
 
     Raises PortClosed when there are no more.
     """
     check = partial(answer_check, port)
     ordered = OrderedQueues()
     producer = Producer(env, config, check=check, ordered=ordered)
+    others = OtherAccounts(env, config, accounts)
     await producer.start()
     port.emit("ok", "open", {}, None)
     try:
@@ -48,9 +60,40 @@ async def serve_producer(env: Env, config: ProducerConfig, port: ClientSide) -> 
                 await producer.start()
                 reply(Outcome("ok", {}))
             else:
-                reply(await INVOKE[request["f"]](producer, request))
+                sender = await others.of(request["account"]) if "account" in request else producer
+                reply(await INVOKE[request["f"]](sender, request))
     finally:
+        await others.stop()
         await producer.stop()
+
+
+class OtherAccounts:
+    """Producers of other accounts, each started when it is first needed. They try once: the answer is of one broker."""
+
+    def __init__(
+        self, env: Env, config: ProducerConfig, accounts: Mapping[str, Mapping[str, str]]
+    ) -> None:
+        self._env = env
+        self._config = config
+        self._accounts = accounts
+        self._started: dict[str, Producer] = {}
+
+    async def of(self, name: str) -> Producer:
+        if name not in self._started:
+            keys = self._accounts[name]
+            config = replace(
+                self._config,
+                client_id=f"{self._config.client_id}-{name}",
+                credentials=Credentials(**keys) if keys else None,
+                retries=0,
+            )
+            self._started[name] = Producer(self._env, config)
+            await self._started[name].start()
+        return self._started[name]
+
+    async def stop(self) -> None:
+        for producer in self._started.values():
+            await producer.stop()
 
 
 async def invoke_send(producer: Producer, request: Request) -> Outcome:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from faults.capabilities import Evidence, ProcessControl
+from harness.accounts import GUEST_KEY
 from harness.clients.port import Outcome
 from harness.environments.environment import ADMIN, Environment
 from harness.facts import groups_of
@@ -108,9 +109,39 @@ class ClusterThroughAdmin:
         text = f"{name}={value}\n"
         return (await self._order(node, RequestCode.UPDATE_BROKER_CONFIG, text)).type == "ok"
 
-    async def _order(self, node: str, code: RequestCode, body: str = "") -> Outcome:
+    async def _order(
+        self, node: str, code: RequestCode, body: str = "", *, ext: dict[str, str] | None = None
+    ) -> Outcome:
         address = self._environment.server_address(node)
-        return await self._environment.request(ADMIN, {**order(code, {}, body), "address": address})
+        return await self._environment.request(
+            ADMIN, {**order(code, ext or {}, body), "address": address}
+        )
+
+    async def withdraw_right(self) -> list[str]:
+        masters = self._living_masters()
+        accepted = [node for node in masters if await self._set_guests_right(node, "DENY")]
+        if accepted == masters:
+            self._environment.guest_rights.withdrawn()
+        return accepted
+
+    async def give_right_back(self) -> int:
+        self._environment.guest_rights.give_back()
+        return sum([await self._set_guests_right(node, "PUB") for node in self._living_masters()])
+
+    def _living_masters(self) -> list[str]:
+        environment = self._environment
+        nodes = (master.node for master in environment.shape.masters)
+        return [node for node in nodes if not environment.is_lost(node)]
+
+    async def _set_guests_right(self, node: str, permission: str) -> bool:
+        ext = {"accessKey": GUEST_KEY, "defaultTopicPerm": permission}
+        for tried in range(TRIES):
+            if tried:
+                await asyncio.sleep(POLL_S)
+            outcome = await self._order(node, RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, ext=ext)
+            if outcome.type == "ok":
+                return True
+        return False
 
     async def clean_up(self) -> int:
         codes = (RequestCode.CLEAN_UNUSED_TOPIC, RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)

@@ -20,7 +20,7 @@ import docker.models.containers
 import docker
 from harness.environments.all_ended import to_its_end
 from harness.environments.docker_health import health_check
-from harness.environments.local_place import read_files
+from harness.environments.local_place import read_files, write_if_missing
 from harness.environments.place import LINE_MAX, Order
 from harness.environments.whole_launch import launched_wholly
 
@@ -165,6 +165,8 @@ class DockerPlace:
         for path, data in order.files.items():
             self._here(path).parent.mkdir(parents=True, exist_ok=True)
             self._here(path).write_bytes(data)
+        for path, data in order.kept.items():
+            write_if_missing(self._here(path), data)
         if self._container is None:  # its command never changes
             self._container = await self._engine.ask(lambda: self._create(order))
         process = ContainerProcess(self._engine, self._container)

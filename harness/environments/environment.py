@@ -10,6 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, Protocol
 
 from faults.shape import ClusterShape
+from harness.accounts import GuestRights
 from harness.campaign import Campaign
 from harness.clients.port import Outcome, Request
 from harness.environments.resources import Resources
@@ -35,6 +36,7 @@ class Environment(Protocol):
     recorder: Recorder
     shape: ClusterShape
     queues_max: int  # of the topic on each broker; grows with the fault topic-change
+    guest_rights: GuestRights
     side_topics: list[SideTopic]  # beside the load; grows with what administrators do
 
     def now_ns(self) -> int:

@@ -72,6 +72,8 @@ class LocalPlace:
         for path, data in order.files.items():
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             Path(path).write_bytes(data)
+        for path, data in order.kept.items():
+            write_if_missing(Path(path), data)
         return await launched_wholly(self._start(order))
 
     async def _start(self, order: Order) -> LocalProcess:
@@ -90,6 +92,24 @@ class LocalPlace:
 
     async def read_files(self, folder: str) -> dict[str, bytes]:
         return await asyncio.to_thread(read_files, Path(folder))
+
+
+def write_if_missing(path: Path, data: bytes) -> None:
+    """The whole file, even after a power cut, or none."""
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".new").open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    path.with_suffix(".new").rename(path)
+    for folder in (path.parent, path.parent.parent):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def read_files(folder: Path) -> dict[str, bytes]:

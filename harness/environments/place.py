@@ -21,10 +21,11 @@ class Serving:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """One process: `files` are written first, by their path on the machine."""
+    """One process. `files` are written first, by their path on the machine; of `kept`, durably, what is missing."""
 
     argv: tuple[str, ...]
     files: Mapping[str, bytes] = field(default_factory=dict)
+    kept: Mapping[str, bytes] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)  # of the environment
     serving: Serving | None = None  # of a server
 

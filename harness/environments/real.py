@@ -17,6 +17,7 @@ from typing import Any
 
 from checkers.history import NEMESIS, OpType, Stamp
 from faults.catalogue import fault_named
+from harness.accounts import GuestRights
 from harness.campaign import Campaign
 from harness.clients.client_clock import ClientClock
 from harness.clients.port import Outcome, Request
@@ -93,6 +94,7 @@ class RealEnvironment:
         self.recorder = recorder
         self.shape = campaign.shape()
         self.queues_max = campaign.queues
+        self.guest_rights = GuestRights()
         self.side_topics: list[SideTopic] = []
         self.nodes: dict[str, RealNode] = {}
         self.on_start: Callable[[str, int], Awaitable[None]] | None = None  # node and pid

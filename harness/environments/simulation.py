@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 from checkers.history import NEMESIS, OpType
+from harness.accounts import ACCOUNTS, GuestRights
 from harness.campaign import Campaign
 from harness.clients.admin import serve_admin
 from harness.clients.consumer import ListenerControl, serve_consumer
@@ -66,6 +67,7 @@ class SimulationEnvironment:
         self.recorder = recorder
         self.shape = campaign.shape()
         self.queues_max = campaign.queues  # grows with the fault topic-change
+        self.guest_rights = GuestRights()
         self.side_topics: list[SideTopic] = []
         self._consumer_processes = FIRST_CONSUMER_PROCESS
         low_ms, high_ms = campaign.latency_ms
@@ -132,7 +134,8 @@ class SimulationEnvironment:
         self._consumer_processes += 1
         port = node.port = ClientPort(self._emitter(node, number))
         if node.name == ADMIN:
-            return lambda env: serve_admin(env, port)
+            operator = self.target.operator
+            return lambda env: serve_admin(env, port, operator)
         if node.name in self.shape.consumers:
             consumer = self.target.consumer_config(node.name, node.name_servers)
             told = self.target.told(node.name)
@@ -140,7 +143,7 @@ class SimulationEnvironment:
             node.listener.forward_to, node.listener.process = told.forward_to, number
             return lambda env: serve_consumer(env, consumer, port, node.listener)
         producer = self.target.producer_config(node.name, node.name_servers)
-        return lambda env: serve_producer(env, producer, port)
+        return lambda env: serve_producer(env, producer, port, ACCOUNTS)
 
     def _emitter(self, node: SimulatedNode, process: int) -> Callable[..., None]:
         def emit(type: OpType, f: str, value: dict[str, Any], error: str | None) -> None:

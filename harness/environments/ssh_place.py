@@ -15,6 +15,11 @@ from harness.environments.ssh_connection import SshExecutor, SshProcess, connect
 from harness.environments.whole_launch import launched_wholly
 
 READ_TIMEOUT_S = 120.0
+# The whole file, even after a power cut, or none.
+WRITE_IF_MISSING = """\
+[ -e "$1" ] && exit
+mkdir -p "$(dirname "$1")" && cat > "$1.new" && sync "$1.new" && mv "$1.new" "$1" && sync "$(dirname "$1")"
+"""
 
 
 class SshPlace:
@@ -48,6 +53,8 @@ class SshPlace:
         for path, data in order.files.items():
             script = 'mkdir -p "$(dirname "$1")" && cat > "$1"'
             await self._executor.run(["sh", "-c", script, "sh", path], input=data)
+        for path, data in order.kept.items():
+            await self._executor.run(["sh", "-c", WRITE_IF_MISSING, "sh", path], input=data)
         variables = [
             f"{name}={value}" for name, value in {**order.variables, **self._variables}.items()
         ]

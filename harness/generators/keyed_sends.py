@@ -6,7 +6,9 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from harness.accounts import GUEST
 from harness.campaign import Campaign
+from harness.generators.account_sends import ACCOUNT, AccountSends
 from harness.generators.illegal_sends import IllegalSends
 
 Dress = Callable[
@@ -23,7 +25,7 @@ class KeyedSends:
 
     The campaign says which share of the ops are batches, which are sent one way, which of the messages sent alone have
     a large body, which of the others are sent asynchronously, and which share of sends, beside all these, must be
-    refused. `dress` gives each message what its
+    refused. With access control some sends are those of other accounts. `dress` gives each message what its
     workload is about; `f` is what single ones are sent with.
     """
 
@@ -43,6 +45,7 @@ class KeyedSends:
         self._async_share = campaign.async_share
         self._async_random = Random(f"staticfire/{campaign.seed}/asynchronous sends")
         self._illegal = IllegalSends(campaign)
+        self._accounts = AccountSends(campaign)
         self._large_share = campaign.large_share
         self._large_random = Random(f"staticfire/{campaign.seed}/large bodies")
         self._sent: dict[int, int] = {}
@@ -51,7 +54,7 @@ class KeyedSends:
         """The next op of this process as (f, value); None when the campaign wants no more."""
         if self._sends_max and self._count == self._sends_max:
             return None
-        illegal = self._illegal.next_value()
+        illegal = self._illegal.next_value() or self._accounts.next_refused()
         if illegal is not None:
             return "send", {"key": self._next_key(process), **illegal}
         topic = self._topics[self._count % len(self._topics)]
@@ -66,8 +69,10 @@ class KeyedSends:
             value["size"] = _drawn(self._large_random, *LARGE_BYTES)
         if kind < self._batch_share + self._one_way_share:
             value["one_way"] = True
-        elif self._async_random.random() < self._async_share and self._may_be_async(value):
+        elif self._async_random.random() < self._async_share and self._is_plain(value):
             value["async"] = True
+        elif self._accounts.is_guests_turn() and self._is_plain(value):
+            value[ACCOUNT] = GUEST
         return self._f, value
 
     def _message(self, process: int) -> dict[str, Any]:
@@ -78,7 +83,7 @@ class KeyedSends:
             self._dress(process, message)
         return message
 
-    def _may_be_async(self, value: dict[str, Any]) -> bool:
+    def _is_plain(self, value: dict[str, Any]) -> bool:
         return self._f == "send" and "sharding_key" not in value
 
     def _next_key(self, process: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from harness.accounts import ACCOUNTS, OPERATOR
 from harness.campaign import Campaign
 from harness.clients.configuration import Configuration, configuration_of
 from harness.environments.environment import ADMIN, PROBE
@@ -32,6 +33,8 @@ class ClientProcesses:
         if node == ADMIN:
             role = "admin"
             first_line: Configuration = {"node": node}
+            if self._campaign.acl:
+                first_line["credentials"] = dict(OPERATOR)
         elif node in self._cluster.shape.consumers:
             role = "consumer"
             consumer = self._cluster.consumer_config(node, name_servers)
@@ -47,6 +50,8 @@ class ClientProcesses:
             role = "producer"
             producer = self._cluster.producer_config(node, name_servers)
             first_line = configuration_of(producer, topic=self._campaign.topic, node=node)
+            if self._campaign.acl and self._campaign.client == "own":
+                first_line["accounts"] = {name: dict(keys) for name, keys in ACCOUNTS.items()}
         module = "harness.clients"
         if self._campaign.client == "cpp" and node not in (ADMIN, PROBE):
             module = "harness.clients.cpp_client"

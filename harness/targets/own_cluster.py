@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from faults.proxy.servers import ServerKind
 from faults.shape import BrokerNode, ClusterShape
+from harness.accounts import ACCOUNTS_FILE, CREDENTIALS_FILE, LOAD, OPERATOR
 from harness.campaign import Campaign, CampaignError, Properties
 from harness.environments.place import Serving
 from harness.node_properties import with_properties
@@ -16,17 +17,19 @@ from harness.targets.consumer_options import consumer_options
 from harness.workloads.catalogue import WORKLOADS
 from harness.workloads.membership import Membership
 from system_under_test import config as node_config
+from system_under_test.acl.signature import Credentials
 from system_under_test.broker.broker import main as broker_main
 from system_under_test.broker.config import BrokerConfig, BrokerRole
 from system_under_test.client.producer import ProducerConfig
 from system_under_test.client.push_consumer import ConsumerConfig
-from system_under_test.env import Env
+from system_under_test.env import Env, Storage
 from system_under_test.mode import Mode
 from system_under_test.name_server.config import NameServerConfig
 from system_under_test.name_server.name_server import main as name_server_main
 from system_under_test.policies import BROKER_POLICIES, NAME_SERVER_POLICIES
 from system_under_test.policy_choice import policy_names
 from system_under_test.protocol.codes import RequestCode
+from system_under_test.store.metadata_file import replace_atomically
 
 NAME_SERVER_PORT = 9876
 BROKER_PORT = 10911
@@ -36,6 +39,7 @@ NAME_SERVER_QUESTION = RequestCode.GET_BROKER_CLUSTER_INFO
 BROKER_QUESTION = RequestCode.GET_BROKER_RUNTIME_INFO
 QUEUE_FILE_BYTES = 4000  # 200 entries: queues roll within a short run
 NAME_SERVER_POLICY = "name_server."  # what the names of its policies begin with in a campaign
+ACCOUNTS_NAME, CREDENTIALS_NAME = "plain_acl.yml", "tools.yml"
 INDEX_SLOTS, INDEX_NUMBERS = 500, 2000  # so do index files
 
 Config = TypeVar("Config", BrokerConfig, NameServerConfig)
@@ -103,7 +107,13 @@ class OwnCluster:
             config = self.name_server_config(node)
             return lambda env: name_server_main(env, config)
         broker_config = self.broker_config(self.shape.broker(node), name_servers)
-        return lambda env: broker_main(env, broker_config)
+        files = self.account_files(node)
+
+        async def main(env: Env) -> None:
+            write_missing(env.storage, files)
+            await broker_main(env, broker_config)
+
+        return main
 
     def name_server_config(self, node: str) -> NameServerConfig:
         config = NameServerConfig(
@@ -134,8 +144,42 @@ class OwnCluster:
             index_numbers=INDEX_NUMBERS,
             **self._mode(is_broker=True),
             ha_peers=tuple(self._ha_address_for(broker.node, other.node) for other in others),
+            **self._access_control(broker.node),
         )
         return _with_properties(config, campaign.broker_properties, node_config.BROKER_PROPERTIES)
+
+    def _access_control(self, node: str) -> dict[str, Any]:
+        if not self._campaign.acl:
+            return {}
+        folder = self._accounts_folder(node)
+        return {
+            "acl_enable": True,
+            "acl_path": f"{folder}/{ACCOUNTS_NAME}",
+            "acl_credentials_path": f"{folder}/{CREDENTIALS_NAME}",
+        }
+
+    def account_files(self, node: str) -> dict[str, bytes]:
+        """What a broker with access control reads, by path. Only what is missing is written: brokers change it."""
+        if not self._campaign.acl:
+            return {}
+        folder = self._accounts_folder(node)
+        return {
+            f"{folder}/{ACCOUNTS_NAME}": ACCOUNTS_FILE,
+            f"{folder}/{CREDENTIALS_NAME}": CREDENTIALS_FILE,
+        }
+
+    def _accounts_folder(self, node: str) -> str:
+        """Beside the store, on the same disk."""
+        return f"{self.store_folder(node).rpartition('/')[0]}/accounts"
+
+    @property
+    def operator(self) -> Credentials | None:
+        """The keys of the administrator; None without access control."""
+        return Credentials(**OPERATOR) if self._campaign.acl else None
+
+    def _credentials(self) -> Credentials | None:
+        """Those of the load."""
+        return Credentials(**LOAD) if self._campaign.acl else None
 
     def _mode(self, *, is_broker: bool) -> dict[str, Any]:
         """Whoever has none of the faithful policies that the campaign names is hardened."""
@@ -159,12 +203,14 @@ class OwnCluster:
             group="staticfire-producers",
             client_id=f"{self._addresses[node]}@{node}",
             name_servers=self.name_servers_for(node, name_servers),
+            credentials=self._credentials(),
         )
 
     def consumer_config(self, node: str, name_servers: Sequence[str]) -> ConsumerConfig:
         return ConsumerConfig(
             client_id=f"{self._addresses[node]}@{node}",
             name_servers=self.name_servers_for(node, name_servers),
+            credentials=self._credentials(),
             **consumer_options(self.told(node), self.store_folder(node)),
         )
 
@@ -184,6 +230,13 @@ class OwnCluster:
     def _ha_address_for(self, node: str, other: str) -> str:
         address = f"{self._addresses[other]}:{self._ports.get(other, BROKER_PORT) + 1}"
         return self._reach(node, address, ServerKind.HA)
+
+
+def write_missing(storage: Storage, files: Mapping[str, bytes]) -> None:
+    """Write, durably, each of these files that is not there. Raises OSError."""
+    for path, data in files.items():
+        if not storage.exists(path):
+            replace_atomically(storage, path, data)
 
 
 def _with_properties(

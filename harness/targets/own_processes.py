@@ -65,7 +65,8 @@ class OwnProcesses:
             path,
             files={path: _properties(config, known).encode()},
         )
-        return replace(order, serving=cluster.serving(node))
+        kept = cluster.account_files(node) if role == "broker" else {}
+        return replace(order, kept=kept, serving=cluster.serving(node))
 
     def ask_anew(self, node: str) -> None:
         self._cluster.asks_anew[node] = None

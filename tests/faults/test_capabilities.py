@@ -19,7 +19,11 @@ from harness.simulation.world import World
 
 CAPABILITIES = ("process", "network", "disk", "clock", "client", "cluster")
 SITUATION = Situation(
-    shape=cluster_shape(2, (1, 1), 2, 2), topic="T", sync_flush=True, replication="sync"
+    shape=cluster_shape(2, (1, 1), 2, 2),
+    topic="T",
+    sync_flush=True,
+    replication="sync",
+    acl=True,
 )
 SYNCHRONOUS = ("is_alive",)
 

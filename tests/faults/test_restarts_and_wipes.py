@@ -51,6 +51,14 @@ def test_an_option_that_no_broker_took_is_no_bite() -> None:
     assert evidence["bitten"] is False
 
 
+@pytest.mark.parametrize(("masters", "bitten"), [(["a", "b"], True), ([], False)])
+def test_a_right_is_withdrawn_and_given_back(masters: list[str], bitten: bool) -> None:
+    script = {"withdraw_right": masters, "give_right_back": 2}
+    calls, evidence = carried_out("rights-change", answers=script)
+    assert calls == ["withdraw_right", "give_right_back"]
+    assert evidence == {"bitten": bitten, "withdrawn": masters, "given_back": 2}
+
+
 @pytest.mark.parametrize(("accepted", "bitten"), [(2, True), (0, False)])
 def test_brokers_clean_up_twice(accepted: int, bitten: bool) -> None:
     calls, evidence = carried_out("cleaning", answers={"clean_up": accepted})

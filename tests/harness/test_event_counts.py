@@ -40,6 +40,9 @@ def send(type_: OpType, error: str | None = None, **value: object) -> Op:
     return Op(index=0, time_ns=0, process=0, type=type_, f="send", value=value, error=error)
 
 
+FORGED = {"illegal": "signature", "account": "forger"}
+
+
 def test_sends_by_what_was_special() -> None:
     ops = [
         send("invoke", batch=3),
@@ -58,6 +61,10 @@ def test_sends_by_what_was_special() -> None:
         send("fail", "broker-b refused the message with code 13: too long", illegal="properties"),
         send("fail", "to be refused; it ended as ok: None", illegal="properties"),
         replace(send("ok", count=5), process=100_003, f="send_many"),
+        send("ok", account="guest"),
+        send("fail", "the right was withdrawn: AclException: No", account="guest"),
+        send("fail", "to be refused; it ended as info: AclException: No", **FORGED),
+        send("fail", "to be refused; it ended as info: no answer", **FORGED),
     ]
 
     assert count_sends(ops) == {
@@ -70,6 +77,9 @@ def test_sends_by_what_was_special() -> None:
         "one way": 1,
         "refused 14": 1,
         "refused 2": 1,
+        "refused as withdrawn": 1,
+        "refused without a right": 1,
+        "signed accepted": 1,
     }
 
 

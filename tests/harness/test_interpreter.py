@@ -6,7 +6,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from checkers.history import Op
+from harness.accounts import GUEST, GuestRights
 from harness.clients.port import ONE_WAY, Outcome, Request
 from harness.interpreter import Interpreter
 from harness.recorder import Recorder
@@ -229,3 +232,64 @@ def test_what_must_be_refused_fails_whatever_the_client_says() -> None:
         ("fail", "to be refused; it ended as info: because"),
     ]
     assert not any("broker" in op.value for op in recorder.ops)
+
+
+class GuestSends:
+    """Each process sends one message of the guest after the other."""
+
+    def next_op(self, process: int) -> tuple[str, dict[str, Any]]:
+        return "send", {"key": f"p{process}", "account": GUEST}
+
+
+class OneAnswer:
+    def __init__(self, outcome: Outcome, rights: GuestRights, *, given_back: bool) -> None:
+        self._outcome = outcome
+        self._rights = rights
+        self._given_back = given_back
+
+    async def ready(self, _node: str) -> None:
+        """It is up."""
+
+    async def request(self, _node: str, request: Request) -> Outcome:
+        if self._given_back:
+            self._rights.give_back()
+        return self._outcome if request["f"] == "send" else Outcome("ok", {})
+
+
+ACCEPTED = Outcome("ok", {"broker": "b", "queue": 0, "queue_offset": 7})
+STORED_WEAKLY = Outcome("info", {"status": "FLUSH_DISK_TIMEOUT"}, "FLUSH_DISK_TIMEOUT")
+REFUSED = Outcome("info", {"attempts": 1}, "b refused the message with code 1: AclException: No")
+UNANSWERED = Outcome("info", {"attempts": 1}, "b did not answer")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "given_back", "type_", "error"),
+    [
+        (ACCEPTED, False, "fail", "to be refused; it ended as ok: None"),
+        (
+            STORED_WEAKLY,
+            False,
+            "fail",
+            "to be refused; it ended as info: FLUSH_DISK_TIMEOUT",
+        ),
+        (REFUSED, False, "fail", f"the right was withdrawn: {REFUSED.error}"),
+        (UNANSWERED, False, "info", UNANSWERED.error),  # it may be carried out later
+        (ACCEPTED, True, "ok", None),
+        (REFUSED, True, "info", REFUSED.error),
+    ],
+)
+def test_a_guest_without_its_right_must_be_refused(
+    outcome: Outcome, given_back: bool, type_: str, error: str | None
+) -> None:
+    world = World(1)
+    recorder = Recorder(lambda: world.now_ns)
+    rights = GuestRights()
+    rights.withdrawn()
+    clients = OneAnswer(outcome, rights, given_back=given_back)
+    interpreter = Interpreter(
+        recorder, clients, GuestSends(), EverySecond(), lambda: world.now_ns, rights=rights
+    )
+    world.run(lambda: interpreter.run(("a",), int(1.5 * NS)))
+    _, end = recorder.ops
+    assert (end.type, end.error) == (type_, error)
+    assert ("queue_offset" in end.value) is (type_ == "ok")

@@ -40,6 +40,7 @@ FAULTS: dict[str, dict[str, Any]] = {
         "targets": [],
         "params": {"option": "maxTransferCountOnMessageInMemory=1"},
     },
+    "rights-change": {"targets": []},
     "group-and-broker-crash": {"targets": ["broker-a-0", "consumer-1"], "duration_s": 2.0},
     "wiped-slave": {"targets": ["broker-a-1"]},
     "disk-full": {
@@ -53,7 +54,8 @@ FAULTS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("kind", FAULTS)
 def test_a_fault_bites_and_nothing_is_lost(kind: str) -> None:
     row = {"kind": kind, "at_s": 1.0, "duration_s": 5.0, **FAULTS[kind]}
-    campaign = draw_campaign(7, {**GIVEN, **typed_options({"plan": [row]}, "the test")})
+    given = {**GIVEN, "acl": kind == "rights-change"}
+    campaign = draw_campaign(7, {**given, **typed_options({"plan": [row]}, "the test")})
     result = run_simulated(campaign)
     [record] = result.faults
     assert record.error is None

@@ -11,6 +11,7 @@ from harness.clients.configuration import (
     check_admin,
     configuration_of,
     consumer_config,
+    credentials_of,
     producer_config,
 )
 from harness.clients.lines import LineError, decode_line, encode_line
@@ -59,6 +60,14 @@ def test_a_consumer_gets_what_it_was_to_get() -> None:
     assert consumer_config(through_a_line(fields)) == (config, Listening(0.5, 0.25, 2))
 
 
+def test_keys_reach_clients_and_other_accounts_may_have_none() -> None:
+    keys = {"access_key": "accessed", "secret_key": "secrets"}
+    fields = {**WHO, "credentials": keys, "accounts": {"guest": keys, "unsigned": {}}}
+    assert producer_config(fields).credentials == Credentials(**keys)
+    assert credentials_of({"credentials": keys}) == Credentials(**keys)
+    assert credentials_of({}) is None
+
+
 def test_little_is_needed() -> None:
     assert producer_config(WHO).retries == 2
     assert consumer_config({**WHO, "topic": "T"})[1] == Listening(0.0, 0.0)
@@ -80,6 +89,11 @@ def test_little_is_needed() -> None:
         (
             {"credentials": {"access_key": "a"}},
             "'credentials' of the configuration lacks 'secret_key'",
+        ),
+        ({"accounts": {"guest": 5}}, "'guest' of 'accounts' is 5; expected an object"),
+        (
+            {"accounts": {"guest": {"access_key": "a"}}},
+            "'guest' of 'accounts' lacks 'secret_key'",
         ),
         ({"retries": 1.5}, "'retries' of the configuration is 1.5; expected a whole number"),
     ],

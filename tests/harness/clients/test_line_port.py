@@ -113,6 +113,10 @@ def test_requests_before_the_end_are_still_given() -> None:
             b'{"id":1,"f":"send","topic":"T","key":"k","size":1,"padding":-1}\n',
             "'padding' is -1; allowed are 0 to 1048576",
         ),
+        (
+            b'{"id":1,"f":"send","topic":"T","key":"k","size":1,"account":"guest"}\n',
+            "'account' is 'guest'; allowed are none",
+        ),
         (b'{"id":1,"f":"send_batch","topic":"T","messages":[{"key":"k"}]}\n', "lacks 'size'"),
         (
             b'{"id":1,"f":"send_many","topic":"T","key":"p1-0","size":9,"count":0}\n',

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from harness.accounts import GuestRights
 from harness.campaign_draw import draw_campaign
 from harness.clients.port import Outcome, Request
 from harness.environments.cluster_through_admin import ClusterThroughAdmin
@@ -28,11 +29,16 @@ class Cluster:
     shape = CAMPAIGN.shape()
 
     def __init__(self, *silent: str) -> None:
+        self.guest_rights = GuestRights()
         self.queues_max = 2
         self.asked: list[tuple[str, str]] = []
         self.counts: list[int] = []
+        self.rights: list[str] = []
         self.options = dict.fromkeys(BROKERS, "false")
         self.silent = silent
+
+    def is_lost(self, _node: str) -> bool:
+        return False
 
     def server_address(self, node: str) -> str:
         return node
@@ -43,6 +49,8 @@ class Cluster:
         self.asked.append((code, node))
         if node in self.silent:
             return NO_ANSWER
+        if code == "UPDATE_AND_CREATE_ACL_CONFIG":
+            self.rights.append(request["ext"]["defaultTopicPerm"])
         if code == "create_topic":
             self.counts.append(request["queues"])
         if code == "GET_BROKER_CONFIG":
@@ -104,3 +112,18 @@ def test_all_brokers_clean_up(silent: tuple[str, ...], accepted: int) -> None:
     assert carried_out(cluster, lambda admin: admin.clean_up()) == accepted
     codes = ("CLEAN_UNUSED_TOPIC", "CLEAN_EXPIRED_CONSUMEQUEUE")
     assert cluster.asked == [(code, node) for node in BROKERS for code in codes]
+
+
+def test_a_right_is_known_to_be_withdrawn_once_every_master_has_said_so() -> None:
+    cluster = Cluster()
+    assert carried_out(cluster, lambda admin: admin.withdraw_right()) == BROKERS[::2]
+    assert cluster.guest_rights.are_withdrawn
+    assert carried_out(cluster, lambda admin: admin.give_right_back()) == 2
+    assert not cluster.guest_rights.are_withdrawn
+    assert cluster.rights == ["DENY", "DENY", "PUB", "PUB"]
+
+
+def test_a_master_that_does_not_answer_may_still_let_the_guest_send() -> None:
+    cluster = Cluster("broker-b-0")
+    assert carried_out(cluster, lambda admin: admin.withdraw_right()) == ["broker-a-0"]
+    assert not cluster.guest_rights.are_withdrawn

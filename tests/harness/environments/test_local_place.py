@@ -39,3 +39,17 @@ def test_a_cancelled_launch_leaves_no_process(
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", spawn_slowly)
     asyncio.run(run())
+
+
+def test_a_file_that_is_there_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "accounts" / "plain_acl.yml"
+
+    async def launch(data: bytes) -> None:
+        place = LocalPlace("node", "127.0.0.1", tmp_path, tmp_path / "log")
+        process = await place.launch(Order(argv=("true",), kept={str(path): data}))
+        assert await process.wait() == "status 0"
+
+    asyncio.run(launch(b"first"))
+    asyncio.run(launch(b"second"))
+    assert path.read_bytes() == b"first"
+    assert [each.name for each in path.parent.iterdir()] == [path.name]

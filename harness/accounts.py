@@ -1,0 +1,77 @@
+"""The accounts of a campaign with access control: who may do what, and with which keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+Keys = Mapping[str, str]  # access_key and secret_key; empty: requests are not signed
+
+OPERATOR = {"access_key": "sf-operator", "secret_key": "operators-secret"}  # also of brokers
+LOAD = {"access_key": "sf-load", "secret_key": "secret-of-the-load"}  # of producers and consumers
+
+GUEST = "guest"  # sends as long as it may: the fault rights-change withdraws its right
+GUEST_KEY = "sf-guest"
+# Why a broker must refuse a send -> the account that sends it.
+REFUSED: Mapping[str, str] = MappingProxyType(
+    {
+        "signature": "forger",
+        "no signature": "unsigned",
+        "unknown account": "stranger",
+        "no right": "reader",
+    }
+)
+# What producers have besides their own keys.
+ACCOUNTS: Mapping[str, Keys] = MappingProxyType(
+    {
+        GUEST: {"access_key": GUEST_KEY, "secret_key": "secret-of-the-guest"},
+        "forger": {"access_key": LOAD["access_key"], "secret_key": "not-what-the-broker-has"},
+        "unsigned": {},
+        "stranger": {"access_key": "sf-stranger", "secret_key": "secret-of-a-stranger"},
+        "reader": {"access_key": "sf-reader", "secret_key": "secret-of-the-reader"},
+    }
+)
+
+# RocketMQ's conf/plain_acl.yml, the same for every broker.
+ACCOUNTS_FILE = f"""\
+accounts:
+- accessKey: {OPERATOR["access_key"]}
+  secretKey: {OPERATOR["secret_key"]}
+  admin: true
+- accessKey: {LOAD["access_key"]}
+  secretKey: {LOAD["secret_key"]}
+  defaultTopicPerm: PUB|SUB
+  defaultGroupPerm: PUB|SUB
+- accessKey: {GUEST_KEY}
+  secretKey: {ACCOUNTS[GUEST]["secret_key"]}
+  defaultTopicPerm: PUB
+- accessKey: {ACCOUNTS["reader"]["access_key"]}
+  secretKey: {ACCOUNTS["reader"]["secret_key"]}
+  defaultTopicPerm: SUB
+  defaultGroupPerm: SUB
+""".encode()
+# RocketMQ's conf/tools.yml, with which a slave signs what it asks its master.
+CREDENTIALS_FILE = f"""\
+accessKey: {OPERATOR["access_key"]}
+secretKey: {OPERATOR["secret_key"]}
+""".encode()
+
+
+class GuestRights:
+    """What is known of the guest's right to send: whether every master has confirmed that it is withdrawn.
+
+    Once it was given back nothing is known any more: a master may carry out late what it did not answer.
+    """
+
+    def __init__(self) -> None:
+        self.are_withdrawn = False
+        self._were_given_back = False
+
+    def withdrawn(self) -> None:
+        """Every master that is left has confirmed it."""
+        self.are_withdrawn = not self._were_given_back
+
+    def give_back(self) -> None:
+        """From now on masters are asked to give it back."""
+        self._were_given_back = True
+        self.are_withdrawn = False
