@@ -35,6 +35,7 @@ from checkers.forwarding import FORWARDING
 from checkers.groups import GROUPS
 from checkers.history import Op
 from checkers.kernel import Checker, Context, Kernel, undrained
+from checkers.late_deliveries import LATE_DELIVERIES
 from checkers.latency import LATENCY
 from checkers.listeners import LISTENERS
 from checkers.look_ups import LOOK_UPS
@@ -85,6 +86,7 @@ ALL_CHECKERS: tuple[Checker, ...] = (
     LIVENESS,
     AVAILABILITY_GAPS,
     GROUPS,
+    LATE_DELIVERIES,
     SHARDING_KEYS,
     REQUESTS,
     SUBSCRIPTIONS,

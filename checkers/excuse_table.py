@@ -237,7 +237,7 @@ _ROWS: tuple[Excuse, ...] = (
         )
         for anomaly in _GOES_BACK
     ),
-    # delays.py, retries.py, transactions.py: requests outlive what is shorter than they wait
+    # late_deliveries.py: requests outlive what is shorter than they wait
     *_delivers_late(
         "late_delivery",
         what="could not move the message",

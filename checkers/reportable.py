@@ -4,8 +4,9 @@ Asked is every queue of every group in every moment, from the first assignment t
 for an anomaly when a window of the table of excuses covers it for the member that had the queue then. `owned_twice` and
 the questions about locks are asked of each pair of members, `queue_unowned` of the whole group.
 Where other evidence shows that a fault explains nothing any more, its window ends there: of what sets an owner back
-asked is a message that was acknowledged then (`settled.py`), and a weak status is explained until the broker answers
-with SEND_OK again (`send_status.py`).
+asked is a message that was acknowledged then (`settled.py`). Two checkers know by themselves what ends the windows of
+their anomaly, and measure its share (`share_of`): a delayed message is not late for a fault while others pass
+(`late_deliveries.py`), and a weak status is explained until the broker answers with SEND_OK again (`send_status.py`).
 Bounds (an overlap may last as long as a rebalance takes) are no excuses: they are the anomaly's definition.
 
 A checker below the floor of an anomaly has proven nothing about it, so its verdict is unknown.
@@ -14,6 +15,7 @@ A checker below the floor of an anomaly has proven nothing about it, so its verd
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import product
 
 from checkers.columns import QueueKey
@@ -21,13 +23,14 @@ from checkers.groups import owned_spans, watched_until_ns
 from checkers.kernel import Context
 from checkers.settled import SET_BACK, settled_spans
 from checkers.spans import Span, joined, without
+from checkers.verdict import Verdict
 
+LATE = "late_delivery"
 # What is asked of the member that has a queue, of each pair of members, of the whole group. `offset_forgotten` is the
 # question whether a member that takes a queue over may begin below what was committed.
 OF_OWNER = (
     "commit_rewound",
     "duplicate_unexplained",
-    "late_delivery",
     "nonmonotonic_poll",
     "offset_forgotten",
 )
@@ -39,7 +42,7 @@ FLOOR = 0.002  # of the time; a campaign that is one long fault proves nothing
 # A broker gives weak statuses near faults only, so no run could reach a floor.
 WITHOUT_FLOOR = frozenset({"weak_though_safe"})
 # The count of a checker that says whether there was anything to ask about.
-ASKED_OF = {"late_delivery": "delayed"}
+ASKED_OF = {LATE: "late"}
 
 Excused = Callable[[str, str, tuple[str | None, ...]], list[Span]]
 
@@ -59,19 +62,29 @@ def reportable(context: Context, excused: Excused | None = None) -> dict[str, fl
     return {name: round(open_[name] / asked[name], 4) for name in sorted(asked) if asked[name]}
 
 
-def share_of(
-    context: Context, excused: Callable[[str, tuple[str | None, ...]], list[Span]]
-) -> float | None:
-    """The share, 0 to 1, of an anomaly that is asked of the owner of a queue; None: no queue had one.
+def share_of(context: Context, excused: Callable[[str, QueueKey], list[Span]]) -> float | None:
+    """The share, 0 to 1, of an anomaly that is asked of each queue while it has an owner; None: no queue had one.
 
-    `excused`: its spans for a broker name and nodes.
+    `excused`: its spans for a group and a queue.
     """
     asked = open_ = 0
-    for anomaly, broker, nodes, span in _questions(context):
-        if anomaly == OF_OWNER[0]:
+    for pair, owned in _owned(context, watched_until_ns(context)):
+        found = excused(*pair)
+        for _, span in owned:
             asked += span.length_ns
-            open_ += sum(piece.length_ns for piece in without([span], excused(broker, nodes)))
+            open_ += sum(piece.length_ns for piece in without([span], found))
     return round(open_ / asked, 4) if asked else None
+
+
+def with_share(
+    verdict: Verdict,
+    anomaly: str,
+    context: Context,
+    excused: Callable[[str, QueueKey], list[Span]],
+) -> Verdict:
+    """The verdict of a checker that knows by itself when its anomaly is excused (`share_of`)."""
+    share = share_of(context, excused)
+    return verdict if share is None else replace(verdict, reportable={anomaly: share})
 
 
 class _Excused:

@@ -35,7 +35,7 @@ from checkers.kernel import Checker, Context, Kernel, finding_at, sends_only
 from checkers.message_ids import MessageIds
 from checkers.observed import NOT_OBSERVED, observed_verdict
 from checkers.promises import Judgement, judge
-from checkers.reportable import share_of
+from checkers.reportable import with_share
 from checkers.screening import is_among
 from checkers.slave_lag import KnownCopies, rows_left_behind
 from checkers.spans import Span, joined
@@ -183,8 +183,9 @@ def check_weak_statuses(columns: Columns, context: Context) -> Verdict:
     counts = {"weak": len(weak), "weak_observed": len(weak) - unseen}
     reason = f"{unseen} {NOT_OBSERVED}" if unseen else None
     verdict = observed_verdict("weak_statuses", findings, counts, reason)
-    share = share_of(context, lambda broker, _: _excused(columns, context, broker))
-    return verdict if share is None else replace(verdict, reportable={WEAK: share})
+    return with_share(
+        verdict, WEAK, context, lambda _, queue: _excused(columns, context, queue.broker)
+    )
 
 
 def weak_rows(columns: Columns, context: Context) -> Columns:

@@ -51,8 +51,9 @@ def main() -> None:
         near = near_any_fault(facts)
         for anomaly, share in reportable(context, lambda *_, near=near: near).items():
             before[anomaly].append(share)
-        weak = share_of(context, lambda *_, near=near: near)
-        before["weak_though_safe"].append(0.0 if weak is None else weak)
+        of_owners = share_of(context, lambda *_, near=near: near)
+        for anomaly in ("late_delivery", "weak_though_safe"):
+            before[anomaly].append(0.0 if of_owners is None else of_owners)
         for anomaly, share in result.verdict.reportable.items():
             after[anomaly].append(share)
     print(f"{'':24} {'before':>8} {'after':>8} {'least':>8}")

@@ -35,7 +35,8 @@ STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "60")))
 SEEDS = st.integers(0, 2**32)  # a history is made by one: shrinking it would take minutes
 REFERENCES: dict[str, Callable[[Sequence[Op]], reference.Found]] = {
     "filters": lambda ops: reference.unwanted(ops, FACTS["wanted_tags"]),
-    "delays": reference.delays,
+    "delays": reference.early,
+    "late_deliveries": reference.late,
     "listeners": lambda ops: reference.two_listeners(ops, FACTS["orderly"]),
     "orderly": lambda ops: reference.overtaken(ops, FACTS["orderly"]),
     "sharding_keys": reference.moved_keys,

@@ -266,7 +266,7 @@ def _histories() -> Iterator[Legal]:
         faults=(fault("offsets_reset", at_s=5, healed_s=6),),
         known={"replication": "sync"},
     )
-    # delays.py, delivery_waits.py
+    # late_deliveries.py, delivery_waits.py
     killed = fault("kill", "n0", at_s=5, healed_s=30)
     yield late("the broker could not move the message", killed)
     yield late(

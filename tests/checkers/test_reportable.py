@@ -28,6 +28,16 @@ def shares(*faults: FaultFacts, **changes: object) -> dict[str, float]:
     return reportable(Context(facts=known, timeline=timeline, promises=LossPromises(known)))
 
 
+def late_share(*faults: FaultFacts, lines: tuple[str, ...] = LINES) -> float:
+    return check_run(history(*lines), [], facts(faults=faults)).reportable["late_delivery"]
+
+
+def test_a_fault_delays_nothing_while_messages_pass() -> None:
+    pause = fault("pause", "n0", at_s=20, healed_s=40)
+    passing = ("0 invoke send b t=28", "0 ok send b t=28", "1 ok consume b t=30")
+    assert late_share(pause, lines=(*LINES[:-1], *passing, LINES[-1])) == 0.78  # 2 s of one queue
+
+
 def test_without_faults_everything_can_be_reported() -> None:
     assert set(shares().values()) == {1.0}
     assert "two_listeners" not in shares()
@@ -37,14 +47,14 @@ def test_without_faults_everything_can_be_reported() -> None:
 def test_a_fault_takes_the_time_of_its_window() -> None:
     # 20 s of 100 s, and 3 s in which requests wait
     pause = fault("pause", "n0", at_s=20, healed_s=40)
-    assert shares(pause)["late_delivery"] == 0.77
-    assert shares(replace(pause, bitten_ns=None))["late_delivery"] == 1.0
-    assert shares(replace(pause, targets=("n9",)))["late_delivery"] == 1.0
+    assert late_share(pause) == 0.77
+    assert late_share(replace(pause, bitten_ns=None)) == 1.0
+    assert late_share(replace(pause, targets=("n9",))) == 1.0
 
 
 def test_a_fault_of_one_member_takes_its_queues_only() -> None:
     away = fault("slow_consumer", "c1", at_s=20, healed_s=54)
-    assert shares(away)["late_delivery"] == 0.815  # 37 of 100 s of one of two queues
+    assert late_share(away) == 0.815  # 37 of 100 s of one of two queues
     assert shares(away)["offset_forgotten"] == 1.0
 
 
@@ -81,7 +91,7 @@ def test_a_weak_status_is_explained_until_the_broker_acknowledges_again() -> Non
 
 
 def test_a_floor_is_for_what_was_asked() -> None:
-    assert has_floor("late_delivery", {"delayed": 3})
-    assert not has_floor("late_delivery", {"delayed": 0})
+    assert has_floor("late_delivery", {"late": 3})
+    assert not has_floor("late_delivery", {"late": 0})
     assert not has_floor("weak_though_safe", {"weak": 5})
     assert has_floor("owned_twice", {})

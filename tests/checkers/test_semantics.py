@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,54 +19,16 @@ LADDER = {"retries_max": {GROUP: 2}, "delay_levels_ms": (1000, 2000, 3000, 4000,
 
 
 @pytest.mark.parametrize(
-    ("at_s", "found"),
-    [
-        (5.9, {"early_delivery"}),
-        (5.999, set()),
-        (6.0, set()),
-        (20.9, set()),
-        (21.1, {"late_delivery"}),
-    ],
+    ("at_s", "found"), [(5.9, {"early_delivery"}), (5.999, set()), (6.0, set())]
 )
-def test_a_delayed_message_comes_in_its_time(at_s: float, found: set[str]) -> None:
+def test_a_delayed_message_does_not_come_early(at_s: float, found: set[str]) -> None:
     story = Story().send(1.0, "a", delay_level=2, delay_ms=5000).consume(at_s, "a", 0)
     assert story.counts("delays") == found
 
 
-def test_the_clock_of_a_broker_and_a_fault_excuse_the_time() -> None:
+def test_the_clock_of_a_broker_excuses_the_time() -> None:
     early = Story().send(1.0, "a", delay_level=2, delay_ms=5000).consume(3.0, "a", 0)
     assert early.counts("delays", faults=(SKEW,)) == {"early_delivery_allowed"}
-    late = Story().send(1.0, "a", delay_level=2, delay_ms=5000).consume(47.0, "a", 0)
-    away = fault("kill", NODE, at_s=5.0, healed_s=30.0)
-    assert late.counts("delays", faults=(away,)) == set()
-    assert late.counts("delays", faults=(replace(away, targets=("elsewhere",)),)) == {
-        "late_delivery"
-    }
-    later = Story().send(1.0, "a", delay_level=2, delay_ms=5000).consume(60.0, "a", 0)
-    assert later.counts("delays", faults=(away,)) == {"late_delivery"}
-
-
-def test_what_may_stand_behind_a_message_of_the_wrong_time_may_be_late() -> None:
-    behind = Story().send(61.0, "a", delay_level=5, delay_ms=60_000).consume(200.0, "a", 0)
-    assert behind.counts("delays", faults=(SKEW,)) == {"late_delivery_allowed"}
-    later = Story().send(62.0, "a", delay_level=5, delay_ms=60_000).consume(200.0, "a", 0)
-    assert later.counts("delays", faults=(SKEW,)) == {"late_delivery"}
-
-
-def test_what_a_group_got_again_is_not_late() -> None:
-    story = Story().send(1.0, "a", delay_level=1, delay_ms=1000)
-    story.consume(2.1, "a", 0).consume(60.0, "a", 0, process=101)
-    assert story.counts("delays") == set()
-
-
-def test_an_unanswered_send_may_have_begun_its_delay_at_any_time() -> None:
-    story = Story().send(1.0, "a", "info", delay_level=2, delay_ms=5000).consume(60.0, "a", 0)
-    assert story.counts("delays") == set()
-
-
-def test_an_earlier_attempt_may_have_begun_its_delay_at_any_time() -> None:
-    story = Story().send(1.0, "a", delay_level=2, delay_ms=5000, attempts=2)
-    assert story.consume(60.0, "a", 0).counts("delays") == set()
 
 
 # Retries and dead letters

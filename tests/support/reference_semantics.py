@@ -7,7 +7,7 @@ function returns how often it found what: (anomaly, key or place, ...) -> times.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from checkers.history import Op
@@ -50,25 +50,43 @@ def unwanted(ops: Sequence[Op], wanted: Mapping[str, tuple[str, ...]]) -> Found:
     )
 
 
-def delays(ops: Sequence[Op]) -> Found:
-    """Deliveries before their time, and first ones long after it."""
+def early(ops: Sequence[Op]) -> Found:
+    """Deliveries of delayed messages before their time."""
+    return Counter(
+        ("early_delivery", given.key, given.group)
+        for send, given in _delayed_ones(ops)
+        if _due_ns(ops, send) - began_ns(ops, given) > ROUGHLY_NS
+    )
+
+
+def late(ops: Sequence[Op]) -> Found:
+    """First deliveries of delayed messages, in the queue of their send, long after their time."""
     found: Found = Counter()
     had: set[tuple[Any, ...]] = set()
+    for send, given in _delayed_ones(ops):
+        if given.queue != send.queue:
+            continue
+        first = (given.key, given.group) not in had
+        had.add((given.key, given.group))
+        known_ns = max(_due_ns(ops, send), ended_ns(ops, send))
+        is_late = began_ns(ops, given) - known_ns > 15 * NS_PER_S
+        if first and is_late and send.outcome in ("ok", "weak") and send.attempts == 1:
+            found["late_delivery", given.key, given.group] += 1
+    return found
+
+
+def _delayed_ones(ops: Sequence[Op]) -> Iterator[tuple[Send, Delivery]]:
+    """Delayed sends, each with one of its deliveries."""
     delayed = {send.key: send for send in sends_of(ops) if "delay_ms" in value_of(ops, send)}
     for given in deliveries_of(ops):
         send = delayed.get(given.key or "")
-        if send is None:
-            continue
-        due_ns = began_ns(ops, send) + value_of(ops, send)["delay_ms"] * NS_PER_MS
-        if due_ns - began_ns(ops, given) > ROUGHLY_NS:
-            found["early_delivery", given.key, given.group] += 1
-        first = (given.key, given.group) not in had
-        had.add((given.key, given.group))
-        known_ns = max(due_ns, ended_ns(ops, send))
-        late = began_ns(ops, given) - known_ns > 15 * NS_PER_S
-        if first and late and send.outcome in ("ok", "weak") and send.attempts == 1:
-            found["late_delivery", given.key, given.group] += 1
-    return found
+        if send is not None:
+            yield send, given
+
+
+def _due_ns(ops: Sequence[Op], send: Send) -> int:
+    delay_ms: int = value_of(ops, send)["delay_ms"]
+    return began_ns(ops, send) + delay_ms * NS_PER_MS
 
 
 def two_listeners(ops: Sequence[Op], orderly: Sequence[str]) -> Found:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 from tests.checkers.mutations.draft import Draft
+from tests.checkers.mutations.events import Delivery
 from tests.checkers.mutations.kinds import KINDS
 from tests.checkers.mutations.model import MS, Run, S, Site
-from tests.checkers.mutations.pick import may_be_destroyed, nodes_of, pick_single
+from tests.checkers.mutations.pick import (
+    is_normal,
+    keeps_queue,
+    may_be_destroyed,
+    nodes_of,
+    pick_single,
+)
 
 DELAYED = ("delayed", "reservations")
 
@@ -65,6 +73,44 @@ def delivered_late(run: Run, rng: Random, site: Site) -> Run | None:
     draft.move_deliveries([like], like.time_ns + 15 * S)
     draft.clip_commits(like.group, like.place, like.offset, like.begin_ns, like.time_ns + 15 * S)
     return draft.finish()
+
+
+@KINDS.mutation(
+    "late_delivery",
+    "a delayed message comes 20 s after it was due, while others of its queue come at once",
+    workloads=DELAYED,
+)
+def delivered_late_beside_others(run: Run, rng: Random, site: Site) -> Run | None:
+    like = pick_single(
+        run,
+        rng,
+        site,
+        lambda d: (
+            d.alone
+            and _delay_ns(run, d.key) >= S
+            and keeps_queue(run, d, d.time_ns + 20 * S)
+            and _others_come(run, d, 20 * S)
+        ),
+    )
+    if like is None:
+        return None
+    draft = Draft(run)
+    draft.move_deliveries([like], like.time_ns + 20 * S)
+    draft.clip_commits(like.group, like.place, like.offset, like.begin_ns, like.time_ns + 20 * S)
+    return draft.finish()
+
+
+def _others_come(run: Run, delivery: Delivery, span_ns: int) -> bool:
+    """Whether every 2 s a message of the same queue comes to the same group within a second of its send."""
+    begun_ns = sorted(
+        run.sends[d.key].begin_ns
+        for d in run.deliveries
+        if (d.group, d.place) == (delivery.group, delivery.place) and is_normal(run, d)
+        if _delay_ns(run, d.key) == 0 and d.begin_ns - run.sends[d.key].begin_ns < S
+    )
+    end_ns = delivery.begin_ns + span_ns
+    within = [at_ns for at_ns in begun_ns if delivery.begin_ns <= at_ns <= end_ns]
+    return all(b - a < 2 * S for a, b in pairwise([delivery.begin_ns, *within, end_ns]))
 
 
 @KINDS.mutation("lost", "a delayed message never comes", workloads=DELAYED)

@@ -1,0 +1,207 @@
+"""Delayed messages that come much too late.
+
+**late_delivery**: the first delivery to a group, in the queue that the message was sent to, came more than 15 s after
+it was due, not counting the time in which a fault was in its way. Allowed where the clock of its broker was stepped,
+since brokers count by their wall clock; so is the lateness of what was sent up to a delay later, because it may stand
+behind a message of that time, and a level is delivered in order. A message that never comes is a matter of loss.
+
+A fault is in the way of a queue and a group while a row of the table of excuses says so of the member that has the
+queue then (of any member while none has it), unless messages pass. A message passes that was sent to this queue without
+a delay and given to this group within the time of one request: its broker stored, flushed, replicated and showed it,
+and the member was there to take it. Between two that pass less than a request apart a fault is in the way for less
+than the row asks for (`Excuse.at_least`).
+
+Cannot see: lateness below the bound; that of a send with several attempts, each of which may have begun a delay.
+
+Source: ScheduleMessageService of Apache RocketMQ 4.9 (a level is looked at every 100 ms, and what could not be
+delivered is tried again); bugs #3966 and #9249, which skipped a message whose delivery had failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from checkers.columns import UNKNOWN, Columns, Ints, Outcome, QueueKey, Touches, Transaction
+from checkers.covers import covering, stretches
+from checkers.delays import clock_stepped
+from checkers.event_times import began_earliest
+from checkers.first_deliveries import first_deliveries
+from checkers.groups import owned_spans
+from checkers.kernel import Checker, Context, finding_at, queue_of
+from checkers.observed import observed_verdict
+from checkers.place_index import index_of
+from checkers.promises import FOREVER_NS, NS_PER_S, Judgement, judge
+from checkers.reportable import LATE, with_share
+from checkers.screening import is_among
+from checkers.spans import Span, shared, without
+from checkers.verdict import Finding, Verdict, seconds
+
+# Delivered within 100 ms of its time, then stored, replicated and pulled; a backlog may lie before it.
+LATE_AFTER_NS = 15 * NS_PER_S
+_EVER = Span(0, FOREVER_NS)
+
+
+class Hindered:
+    """When faults were in the way of delayed messages, by group and queue."""
+
+    def __init__(self, columns: Columns, context: Context) -> None:
+        self._columns = columns
+        self._context = context
+        self._known: dict[tuple[str, QueueKey], list[Span]] = {}
+        self._passes: dict[str, dict[QueueKey, tuple[Ints, Ints, Ints]]] = {}
+
+    def spans(self, group: str, queue: QueueKey) -> list[Span]:
+        known = self._known.get((group, queue))
+        if known is None:
+            faults = list(_near(self._context, group, queue))
+            passing = self._passing(group, queue) if faults else []
+            known = self._known[group, queue] = without(faults, passing)
+        return known
+
+    def _passing(self, group: str, queue: QueueKey) -> list[Span]:
+        """When messages of the queue passed to the group."""
+        if group not in self._passes:
+            self._passes[group] = _passes(self._columns, self._context, group)
+        found = self._passes[group].get(queue)
+        return [] if found is None else stretches(*found[1:], _apart_ns(self._context))
+
+
+def check_late_deliveries(columns: Columns, context: Context) -> Verdict:
+    """Judge the first deliveries of delayed messages."""
+    hindered = Hindered(columns, context)
+    delayed, given = _late(columns)
+    findings = [
+        finding
+        for sent, row in zip(delayed.tolist(), given.tolist(), strict=True)
+        if (finding := _judge(columns, context, hindered, sent, row)) is not None
+    ]
+    verdict = observed_verdict("late_deliveries", findings, {"late": len(given)}, None)
+    return with_share(verdict, LATE, context, hindered.spans)
+
+
+def late_rows(columns: Columns, context: Context) -> Columns:
+    """What is late, and of the messages that pass as few as say the same as all."""
+    sends, deliveries = columns.sends, columns.deliveries
+    delayed, given = _late(columns)
+    kept_sends, kept_deliveries = [delayed], [given]
+    apart_ns, index = _apart_ns(context), index_of(columns)
+    for number, group in enumerate(columns.names.groups):
+        for queue, (rows, began_ns, given_ns) in _passes(columns, context, group).items():
+            if any(_near(context, group, queue)):
+                found = covering(began_ns, given_ns, apart_ns)
+                chosen = rows[np.concatenate(list(found))]
+                there = is_among(index.delivery_place, np.unique(index.send_place[chosen]))
+                kept_sends.append(chosen)
+                kept_deliveries.append(np.flatnonzero(there & (deliveries.group == number)))
+    return Columns(
+        names=columns.names,
+        sends=sends.where(np.unique(np.concatenate(kept_sends))),
+        deliveries=deliveries.where(np.unique(np.concatenate(kept_deliveries))),
+        commits=columns.commits.where(np.zeros(0, np.int64)),
+    )
+
+
+def _apart_ns(context: Context) -> int:
+    return int(context.facts.timings.request_s * NS_PER_S)
+
+
+def _near(context: Context, group: str, queue: QueueKey) -> Iterator[Span]:
+    """When a row of the table covers the member that has the queue, or any while none has it."""
+    excuses, nodes = context.excuses, context.timeline.nodes
+    pair = group, queue
+    owned = (
+        list(owned_spans(context, pair, FOREVER_NS)) if pair in context.timeline.ownership else []
+    )
+    for process, span in owned:
+        yield from shared([span], excuses.spans(LATE, queue.broker, (nodes.get(process),)))
+    alone = without([_EVER], [span for _, span in owned])
+    yield from shared(alone, excuses.spans(LATE, queue.broker, context.timeline.members(group)))
+
+
+def _passes(
+    columns: Columns, context: Context, group: str
+) -> dict[QueueKey, tuple[Ints, Ints, Ints]]:
+    """By queue, the sends that passed to the group: their rows, when they began, and when the group was given them."""
+    sends = columns.sends
+    stored = np.isin(sends.outcome, (Outcome.OK, Outcome.WEAK))
+    plain = (sends.due_ns == UNKNOWN) & (sends.transaction == Transaction.NONE)
+    given_ns = first_deliveries(columns, group)
+    took_ns = given_ns - sends.invoke_ns
+    passed = (took_ns >= 0) & (took_ns <= _apart_ns(context))
+    rows = np.flatnonzero(stored & plain & passed)
+    rows = rows[np.argsort(sends.queue[rows], kind="stable")]
+    queues, first = np.unique(sends.queue[rows], return_index=True)
+    return (
+        {
+            columns.names.queues[queue]: (of, sends.invoke_ns[of], given_ns[of])
+            for queue, of in zip(queues.tolist(), np.split(rows, first[1:]), strict=True)
+        }
+        if len(rows)
+        else {}
+    )
+
+
+def _late(columns: Columns) -> tuple[Ints, Ints]:
+    """Rows of delayed sends, and of their first delivery to a group in their queue, if that was late."""
+    sends, deliveries = columns.sends, columns.deliveries
+    # A request that no broker answered, an earlier attempt too, may have reached its broker at any time; a client that
+    # does not say how often it tried may have made one.
+    answered = np.isin(sends.outcome, (Outcome.OK, Outcome.WEAK)) & (sends.tries == 1)
+    delayed = np.flatnonzero((sends.due_ns != UNKNOWN) & answered & (sends.queue != UNKNOWN))
+    if not len(delayed):
+        return delayed, delayed
+    delayed = delayed[np.argsort(sends.message[delayed], kind="stable")]
+    messages = sends.message[delayed]
+    rows = np.flatnonzero(is_among(deliveries.message, messages))
+    sent = delayed[np.searchsorted(messages, deliveries.message[rows])]
+    there = sends.queue[sent] == deliveries.queue[rows]
+    rows, sent = _firsts(deliveries, rows[there], sent[there])
+    known_ns = np.maximum(sends.due_ns[sent], sends.time_ns[sent])
+    late = began_earliest(deliveries, rows) - known_ns > LATE_AFTER_NS
+    return sent[late], rows[late]
+
+
+def _firsts(deliveries: Touches, rows: Ints, sent: Ints) -> tuple[Ints, Ints]:
+    """The first delivery of each message to each group, and the row of its send."""
+    group = deliveries.group[rows]
+    order = np.lexsort((deliveries.invoke_index[rows], group, sent))
+    new = (np.diff(sent[order], prepend=-1) != 0) | (np.diff(group[order], prepend=-2) != 0)
+    return rows[order[new]], sent[order[new]]
+
+
+def _judge(
+    columns: Columns, context: Context, hindered: Hindered, sent: int, row: int
+) -> Finding | None:
+    sends, deliveries = columns.sends, columns.deliveries
+    group, queue = columns.names.groups[deliveries.group[row]], queue_of(columns, deliveries, row)
+    assert queue is not None  # it was delivered from it
+    due_ns, sent_ns = int(sends.due_ns[sent]), int(sends.invoke_ns[sent])
+    given_ns = int(deliveries.invoke_ns[row])
+    known_ns = max(due_ns, int(sends.time_ns[sent]))
+    free = without([Span(known_ns, given_ns)], hindered.spans(group, queue))
+    free_ns = sum(span.length_ns for span in free)
+    if free_ns <= LATE_AFTER_NS:
+        return None
+    stepped = clock_stepped(context, queue, sent_ns - (due_ns - sent_ns), given_ns)
+    by_ns = int(began_earliest(deliveries, row)) - known_ns
+    detail = f"{by_ns / NS_PER_S:.3f} s too late, and in {seconds(free_ns)} of that no fault was in its way"
+    return finding_at(
+        columns,
+        deliveries,
+        row,
+        anomaly=LATE,
+        judgement=Judgement.ALLOWED if stepped else judge(context.facts.mode, LATE),
+        detail=f"{detail}; {stepped}" if stepped else detail,
+        group=group,
+        at_invocation=True,
+    )
+
+
+LATE_DELIVERIES = Checker(
+    name="late_deliveries",
+    anomalies=(LATE,),
+    check=check_late_deliveries,
+    rows=late_rows,
+)

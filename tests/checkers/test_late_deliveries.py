@@ -1,0 +1,118 @@
+"""Delayed messages that come too late: what excuses it, and what shows that a fault excuses nothing any more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from checkers.column_builder import build_columns
+from checkers.facts import FaultFacts
+from checkers.history import OpType
+from checkers.kernel import Context
+from checkers.late_deliveries import check_late_deliveries, late_rows
+from checkers.promises import LossPromises
+from tests.checkers.stories import Story
+from tests.support.history_language import GROUP, NODE, TOPIC, facts, fault
+
+SKEW = fault("clock_skew", NODE, at_s=0.5, healed_s=1.5)
+AWAY = fault("kill", NODE, at_s=5.0, healed_s=30.0)
+LATE = {"late_delivery"}
+
+
+def late(at_s: float, attempts: int = 1) -> Story:
+    """Sent at 1 s, due at 6 s."""
+    story = Story().send(1.0, "a", delay_level=2, delay_ms=5000, attempts=attempts)
+    return story.consume(at_s, "a", 0)
+
+
+def found(story: Story, *faults: FaultFacts) -> set[str]:
+    return story.counts("late_deliveries", faults=faults)
+
+
+@pytest.mark.parametrize(("at_s", "expected"), [(20.9, set()), (21.1, LATE)])
+def test_a_delayed_message_comes_in_its_time(at_s: float, expected: set[str]) -> None:
+    assert found(late(at_s)) == expected
+
+
+def test_the_time_of_a_fault_of_its_broker_does_not_count() -> None:
+    assert found(late(47.0), AWAY) == set()
+    assert found(late(47.0), replace(AWAY, targets=("elsewhere",))) == LATE
+    assert found(late(60.0), AWAY) == LATE
+
+
+def test_what_may_stand_behind_a_message_of_the_wrong_time_may_be_late() -> None:
+    def delayed(sent_s: float) -> Story:
+        story = Story().send(sent_s, "a", delay_level=5, delay_ms=60_000)
+        return story.consume(200.0, "a", 0)
+
+    assert found(delayed(61.0), SKEW) == {"late_delivery_allowed"}
+    assert found(delayed(62.0), SKEW) == LATE
+
+
+def test_what_a_group_got_again_is_not_late() -> None:
+    story = Story().send(1.0, "a", delay_level=1, delay_ms=1000)
+    assert found(story.consume(2.1, "a", 0).consume(60.0, "a", 0, process=101)) == set()
+
+
+def test_an_unanswered_send_may_have_begun_its_delay_at_any_time() -> None:
+    story = Story().send(1.0, "a", "info", delay_level=2, delay_ms=5000)
+    assert found(story.consume(60.0, "a", 0)) == set()
+
+
+def test_an_earlier_attempt_may_have_begun_its_delay_at_any_time() -> None:
+    assert found(late(60.0, attempts=2)) == set()
+
+
+def passing(every_s: float, *, took_s: float = 0.5, queue: int = 0, end: OpType = "ok") -> Story:
+    """A delayed message that is due at 6 s and comes at 47 s, and others that pass meanwhile."""
+    story = Story().send(1.0, "a", delay_level=2, delay_ms=5000)
+    for number in range(round(40 / every_s)):
+        key, at_s = f"p0-{number}", 6 + number * every_s
+        story.send(at_s, key, end, queue=queue).consume(at_s + took_s, key, number, queue=queue)
+    return story.consume(47.0, "a", 100)
+
+
+@pytest.mark.parametrize(
+    ("story", "expected"),
+    [
+        (passing(2.0), LATE),
+        (passing(3.4), LATE),  # less than a request from one to the next
+        (passing(3.6), set()),
+        (passing(5.0, took_s=2.9), LATE),
+        (passing(5.0, took_s=3.1), set()),  # they are late themselves
+        (passing(2.0, queue=1), set()),  # they say nothing of this queue
+        (passing(2.0, end="fail"), set()),  # by its send it was never stored
+    ],
+)
+def test_a_fault_is_in_no_way_while_others_pass(story: Story, expected: set[str]) -> None:
+    assert found(story, fault("kill", NODE, at_s=5.0, healed_s=40.0)) == expected
+
+
+def owned(*changes: tuple[float, int, bool]) -> Story:
+    """A delayed message that comes at 47 s; at each time a process (100 on c0, 101 on c1) gets or loses the queue."""
+    story = Story().opened("c0", 100).opened("c1", 101)
+    for at_s, process, has_it in changes:
+        queues = [["b", 0]] if has_it else []
+        assigned = {"group": GROUP, "topic": TOPIC, "queues": queues}
+        story.op(at_s, "ok", "assign", assigned, process=process)
+    return story.send(5.0, "a", delay_level=1, delay_ms=1000).consume(47.0, "a", 0)
+
+
+def test_a_fault_of_a_member_counts_while_it_has_the_queue_or_none_has() -> None:
+    pause = fault("pause", "c1", at_s=5.5, healed_s=46)
+    handed_over = (1, 101, True), (2, 101, False), (3, 100, True)
+    assert found(owned(handed_over[0]), pause) == set()
+    assert found(owned(*handed_over), pause) == LATE
+    assert found(owned(*handed_over, (4, 100, False)), pause) == set()
+
+
+@pytest.mark.parametrize("every_s", [0.5, 3.4, 3.6, 8.0])
+def test_few_rows_say_the_same_as_all(every_s: float) -> None:
+    columns, timeline = build_columns(passing(every_s).drained(60.0).ops)
+    known = facts(faults=(AWAY,))
+    context = Context(facts=known, timeline=timeline, promises=LossPromises(known))
+    few = late_rows(columns, context)
+
+    assert check_late_deliveries(few, context) == check_late_deliveries(columns, context)
+    assert len(few.sends) <= 1 + 40 / 1.5
