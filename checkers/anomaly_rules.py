@@ -151,6 +151,8 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         ),
         # readability.py
         "unreadable_topic": PLAIN,
+        # refusals.py
+        "wrong_refusal": _excused("a fault of its broker was near", ALLOWED),
         # send_status.py
         "acked_not_durable": PLAIN,
         "weak_though_safe": _excused(

@@ -50,6 +50,7 @@ from checkers.queue_entries import QUEUE_ENTRIES
 from checkers.readability import READABILITY
 from checkers.recovery import RECOVERY
 from checkers.recovery_times import RECOVERY_TIMES
+from checkers.refusals import REFUSALS
 from checkers.replicas import REPLICA_PREFIX
 from checkers.reportable import below_floor, has_floor, reportable
 from checkers.requests import REQUESTS
@@ -97,6 +98,7 @@ ALL_CHECKERS: tuple[Checker, ...] = (
     NODE_EXITS,
     LOOK_UPS,
     READABILITY,
+    REFUSALS,
     DURABLE_BEFORE_ACK,
     WEAK_STATUSES,
     REPLICA_PREFIX,

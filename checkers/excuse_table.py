@@ -282,6 +282,15 @@ _ROWS: tuple[Excuse, ...] = (
         after=lambda t: t.ha_silence_s,
         mechanism="the last copy came just after the broker had given up waiting for it",
     ),
+    # refusals.py
+    Excuse(
+        anomaly="wrong_refusal",
+        effects=(*_UNABLE, EMPTIES, FORGETS, ROLLS_BACK),
+        on=(Role.REPLICAS,),
+        across=(Role.REPLICAS,),
+        after=lambda t: t.ha_silence_s,
+        mechanism="the broker could not store anything, or had not yet its topics, and says so first",
+    ),
     # sharding.py
     Excuse(
         anomaly="key_moved",

@@ -41,6 +41,7 @@ CLIENT_FUNCTIONS = frozenset(
         "forward",
         "reply",
         "answer",
+        "refused",
         "txn",
     }
 )

@@ -212,6 +212,18 @@ class TriedRead(NamedTuple):
     error: str | None
 
 
+class Refused(NamedTuple):
+    """A broker refused an illegal send."""
+
+    op_index: int
+    time_ns: int
+    topic: str
+    key: str
+    illegal: str  # what is wrong with the send
+    code: int  # of the response
+    broker: str | None  # None: not known
+
+
 class SentBack(NamedTuple):
     """A consumer sent a message back."""
 
@@ -251,6 +263,7 @@ class Timeline:
     subscriptions: Sequence[Subscribed] = ()
     forwards: Sequence[Forward] = ()
     tried_reads: Sequence[TriedRead] = ()
+    refused: Sequence[Refused] = ()
     sent_back: Mapping[str, Sequence[SentBack]] = field(default_factory=dict)  # by key
     faults: Sequence[FaultOp] = ()
     nodes: Mapping[int, str]  # process -> where it runs, of clients that opened or sent

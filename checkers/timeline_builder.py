@@ -24,6 +24,7 @@ from checkers.timeline import (
     Polled,
     Probe,
     QueueEnd,
+    Refused,
     Searched,
     Sent,
     SentBack,
@@ -51,6 +52,7 @@ class TimelineBuilder:
         "_opens",
         "_ownership",
         "_probes",
+        "_refused",
         "_replies",
         "_sent_back",
         "_subscriptions",
@@ -79,6 +81,7 @@ class TimelineBuilder:
         self._sent_back: dict[str, list[SentBack]] = {}
         self._faults: list[FaultOp] = []
         self._tried_reads: list[TriedRead] = []
+        self._refused: list[Refused] = []
         self._handlers = self.handlers()
 
     def add(self, op: Op) -> None:
@@ -108,6 +111,7 @@ class TimelineBuilder:
             "answer": self._answer,
             "send_back": self._send_back,
             "try_read": self._try_read,
+            "refused": self._refuse,
             "forward": self._forward,
         }
 
@@ -234,6 +238,22 @@ class TimelineBuilder:
             tried = TriedRead(op.index, op.time_ns, group, topic, broker, op.type, op.error)
             self._tried_reads.append(tried)
 
+    def _refuse(self, op: Op) -> None:
+        value = op.value
+        topic, key, illegal = (text(value[name]) for name in ("topic", "key", "illegal"))
+        code, broker = integer(value["code"]), value.get("broker")
+        self._refused.append(
+            Refused(
+                op.index,
+                op.time_ns,
+                topic,
+                key,
+                illegal,
+                code,
+                None if broker is None else text(broker),
+            )
+        )
+
     def _drain(self, op: Op) -> None:
         if op.type in ("invoke", "fail"):
             return
@@ -309,6 +329,7 @@ class TimelineBuilder:
         self._sent_back.clear()
         self._faults.clear()
         self._tried_reads.clear()
+        self._refused.clear()
 
     def timeline(self) -> Timeline:
         for op in self._open_txns.values():
@@ -330,6 +351,7 @@ class TimelineBuilder:
             sent_back=self._sent_back,
             faults=self._faults,
             tried_reads=self._tried_reads,
+            refused=self._refused,
             nodes=self.nodes,
         )
 

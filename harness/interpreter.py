@@ -22,6 +22,7 @@ from harness.recorder import Recorder
 TO_BE_REFUSED = "to be refused"  # begins the error of an illegal send that was not
 ACL_REFUSED = "AclException"  # in the remark of a broker whose accounts refuse a request
 WITHDRAWN = "the right was withdrawn"  # begins the error of a send that was refused for that
+REFUSED = "refused"  # the op that says with which code a broker refused an illegal send
 SENDS = frozenset({"send_batch", "transact", "request"})  # in the history they are sends
 
 
@@ -123,6 +124,7 @@ class Interpreter:
             outcome = _without_right(outcome)
         ends = outcome.value.get("messages", [outcome.value] * len(sends))
         for send, end in zip(sends, ends, strict=True):
+            refusal = _refusal(send, outcome) if ILLEGAL in send else None
             if ILLEGAL in send:
                 end = {}
             completed = {**send, **(_stored_elsewhere(end) if _is_kept_back(send) else end)}
@@ -131,6 +133,8 @@ class Interpreter:
             if "reply" in end:
                 value = {"topic": send["topic"], "key": send["key"], "reply": end["reply"]}
                 self._recorder.record(process, "ok", "answer", value, None, node, outcome.stamp)
+            if refusal is not None:
+                self._recorder.record(process, "ok", REFUSED, refusal, None, node, outcome.stamp)
         return outcome
 
 
@@ -152,6 +156,14 @@ def _without_right(outcome: Outcome) -> Outcome:
 def _sends_of_batch(value: dict[str, Any]) -> list[dict[str, Any]]:
     messages = value["messages"]
     return [{**message, "topic": value["topic"], "batch": len(messages)} for message in messages]
+
+
+def _refusal(send: dict[str, Any], outcome: Outcome) -> dict[str, Any] | None:
+    """What a broker answered to an illegal send; None if the client refused it, or does not say."""
+    if "code" not in outcome.value:
+        return None
+    told = {"code": outcome.value["code"], "broker": outcome.value.get("refused_by")}
+    return {"topic": send["topic"], "key": send["key"], ILLEGAL: send[ILLEGAL], **told}
 
 
 def _is_kept_back(send: dict[str, Any]) -> bool:

@@ -70,6 +70,16 @@ def _unreadable_topic(story: Story, _sets: int) -> None:
     )
 
 
+def _wrong_refusal(story: Story, _sets: int) -> None:
+    """The broker refuses properties that are too long as if it did not know the topic."""
+    key = story.send(0)
+    story.consume(1, key, 0)
+    story.drained(2)
+    value = {"topic": story.topic, "key": key, "illegal": "properties", "code": 17}
+    story.op(3, "ok", "refused", {**value, "broker": story.broker})
+    story.tell_of_run("wrong_refusal", key=key, topic=story.topic, broker=story.broker)
+
+
 def _route_mismatch(story: Story, _sets: int) -> None:
     """A name server has missed that the topic has more queues now."""
     story.observe(
@@ -93,5 +103,6 @@ CONTENTS_PLANTS: Mapping[str, StoryPlant] = {
     "store_time_changed": _delivered_again("store_time_changed", "stored_ms", 2001),
     "origin_changed": _origin_changed,
     "unreadable_topic": _unreadable_topic,
+    "wrong_refusal": _wrong_refusal,
     "route_mismatch": _route_mismatch,
 }

@@ -249,7 +249,10 @@ def _message(topic: str, wanted: dict[str, Any]) -> Message:
 
 
 def _failed(error: SendFailed) -> Outcome:
-    return Outcome("fail" if error.definite else "info", {"attempts": error.attempts}, str(error))
+    value: dict[str, Any] = {"attempts": error.attempts}
+    if error.code is not None:
+        value |= {"code": error.code, "refused_by": error.broker_name}
+    return Outcome("fail" if error.definite else "info", value, str(error))
 
 
 def _sent(result: SendResult, value: dict[str, Any]) -> Outcome:

@@ -34,13 +34,22 @@ class SendFailed(ClientError):
 
     `definite` promises that the message is stored nowhere and never will be: every single attempt was refused before
     anything was stored, or never left this process. `code` is the last response code, None if the last attempt had
-    no response.
+    no response, and `broker_name` is the broker of that attempt.
     """
 
-    def __init__(self, text: str, *, definite: bool, code: int | None, attempts: int) -> None:
+    def __init__(
+        self,
+        text: str,
+        *,
+        definite: bool,
+        code: int | None,
+        attempts: int,
+        broker_name: str | None = None,
+    ) -> None:
         super().__init__(text)
         self.definite = definite
         self.code = code
+        self.broker_name = broker_name
         self.text = text
         self.attempts = attempts
 
@@ -69,6 +78,7 @@ class SendProgress:
             definite=self.definite,
             code=self.code,
             attempts=self.attempts,
+            broker_name=self.failed_broker,
         )
 
 

@@ -372,6 +372,14 @@ def _histories() -> Iterator[Legal]:
         ops=Story().send(1.0, "a", delay_level=2, delay_ms=5000).consume(3.0, "a", 0),
         faults=(fault("clock_skew", "n0", at_s=0, healed_s=10),),
     )
+    # refusals.py
+    refused = {"topic": "t", "key": "x", "illegal": "properties", "code": 14, "broker": "b"}
+    yield Legal(
+        mechanism="the broker could not store anything, or had not yet its topics, and says so first",
+        anomaly="wrong_refusal",
+        ops=Story().op(9.0, "ok", "refused", refused),
+        faults=(fault("kill", "n0", at_s=7.5, healed_s=8.0),),
+    )
     # duplication.py
     half = {"key": "a", "topic": "t", "transaction": "commit", "queue_offset": -1, "stored_at": 0}
     moved_twice = Story().op(1.0, "invoke", "send", {**half, "attempts": 1})

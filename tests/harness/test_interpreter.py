@@ -214,7 +214,7 @@ def test_a_batch_is_a_send_a_message_and_one_way_retires_the_process_but_not_the
 class IllegalSends(NumberedSends):
     def next_op(self, process: int) -> tuple[str, dict[str, Any]]:
         f, value = super().next_op(process)
-        return f, {**value, "illegal": "body"}
+        return f, {**value, "topic": "t", "illegal": "body"}
 
 
 def test_what_must_be_refused_fails_whatever_the_client_says() -> None:
@@ -293,3 +293,29 @@ def test_a_guest_without_its_right_must_be_refused(
     _, end = recorder.ops
     assert (end.type, end.error) == (type_, error)
     assert ("queue_offset" in end.value) is (type_ == "ok")
+
+
+class Refusing(ScriptedClients):
+    """Refuses everything: a broker the first send, the client itself the second."""
+
+    async def request(self, node: str, request: Request) -> Outcome:
+        outcome = await super().request(node, request)
+        told = {"code": 13, "refused_by": "b"} if len(self.requests) == 1 else {}
+        return Outcome("fail", {"attempts": 1, **told}, outcome.error)
+
+
+def test_the_code_of_a_broker_that_refuses_what_is_illegal_is_an_op() -> None:
+    world = World(1)
+    recorder = Recorder(lambda: world.now_ns)
+    interpreter = Interpreter(
+        recorder, Refusing(), IllegalSends(), EverySecond(), lambda: world.now_ns
+    )
+    world.run(lambda: interpreter.run(("a",), 3 * NS))
+    assert [(op.type, op.f) for op in recorder.ops if op.type != "invoke"] == [
+        ("fail", "send"),
+        ("ok", "refused"),
+        ("fail", "send"),
+    ]
+    [refused] = [op.value for op in recorder.ops if op.f == "refused"]
+    assert refused.pop("key") == "p0-0"
+    assert refused == {"topic": "t", "illegal": "body", "code": 13, "broker": "b"}

@@ -157,6 +157,25 @@ def unreadable(ops: Sequence[Op]) -> Found:
     )
 
 
+RIGHT_CODES = {
+    "body": 13,
+    "properties": 13,
+    "name of the topic": 1,
+    "unknown topic": 17,
+    **dict.fromkeys(("signature", "no signature", "unknown account", "no right"), 1),
+}
+
+
+def wrongly_refused(ops: Sequence[Op]) -> Found:
+    """Illegal sends that a broker refused with another code, without any fault; 2 says that it is busy."""
+    return Counter(
+        ("wrong_refusal", op.value["key"])
+        for op in ops
+        if op.f == "refused"
+        and op.value["code"] not in (2, RIGHT_CODES.get(op.value["illegal"], op.value["code"]))
+    )
+
+
 def not_answered(ops: Sequence[Op]) -> bool:
     return any(op.f == "look_up" and op.type != "ok" for op in ops)
 

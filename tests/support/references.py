@@ -53,6 +53,7 @@ OF_FUNCTION: Mapping[Callable[..., Any], str] = {
     reference_endings.look_ups: "invisible unindexed torn_answer wrong_time_search",
     reference_endings.died: "node_died",
     reference_endings.unreadable: "unreadable_topic",
+    reference_endings.wrongly_refused: "wrong_refusal",
     reference_endings.liveness: "not_serving not_drained",
     reference_endings.drained_offsets: "commit_beyond_end commit_behind",
     reference_forwarding.forwarded: "not_forwarded made_up_copy",

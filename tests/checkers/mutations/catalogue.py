@@ -24,6 +24,7 @@ for _name in (
     "kinds_retries",
     "kinds_transactions",
     "kinds_requests",
+    "kinds_refusals",
     "kinds_forwarding",
     "kinds_nodes",
     "kinds_white_box",

@@ -1,0 +1,79 @@
+"""Wrongs of refusals: illegal sends that a broker refuses with another code than RocketMQ gives."""
+
+from __future__ import annotations
+
+from random import Random
+
+from checkers.history import Op
+from tests.checkers.mutations.draft import Draft
+from tests.checkers.mutations.kinds import KINDS
+from tests.checkers.mutations.model import Run, S, Site
+
+PROCESS = 80_000  # a producer that no run has
+AROUND_S = 30  # longer than a broker needs to come up
+
+
+def _refused(run: Run, rng: Random, site: Site, code: int) -> Run | None:
+    """One more illegal send of some producer; no fault of the broker that refused it was near."""
+    if not run.sends:
+        return None
+    topic = next(iter(run.sends.values())).topic
+    for _ in range(40):
+        broker, time_ns = rng.choice(sorted(run.facts.brokers)), rng.randrange(2 * S, run.end_ns)
+        nodes = run.nodes_of_broker(broker)
+        if run.is_at(site, time_ns) and not run.is_explained(
+            time_ns - S, time_ns + S, nodes, AROUND_S
+        ):
+            return _with_refusal(run, topic, broker, time_ns, code)
+    return None
+
+
+def _with_refusal(run: Run, topic: str, broker: str, time_ns: int, code: int) -> Run:
+    draft, key = Draft(run), f"p{PROCESS}-0"
+    sent = {"topic": topic, "key": key, "size": 100, "illegal": "properties"}
+    told = {"topic": topic, "key": key, "illegal": "properties", "code": code, "broker": broker}
+    error = f"{broker} refused the message with code {code}"
+    for type, f, value, why in (
+        ("invoke", "send", sent, None),
+        ("fail", "send", sent, error),
+        ("ok", "refused", told, None),
+    ):
+        draft.insert(
+            Op(
+                index=0,
+                time_ns=time_ns,
+                process=PROCESS,
+                type=type,  # type: ignore[arg-type]  # each is one of OpType
+                f=f,
+                value=value,
+                error=why,
+            )
+        )
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "wrong_refusal", "properties that are too long are refused as an unknown topic (17)"
+)
+def refused_as_unknown_topic(run: Run, rng: Random, site: Site) -> Run | None:
+    return _refused(run, rng, site, 17)
+
+
+@KINDS.mutation("wrong_refusal", "properties that are too long are refused as unavailable (14)")
+def refused_as_unavailable(run: Run, rng: Random, site: Site) -> Run | None:
+    return _refused(run, rng, site, 14)
+
+
+@KINDS.mutation("wrong_refusal", "properties that are too long are refused as forbidden (16)")
+def refused_as_forbidden(run: Run, rng: Random, site: Site) -> Run | None:
+    return _refused(run, rng, site, 16)
+
+
+@KINDS.oddity("a broker that is too busy says so before it looks at what is illegal")
+def refused_as_busy(run: Run, rng: Random, site: Site) -> Run | None:
+    return _refused(run, rng, site, 2)
+
+
+@KINDS.oddity("a broker refuses an illegal send with the code of RocketMQ")
+def refused_as_illegal(run: Run, rng: Random, site: Site) -> Run | None:
+    return _refused(run, rng, site, 13)
