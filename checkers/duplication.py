@@ -23,12 +23,12 @@ import numpy as np
 
 from checkers.columns import UNKNOWN, Columns, Ints, Outcome, QueueKey, Touches, Transaction
 from checkers.committed import surely_committed
-from checkers.groups import rebalanced_ns
 from checkers.kernel import Context, Kernel, finding_at
 from checkers.message_ids import dense_numbers
 from checkers.place_index import number_runs
 from checkers.process_ends import ended_ns
 from checkers.promises import Judgement, judge
+from checkers.rebalances import bound_ns, excused_spans, rebalanced_ns
 from checkers.settled import set_back
 from checkers.spans import Span, without
 from checkers.timeline import Ownership
@@ -279,11 +279,11 @@ def _judge_overlap(
     if first is None:
         return f"process {before.process} never had the queue", False
     nodes = map(context.timeline.nodes.get, (before.process, again.process))
-    excused = context.excuses.spans("owned_twice", pair[1].broker, nodes)
+    excused = excused_spans(context, "owned_twice", pair[0], pair[1].broker, nodes)
     both = Span(max(first.time_ns, gain.time_ns), again.invoke_ns)
     both_ns = sum(span.length_ns for span in without([both], excused))
     what = f"processes {before.process} and {again.process} had the queue together"
-    if both_ns > rebalanced_ns(context.facts.timings):
+    if both_ns > bound_ns(context, pair[0], both):
         return f"{what} for {seconds(both_ns)}", False
     return f"{what} during a rebalance", True
 

@@ -36,12 +36,24 @@ class Role(Enum):
 
     MASTER = auto()  # of the queue's broker name
     REPLICAS = auto()  # of the queue's broker name, the master, too
+    ALL_REPLICAS = auto()  # struck only while faults have struck each of them
     BROKERS = auto()  # all brokers
     MASTERS = auto()  # of all broker names
     NAME_SERVERS = auto()
     ALL_NAME_SERVERS = auto()  # struck only by a fault that leaves none out
     INVOLVED = auto()  # that the witness names: both owners, the producer, the members, ...
     CLUSTER = auto()  # no node in particular: what an operator changes
+
+
+class Since(Enum):
+    """What must happen in the time of a fault before it has its effect (rebalances.py)."""
+
+    FAULT = auto()  # nothing else
+    SHARED_ANEW = (
+        auto()
+    )  # a member comes or goes, the topic gets queues, a broker forgets who the members are
+    MEMBER_STARTS = auto()  # one that the witness names
+    ROUTES_FORGOTTEN = auto()  # a name server starts again
 
 
 Seconds = Callable[[Timings], float]
@@ -66,6 +78,7 @@ class Excuse:
     at_least: Seconds = _at_once  # how long the fault must last to have the effect
     before: Seconds = _at_once  # how long before the fault it may have its effect
     after: Seconds = _at_once  # how long after the heal
+    since: Since = Since.FAULT
     mechanism: str
     unproven: bool = False
 
@@ -128,10 +141,28 @@ _ROWS: tuple[Excuse, ...] = (
     Excuse(
         anomaly="queue_unowned",
         effects=(STOPS, STALLS, EMPTIES),
-        on=(Role.REPLICAS,),
+        on=(Role.ALL_REPLICAS,),
         at_least=_half_a_rebalance,
         after=_two_requests,
-        mechanism="a broker that does not answer is not in the routes, and a slave gives no locks",
+        mechanism="a broker of which no replica answers is not in the routes",
+    ),
+    Excuse(
+        anomaly="queue_unowned",
+        effects=(STOPS, STALLS, EMPTIES),
+        on=(Role.MASTER,),
+        at_least=_half_a_rebalance,
+        after=_two_requests,
+        since=Since.ROUTES_FORGOTTEN,
+        mechanism="a name server that starts learns the queues of a broker from its master",
+    ),
+    Excuse(
+        anomaly="queue_unlocked",
+        effects=(STOPS, STALLS, EMPTIES, NETWORK, CUTS),
+        on=(Role.MASTER,),
+        across=(Role.INVOLVED,),
+        at_least=_half_a_rebalance,
+        after=_two_requests,
+        mechanism="the master gives no locks, and a slave gives none at all",
     ),
     Excuse(
         anomaly="queue_unowned",
@@ -147,6 +178,7 @@ _ROWS: tuple[Excuse, ...] = (
         across=(Role.BROKERS, Role.NAME_SERVERS),
         at_least=_half_a_rebalance,
         after=_two_requests,
+        since=Since.SHARED_ANEW,
         mechanism="a member that is cut off does not know its share, or counts for those who hold the list",
     ),
     *(
@@ -155,6 +187,7 @@ _ROWS: tuple[Excuse, ...] = (
             effects=(STOPS, STALLS),
             on=(Role.ALL_NAME_SERVERS,),
             after=lambda t: t.register_s,
+            since=Since.MEMBER_STARTS,
             mechanism="a member that starts cannot tell all brokers, before these register again",
         )
         for anomaly in ("queue_unowned", "owned_twice")
@@ -166,6 +199,7 @@ _ROWS: tuple[Excuse, ...] = (
         across=(Role.BROKERS,),
         at_least=_half_a_rebalance,
         after=_two_requests,
+        since=Since.SHARED_ANEW,
         mechanism="a member that is cut off does not know that others have taken its queues",
     ),
     # committed.py

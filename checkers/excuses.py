@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import product
 from typing import NamedTuple
 
 from checkers.excuse_table import EXCUSES, Excuse, Role
 from checkers.facts import FaultFacts, RunFacts
-from checkers.fault_effects import CUTS, FORGETS, NETWORK, STOPS
+from checkers.fault_effects import CUTS, FORGETS, IN_TURN, NETWORK, STOPS
 from checkers.spans import Span, joined
 
 NS_PER_S = 1_000_000_000
@@ -85,6 +86,9 @@ class Excuses:
         return next((w for w in windows if w.start_ns <= until_ns and w.end_ns >= since_ns), None)
 
     def _of(self, row: Excuse, broker: str | None, nodes: frozenset[str]) -> Iterator[Window]:
+        if Role.ALL_REPLICAS in row.on:
+            yield from self._of_all(row, self._facts.brokers.get(broker or "", ()))
+            return
         nodes_of = partial(self._nodes, broker=broker, nodes=nodes)
         near = frozenset().union(*(nodes_of(role) for role in row.on))
         far = frozenset().union(*(nodes_of(role) for role in row.across)) or near
@@ -94,7 +98,28 @@ class Excuses:
             if _length_s(fault) < row.at_least(self._facts.timings):
                 continue
             if _strikes(row, fault, near, far) or self._strikes_all(row, fault):
-                yield self._window(row, fault)
+                yield self._window(row, fault, began_ns(fault), healed_ns(fault))
+
+    def _of_all(self, row: Excuse, replicas: tuple[str, ...]) -> Iterator[Window]:
+        """When faults have struck each of some replicas: one fault all of them, or one each."""
+        of_each = [
+            [
+                fault
+                for fault in self._faults
+                if fault.bitten_ns is not None
+                and _strikes(row, fault, frozenset({node}), frozenset())
+            ]
+            for node in replicas
+        ]
+        if not replicas:
+            return
+        for faults in product(*of_each):
+            in_turn = [fault.fault_id for fault in faults if fault.kind in IN_TURN]
+            if len(set(in_turn)) < len(in_turn):
+                continue
+            start_ns, end_ns = max(map(began_ns, faults)), min(map(healed_ns, faults))
+            if end_ns - start_ns >= row.at_least(self._facts.timings) * NS_PER_S:
+                yield self._window(row, max(faults, key=began_ns), start_ns, end_ns)
 
     def _strikes_all(self, row: Excuse, fault: FaultFacts) -> bool:
         """Whether the row is about all name servers, and the fault struck all of them."""
@@ -108,7 +133,7 @@ class Excuses:
         match role:
             case Role.MASTER:
                 return frozenset(replicas[:1])
-            case Role.REPLICAS:
+            case Role.REPLICAS | Role.ALL_REPLICAS:
                 return frozenset(replicas)
             case Role.BROKERS:
                 return frozenset(node for of_name in facts.brokers.values() for node in of_name)
@@ -123,12 +148,11 @@ class Excuses:
             case Role.CLUSTER:
                 return frozenset()
 
-    def _window(self, row: Excuse, fault: FaultFacts) -> Window:
+    def _window(self, row: Excuse, fault: FaultFacts, start_ns: int, end_ns: int) -> Window:
         timings = self._facts.timings
-        healed_ns = FOREVER_NS if fault.healed_ns is None else fault.healed_ns
         return Window(
-            start_ns=began_ns(fault) - int(row.before(timings) * NS_PER_S),
-            end_ns=healed_ns + int(row.after(timings) * NS_PER_S),
+            start_ns=start_ns - int(row.before(timings) * NS_PER_S),
+            end_ns=end_ns + int(row.after(timings) * NS_PER_S),
             fault=fault,
             excuse=row,
         )
@@ -152,9 +176,13 @@ def _start_ns(fault: FaultFacts) -> int | None:
     return fault.bitten_ns if fault.fired_ns is None else fault.fired_ns
 
 
+def healed_ns(fault: FaultFacts) -> int:
+    """When a fault was over; FOREVER_NS if it never was."""
+    return FOREVER_NS if fault.healed_ns is None else fault.healed_ns
+
+
 def _length_s(fault: FaultFacts) -> float:
-    healed_ns = FOREVER_NS if fault.healed_ns is None else fault.healed_ns
-    return (healed_ns - began_ns(fault)) / NS_PER_S
+    return (healed_ns(fault) - began_ns(fault)) / NS_PER_S
 
 
 def _strikes(row: Excuse, fault: FaultFacts, near: frozenset[str], far: frozenset[str]) -> bool:

@@ -48,6 +48,9 @@ ALL_EFFECTS = frozenset(
     }
 )
 
+# Kinds that strike their targets one after the other, each when the one before answers again.
+IN_TURN = frozenset({"rolling_restart", "name_server_freeze_in_rolling_restart"})
+
 _NETWORK = (NETWORK,)
 _CUTS = (CUTS,)
 _CRASH = (STOPS, FORGETS)

@@ -1,12 +1,15 @@
 """Consumer groups: every queue has an owner, and in a group that shares its queues no more than one.
 
 **queue_unowned**: no living member owned a queue of the group for longer than a rebalance takes, not counting the time
-in which a fault of the queue's broker or of the members excuses it (excuse_table.py). A queue must have its first owner
-that much after its first acknowledged message, and the time in which clients learn of a new queue; one in which nothing
-was ever acknowledged may vanish with the disk of the master, which may have been the only one to know of it.
+in which a fault of the queue's broker or of the members excuses it (excuse_table.py, rebalances.py). A queue must have
+its first owner that much after its first acknowledged message, and the time in which clients learn of a new queue; one
+in which nothing was ever acknowledged may vanish with the disk of the master, which may have been the only one to know
+of it.
 **owned_twice**: two living members owned one queue for longer than a rebalance takes, not counting the time in which
 one of them could not find out; each member computes its share alone, so they overlap for a while. In a broadcasting
 group every member owns every queue.
+A rebalance takes 23 s at rest (20 s until each member has looked, and a request), 30 s near faults and when a member
+came or went meanwhile.
 
 What a member owns is what it says (`assign`), until it says something else, its node is started again, or a fault ends
 it.
@@ -27,14 +30,13 @@ import numpy as np
 
 from checkers.columns import UNKNOWN, Columns, Ints, Outcome, QueueKey
 from checkers.excuses import began_ns
-from checkers.facts import Timings
 from checkers.fault_effects import EMPTIES, STOPS
 from checkers.kernel import Checker, Context, sends_only
 from checkers.promises import FOREVER_NS, NS_PER_S, judge
+from checkers.rebalances import bound_ns, excused_spans
 from checkers.spans import Span, shared, without
 from checkers.verdict import Finding, Tally, Verdict, seconds
 
-REBALANCES = 1.5  # members look at regular intervals, and once more if they disagreed for a moment
 QueueOfGroup = tuple[str, QueueKey]
 
 
@@ -64,11 +66,6 @@ def check_groups(columns: Columns, context: Context) -> Verdict:
         counts=tally.counts,
         findings=tally.findings,
     )
-
-
-def rebalanced_ns(timings: Timings) -> int:
-    """How long members may disagree about who owns what."""
-    return int(timings.rebalance_s * REBALANCES * NS_PER_S)
 
 
 def watched_until_ns(context: Context) -> int:
@@ -131,16 +128,15 @@ def _unowned(
         members = context.timeline.members(group)
         # A member that died may have left locks behind, which brokers keep until they expire.
         locked_ns = int(timings.lock_life_s * NS_PER_S) if group in context.facts.orderly else 0
-        bound_ns = rebalanced_ns(timings) + locked_ns
         for queue in sorted(queue for queue in known if queue.topic in topics):
             spans = [one.span for one in owned.get((group, queue), ())]
             first = known[queue] + int(timings.route_refresh_s * NS_PER_S)
             first = min([first, *(span.start_ns for span in spans)])
             end_ns = last_ns if queue in acknowledged else min(last_ns, _lost_ns(context, queue))
-            excused = context.excuses.spans("queue_unowned", queue.broker, members)
+            excused = excused_spans(context, "queue_unowned", group, queue.broker, members)
             for alone in without([Span(first, end_ns)], spans):
                 alone_ns = _length_ns(without([alone], excused))
-                if alone_ns > bound_ns:
+                if alone_ns > bound_ns(context, group, alone) + locked_ns:
                     detail = f"no member owned the queue for {seconds(alone_ns)}"
                     yield _finding(context, "queue_unowned", (group, queue), alone, -1, detail)
                     break
@@ -190,10 +186,12 @@ def _owned_twice(context: Context, owned: Mapping[QueueOfGroup, list[_Owned]]) -
             if one.process == other.process:
                 continue
             nodes = map(context.timeline.nodes.get, (one.process, other.process))
-            excused = context.excuses.spans("owned_twice", pair[1].broker, nodes)
             both = shared([one.span], [other.span])
+            if not both:
+                continue
+            excused = excused_spans(context, "owned_twice", pair[0], pair[1].broker, nodes)
             both_ns = _length_ns(without(both, excused))
-            if both_ns > rebalanced_ns(context.facts.timings):
+            if both_ns > bound_ns(context, pair[0], both[0]):
                 detail = (
                     f"processes {one.process} and {other.process} owned the queue together for "
                     f"{seconds(both_ns)}"

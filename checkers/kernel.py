@@ -7,7 +7,7 @@ or in many processes, and a test holds that every cut gives the same verdict.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
@@ -40,6 +40,10 @@ class Context:
     promises: LossPromises
     observations: Sequence[Mapping[str, Any]] = ()
     excuses: Excuses = field(init=False, repr=False, compare=False)
+    # What checkers have found out of the above and want to know again.
+    cache: dict[Hashable, object] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "excuses", Excuses(self.facts))

@@ -21,6 +21,7 @@ from itertools import product
 from checkers.columns import QueueKey
 from checkers.groups import owned_spans, watched_until_ns
 from checkers.kernel import Context
+from checkers.rebalances import excused_spans
 from checkers.settled import SET_BACK, settled_spans
 from checkers.spans import Span, joined, without
 from checkers.verdict import Verdict
@@ -37,6 +38,7 @@ OF_OWNER = (
 OF_PAIR = ("owned_twice",)
 OF_LOCK = ("two_listeners", "overlapping_owners")
 OF_GROUP = ("queue_unowned",)
+OF_SHARING = (*OF_PAIR, *OF_GROUP)
 FLOOR = 0.002  # of the time; a campaign that is one long fault proves nothing
 
 # A broker gives weak statuses near faults only, so no run could reach a floor.
@@ -44,19 +46,19 @@ WITHOUT_FLOOR = frozenset({"weak_though_safe"})
 # The count of a checker that says whether there was anything to ask about.
 ASKED_OF = {LATE: "late"}
 
-Excused = Callable[[str, str, tuple[str | None, ...]], list[Span]]
+Excused = Callable[[str, str, str, tuple[str | None, ...]], list[Span]]
 
 
 def reportable(context: Context, excused: Excused | None = None) -> dict[str, float]:
     """The share, 0 to 1, of each anomaly that has an excuse and a question in this run.
 
-    `excused`: its spans for an anomaly, a broker name and nodes; by default those of the table of excuses.
+    `excused`: its spans for an anomaly, a group, a broker name and nodes; by default those of the table of excuses.
     """
     spans_of = excused or _Excused(context)
     asked: dict[str, int] = {}
     open_: dict[str, int] = {}
-    for anomaly, broker, nodes, span in _questions(context):
-        left = without([span], spans_of(anomaly, broker, nodes))
+    for anomaly, group, broker, nodes, span in _questions(context):
+        left = without([span], spans_of(anomaly, group, broker, nodes))
         asked[anomaly] = asked.get(anomaly, 0) + span.length_ns
         open_[anomaly] = open_.get(anomaly, 0) + sum(piece.length_ns for piece in left)
     return {name: round(open_[name] / asked[name], 4) for name in sorted(asked) if asked[name]}
@@ -94,7 +96,11 @@ class _Excused:
         self._context = context
         self._settled: dict[str, list[Span]] = {}
 
-    def __call__(self, anomaly: str, broker: str, nodes: tuple[str | None, ...]) -> list[Span]:
+    def __call__(
+        self, anomaly: str, group: str, broker: str, nodes: tuple[str | None, ...]
+    ) -> list[Span]:
+        if anomaly in OF_SHARING:
+            return excused_spans(self._context, anomaly, group, broker, nodes)
         found = self._context.excuses.spans(anomaly, broker, nodes)
         if anomaly not in SET_BACK:
             return found
@@ -117,7 +123,7 @@ def below_floor(anomalies: Iterable[str], shares: Mapping[str, float]) -> str | 
     return f"faults excuse nearly all of the run for {', '.join(low)}" if low else None
 
 
-_Question = tuple[str, str, tuple[str | None, ...], Span]
+_Question = tuple[str, str, str, tuple[str | None, ...], Span]
 
 
 def _questions(context: Context) -> Iterator[_Question]:
@@ -126,15 +132,15 @@ def _questions(context: Context) -> Iterator[_Question]:
         members = tuple(sorted(context.timeline.members(group)))
         start_ns = min((span.start_ns for _, span in spans), default=end_ns)
         for anomaly in OF_GROUP:
-            yield anomaly, queue.broker, members, Span(start_ns, end_ns)
+            yield anomaly, group, queue.broker, members, Span(start_ns, end_ns)
         shares = () if group in context.facts.broadcasting else OF_PAIR
         pairs = (*shares, *(OF_LOCK if group in context.facts.orderly else ()))
         for node, span in spans:
             for anomaly in OF_OWNER:
-                yield anomaly, queue.broker, (node,), span
+                yield anomaly, group, queue.broker, (node,), span
             others = [other for other in members if other != node]
             for anomaly, other in product(pairs, others):
-                yield anomaly, queue.broker, (node, other), span
+                yield anomaly, group, queue.broker, (node, other), span
 
 
 def _owned(

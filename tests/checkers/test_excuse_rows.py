@@ -55,9 +55,10 @@ GIVEN_UP = (
     *("0 ok send a t=0.1", "0 ok send b queue=1", *MEMBERS),
     *("1 ok assign 0 t=1", "2 ok assign 1 t=1", "2 ok assign t=50", "9 ok drain t=100"),
 )
+STARTED_AGAIN = (*GIVEN_UP[:-1], "3 ok open node=c2 t=55", GIVEN_UP[-1])
 OVERLAP = (
-    *("0 ok send a t=0.1", *MEMBERS, "1 ok assign 0 t=1", "2 ok assign 0 t=50"),
-    *("1 ok assign t=95", "9 ok drain t=100"),
+    *("0 ok send a t=0.1", "1 ok open node=c1 t=0.2", "1 ok assign 0 t=1"),
+    *("2 ok open node=c2 t=49", "2 ok assign 0 t=50", "1 ok assign t=95", "9 ok drain t=100"),
 )
 NO_NAME_SERVER = {"name_servers": ("ns-1",)}
 BLIND = fault("kill", "ns-1", at_s=45, healed_s=80)
@@ -182,25 +183,51 @@ def locked(anomaly: str, mechanism: str, of: FaultFacts, **known: Any) -> Legal:
 
 def _histories() -> Iterator[Legal]:
     # groups.py
-    for mechanism, of in (
+    kill = fault("kill", "n0", at_s=51, healed_s=90)
+    for mechanism, ops, *faults in (
         (
-            "a broker that does not answer is not in the routes, and a slave gives no locks",
-            fault("kill", "n0", at_s=51, healed_s=90),
+            "a broker of which no replica answers is not in the routes",
+            GIVEN_UP,
+            fault("cluster_power_cut", *PAIR["b"], at_s=51, healed_s=90),
         ),
-        ("a member that is away takes no share", fault("pause", "c1", at_s=51, healed_s=90)),
+        (
+            "a name server that starts learns the queues of a broker from its master",
+            GIVEN_UP,
+            kill,
+            fault("name_server_amnesia", "ns-1", at_s=51, healed_s=52),
+        ),
+        (
+            "a member that is away takes no share",
+            GIVEN_UP,
+            fault("pause", "c1", at_s=51, healed_s=90),
+        ),
         (
             "a member that is cut off does not know its share, or counts for those who hold the list",
+            GIVEN_UP,
+            fault("topic_change", at_s=45, healed_s=46),
             cut("c1", "n0", at_s=51, healed_s=90),
         ),
-        ("a member that starts cannot tell all brokers, before these register again", BLIND),
+        (
+            "a member that starts cannot tell all brokers, before these register again",
+            STARTED_AGAIN,
+            BLIND,
+        ),
     ):
         yield Legal(
             mechanism=mechanism,
             anomaly="queue_unowned",
-            ops=GIVEN_UP,
-            faults=(of,),
+            ops=ops,
+            faults=tuple(faults),
             known=NO_NAME_SERVER,
         )
+    yield Legal(
+        mechanism="the master gives no locks, and a slave gives none at all",
+        anomaly="queue_unowned",
+        row_of="queue_unlocked",
+        ops=(*GIVEN_UP[:-1], "9 ok drain t=200"),
+        faults=(fault("pause", "n0", at_s=51, healed_s=190),),
+        known={"orderly": ("g",)},
+    )
     for mechanism, of in (
         ("a member that starts cannot tell all brokers, before these register again", BLIND),
         (

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from checkers.excuse_table import EXCUSES
+from checkers.excuse_table import EXCUSES, Role
 from checkers.excuses import Excuses
 from checkers.facts import FaultFacts, NodeExit, RunFacts, Timings
 from checkers.fault_effects import ALL_EFFECTS
@@ -76,6 +76,37 @@ def test_a_partition_counts_by_the_links_that_it_cut(link: tuple[str, str], excu
     cut = replace(fault("partition_one", "n0", at_s=10, healed_s=20), links=(link,))
     found = excuses(cut).find("late_delivery", 15 * S, 16 * S, "b", ("c1",))
     assert (found is not None) is excused
+
+
+@pytest.mark.parametrize(
+    ("faults", "excused"),
+    [
+        ((fault("kill", "n0", at_s=10, healed_s=30),), False),
+        ((fault("cluster_power_cut", "n0", "n1", "n2", at_s=10, healed_s=30),), True),
+        (
+            (
+                fault("kill", "n0", at_s=10, healed_s=30),
+                fault("pause", "n1", at_s=12, healed_s=40),
+            ),
+            True,
+        ),
+        (
+            (
+                fault("kill", "n0", at_s=10, healed_s=30),
+                fault("pause", "n1", at_s=25, healed_s=40),
+            ),
+            False,  # together for 5 s, which is less than half of a rebalance
+        ),
+        # one after the other: each when the one before answers again
+        ((fault("rolling_restart", "n0", "n1", at_s=10, healed_s=30),), False),
+    ],
+)
+def test_a_broker_is_away_while_each_of_its_replicas_is(
+    faults: tuple[FaultFacts, ...], excused: bool
+) -> None:
+    windows = excuses(*faults).windows("queue_unowned", "b")
+    away = [window for window in windows if window.excuse.on == (Role.ALL_REPLICAS,)]
+    assert any(w.start_ns <= 20 * S and w.end_ns >= 30 * S for w in away) is excused
 
 
 def test_a_partition_of_unknown_links_may_have_cut_any() -> None:

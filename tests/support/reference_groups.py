@@ -17,9 +17,10 @@ Second = int
 
 
 def ownership(ops: Sequence[Op], facts: Mapping[str, Any], faults: Sequence[FaultFacts]) -> Found:
-    """Queues of groups that had no owner, or two, for more than 30 s, not counting seconds in which a member was away.
+    """Queues of groups that had no owner, or two, for too long, not counting seconds in which a member was away.
 
-    No fault of these histories keeps two members from finding out that they own the same queue.
+    That is 23 s where no fault was near and the members stayed the same, else 30 s. No fault of these histories keeps
+    two members from finding out that they own the same queue.
     """
     end = ops[-1].time_ns // NS_PER_S
     members = _members(ops)
@@ -38,14 +39,17 @@ def ownership(ops: Sequence[Op], facts: Mapping[str, Any], faults: Sequence[Faul
             alone = [s >= first and not had[s] for s in range(end)]
             mine = [fault for fault in faults if set(fault.targets) & members[group]]
             away = [any(_is_on(fault, second) for fault in mine) for second in range(end)]
-            if _longest(alone, away) > (90 if group in facts["orderly"] else 30):
+            locked = 60 if group in facts["orderly"] else 0
+            bound = _Bound(ops, faults, members[group] | _asking(ops, group), locked)
+            if _too_long(alone, away, bound):
                 found["queue_unowned", group, queue] += 1
     for (group, queue), had in owners.items():
         if group in facts["broadcasting"]:
             continue
         for one, other in combinations(_stretches(had), 2):
             both = [s in one[1] and s in other[1] for s in range(end)]
-            if one[0] != other[0] and _longest(both, [False] * end) > 30:
+            bound = _Bound(ops, faults, members[group] | _asking(ops, group), 0)
+            if one[0] != other[0] and _too_long(both, [False] * end, bound):
                 found["owned_twice", group, queue] += 1
     return found
 
@@ -119,13 +123,46 @@ def _stretches(had: Sequence[set[int]]) -> list[tuple[int, set[Second]]]:
     return found
 
 
-def _longest(seconds: Sequence[bool], not_counted: Sequence[bool]) -> int:
-    """The most seconds in a row in which something held, without those that do not count."""
-    longest = now = 0
-    for held, skipped in zip(seconds, not_counted, strict=True):
-        now = now + (not skipped) if held else 0
-        longest = max(longest, now)
-    return longest
+def _asking(ops: Sequence[Op], group: str) -> set[str | None]:
+    """The nodes that subscribed for the group."""
+    opens = [op for op in ops if op.f == "open" and "expression" in op.value]
+    return {op.node for op in opens if op.value["group"] == group}
+
+
+class _Bound:
+    """How many seconds something may last, by what else happened then."""
+
+    def __init__(
+        self, ops: Sequence[Op], faults: Sequence[FaultFacts], nodes: set[str | None], more: int
+    ) -> None:
+        self._mine = [fault for fault in faults if set(fault.targets) & nodes]
+        times = {op.time_ns for op in ops if op.f == "open" and op.node in nodes}
+        times |= {at for fault in self._mine for at in (fault.fired_ns, fault.healed_ns) if at}
+        self._changes = [at / NS_PER_S for at in times]
+        self._more = more
+
+    def of(self, first: Second, end: Second) -> int:
+        calm = not any(
+            fault.fired_ns <= end * NS_PER_S and fault.healed_ns >= (first - 20) * NS_PER_S
+            for fault in self._mine
+            if fault.fired_ns is not None and fault.healed_ns is not None
+        )
+        changed = any(first + 3 < at < end for at in self._changes)
+        return self._more + (23 if calm and not changed else 30)
+
+
+def _too_long(held: Sequence[bool], not_counted: Sequence[bool], bound: _Bound) -> bool:
+    """Whether something held for more seconds in a row than it may, without those that do not count."""
+    first = None
+    for second, holds in enumerate([*held, False]):
+        if holds and first is None:
+            first = second
+        elif not holds and first is not None:
+            counted = sum(not skipped for skipped in not_counted[first:second])
+            if counted > bound.of(first, second):
+                return True
+            first = None
+    return False
 
 
 def differing_groups(ops: Sequence[Op]) -> set[str]:
