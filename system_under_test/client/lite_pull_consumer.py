@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from system_under_test.acl.signature import Credentials
 from system_under_test.client.allocation import Allocate, strategy
-from system_under_test.client.assignment import Assignment
+from system_under_test.client.assignment import Assignment, OnCommit
 from system_under_test.client.client_instance import ClientInstance
 from system_under_test.client.consume_figures import ConsumeFigures
 from system_under_test.client.errors import ClientError
@@ -56,7 +56,13 @@ class LitePullConfig:
 
 
 class LitePullConsumer:
-    """Subscribe or assign, then poll."""
+    """Subscribe or assign, then poll.
+
+    Args:
+        on_assignment: called with all queues of a subscribed member, sorted, after they changed.
+        on_commit: called with the offsets that were just committed.
+        allocate: in place of the strategy that the configuration names.
+    """
 
     def __init__(
         self,
@@ -64,12 +70,10 @@ class LitePullConsumer:
         config: LitePullConfig,
         *,
         on_assignment: OnAssignment | None = None,
+        on_commit: OnCommit | None = None,
         allocate: Allocate | None = None,
     ) -> None:
-        """`allocate` is in place of the strategy that the configuration names.
-
-        Raises ValueError for a strategy that there is not.
-        """
+        """Raises ValueError for a strategy that there is not."""
         self.group = config.group
         self._env = env
         self._config = config
@@ -82,7 +86,7 @@ class LitePullConsumer:
         self._polled: dict[MessageQueue, PolledConsumption] = {}
         self._paused: dict[MessageQueue, None] = {}
         self._assigned = Assignment(
-            self._make, self._offsets, on_commit=None, on_change=lambda: None
+            self._make, self._offsets, on_commit=on_commit, on_change=lambda: None
         )
         self._rebalancing = Rebalancing(
             self._client,
@@ -181,8 +185,8 @@ class LitePullConsumer:
         return self._assigned.queues
 
     async def fetch_queues(self, topic: str) -> list[MessageQueue]:
-        """The queues of a topic that can be read, sorted. Raises ClientError."""
-        return list((await self._client.read_route(topic)).read_queues)
+        """The queues of a topic that can be read, sorted, as the name servers say now. Raises ClientError."""
+        return list((await self._client.look_up(topic)).read_queues)
 
     # Polling
 
@@ -191,20 +195,27 @@ class LitePullConsumer:
 
         What earlier polls handed out is consumed now.
         """
+        polled = await self.poll_queue(timeout_s)
+        return [] if polled is None else polled[1]
+
+    async def poll_queue(
+        self, timeout_s: float | None = None
+    ) -> tuple[MessageQueue, list[Message]] | None:
+        """The same with the queue that the messages are of; None if none comes in time."""
         self._finish()
         self._commit_if_due()
         try:
             async with asyncio.timeout(
                 self._config.poll_timeout_s if timeout_s is None else timeout_s
             ):
-                while not (batch := self._take()):
+                while (polled := self._take()) is None:
                     self._arrival.clear()
                     await self._arrival.wait()
-                return batch
+                return polled
         except TimeoutError:
-            return []
+            return None
 
-    def _take(self) -> list[Message]:
+    def _take(self) -> tuple[MessageQueue, list[Message]] | None:
         """From the next queue, in turn, that has something."""
         queues = self._assigned.queues
         for number in range(len(queues)):
@@ -214,8 +225,8 @@ class LitePullConsumer:
                 continue
             if batch := self._polled[queue].hand_out(self._config.pull_batch):
                 self._turn = place + 1
-                return batch
-        return []
+                return queue, batch
+        return None
 
     def _finish(self) -> None:
         now_s = asyncio.get_running_loop().time()
@@ -246,6 +257,7 @@ class LitePullConsumer:
     def seek(self, queue: MessageQueue, offset: int) -> None:
         """Go on there; whatever the queue had handed out does not count. Raises ClientError."""
         self._mine(queue).forget()
+        self._env.log.info("position sought", queue=str(queue), offset=offset)
         self._assigned.consumer(queue).start_at(offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:

@@ -52,8 +52,8 @@ class PullConsumer:
         await self._client.stop()
 
     async def fetch_queues(self, topic: str) -> list[MessageQueue]:
-        """The queues of a topic that can be read, sorted."""
-        return list((await self._client.read_route(topic)).read_queues)
+        """The queues of a topic that can be read, sorted, as the name servers say now. Raises ClientError."""
+        return list((await self._client.look_up(topic)).read_queues)
 
     async def pull(
         self,
@@ -82,13 +82,13 @@ class PullConsumer:
             hold_s=HOLD_S if waits else 0.0,
         )
         await self._client.read_route(queue.topic)
-        _, response = await self._client.ask_replica(
+        broker_id, response = await self._client.ask_replica(
             queue.broker_name,
             command,
             HELD_TIMEOUT_S if waits else self._config.pull_timeout_s,
             self._suggested_ids.get(queue, MASTER_ID),
         )
-        answer = read_answer(response)
+        answer = read_answer(response, broker_id)
         self._suggested_ids[queue] = answer.suggested_broker_id
         answer.messages[:] = subscription.matching(answer.messages)
         return answer

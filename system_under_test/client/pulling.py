@@ -37,7 +37,10 @@ _OUTCOMES: dict[int, PullOutcome] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullAnswer:
-    """Messages are in queue order; `next_offset` is where to go on, also after filtered ones."""
+    """Messages are in queue order; `next_offset` is where to go on, also after filtered ones.
+
+    `broker_id`: of the replica that answered, if the caller says so.
+    """
 
     outcome: PullOutcome
     messages: list[Message]
@@ -45,6 +48,7 @@ class PullAnswer:
     min_offset: int
     max_offset: int
     suggested_broker_id: int = 0  # whom to ask next
+    broker_id: int = 0
 
 
 def pull_command(
@@ -86,7 +90,7 @@ def read_messages(body: bytes) -> list[Message]:
     return [inflate_body(message) for message in decode_records(body)]
 
 
-def read_answer(response: RemotingCommand) -> PullAnswer:
+def read_answer(response: RemotingCommand, broker_id: int = 0) -> PullAnswer:
     """What the broker answered.
 
     Raises:
@@ -106,4 +110,5 @@ def read_answer(response: RemotingCommand) -> PullAnswer:
         min_offset=header.min_offset,
         max_offset=header.max_offset,
         suggested_broker_id=header.suggest_which_broker_id,
+        broker_id=broker_id,
     )

@@ -231,6 +231,33 @@ def test_pull_consumer() -> None:
     assert sorted(one.key for one in cluster.sent) == sorted(found["keys"])  # type: ignore[call-overload]
 
 
+def test_a_pull_consumer_finds_the_queues_that_name_servers_know_now() -> None:
+    """Not those of the route that was looked up last."""
+    cluster = Cluster()
+    found: list[int] = []
+
+    async def fetch_twice(env: Env) -> None:
+        config = PullConsumerConfig(
+            group="pull", name_servers=cluster.name_servers, client_id="10.0.9.9@pull"
+        )
+        consumer = PullConsumer(env, config)
+        await consumer.start()
+        found.append(len(await consumer.fetch_queues(TOPIC)))
+        cluster.start_server("b")
+        await asyncio.sleep(3.0)
+        found.append(len(await consumer.fetch_queues(TOPIC)))
+        await consumer.stop()
+
+    async def story() -> None:
+        await cluster.until(4.0)
+        cluster.process("b").terminate()
+        await cluster.until(6.0)
+        await cluster.world.hosts["pull"].start("pull", fetch_twice).exit
+
+    cluster.run(story, "pull")
+    assert found == [4, 8]
+
+
 def test_a_pull_that_waits_gets_the_next_message_or_nothing_after_twenty_seconds() -> None:
     cluster = Cluster()
     took_s: list[float] = []

@@ -161,6 +161,25 @@ def test_positions_can_be_sought_and_queues_paused() -> None:
     polling.cluster.run(story, "p", "c1")
 
 
+def test_the_queues_of_a_topic_are_those_that_name_servers_know_now() -> None:
+    """Not those of the route that was looked up last."""
+    polling = Polling()
+    found: list[int] = []
+
+    async def work(consumer: LitePullConsumer) -> None:
+        found.append(len(await consumer.fetch_queues(TOPIC)))
+        polling.cluster.process("b").terminate()
+        await asyncio.sleep(2.0)
+        found.append(len(await consumer.fetch_queues(TOPIC)))
+
+    async def story() -> None:
+        await polling.cluster.until(4.0)
+        await polling.use("c1", work)
+
+    polling.cluster.run(story, "c1")
+    assert found == [8, 4]
+
+
 def test_pulling_stops_while_too_much_waits_to_be_polled() -> None:
     polling = Polling()
 
