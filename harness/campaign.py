@@ -15,6 +15,7 @@ import tomli_w
 from faults.fault import PlannedFault
 from faults.plan import to_data
 from faults.shape import BrokerNode, ClusterShape
+from harness.clients.consumer_kinds import PUSH
 
 FLUSH_MODES = ("sync", "async")
 REPLICATION_MODES = ("sync", "async", "none")
@@ -30,7 +31,16 @@ Properties = tuple[tuple[str, str], ...]  # names and values, sorted by name
 
 # Options that recorded runs of earlier versions lack: their defaults say what such a run did.
 LATER_OPTIONS = frozenset(
-    {"quiet_s", "idle", "large_share", "async_share", "illegal_share", "strategy", "acl"}
+    {
+        "quiet_s",
+        "idle",
+        "large_share",
+        "async_share",
+        "illegal_share",
+        "strategy",
+        "acl",
+        "consumer_kind",
+    }
 )
 
 
@@ -83,6 +93,7 @@ class Campaign:
     illegal_share: float = 0.0  # of the ops of producers: sends that must be refused
     strategy: str = AVERAGELY  # how the members of a group share out queues
     acl: bool = False  # brokers check signatures and rights, and every client and broker has keys
+    consumer_kind: str = PUSH  # of all members
     environment: str = "simulation"
     target: str = "own"  # what is tested
     client: str = "own"  # which implementation

@@ -22,6 +22,7 @@ from harness.campaign import (
     Properties,
 )
 from harness.campaign_limits import check_campaign
+from harness.clients.consumer_kinds import CONSUMER_KINDS, PUSH
 from harness.generators.illegal_sends import NO_NEW_TOPICS
 from harness.generators.keyed_sends import LARGE_BYTES
 from harness.property_draw import draw_broker_properties
@@ -32,6 +33,7 @@ LONG_S = 30.0  # of a load in which there is room for more than one fault
 # leaves dead is not healed by the next one.
 QUIET_SHARE = 0.05
 QUIET_S = 60.0
+PULLING_SHARE = 1 / 6  # of the seeds whose workload needs no listener
 IDLE_SHARE = 0.1  # of the seeds, in which for minutes nothing is sent
 # Longer than brokers keep clients that are silent (120 s), and locks (60 s).
 IDLE_S = (130.0, 190.0)
@@ -168,6 +170,21 @@ def _draw_strategy(random: Random, drawn: Mapping[str, Any]) -> str:
     return pick(random, (AVERAGELY, AVERAGELY, AVERAGELY, *STRATEGIES))
 
 
+def _draw_consumer_kind(random: Random, drawn: Mapping[str, Any]) -> str:
+    """Push where a client that is not ours consumes, and where gaps are measured: those who pull wait between pulls."""
+    share = random.random()
+    if drawn["client"] != "own" or drawn["gap_max_s"] or "plan" in drawn or share >= PULLING_SHARE:
+        return PUSH
+    workload = WORKLOADS.get(drawn["workload"])
+    asks = bool(drawn["expressions"])
+    kinds = [
+        kind
+        for kind in CONSUMER_KINDS
+        if kind != PUSH and workload and workload.why_not(kind, has_expressions=asks) is None
+    ]
+    return pick(random, kinds) if kinds else PUSH
+
+
 _Draw = Callable[[Random, Mapping[str, Any]], Any]
 
 # In this order: a later option may look at the earlier ones.
@@ -213,6 +230,7 @@ _DRAWS: dict[str, _Draw] = {
     "brokers": lambda random, drawn: (),
     "consumer_topics": lambda random, drawn: (),
     "expressions": lambda random, drawn: (),
+    "consumer_kind": _draw_consumer_kind,
     "sends_max": lambda random, drawn: 0,
     "forwarding": lambda random, drawn: (0, 0),
     "hot_share": lambda random, drawn: 0.0,

@@ -18,6 +18,7 @@ from harness.campaign import (
     CampaignError,
 )
 from harness.campaign_plan import check_plan
+from harness.clients.consumer_kinds import CONSUMER_KINDS, PUSH
 from harness.generators.keyed_sends import LARGE_BYTES
 from harness.shown import shown
 from harness.workloads.catalogue import WORKLOADS
@@ -63,6 +64,7 @@ def check_campaign(campaign: Campaign) -> None:
     _require(all(0 <= n <= 5 for n in c.slaves), "slaves", c.slaves, "0 to 5 for each master")
     _check_replication(c)
     _check_load(c)
+    _check_consumer_kind(c)
     _require(len(c.faults) <= FAULTS_MAX, "number of faults", len(c.faults), f"0 to {FAULTS_MAX}")
     for kind in c.faults:
         _require(kind in FAULTS, "faults", kind, ", ".join(FAULTS))
@@ -135,6 +137,20 @@ def _check_forwarding(c: Campaign) -> None:
         c.forwarding,
         f"[0, 0] with workload {c.workload}",
     )
+
+
+def _check_consumer_kind(c: Campaign) -> None:
+    _require(
+        c.consumer_kind in CONSUMER_KINDS,
+        "consumer_kind",
+        c.consumer_kind,
+        ", ".join(CONSUMER_KINDS),
+    )
+    if c.client == "cpp":
+        _require(c.consumer_kind == PUSH, "consumer_kind", c.consumer_kind, f"{PUSH} for C++")
+    reason = WORKLOADS[c.workload].why_not(c.consumer_kind, has_expressions=bool(c.expressions))
+    allowed = f"{PUSH} with workload {c.workload}: {reason}"
+    _require(reason is None, "consumer_kind", c.consumer_kind, allowed)
 
 
 def _check_replication(c: Campaign) -> None:

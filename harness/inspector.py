@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from checkers.stretches import DELIVERIES
+from harness.clients.consumer_kinds import CHOOSING
 from harness.environments.environment import Environment
 from harness.event_counts import count_log, count_sends
 from harness.queue_files import inspect_queues
@@ -103,9 +105,18 @@ class Inspector:
         for node in nodes:
             log += count_log(environment.log_lines(node))
         history = count_sends(self._recorder.ops)
-        shared_out = sum(op.f == "assign" for op in self._recorder.ops)
-        history += Counter({f"shared out by {environment.campaign.strategy}": shared_out})
+        history += self._consumed()
         self._recorder.observe("events", log=_sorted(log), history=_sorted(history))
+
+    def _consumed(self) -> Counter[str]:
+        """Assignments and deliveries, by how the members of this campaign share out and consume."""
+        campaign, ops = self._environment.campaign, self._recorder.ops
+        kind = campaign.consumer_kind
+        given = sum(op.f in DELIVERIES and op.type != "invoke" for op in ops)
+        counts = Counter({f"consumed by {kind}": given})
+        if kind not in CHOOSING:
+            counts[f"shared out by {campaign.strategy}"] = sum(op.f == "assign" for op in ops)
+        return counts
 
 
 def _sorted(counts: Counter[str]) -> dict[str, int]:

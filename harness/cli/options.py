@@ -26,6 +26,7 @@ from harness.campaign import (
 from harness.campaign_draw import draw_faults
 from harness.campaign_file import load_options, typed_options
 from harness.cli.status import BadInput, HarnessError
+from harness.clients.consumer_kinds import CONSUMER_KINDS
 from harness.environments.fleet_options import FleetOptionError, FleetOptions, check_hosts
 
 ALL = "all"
@@ -65,6 +66,10 @@ _OPTIONS = (
     click.option("--slaves", metavar="N[,N...]", help="Slaves of each master, such as 2,1."),
     click.option("--producers", type=int, help="Number of producers."),
     click.option("--consumers", type=int, help="Number of members of the consumer group."),
+    click.option(
+        "--consumer-kind",
+        help=f"What the members of the group are: {', '.join(CONSUMER_KINDS)}.",
+    ),
     click.option(
         "--batch-messages",
         metavar="N[,N]",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from harness.clients.consumer_kinds import CONSUMER_KINDS, PUSH
 from harness.clients.lines import (
     FLAG,
     LIST,
@@ -47,6 +48,8 @@ LISTENING: Mapping[str, Kind] = {
     "condensed": FLAG,
     "forward_to": TEXT,
     "process": WHOLE,
+    "kind": TEXT,
+    "share": LIST,
 }
 PROCESSES_MAX = 10**6  # as keys of messages tell them: p<process>-<n>
 CONSUMER: Mapping[str, Kind] = {
@@ -116,6 +119,8 @@ class Listening:
     condensed: bool = False  # it tells what it was given as stretches
     forward_to: str = ""  # a topic: all that it does is send on what it was given
     process: int = 0  # the number of this client in the history, for keys of what it sends on
+    kind: str = PUSH  # of consumer
+    share: tuple[int, int] = (0, 1)  # this member's place in its group, and how many members
 
 
 def check_producer(fields: Configuration) -> None:
@@ -147,7 +152,31 @@ def check_consumer(fields: Configuration) -> Listening:
     if not 0 <= fields.get("process", 0) < PROCESSES_MAX:
         what = f"'process' is {fields['process']}"
         raise LineError(f"{what}; allowed are 0 to {PROCESSES_MAX - 1}")
-    return Listening(**_given(fields, LISTENING))
+    _check_kind(fields)
+    given = _given(fields, LISTENING)
+    if "share" in given:
+        given["share"] = _share(given["share"])
+    return Listening(**given)
+
+
+def _check_kind(fields: Configuration) -> None:
+    """Raises LineError for a kind that there is not, or that cannot do what else is asked for."""
+    kind = fields.get("kind", PUSH)
+    if kind not in CONSUMER_KINDS:
+        raise LineError(f"'kind' is {kind!r:.80}; allowed are {', '.join(CONSUMER_KINDS)}")
+    if kind == PUSH:
+        return
+    for name in ("ordered", "broadcast", "sends_back", "forward_to", "more_topics", "trace"):
+        if fields.get(name):
+            raise LineError(f"'kind' is {kind!r}, which cannot have {name!r}; allowed is {PUSH!r}")
+
+
+def _share(share: list[Any]) -> tuple[int, int]:
+    """Raises LineError."""
+    if [type(number) for number in share] != [int, int] or not 0 <= share[0] < share[1]:
+        what = "the place of the member, from 0 on, and the number of members"
+        raise LineError(f"'share' is {share!r:.80}; expected {what}")
+    return share[0], share[1]
 
 
 def producer_config(fields: Configuration) -> ProducerConfig:

@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 from checkers.stretches import CONSUME_MANY, condensed
+from harness.clients.consumer_kinds import PUSH
 from harness.clients.contents import contents_of
 from harness.clients.forwarding import Forwarder, forwarder_config
 from harness.clients.payload import delivered_message, key_of, make_body
@@ -43,6 +44,8 @@ class ListenerControl:
     condensed: bool = False  # tells what it was given as stretches
     forward_to: str = ""  # a topic: all that it does is send on what it was given
     process: int = 0  # the number of this client in the history, for keys of what it sends on
+    kind: str = PUSH  # of consumer
+    share: tuple[int, int] = (0, 1)  # this member's place in its group, and how many members
     delayed: int = 0
     failed: int = 0
 
@@ -191,6 +194,9 @@ async def serve_consumer(
     env: Env, config: ConsumerConfig, port: ClientSide, control: ListenerControl
 ) -> None:
     """Consume until the process ends. Raises PortClosed when there are no more requests."""
+    if control.kind != PUSH:
+        await _serve_polled(env, config, port, control)
+        return
     reports = Reports(config.group, port)
     listener = RecordingListener(env, config.group, port, control)
     consumer = PushConsumer(
@@ -220,6 +226,45 @@ async def serve_consumer(
         await consumer.stop()
         if forwarder is not None:
             await forwarder.stop()
+
+
+async def _serve_polled(
+    env: Env, config: ConsumerConfig, port: ClientSide, control: ListenerControl
+) -> None:
+    """The same as a member that asks for messages."""
+    from harness.clients.polling import polled_member  # push consumers start sooner without
+
+    reports = Reports(config.group, port)
+    listener = RecordingListener(env, config.group, port, control)
+    member = polled_member(
+        env,
+        config,
+        control.kind,
+        control.share,
+        listener,
+        on_assignment=reports.assigned,
+        on_commit=reports.committed,
+    )
+    await member.start()
+    port.emit("ok", "open", subscription_of(config), None)
+    loop = asyncio.get_running_loop()
+    tasks = [loop.create_task(member.run()), loop.create_task(_serve_requests(port, control))]
+    try:
+        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in ended:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await member.stop()
+
+
+async def _serve_requests(port: ClientSide, control: ListenerControl) -> None:
+    """Raises PortClosed when there are no more."""
+    while True:
+        request, reply = await port.next()
+        reply(control.apply(request))
 
 
 def _forwarder(

@@ -141,6 +141,7 @@ class SimulationEnvironment:
             told = self.target.told(node.name)
             node.listener.condensed = told.condensed
             node.listener.forward_to, node.listener.process = told.forward_to, number
+            node.listener.kind, node.listener.share = told.kind, told.share
             return lambda env: serve_consumer(env, consumer, port, node.listener)
         producer = self.target.producer_config(node.name, node.name_servers)
         return lambda env: serve_producer(env, producer, port, ACCOUNTS)

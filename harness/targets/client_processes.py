@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from harness.accounts import ACCOUNTS, OPERATOR
 from harness.campaign import Campaign
 from harness.clients.configuration import Configuration, configuration_of
+from harness.clients.consumer_kinds import PUSH
 from harness.environments.environment import ADMIN, PROBE
 from harness.environments.place import Order, Place
 from harness.targets.interpreter import Interpreter
@@ -44,6 +45,8 @@ class ClientProcesses:
                 first_line["condensed"] = True
             if told.forward_to:
                 first_line["forward_to"] = told.forward_to
+            if told.kind != PUSH:
+                first_line |= {"kind": told.kind, "share": list(told.share)}
             if consumer.broadcast:
                 first_line["offset_folder"] = f"{self._places[node].folder}/offsets"
         else:

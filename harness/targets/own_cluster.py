@@ -218,8 +218,8 @@ class OwnCluster:
         """What a consumer is told by its workload."""
         number = self.shape.consumers.index(node)
         workload = WORKLOADS[self._campaign.workload]
-        if node in self.asks_anew and workload.changed and not self._campaign.expressions:
-            return workload.changed(self._campaign, number)
+        if node in self.asks_anew:
+            return workload.member_changed(self._campaign, number)
         return workload.member(self._campaign, number)
 
     def name_servers_for(self, node: str, name_servers: Sequence[str]) -> tuple[str, ...]:

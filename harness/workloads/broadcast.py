@@ -35,6 +35,7 @@ def awaits(ops: Sequence[Op], _now_ns: int) -> str | None:
 
 BROADCAST = Workload(
     name="broadcast",
+    needs_listener="what is polled is shared out, or chosen, and not given to every member",
     summary="every member of a broadcasting group gets every message, also one that was away",
     generator=KeyedSends,
     membership=member,

@@ -31,6 +31,7 @@ def member(campaign: Campaign, number: int) -> Membership:
 
 BULK = Workload(
     name="bulk",
+    needs_listener="a listener tells stretches of messages, and sends them on",
     summary="large batches in, large batches out, an op each: millions of messages, and none lost or out of place",
     generator=ManySends,
     membership=member,

@@ -68,6 +68,7 @@ def changed(campaign: Campaign, number: int) -> Membership:
 
 FILTERED = Workload(
     name="filtered",
+    filters=True,
     summary="groups that filter by tags and by SQL92 get what they want, all of it, and nothing else",
     generator=TaggedSends,
     membership=member,

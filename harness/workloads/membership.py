@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.campaign import AVERAGELY, Campaign
+from harness.clients.consumer_kinds import PUSH
 
 CLUSTERING, BROADCASTING = "clustering", "broadcasting"
 TAG, SQL92 = "TAG", "SQL92"
@@ -34,6 +35,8 @@ class Membership:
     forward_to: str = ""  # a topic: all that its listener does is send on what it is given
     queues: int = 0  # of its topic on each broker; 0: as many as the campaign says
     strategy: str = AVERAGELY  # how queues are shared out, by a name of RocketMQ
+    kind: str = PUSH  # of consumer
+    share: tuple[int, int] = (0, 1)  # the member's place in its group, and how many members
 
     @property
     def retry_topic(self) -> str:

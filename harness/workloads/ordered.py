@@ -40,6 +40,7 @@ def member(campaign: Campaign, number: int) -> Membership:
 
 ORDERED = Workload(
     name="ordered",
+    needs_listener="an orderly listener holds the lock of its queue",
     summary="messages of one sharding key stay in one queue and are consumed in order, whoever owns it",
     generator=OrderedSends,
     membership=member,

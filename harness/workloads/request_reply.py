@@ -30,6 +30,7 @@ def member(campaign: Campaign, number: int) -> Membership:
 
 REQUEST_REPLY = Workload(
     name="request-reply",
+    needs_listener="a listener answers the requests",
     summary="each request is answered with its own answer, or not at all",
     generator=Requests,
     membership=member,

@@ -56,6 +56,7 @@ def awaits(ops: Sequence[Op], _now_ns: int) -> str | None:
 
 RETRY = Workload(
     name="retry",
+    needs_listener="what is polled is not sent back when it fails",
     summary="what the listener fails for comes again, later each time, and becomes a dead letter at last",
     generator=FailingSends,
     membership=member,

@@ -9,6 +9,7 @@ from typing import Any
 
 from checkers.history import Op
 from harness.campaign import Campaign
+from harness.clients.consumer_kinds import LITE_PULL_ASSIGN, PUSH
 from harness.interpreter import Generator
 from harness.workloads.membership import Membership, plain, tags_of
 
@@ -36,6 +37,8 @@ class Workload:
         avoids: kinds under which it has no answer.
         broker_properties: the same for properties of brokers, one by one.
         forwards: whether its members can forward (`forwarding` of a campaign).
+        filters: whether its members ask for some of the messages only.
+        needs_listener: why its members can only be push consumers; empty if they need not.
         lacks: features of clients that it needs and the named implementation has not, by client.
     """
 
@@ -51,11 +54,13 @@ class Workload:
     avoids: tuple[str, ...] = ()
     broker_properties: Mapping[str, str] = field(default_factory=dict)
     forwards: bool = False
+    filters: bool = False
+    needs_listener: str = ""
     lacks: Mapping[str, str] = field(default_factory=dict)
 
     def member(self, campaign: Campaign, number: int) -> Membership:
         """What the consumer with this number is told; what the campaign says of it comes first."""
-        told = replace(self.membership(campaign, number), strategy=campaign.strategy)
+        told = self._settled(campaign, number, self.membership)
         if campaign.consumer_topics:
             topics = campaign.consumer_topics
             told = replace(told, topic=topics[number % len(topics)])
@@ -63,6 +68,35 @@ class Workload:
             expression = campaign.expressions[number % len(campaign.expressions)]
             told = replace(told, expression=expression, wanted_tags=tags_of(expression))
         return told
+
+    def member_changed(self, campaign: Campaign, number: int) -> Membership:
+        """The same when the fault `filter-change` has struck; expressions of the campaign stay."""
+        if self.changed is None or campaign.expressions:
+            return self.member(campaign, number)
+        return self._settled(campaign, number, self.changed)
+
+    def _settled(
+        self, campaign: Campaign, number: int, membership: Callable[[Campaign, int], Membership]
+    ) -> Membership:
+        """With what holds for all members of a campaign."""
+        told = membership(campaign, number)
+        alike = [
+            other
+            for other in range(campaign.consumers)
+            if membership(campaign, other).group == told.group
+        ]
+        share = (alike.index(number), len(alike))
+        return replace(told, strategy=campaign.strategy, kind=campaign.consumer_kind, share=share)
+
+    def why_not(self, kind: str, *, has_expressions: bool) -> str | None:
+        """Why its members cannot be consumers of this kind; None if they can."""
+        if kind == PUSH:
+            return None
+        if self.needs_listener:
+            return self.needs_listener
+        if kind == LITE_PULL_ASSIGN and (self.filters or has_expressions):
+            return "a consumer that is assigned queues gets all that they hold"
+        return None
 
     def members(self, campaign: Campaign) -> list[Membership]:
         """What each consumer is told, in order."""

@@ -13,6 +13,7 @@ from faults.catalogue import FAULTS
 from harness.campaign import AVERAGELY, STRATEGIES, Campaign, CampaignError
 from harness.campaign_draw import GROUP_RESTART, draw_campaign, draw_faults
 from harness.campaign_file import campaign_names, load_options, read_options
+from harness.clients.consumer_kinds import CONSUMER_KINDS, LITE_PULL_ASSIGN, PUSH
 from harness.facts import run_facts
 from harness.generators.illegal_sends import NO_NEW_TOPICS
 from harness.targets.consumer_options import consumer_options
@@ -360,3 +361,73 @@ def test_consumers_are_told_how_to_share_out() -> None:
 def test_a_strategy_that_there_is_not_is_named() -> None:
     with pytest.raises(CampaignError, match="strategy is 'RANDOM'; allowed: AVG, AVG_BY_CIRCLE, "):
         draw_campaign(1, {"strategy": "RANDOM"})
+
+
+def test_one_seed_in_six_has_members_that_pull() -> None:
+    kinds = [draw_campaign(seed, {}).consumer_kind for seed in range(240)]
+    assert set(kinds) == set(CONSUMER_KINDS)
+    assert 190 <= kinds.count(PUSH) <= 210
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"gap_max_s": 5.0},
+        {"plan": ()},
+        {"workload": "ordered"},
+        {"workload": "retry"},
+        {"workload": "broadcast"},
+        {"workload": "bulk"},
+        {"workload": "forwarded"},
+        {"workload": "request-reply"},
+    ],
+)
+def test_members_are_push_consumers_where_they_have_to_be(given: dict[str, Any]) -> None:
+    assert {draw_campaign(seed, given).consumer_kind for seed in range(60)} == {PUSH}
+
+
+def test_a_consumer_that_is_assigned_queues_filters_nothing() -> None:
+    drawn = {draw_campaign(s, {"workload": "filtered"}).consumer_kind for s in range(240)}
+    assert drawn == set(CONSUMER_KINDS) - {LITE_PULL_ASSIGN}
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"consumer_kind": "pop"}, "consumer_kind is 'pop'; allowed: push, lite-pull, lite-pull-c"),
+        (
+            {"consumer_kind": "pull", "workload": "ordered"},
+            "consumer_kind is 'pull'; allowed: push with workload ordered: an orderly listener",
+        ),
+        (
+            {"consumer_kind": "lite-pull-assign", "workload": "filtered"},
+            "allowed: push with workload filtered: a consumer that is assigned queues gets all",
+        ),
+        (
+            {"consumer_kind": "lite-pull", "client": "cpp", "environment": "processes"},
+            "consumer_kind is 'lite-pull'; allowed: push for C",
+        ),
+    ],
+)
+def test_a_kind_of_consumer_that_cannot_be_is_refused(
+    given: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(CampaignError, match=complaint):
+        draw_campaign(1, given)
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_members_are_told_their_kind_and_their_place_in_their_group(changed: bool) -> None:
+    """Also after a change of filter, with which they took the usual strategy until they were told."""
+    given = {
+        "workload": "filtered",
+        "consumers": 3,
+        "consumer_kind": "pull",
+        "strategy": "AVG_BY_CIRCLE",
+    }
+    campaign, workload = draw_campaign(1, given), WORKLOADS["filtered"]
+    member = workload.member_changed if changed else workload.member
+    told = [member(campaign, number) for number in range(3)]
+    assert {(one.kind, one.strategy) for one in told} == {("pull", "AVG_BY_CIRCLE")}
+    assert [one.share for one in told] == [(0, 2), (0, 1), (1, 2)]
+    assert (told[0].wanted_tags == ("red", "Aa")) is not changed

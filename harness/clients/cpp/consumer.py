@@ -162,7 +162,12 @@ class CppConsumer:
 
 def why_not(fields: Configuration) -> str:
     """What the library cannot be told of this configuration, in a sentence; empty if it can all."""
-    for name, usual in (("strategy", "AVG"), ("expression_type", "TAG"), ("broadcast", False)):
+    for name, usual in (
+        ("strategy", "AVG"),
+        ("expression_type", "TAG"),
+        ("broadcast", False),
+        ("kind", "push"),
+    ):
         if fields.get(name, usual) != usual:
             return f"librocketmq's C interface takes no {name} but {usual}; this is {fields[name]}"
     if fields.get("more_topics"):

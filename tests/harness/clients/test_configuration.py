@@ -68,6 +68,11 @@ def test_keys_reach_clients_and_other_accounts_may_have_none() -> None:
     assert credentials_of({}) is None
 
 
+def test_a_member_that_pulls_is_told_its_place() -> None:
+    fields = {**WHO, "topic": "T", "kind": "pull", "share": [1, 3]}
+    assert consumer_config(fields)[1] == Listening(kind="pull", share=(1, 3))
+
+
 def test_little_is_needed() -> None:
     assert producer_config(WHO).retries == 2
     assert consumer_config({**WHO, "topic": "T"})[1] == Listening(0.0, 0.0)
@@ -121,6 +126,13 @@ def test_a_bad_producer_is_refused(change: dict[str, Any], complaint: str) -> No
         ({"topic": "T", "forward_to": "T", "process": 1}, "'forward_to' is 'T', which it consumes"),
         ({"topic": "T", "forward_to": "U", "process": -1}, "'process' is -1; allowed are 0 to"),
         ({"topic": "T", "broadcast": True}, "a broadcast consumer needs an offset_folder"),
+        ({"topic": "T", "kind": "pop"}, "'kind' is 'pop'; allowed are push, lite-pull, "),
+        (
+            {"topic": "T", "kind": "pull", "ordered": True},
+            "'kind' is 'pull', which cannot have 'ordered'; allowed is 'push'",
+        ),
+        ({"topic": "T", "share": [2, 2]}, r"'share' is \[2, 2\]; expected the place of the member"),
+        ({"topic": "T", "share": [0, True]}, r"'share' is \[0, True\]; expected the place"),
         ({"topic": "T", "more_topics": [["U"]]}, "holds .*'U'.*; expected pairs of topic and tags"),
     ],
 )

@@ -1,0 +1,355 @@
+"""Members of a group that ask for messages: what an application does around a consumer that calls no listener.
+
+A batch goes to the function that a push consumer would call. If that fails, or does not end before the member stops,
+the position goes back to where the batch began, so that it comes again. Queues that members choose by themselves are
+shared out by a rule that all know: no broker tells one of the other, so queues of a member that is away wait for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+from zlib import crc32
+
+from harness.clients.consumer_kinds import CHOOSING, LITE_PULL_COMMIT, PULL
+from system_under_test.client.assignment import OnCommit
+from system_under_test.client.consumer_config import ConsumerConfig
+from system_under_test.client.errors import ClientError
+from system_under_test.client.listening import Listener, has_succeeded
+from system_under_test.client.lite_pull_consumer import LitePullConfig, LitePullConsumer
+from system_under_test.client.pull_consumer import (
+    PullAnswer,
+    PullConsumer,
+    PullConsumerConfig,
+    PullOutcome,
+)
+from system_under_test.client.rebalancing import OnAssignment
+from system_under_test.client.routes import MASTER_ID
+from system_under_test.env import Env
+from system_under_test.protocol.bodies import MessageQueue
+from system_under_test.protocol.message import Message
+from system_under_test.remoting import RemotingError
+
+POLL_S = 1.0  # so often a member that is given nothing looks whether something else is due
+COMMIT_S = 1.0  # between two commits of a caller of lite pull
+COMMIT_OFFSET_S = 5.0  # the same of plain pull; RocketMQ: persistConsumerOffsetInterval
+LOOK_S = 5.0  # between two looks at the route; RocketMQ: topicMetadataCheckIntervalMillis, 30 s
+PAUSE_S = 0.1  # after a pull that found nothing
+ERROR_PAUSE_S = 1.0
+PULL_TIMEOUT_S = 3.0
+# A broker that has just restarted may say that an offset is beyond its queue before it has found all of it again.
+ILLEGAL_ANSWERS_MIN = 3
+CANNOT_KNOW = (ClientError, RemotingError, ValueError)
+
+
+class PolledMember(Protocol):
+    """One process of a group."""
+
+    async def start(self) -> None:
+        """Begin to talk to the cluster."""
+        ...
+
+    async def run(self) -> None:
+        """Consume until cancelled."""
+        ...
+
+    async def stop(self) -> None:
+        """Commit what is consumed, and leave. run() is over."""
+        ...
+
+
+def polled_member(
+    env: Env,
+    config: ConsumerConfig,
+    kind: str,
+    share: tuple[int, int],
+    listener: Listener,
+    *,
+    on_assignment: OnAssignment,
+    on_commit: OnCommit,
+) -> PolledMember:
+    """A member of this kind.
+
+    Args:
+        share: its place in the group and the number of members, for kinds that choose their queues.
+    """
+    if kind == PULL:
+        return PullMember(env, config, share, listener, on_assignment, on_commit)
+    return LitePullMember(env, config, kind, share, listener, on_assignment, on_commit)
+
+
+def share_of(queues: Iterable[MessageQueue], share: tuple[int, int]) -> list[MessageQueue]:
+    """The queues of one member, sorted. A queue has the same member however many others there are."""
+    place, members = share
+    return sorted(
+        queue
+        for queue in queues
+        if (crc32(queue.broker_name.encode()) + queue.queue_id) % members == place
+    )
+
+
+class LitePullMember:
+    """Polls a LitePullConsumer."""
+
+    def __init__(
+        self,
+        env: Env,
+        config: ConsumerConfig,
+        kind: str,
+        share: tuple[int, int],
+        listener: Listener,
+        on_assignment: OnAssignment,
+        on_commit: OnCommit,
+    ) -> None:
+        self._config = config
+        self._share = share
+        self._chooses = kind in CHOOSING
+        self._commits = kind == LITE_PULL_COMMIT
+        self._listener = listener
+        self._on_assignment = on_assignment
+        self._consumer = LitePullConsumer(
+            env,
+            LitePullConfig(
+                group=config.group,
+                name_servers=config.name_servers,
+                client_id=config.client_id,
+                consume_from=config.consume_from,
+                consume_timestamp_ms=config.consume_timestamp_ms,
+                auto_commit=not self._commits,
+                pull_batch=config.consume_batch,
+                limits=config.limits,
+                strategy=config.strategy,
+                machine_rooms=config.machine_rooms,
+                credentials=config.credentials,
+            ),
+            on_assignment=on_assignment,
+            on_commit=on_commit,
+        )
+        self._now_s = asyncio.get_running_loop().time
+        self._looked_at_s: float | None = None
+        self._committed_at_s = 0.0
+
+    async def start(self) -> None:
+        await self._consumer.start()
+        if not self._chooses:
+            config = self._config
+            self._consumer.subscribe(
+                config.topic, config.expression, expression_type=config.expression_type
+            )
+
+    async def run(self) -> None:
+        while True:
+            if self._chooses:
+                await self._choose()
+            polled = await self._consumer.poll_queue(POLL_S)
+            if polled is not None:
+                await self._consume(*polled)
+            if self._commits and self._now_s() >= self._committed_at_s + COMMIT_S:
+                self._consumer.commit()
+                self._committed_at_s = self._now_s()
+
+    async def stop(self) -> None:
+        if self._commits:
+            self._consumer.commit()
+        await self._consumer.stop()
+
+    async def _consume(self, queue: MessageQueue, messages: list[Message]) -> None:
+        succeeded = False
+        try:
+            succeeded = has_succeeded(await self._listener(messages, queue))
+        finally:
+            if not succeeded:
+                self._go_back(queue, messages)
+
+    def _go_back(self, queue: MessageQueue, messages: Sequence[Message]) -> None:
+        """Have the batch again, unless the queue was lost meanwhile, or has come back."""
+        if queue not in self._consumer.assignment:
+            return
+        if self._consumer.position(queue) == messages[-1].queue_offset + 1:
+            self._consumer.seek(queue, messages[0].queue_offset)
+
+    async def _choose(self) -> None:
+        """Have our share of the queues that there are now, and begin each where the group is."""
+        if self._looked_at_s is not None and self._now_s() < self._looked_at_s + LOOK_S:
+            return
+        self._looked_at_s = self._now_s()
+        try:
+            queues = share_of(await self._consumer.fetch_queues(self._config.topic), self._share)
+        except CANNOT_KNOW:
+            return
+        before = self._consumer.assignment
+        if queues == before:
+            return
+        await self._consumer.assign(queues)
+        self._on_assignment(queues)
+        new = [queue for queue in queues if queue not in before]
+        await asyncio.gather(*map(self._seek_committed, new))
+
+    async def _seek_committed(self, queue: MessageQueue) -> None:
+        """Begin there; while that cannot be known, the consumer itself looks for the start."""
+        try:
+            offset = await self._consumer.committed(queue)
+            if offset is None:
+                await self._consumer.seek_to_begin(queue)
+            else:
+                self._consumer.seek(queue, offset)
+        except CANNOT_KNOW:
+            return
+
+
+class PullMember:
+    """Reads each queue of its share in a task of its own."""
+
+    def __init__(
+        self,
+        env: Env,
+        config: ConsumerConfig,
+        share: tuple[int, int],
+        listener: Listener,
+        on_assignment: OnAssignment,
+        on_commit: OnCommit,
+    ) -> None:
+        self._config = config
+        self._share = share
+        self._listener = listener
+        self._on_assignment = on_assignment
+        self._on_commit = on_commit
+        self._consumer = PullConsumer(
+            env,
+            PullConsumerConfig(
+                group=config.group,
+                name_servers=config.name_servers,
+                client_id=config.client_id,
+                pull_timeout_s=PULL_TIMEOUT_S,
+                credentials=config.credentials,
+            ),
+        )
+        self._readers: dict[MessageQueue, tuple[QueueReader, asyncio.Task[None]]] = {}
+
+    async def start(self) -> None:
+        await self._consumer.start()
+
+    async def run(self) -> None:
+        while True:
+            try:
+                queues = await self._consumer.fetch_queues(self._config.topic)
+            except CANNOT_KNOW:
+                await asyncio.sleep(ERROR_PAUSE_S)
+                continue
+            await self._read(share_of(queues, self._share))
+            await asyncio.sleep(LOOK_S)
+            for _, task in self._readers.values():
+                if task.done():
+                    task.result()
+
+    async def stop(self) -> None:
+        await self._end(list(self._readers))
+        await self._consumer.stop()
+
+    async def _read(self, queues: list[MessageQueue]) -> None:
+        """Read these queues and no others."""
+        if queues == sorted(self._readers):
+            return
+        await self._end([queue for queue in self._readers if queue not in queues])
+        for queue in queues:
+            if queue not in self._readers:
+                reader = QueueReader(
+                    self._consumer, queue, self._config, self._listener, self._on_commit
+                )
+                task = asyncio.get_running_loop().create_task(reader.run())
+                self._readers[queue] = (reader, task)
+        self._on_assignment(queues)
+
+    async def _end(self, queues: Sequence[MessageQueue]) -> None:
+        """Read these no more, and commit how far they are consumed."""
+        ended = [self._readers.pop(queue) for queue in queues]
+        for _, task in ended:
+            task.cancel()
+        await asyncio.gather(*(task for _, task in ended), return_exceptions=True)
+        await asyncio.gather(*(reader.commit() for reader, _ in ended))
+
+
+class QueueReader:
+    """Pulls one queue with a PullConsumer, one batch after the other, and commits now and then."""
+
+    def __init__(
+        self,
+        consumer: PullConsumer,
+        queue: MessageQueue,
+        config: ConsumerConfig,
+        listener: Listener,
+        on_commit: OnCommit,
+    ) -> None:
+        self._consumer = consumer
+        self._queue = queue
+        self._config = config
+        self._listener = listener
+        self._on_commit = on_commit
+        self._offset: int | None = None  # everything below is consumed; None until that is known
+        self._illegal_answers = 0
+
+    async def run(self) -> None:
+        """Read until cancelled."""
+        now_s = asyncio.get_running_loop().time
+        offset = await self._start()
+        committed_at_s = now_s()
+        while True:
+            self._offset = offset
+            if now_s() >= committed_at_s + COMMIT_OFFSET_S:
+                await self.commit()
+                committed_at_s = now_s()
+            offset = await self._go_on(offset)
+
+    async def commit(self) -> None:
+        """What is consumed now, if the broker takes it; again what it has, as it may have been lost with a disk."""
+        offset = self._offset
+        if offset is None:
+            return
+        try:
+            await self._consumer.commit(self._queue, offset)
+        except CANNOT_KNOW:
+            return
+        self._on_commit({self._queue: offset})
+
+    async def _start(self) -> int:
+        while True:
+            try:
+                stored = await self._consumer.committed_offset(self._queue)
+                return await self._consumer.min_offset(self._queue) if stored is None else stored
+            except CANNOT_KNOW:
+                await asyncio.sleep(ERROR_PAUSE_S)
+
+    async def _go_on(self, offset: int) -> int:
+        """Pull once; returns what is to be pulled next."""
+        try:
+            answer = await self._consumer.pull(
+                self._queue,
+                offset,
+                count_max=self._config.consume_batch,
+                expression=self._config.expression,
+                expression_type=self._config.expression_type,
+            )
+        except CANNOT_KNOW:
+            await asyncio.sleep(ERROR_PAUSE_S)
+            return offset
+        if answer.outcome is PullOutcome.OFFSET_ILLEGAL:
+            return await self._corrected(offset, answer)
+        self._illegal_answers = 0
+        if answer.messages and not has_succeeded(
+            await self._listener(answer.messages, self._queue)
+        ):
+            await asyncio.sleep(ERROR_PAUSE_S)
+            return offset
+        if answer.next_offset <= offset:
+            await asyncio.sleep(PAUSE_S)
+        return max(offset, answer.next_offset)
+
+    async def _corrected(self, offset: int, answer: PullAnswer) -> int:
+        """The queue does not go as far, or begins later, if its master says so again and again."""
+        self._illegal_answers += 1
+        if self._illegal_answers < ILLEGAL_ANSWERS_MIN or answer.broker_id != MASTER_ID:
+            await asyncio.sleep(ERROR_PAUSE_S)
+            return offset
+        self._illegal_answers = 0
+        return answer.next_offset

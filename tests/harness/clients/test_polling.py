@@ -1,0 +1,240 @@
+"""Members that ask for messages: who reads which queue, what comes again, and what is committed when."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+import pytest
+
+from harness.clients.consumer import ListenerControl, serve_consumer
+from harness.clients.consumer_kinds import CHOOSING, CONSUMER_KINDS, PUSH
+from harness.clients.polling import QueueReader, share_of
+from harness.clients.port import ClientPort
+from harness.simulation.world import World
+from system_under_test.client.consumer_config import ConsumerConfig
+from system_under_test.client.errors import BrokerNotAvailable
+from system_under_test.client.pull_consumer import PullAnswer, PullConsumer, PullOutcome
+from system_under_test.protocol.bodies import MessageQueue
+from system_under_test.protocol.message import Message
+from tests.system_under_test.client.simulated_cluster import TOPIC, Cluster
+
+POLLED = [kind for kind in CONSUMER_KINDS if kind != PUSH]
+each_kind = pytest.mark.parametrize("kind", POLLED)
+QUEUE = MessageQueue(TOPIC, "a", 0)
+
+
+class Members:
+    """A cluster with members of one group, as the harness starts them, and what they report."""
+
+    def __init__(self, kind: str) -> None:
+        self.cluster = Cluster()
+        self.kind = kind
+        self.told: list[tuple[str, str, str, dict[str, Any]]] = []  # member, type, f, value
+        self.controls: dict[str, ListenerControl] = {}
+        self.breaks = False
+
+    def start(self, name: str, place: int, members: int) -> None:
+        config = ConsumerConfig(
+            group="g",
+            topic=TOPIC,
+            name_servers=self.cluster.name_servers,
+            client_id=f"10.9.0.{place}@{name}",
+            consume_batch=4,
+        )
+        control = ListenerControl(kind=self.kind, share=(place, members))
+        self.controls[name] = control
+
+        def emit(type: str, f: str, value: dict[str, Any], _error: str | None) -> None:
+            if self.breaks and f == "consume":
+                raise RuntimeError("the history is full")
+            self.told.append((name, type, f, value))
+
+        port = ClientPort(cast(Any, emit))
+        self.cluster.world.hosts[name].start(
+            name, lambda env: serve_consumer(env, config, port, control)
+        )
+
+    def run(self, story: Callable[[], Awaitable[None]]) -> None:
+        async def with_load() -> None:
+            self.cluster.start_producer("p", until_s=8.0, every_s=0.02)
+            await story()
+
+        self.cluster.run(with_load, "p", "c1", "c2")
+
+    def given(self, type: str, name: str | None = None) -> list[str]:
+        """Keys of deliveries."""
+        return [
+            row[0]
+            for member, told, f, value in self.told
+            if f == "consume" and told == type and name in (None, member)
+            for row in value["messages"]
+        ]
+
+    def committed(self) -> dict[tuple[str, int], int]:
+        return {
+            (broker, queue): offset
+            for _, _, f, value in self.told
+            if f == "commit"
+            for broker, queue, offset in value["offsets"]
+        }
+
+    def all_sent(self) -> int:
+        return len(self.cluster.sent)
+
+
+@each_kind
+def test_two_members_consume_everything_and_commit_it(kind: str) -> None:
+    members = Members(kind)
+
+    async def story() -> None:
+        members.start("c1", 0, 2)
+        members.start("c2", 1, 2)
+        await members.cluster.until(20.0)
+
+    members.run(story)
+    consumed = members.given("ok")
+    assert len(set(consumed)) == members.all_sent() > 200
+    assert sum(members.committed().values()) == members.all_sent()
+    assert all(members.given("ok", name) for name in ("c1", "c2"))
+    if kind in CHOOSING:  # nothing ever changed hands
+        assert len(consumed) == members.all_sent()
+
+
+@each_kind
+def test_a_batch_that_failed_comes_again_and_is_not_committed_before(kind: str) -> None:
+    members = Members(kind)
+
+    async def story() -> None:
+        members.start("c1", 0, 1)
+        members.controls["c1"].failing_share = 1.0
+        await members.cluster.until(8.0)
+        assert sum(members.committed().values()) == 0
+        assert members.given("info")
+        assert not members.given("ok")
+        members.controls["c1"].failing_share = 0.0
+        await members.cluster.until(20.0)
+
+    members.run(story)
+    assert len(members.given("ok")) == members.all_sent()
+    assert sum(members.committed().values()) == members.all_sent()
+
+
+@each_kind
+def test_what_a_member_is_busy_with_when_it_leaves_is_not_committed(kind: str) -> None:
+    members = Members(kind)
+
+    async def story() -> None:
+        members.start("c1", 0, 1)
+        await members.cluster.until(7.0)
+        members.controls["c1"].delay_s = 60.0
+        await members.cluster.until(10.0)
+        members.cluster.process("c1").terminate()
+        await members.cluster.until(14.0)
+        members.start("c2", 0, 1)
+        await members.cluster.until(25.0)
+
+    members.run(story)
+    begun = set(members.given("invoke", "c1")) - set(members.given("ok", "c1"))
+    assert begun
+    assert begun <= set(members.given("ok", "c2"))
+    assert sum(members.committed().values()) == members.all_sent()
+
+
+def test_kinds_that_choose_share_queues_out_and_never_move_one() -> None:
+    queues = [MessageQueue(TOPIC, broker, number) for broker in "ab" for number in range(5)]
+    shares = [share_of(queues, (place, 3)) for place in range(3)]
+    assert sorted(queue for share in shares for queue in share) == queues
+    more = [*queues, MessageQueue(TOPIC, "a", 5), MessageQueue(TOPIC, "c", 0)]
+    assert all(set(share) <= set(share_of(more, (place, 3))) for place, share in enumerate(shares))
+
+
+class Answering:
+    """A PullConsumer that answers what it is told to, then for ever that there is nothing new."""
+
+    def __init__(self, *answers: PullAnswer) -> None:
+        self.answers = list(answers)
+        self.asked: list[int] = []
+        self.commits: list[int] = []
+        self.refuses = 0
+
+    async def committed_offset(self, _: MessageQueue) -> int | None:
+        return None
+
+    async def min_offset(self, _: MessageQueue) -> int:
+        return 7
+
+    async def pull(self, _: MessageQueue, offset: int, **_options: Any) -> PullAnswer:
+        self.asked.append(offset)
+        return self.answers.pop(0) if self.answers else answer(PullOutcome.NOTHING_NEW, offset)
+
+    async def commit(self, _: MessageQueue, offset: int) -> None:
+        if self.refuses:
+            self.refuses -= 1
+            raise BrokerNotAvailable("no replica of a answers")
+        self.commits.append(offset)
+
+
+def answer(outcome: PullOutcome, next_offset: int, **fields: Any) -> PullAnswer:
+    given = {"messages": [], "min_offset": 0, "max_offset": 99, **fields}
+    return PullAnswer(outcome=outcome, next_offset=next_offset, **given)
+
+
+def read(consumer: Answering, seconds: float) -> list[dict[MessageQueue, int]]:
+    """Read the queue for so long; returns what was reported as committed."""
+    reported: list[dict[MessageQueue, int]] = []
+
+    async def listener(_messages: list[Message], _queue: MessageQueue) -> bool:
+        return True
+
+    async def main() -> None:
+        config = ConsumerConfig(group="g", topic=TOPIC, name_servers=("n:1",), client_id="c")
+        pulling = cast(PullConsumer, consumer)
+        reader = QueueReader(pulling, QUEUE, config, listener, reported.append)
+        task = asyncio.get_running_loop().create_task(reader.run())
+        await asyncio.sleep(seconds)
+        task.cancel()
+
+    World(1).run(main)
+    return reported
+
+
+def test_a_reader_begins_at_the_first_message_of_a_queue_without_an_offset() -> None:
+    consumer = Answering(answer(PullOutcome.NOTHING_MATCHED, 9))
+    read(consumer, 1.0)
+    assert consumer.asked[:2] == [7, 9]
+
+
+def test_a_reader_believes_a_correction_of_the_master_alone_and_only_the_third() -> None:
+    of_slave = answer(PullOutcome.OFFSET_ILLEGAL, 0, broker_id=1)
+    of_master = answer(PullOutcome.OFFSET_ILLEGAL, 3)
+    consumer = Answering(*[of_slave] * 5)
+    read(consumer, 8.0)
+    assert set(consumer.asked) == {7}
+    consumer = Answering(*[of_master] * 3)
+    read(consumer, 4.0)
+    assert consumer.asked[:4] == [7, 7, 7, 3]
+
+
+def test_a_reader_commits_again_what_it_has_committed() -> None:
+    """The disk that had it may be lost, and a slave may not have it yet."""
+    consumer = Answering()
+    consumer.refuses = 1
+    reported = read(consumer, 16.0)
+    assert consumer.commits == [7, 7]
+    assert reported == [{QUEUE: 7}] * 2
+
+
+@each_kind
+def test_a_member_that_cannot_report_what_it_was_given_ends(kind: str) -> None:
+    members = Members(kind)
+    members.breaks = True
+
+    async def story() -> None:
+        members.start("c1", 0, 1)
+        await members.cluster.until(16.0)
+        status = members.cluster.process("c1").exit.result()
+        assert (status.kind, str(status.error)) == ("raised", "the history is full")
+
+    members.run(story)
