@@ -1,9 +1,10 @@
 """Delayed messages that come much too late.
 
 **late_delivery**: the first delivery to a group, in the queue that the message was sent to, came more than 15 s after
-it was due, not counting the time in which a fault was in its way. Allowed where the clock of its broker was stepped,
-since brokers count by their wall clock; so is the lateness of what was sent up to a delay later, because it may stand
-behind a message of that time, and a level is delivered in order. A message that never comes is a matter of loss.
+it was due, not counting the time in which a fault was in its way, or no member had the queue (`queue_unowned` bounds
+that). Allowed where the clock of its broker was stepped, since brokers count by their wall clock; so is the lateness of
+what was sent up to a delay later, because it may stand behind a message of that time, and a level is delivered in
+order. A message that never comes is a matter of loss.
 
 A fault is in the way of a queue and a group while a row of the table of excuses says so of the member that has the
 queue then (of any member while none has it), unless messages pass. A message passes that was sent to this queue without
@@ -110,14 +111,19 @@ def _apart_ns(context: Context) -> int:
 def _near(context: Context, group: str, queue: QueueKey) -> Iterator[Span]:
     """When a row of the table covers the member that has the queue, or any while none has it."""
     excuses, nodes = context.excuses, context.timeline.nodes
-    pair = group, queue
-    owned = (
-        list(owned_spans(context, pair, FOREVER_NS)) if pair in context.timeline.ownership else []
-    )
+    owned = _owned(context, group, queue)
     for process, span in owned:
         yield from shared([span], excuses.spans(LATE, queue.broker, (nodes.get(process),)))
     alone = without([_EVER], [span for _, span in owned])
     yield from shared(alone, excuses.spans(LATE, queue.broker, context.timeline.members(group)))
+
+
+def _owned(context: Context, group: str, queue: QueueKey) -> list[tuple[int, Span]]:
+    """When each process had the queue; empty if none ever says so."""
+    pair = group, queue
+    if pair not in context.timeline.ownership:
+        return []
+    return list(owned_spans(context, pair, FOREVER_NS))
 
 
 def _passes(
@@ -180,13 +186,16 @@ def _judge(
     due_ns, sent_ns = int(sends.due_ns[sent]), int(sends.invoke_ns[sent])
     given_ns = int(deliveries.invoke_ns[row])
     known_ns = max(due_ns, int(sends.time_ns[sent]))
-    free = without([Span(known_ns, given_ns)], hindered.spans(group, queue))
+    waited = [Span(known_ns, given_ns)]
+    if owned := _owned(context, group, queue):
+        waited = shared(waited, [span for _, span in owned])
+    free = without(waited, hindered.spans(group, queue))
     free_ns = sum(span.length_ns for span in free)
     if free_ns <= LATE_AFTER_NS:
         return None
     stepped = clock_stepped(context, queue, sent_ns - (due_ns - sent_ns), given_ns)
     by_ns = int(began_earliest(deliveries, row)) - known_ns
-    detail = f"{by_ns / NS_PER_S:.3f} s too late, and in {seconds(free_ns)} of that no fault was in its way"
+    detail = f"{by_ns / NS_PER_S:.3f} s too late, and in {seconds(free_ns)} of that nothing was in its way"
     return finding_at(
         columns,
         deliveries,

@@ -297,7 +297,7 @@ def _histories() -> Iterator[Legal]:
     killed = fault("kill", "n0", at_s=5, healed_s=30)
     yield late("the broker could not move the message", killed)
     yield late(
-        "a member of the group was away or slow", fault("client_crash", "c1", at_s=5, healed_s=30)
+        "a member of the group was away or slow", fault("slow_consumer", "c1", at_s=5, healed_s=30)
     )
     yield late(
         "a member of the group could not reach the broker", cut("c1", "n0", at_s=5, healed_s=30)

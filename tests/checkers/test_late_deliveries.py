@@ -13,7 +13,7 @@ from checkers.kernel import Context
 from checkers.late_deliveries import check_late_deliveries, late_rows
 from checkers.promises import LossPromises
 from tests.checkers.stories import Story
-from tests.support.history_language import GROUP, NODE, TOPIC, facts, fault
+from tests.support.history_language import BROKER, GROUP, NODE, TOPIC, facts, fault
 
 SKEW = fault("clock_skew", NODE, at_s=0.5, healed_s=1.5)
 AWAY = fault("kill", NODE, at_s=5.0, healed_s=30.0)
@@ -39,6 +39,23 @@ def test_the_time_of_a_fault_of_its_broker_does_not_count() -> None:
     assert found(late(47.0), AWAY) == set()
     assert found(late(47.0), replace(AWAY, targets=("elsewhere",))) == LATE
     assert found(late(60.0), AWAY) == LATE
+
+
+@pytest.mark.parametrize(
+    ("gained_s", "at_s", "expected"),
+    [(20.5, 20.6, set()), (20.5, 35.4, set()), (20.5, 35.6, LATE), (2.5, 20.6, LATE)],
+)
+def test_the_time_in_which_no_member_has_the_queue_does_not_count(
+    gained_s: float, at_s: float, expected: set[str]
+) -> None:
+    """Brokers need not tell members of each other: then these share the queues out every 20 s."""
+    story = Story()
+    for time_s, queues in ((0.5, [[BROKER, 0]]), (0.6, []), (gained_s, [[BROKER, 0]])):
+        assigned = {"group": GROUP, "topic": TOPIC, "queues": queues}
+        story.op(time_s, "ok", "assign", assigned, process=100)
+        if not queues:
+            story.send(1.0, "a", delay_level=1, delay_ms=1000)
+    assert found(story.consume(at_s, "a", 0, process=100)) == expected
 
 
 def test_what_may_stand_behind_a_message_of_the_wrong_time_may_be_late() -> None:
