@@ -151,6 +151,8 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         ),
         # readability.py
         "unreadable_topic": PLAIN,
+        # stuck_producers.py
+        "producer_stuck": PLAIN,
         # refusals.py
         "wrong_refusal": _excused("a fault of its broker was near", ALLOWED),
         # send_status.py

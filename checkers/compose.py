@@ -61,6 +61,7 @@ from checkers.routes import NAME_SERVER_SWITCH, ROUTES
 from checkers.send_status import DURABLE_BEFORE_ACK, WEAK_STATUSES
 from checkers.sharding import ORDERLY, SHARDING_KEYS
 from checkers.storage_order import STORAGE_ORDER
+from checkers.stuck_producers import STUCK_PRODUCERS
 from checkers.subscriptions import SUBSCRIPTIONS
 from checkers.timeline import Timeline
 from checkers.transactions import TRANSACTIONS
@@ -86,6 +87,7 @@ ALL_CHECKERS: tuple[Checker, ...] = (
     DRAINED_OFFSETS,
     LIVENESS,
     AVAILABILITY_GAPS,
+    STUCK_PRODUCERS,
     GROUPS,
     LATE_DELIVERIES,
     SHARDING_KEYS,

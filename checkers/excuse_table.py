@@ -107,6 +107,10 @@ def _routes_known(timings: Timings) -> float:
     return timings.register_s + timings.route_refresh_s
 
 
+def _replicates_again(timings: Timings) -> float:
+    return timings.ha_silence_s + 2 * timings.request_s
+
+
 def _delivers_late(
     anomaly: str, *, what: str, who: str, after: Seconds, at_least: Seconds = _at_once
 ) -> tuple[Excuse, ...]:
@@ -315,6 +319,37 @@ _ROWS: tuple[Excuse, ...] = (
         at_least=lambda t: t.flush_timeout_s,
         after=lambda t: t.ha_silence_s,
         mechanism="the last copy came just after the broker had given up waiting for it",
+    ),
+    # stuck_producers.py
+    Excuse(
+        anomaly="producer_stuck",
+        effects=(*_UNABLE, EMPTIES, FORGETS, ROLLS_BACK),
+        on=(Role.REPLICAS,),
+        across=(Role.REPLICAS,),
+        after=_replicates_again,
+        mechanism="the broker could not store the message, or not on as many replicas as asked",
+    ),
+    Excuse(
+        anomaly="producer_stuck",
+        effects=(STOPS, STALLS),
+        on=(Role.INVOLVED,),
+        after=_two_requests,
+        mechanism="the producer was away",
+    ),
+    Excuse(
+        anomaly="producer_stuck",
+        effects=(STOPS, STALLS),
+        on=(Role.NAME_SERVERS,),
+        after=_routes_known,
+        mechanism="a name server knew no route to the broker before it registered again",
+    ),
+    Excuse(
+        anomaly="producer_stuck",
+        effects=(NETWORK, CUTS, ROUTES),
+        on=(Role.NAME_SERVERS, Role.INVOLVED),
+        across=(Role.NAME_SERVERS, Role.REPLICAS, Role.INVOLVED),
+        after=_routes_known,
+        mechanism="the producer could not reach the broker, or had no route to it",
     ),
     # refusals.py
     Excuse(

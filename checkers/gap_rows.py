@@ -45,6 +45,25 @@ def decisive_rows(columns: Columns, context: Context, gathered: Columns) -> Colu
     return _chosen(columns, wanted, told | _elsewhere(columns))
 
 
+def unacknowledged(sends: Touches, context: Context) -> Mask:
+    """The sends of producers that were not acknowledged with SEND_OK."""
+    rows = sends_by(sends, context, context.facts.producers)
+    wanted = np.zeros(len(sends), np.bool_)
+    wanted[rows] = sends.outcome[rows] != Outcome.OK
+    return wanted
+
+
+def next_acked(sends: Touches, gathered: Touches, context: Context, node: str) -> Ints:
+    """Rows of the next acknowledged send of a producer behind each of `gathered` that was not acknowledged."""
+    rows = sends_by(sends, context, (node,))
+    acked = rows[sends.outcome[rows] == Outcome.OK]
+    return _next_acked(sends, acked, _failed_ns(gathered, context, node))
+
+
+def only_sends(columns: Columns, sends: Mask) -> Columns:
+    return _chosen(columns, sends, np.zeros(len(columns.deliveries), np.bool_))
+
+
 def _chosen(columns: Columns, sends: Mask, deliveries: Mask) -> Columns:
     return Columns(
         names=columns.names,
@@ -56,10 +75,8 @@ def _chosen(columns: Columns, sends: Mask, deliveries: Mask) -> Columns:
 
 def _failed_or_last(columns: Columns, context: Context) -> Mask:
     sends = columns.sends
-    rows = sends_by(sends, context, context.facts.producers)
-    wanted = np.zeros(len(sends), np.bool_)
-    wanted[rows] = sends.outcome[rows] != Outcome.OK
-    wanted[rows[-1:]] = True
+    wanted = unacknowledged(sends, context)
+    wanted[sends_by(sends, context, context.facts.producers)[-1:]] = True
     return wanted
 
 

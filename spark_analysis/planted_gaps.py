@@ -30,6 +30,17 @@ def _send_gap(story: Story, _sets: int) -> None:
     story.tell_of_run("send_gap", key=failed, topic=story.topic)
 
 
+def _producer_stuck(story: Story, _sets: int) -> None:
+    """Every send of a producer fails, and no fault is in its way."""
+    _producer(story)
+    first, *_ = [story.send(number * WAITED_S, "fail") for number in range(1, 6)]
+    key = story.send(6 * WAITED_S)
+    story.consume(6 * WAITED_S + 1, key, 5)
+    story.drained(6 * WAITED_S + 2)
+    story.tell_of_run("producer_stuck", key=first, topic=story.topic)
+    story.tell_of_run("send_gap", key=first, topic=story.topic)
+
+
 def _start_gap(story: Story, _sets: int) -> None:
     """A consumer starts, and is given its queue late."""
     story.opened(0, 0)
@@ -54,6 +65,7 @@ def _delivery_gap(story: Story, _sets: int) -> None:
 
 GAP_PLANTS: Mapping[str, StoryPlant] = {
     "send_gap": _send_gap,
+    "producer_stuck": _producer_stuck,
     "start_gap": _start_gap,
     "delivery_gap": _delivery_gap,
 }

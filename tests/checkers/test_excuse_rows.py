@@ -399,6 +399,33 @@ def _histories() -> Iterator[Legal]:
         ops=Story().send(1.0, "a", delay_level=2, delay_ms=5000).consume(3.0, "a", 0),
         faults=(fault("clock_skew", "n0", at_s=0, healed_s=10),),
     )
+    # stuck_producers.py
+    for mechanism, of in (
+        (
+            "the broker could not store the message, or not on as many replicas as asked",
+            fault("kill", "n1", at_s=5, healed_s=30),
+        ),
+        ("the producer was away", fault("pause", "p1", at_s=5, healed_s=45)),
+        (
+            "a name server knew no route to the broker before it registered again",
+            fault("kill", "ns-1", at_s=5, healed_s=30),
+        ),
+        (
+            "the producer could not reach the broker, or had no route to it",
+            cut("p1", "n0", at_s=5, healed_s=30),
+        ),
+    ):
+        yield Legal(
+            mechanism=mechanism,
+            anomaly="producer_stuck",
+            ops=tuple(
+                f"0 {type} send {key} node=p1 t={at_s}"
+                for key, at_s in zip("abcde", range(10, 60, 9), strict=False)
+                for type in ("invoke", "fail")
+            ),
+            faults=(of,),
+            known={**NO_NAME_SERVER, "producers": ("p1",)},
+        )
     # refusals.py
     refused = {"topic": "t", "key": "x", "illegal": "properties", "code": 14, "broker": "b"}
     yield Legal(

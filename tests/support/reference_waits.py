@@ -31,6 +31,25 @@ def waits(ops: Sequence[Op], facts: Mapping[str, Any], faults: Sequence[FaultFac
     return found + _deliveries(ops, facts["groups"], load_end_ns)
 
 
+def stuck(ops: Sequence[Op], producers: Sequence[str]) -> set[str]:
+    """Producers of which four sends and more in a row got nothing for more than 12 s, without any fault."""
+    found: set[str] = set()
+    for node in producers:
+        failed: list[tuple[int, int]] = []
+        for send in sends_of(ops):
+            begin, end = ops[send.began], ops[send.ended]
+            if begin.node != node:
+                continue
+            is_weak = end.error in ("FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE")
+            if send.outcome == "ok" or (end.value.get("queue") is not None and not is_weak):
+                failed = []
+                continue
+            failed.append((begin.time_ns, end.time_ns))
+            if len(failed) >= 4 and failed[-1][1] - failed[0][0] > 12 * 10**9:
+                found.add(node)
+    return found
+
+
 def _first_ops(ops: Sequence[Op]) -> list[Op]:
     return [ops[send.began] for send in sends_of(ops)]
 

@@ -84,6 +84,7 @@ OF_FUNCTION: Mapping[Callable[..., Any], str] = {
     reference_storage.storage: "inconsistent_physical_offset nonmonotonic_physical_offset "
     "int_nonmonotonic_send",
     reference_waits.waits: "send_gap start_gap delivery_gap",
+    reference_waits.stuck: "producer_stuck",
     reference_waits_of_messages.slow_deliveries: "slow_delivery",
 }
 REFERENCES: Mapping[str, Callable[..., Any]] = {

@@ -91,3 +91,30 @@ def start_gap(run: Run, rng: Random, site: Site) -> Run | None:
     draft.shift_after(first.time_ns - 1, 12 * S)
     draft.facts = replace(draft.facts, gap_max_s=5.0)
     return draft.finish()
+
+
+@KINDS.mutation(
+    "producer_stuck",
+    "a producer that a fault has left, or that never had one, gets nothing through for 20 s",
+    workloads=("queue", "ordered", "filtered", "broadcast", "rebalance"),
+)
+def producer_stuck(run: Run, rng: Random, site: Site) -> Run | None:
+    """At rest only: near a fault the excuse is the fault itself."""
+    if not run.facts.producers or site == "fault":
+        return None
+    node = rng.choice(run.facts.producers)
+    for _ in range(40):
+        begin_ns = rng.randrange(3 * S, max(run.load_end_ns - 22 * S, 4 * S))
+        if run.is_at("rest", begin_ns - 30 * S, begin_ns + 20 * S):
+            break
+    else:
+        return None
+    draft = Draft(run)
+    for sent in run.sends.values():
+        if sent.at is None or sent.type != "ok" or run.ops[sent.at].node != node:
+            continue
+        if begin_ns <= sent.time_ns <= begin_ns + 20 * S and run.ops[sent.at].f == "send":
+            fields = dict.fromkeys(("queue_offset", "physical_offset", "status", "broker", "queue"))
+            draft.alter(sent.at, **fields)
+            draft.replace(sent.at, type="info", error="no answer in 3 s")
+    return draft.finish()

@@ -1,0 +1,116 @@
+"""Producers that stay broken: what a fault did to one must be over soon after the fault is.
+
+**producer_stuck**: a producer sent again and again (`SENDS_MIN` requests at least) for `REQUESTS` times as long as a
+request may take, and nothing was acknowledged with SEND_OK, although no fault was in the way of the producer to some
+broker (excuse_table.py: a fault is in the way until the cluster must have recovered from it). A half message that is
+stored counts as acknowledged, whatever becomes of its transaction, and so does a request without a reply.
+
+So what a fault leaves dead is found where the load goes on behind it for long enough: campaigns with a quiet end
+(`quiet_s`), or a long time between two faults.
+
+Cannot see: a producer that stops sending, one that gets through now and then, and sends of forwarders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches
+from checkers.gap_rows import next_acked, only_sends, unacknowledged
+from checkers.kernel import Checker, Context, finding_at
+from checkers.load import sends_by
+from checkers.observed import observed_verdict
+from checkers.promises import FOREVER_NS, NS_PER_S, judge
+from checkers.spans import Span, without
+from checkers.verdict import Finding, Verdict, seconds
+
+STUCK = "producer_stuck"
+REQUESTS = 4  # in a row that had their whole time, and a broker that was well
+SENDS_MIN = 4
+
+
+def check_stuck_producers(columns: Columns, context: Context) -> Verdict:
+    """Look for the first stretch of each producer in which nothing got through."""
+    stuck = (_stuck(columns, context, node) for node in context.facts.producers)
+    findings = [finding for finding in stuck if finding is not None]
+    counts = {"producers": len(context.facts.producers)}
+    return observed_verdict("stuck_producers", findings, counts, None)
+
+
+def _stuck(columns: Columns, context: Context, node: str) -> Finding | None:
+    sends = columns.sends
+    rows = sends_by(sends, context, (node,))
+    through = _got_through(sends)[rows]
+    for broker in sorted(context.facts.brokers):
+        hindered = context.excuses.spans(STUCK, broker, (node,))
+        for free in without([Span(0, FOREVER_NS)], hindered):
+            for failed in _stretches(sends, rows, through, free):
+                if _is_long(sends, failed, context):
+                    return _finding(columns, context, node, broker, failed)
+    return None
+
+
+def _got_through(sends: Touches) -> Mask:
+    """Sends that a broker has stored as safely as asked: acknowledged, or kept back in their place."""
+    kept = (sends.queue != UNKNOWN) & (sends.outcome != Outcome.WEAK)
+    through: Mask = (sends.outcome == Outcome.OK) | kept
+    return through
+
+
+def _stretches(sends: Touches, rows: Ints, through: Mask, free: Span) -> Iterator[Ints]:
+    """Rows of sends that began and ended in `free`, one behind the other, and did not get through."""
+    begun_ns, ended_ns = sends.invoke_ns[rows], sends.time_ns[rows]
+    inside = (begun_ns >= free.start_ns) & (begun_ns < free.end_ns)
+    rows, through, ended_ns = rows[inside], through[inside], ended_ns[inside]
+    counted = ~through & (ended_ns <= free.end_ns)
+    for stretch in np.split(np.arange(len(rows)), np.flatnonzero(through)):
+        failed = stretch[counted[stretch]]
+        if len(failed):
+            yield rows[failed]
+
+
+def _is_long(sends: Touches, failed: Ints, context: Context) -> bool:
+    lasted_ns = int(sends.time_ns[failed].max() - sends.invoke_ns[failed[0]])
+    bound_ns = int(REQUESTS * context.facts.timings.request_s * NS_PER_S)
+    return lasted_ns > bound_ns and len(np.unique(sends.invoke_ns[failed])) >= SENDS_MIN
+
+
+def _finding(columns: Columns, context: Context, node: str, broker: str, failed: Ints) -> Finding:
+    sends = columns.sends
+    since_ns = int(sends.invoke_ns[failed[0]])
+    lasted = seconds(int(sends.time_ns[failed].max()) - since_ns)
+    count = len(np.unique(sends.invoke_ns[failed]))
+    return finding_at(
+        columns,
+        sends,
+        int(failed[0]),
+        anomaly=STUCK,
+        judgement=judge(context.facts.mode, STUCK),
+        detail=f"{node} got no SEND_OK for {lasted}, in {count} sends, and no fault was in its way to {broker}",
+        at_invocation=True,
+    )
+
+
+def first_rows(columns: Columns, context: Context) -> Columns:
+    """The sends of producers that were not acknowledged."""
+    return only_sends(columns, unacknowledged(columns.sends, context))
+
+
+def rows_again(columns: Columns, context: Context, gathered: Columns) -> Columns:
+    """The same, and behind each of them, of any queue, the next one that was acknowledged here."""
+    wanted = unacknowledged(columns.sends, context)
+    for node in context.facts.producers:
+        wanted[next_acked(columns.sends, gathered.sends, context, node)] = True
+    return only_sends(columns, wanted)
+
+
+STUCK_PRODUCERS = Checker(
+    name="stuck_producers",
+    anomalies=(STUCK,),
+    check=check_stuck_producers,
+    rows=first_rows,
+    rows_again=rows_again,
+    applies=lambda context: bool(context.facts.producers),
+)
