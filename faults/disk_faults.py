@@ -12,6 +12,8 @@ from faults.draws import between, pick
 from faults.fault import Fault, PlannedFault, Situation, Strike, a_broker
 
 FILL_S_MAX = 2.5  # of a disk that fills up slowly
+STALLS_FROM = 340.0  # a disk that is to be slower than this stands still instead
+STALLED = 1e6  # an fsync takes longer than the fault lasts
 ALONE_S_MAX = 2.0  # how long a master whose disk is about to be lost may be cut off from its slaves
 
 
@@ -85,12 +87,14 @@ class FailingDisk(DiskFault):
 class SlowDisk(DiskFault):
     name = "slow-disk"
     affects = ("disk",)
-    summary = "everything that must reach a broker's disk takes many times as long"
+    summary = "what must reach a broker's disk takes many times as long, or waits until the disk goes on"
     needs = ("disk.slow",)
     counter = "slow_ns"
 
     def draw(self, random: Random, situation: Situation) -> Strike | None:
         factor = round(between(random, 20.0, 400.0), 1)
+        if factor > STALLS_FROM:
+            factor = STALLED
         return Strike(targets=a_broker(random, situation), params={"factor": factor})
 
     async def damage(self, disk: DiskControl, planned: PlannedFault) -> None:

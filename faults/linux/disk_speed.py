@@ -103,7 +103,7 @@ class DiskSpeed:
         before_ns = await self._fsync_ns()
         writes_per_s = max(1, round(1e9 / (before_ns * factor)))
         cgroup = await self._make(version, pids[0])
-        await self._tell(cgroup, version, writes_per_s)
+        await self.limit(writes_per_s)
         for pid in pids:
             await self.hold(pid)
         after_ns = await self._fsync_ns(cgroup)
@@ -136,7 +136,11 @@ class DiskSpeed:
         await self._machine.run(["mkdir", "-p", path])
         return path
 
-    async def _tell(self, cgroup: str, version: CgroupVersion, writes_per_s: int) -> None:
+    async def limit(self, writes_per_s: int) -> None:
+        """Let this many writes a second through while the disk is slow, those that wait already included."""
+        if self._cgroup is None:
+            raise DiskSpeedError("the disk is not slow; slow() comes first")
+        cgroup, version = self._cgroup.name, await cgroup_version(self._machine)
         device = self._disk.device.rpartition("/")[2]
         number = (await self._machine.run(["cat", f"/sys/block/{device}/dev"])).strip()
         file = "blkio.throttle.write_iops_device" if version == "v1" else "io.max"

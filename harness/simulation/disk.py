@@ -14,11 +14,12 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 
+from harness.simulation.disk_calls import Call
 from harness.simulation.disk_crash import draw_below, lose_power
 from harness.simulation.disk_device import DiskDevice, PowerCut
 from harness.simulation.disk_file import SimFile
 from harness.simulation.disk_inode import Content, Inode, whole_blocks
-from harness.simulation.disk_namespace import Namespace, parent_of, posix_error
+from harness.simulation.disk_namespace import FolderSync, Namespace, parent_of, posix_error
 from harness.simulation.disk_options import DiskCounters, DiskOptions, PowerCutReport
 from harness.simulation.disk_snapshot import Snapshot
 from system_under_test.env import DiskUsage
@@ -37,6 +38,7 @@ class SimDisk(DiskDevice):
         world_ns: Callable[[], int] | None = None,
         charge: Callable[[int], None],
         on_power_cut: Callable[[], None] | None = None,
+        caller: Callable[[], Call | None] | None = None,
         options: DiskOptions | None = None,
         epoch_ms: int = 0,
     ) -> None:
@@ -46,6 +48,7 @@ class SimDisk(DiskDevice):
             world_ns=world_ns,
             charge=charge,
             on_power_cut=on_power_cut,
+            caller=caller,
             options=options,
         )
         self._epoch_ms = epoch_ms
@@ -105,6 +108,12 @@ class SimDisk(DiskDevice):
         self._begin_call(path)
         self._names.check_folder(path)
         self.counters.operations += 1
+        if self.restricted:
+            fails = self.replay_sync()
+            if fails:
+                raise posix_error(errno.EIO, path)
+            if fails is not None:
+                return
         if self.is_cut_due_in_sync():
             self.strike()
         begin_ns = self.now_ns()
@@ -113,6 +122,8 @@ class SimDisk(DiskDevice):
             raise posix_error(errno.EIO, path)
         self.counters.syncs += 1
         self._names.sync_folder(path, begin_ns, end_ns)
+        folder = _FolderInFlight(self._names, path)
+        self.calls.synced(folder, begin_ns, end_ns, self.world_ns())
         self._names.settle(self.world_ns())
 
     def disk_usage(self, path: str) -> DiskUsage:
@@ -138,6 +149,7 @@ class SimDisk(DiskDevice):
         What a thread of it was in the middle of, the kernel brings to an end.
         """
         self._close_all()
+        self.calls.forget()
         now_ns = self.now_ns()
         self._names.do_by(now_ns)
         for _, inode in self._names.files():
@@ -154,6 +166,7 @@ class SimDisk(DiskDevice):
         does not happen: jobs run at one instant, but each of their changes has its time.
         """
         self._close_all()
+        self.calls.forget()
         self.is_powered = False
         self.cancel_cut()
         now_ns = self.now_ns()
@@ -276,6 +289,7 @@ class SimDisk(DiskDevice):
 
     def _change_names(self, change: Callable[[], None]) -> None:
         """Do one change of a name; the power may fail before or after it."""
+        self.calls.changed()
         self.counters.operations += 1
         if self.is_cut_due():
             if self.random.random() < 0.5:
@@ -327,6 +341,24 @@ class SimDisk(DiskDevice):
             inode.cached.write(bytes([after]), position)
         self.counters.bits_flipped += 1
         return position
+
+
+class _FolderInFlight:
+    """The SyncTarget of a folder. A sync that fails makes nothing durable; the entries stay for the next one."""
+
+    __slots__ = ("_names", "_path")
+
+    def __init__(self, names: Namespace, path: str) -> None:
+        self._names = names
+        self._path = path
+
+    def fail_sync(self, begin_ns: int, end_ns: int) -> None:
+        self._names.cancel_sync(self._path, begin_ns, end_ns)
+
+    cancel_sync = fail_sync
+
+    def move_sync(self, begin_ns: int, end_ns: int, new_begin_ns: int, new_end_ns: int) -> None:
+        self._names.move_sync(FolderSync(self._path, begin_ns, end_ns), new_begin_ns, new_end_ns)
 
 
 def _read(content: Content, offset: int, size: int | None) -> bytes:

@@ -7,9 +7,12 @@ from collections.abc import Callable
 from random import Random
 from typing import NoReturn
 
+from harness.simulation.disk_calls import Call, CallsInFlight, stretched
 from harness.simulation.disk_inode import BLOCK_SIZE, Inode, whole_blocks
 from harness.simulation.disk_namespace import posix_error
 from harness.simulation.disk_options import DiskCounters, DiskOptions
+
+SLOW_MAX = 400.0  # how many times as long a call may take that nothing lets go before its time
 
 
 class PowerCut(BaseException):
@@ -22,7 +25,7 @@ class DiskDevice:
     `now_ns` is the caller's time, and `charge(ns)` delays the caller; `world_ns` is the time of everybody else, which
     a caller that was delayed is ahead of. `on_power_cut()` is called when a cut of
     `cut_at` or `cut_at_sync` strikes, inside the call and before it raises PowerCut; from then to `power_on` every
-    call raises PowerCut.
+    call raises PowerCut. `caller()` is the executor job that runs now, None on the loop's own thread.
     """
 
     def __init__(
@@ -33,6 +36,7 @@ class DiskDevice:
         world_ns: Callable[[], int] | None = None,
         charge: Callable[[int], None],
         on_power_cut: Callable[[], None] | None = None,
+        caller: Callable[[], Call | None] | None = None,
         options: DiskOptions | None = None,
     ) -> None:
         self.random = random
@@ -45,6 +49,7 @@ class DiskDevice:
         self.is_powered = True
         self.is_destroyed = False
         self.on_power_cut = on_power_cut
+        self.calls = CallsInFlight(caller or _nobody)
         self._allocated_bytes = 0
         self._filler_bytes = 0
         self._free_at_ns = 0  # when the device has done all that was asked so far
@@ -71,12 +76,22 @@ class DiskDevice:
         self._update_restricted()
 
     def fail_fsync(self, count: int = 1) -> None:
-        """Let the next `count` syncs raise EIO; the dirty pages of the file are dropped."""
-        self._sync_failures = count
+        """Let `count` syncs raise EIO, those in flight first, at their end; the dirty pages of the file are dropped."""
+        hit = self.calls.fail(count, self.world_ns())
+        self.counters.sync_errors += hit
+        self._sync_failures = count - hit
         self._update_restricted()
 
     def slow(self, factor: float) -> None:
-        """Make every sync take `factor` times as long."""
+        """Make every sync take `factor` times as long, also what is left of those in flight.
+
+        A factor above SLOW_MAX is a stall: it holds the calls that `heal` can let go again, and those alone.
+        """
+        now_ns = self.world_ns()
+        added_ns = self.calls.stretch(factor / self._slow_factor, now_ns)
+        self.counters.slow_ns += max(added_ns, 0)
+        ratio = min(factor, SLOW_MAX) / min(self._slow_factor, SLOW_MAX)
+        self._free_at_ns = stretched(self._free_at_ns, ratio, now_ns)
         self._slow_factor = factor
 
     def cut_at(self, operation: int) -> None:
@@ -106,7 +121,7 @@ class DiskDevice:
     def heal(self) -> None:
         """End every fault that can end; a destroyed disk stays destroyed."""
         self._filler_bytes = 0
-        self._slow_factor = 1.0
+        self.slow(1.0)
         self._write_failures = self._sync_failures = 0
         self.cancel_cut()
 
@@ -122,16 +137,20 @@ class DiskDevice:
         Returns the time at which the work is done: now, for the caller.
         """
         now_ns = self.now_ns()
-        self.write_back(now_ns)
+        self.write_back(self.world_ns())
         self.charge(self.occupy(now_ns, cost_ns) - now_ns)
         return self.now_ns()
 
     def occupy(self, now_ns: int, cost_ns: int) -> int:
         """Give the device work of `cost_ns`, behind what was queued before; returns when it is done."""
-        slow_ns = int(cost_ns * (self._slow_factor - 1.0))
+        is_held = self._slow_factor > SLOW_MAX and self.calls.can_be_held()
+        factor = self._slow_factor if is_held else min(self._slow_factor, SLOW_MAX)
+        slow_ns = int(cost_ns * (factor - 1.0))
         self.counters.slow_ns += slow_ns
-        self._free_at_ns = max(now_ns, self._free_at_ns) + cost_ns + slow_ns
-        return self._free_at_ns
+        done_ns = max(now_ns, self._free_at_ns) + cost_ns + slow_ns
+        if not is_held:  # what a stall holds, nothing waits for
+            self._free_at_ns = done_ns
+        return done_ns
 
     def write_back(self, now_ns: int) -> None:
         """Let the kernel have begun to write what was dirty for long by `now_ns`; the file system does it."""
@@ -203,6 +222,12 @@ class DiskDevice:
         self._update_restricted()
         return True
 
+    def replay_sync(self) -> bool | None:
+        """Whether this sync of a job that runs again fails, as was decided; None for a sync of which nothing was."""
+        fails = self.calls.replay()
+        self._update_restricted()
+        return fails
+
     def _update_restricted(self) -> None:
         self.restricted = (
             not self.is_powered
@@ -211,4 +236,9 @@ class DiskDevice:
             or self._cut_sync is not None
             or self._write_failures > 0
             or self._sync_failures > 0
+            or self.calls.has_replays
         )
+
+
+def _nobody() -> None:
+    """No call is an executor job."""

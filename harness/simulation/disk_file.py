@@ -44,6 +44,7 @@ class SimFile:
         data = bytes(data)
         size = len(data)
         device.counters.operations += 1
+        device.calls.changed()
         if device.restricted or not self.is_open:
             self._check_usable()
             self._check_write_faults(data, offset)
@@ -82,10 +83,14 @@ class SimFile:
         device.counters.operations += 1
         if device.restricted or not self.is_open:
             self._check_usable()
+            if self._is_replayed():
+                return
             self._check_sync_faults()
         device.counters.syncs += 1
         begin_ns = device.now_ns()
-        inode.begin_sync(begin_ns, self._charge_sync())
+        end_ns = self._charge_sync()
+        inode.begin_sync(begin_ns, end_ns)
+        device.calls.synced(self, begin_ns, end_ns, device.world_ns())
         if inode.sync_failures != self._failures_heard:  # of another who has the file open
             self._failures_heard = inode.sync_failures
             device.counters.sync_errors += 1
@@ -140,6 +145,7 @@ class SimFile:
         """Count and charge a change of the size; True if the power is to fail in it."""
         device = self._device
         device.counters.operations += 1
+        device.calls.changed()
         self._check_usable()
         device.charge(device.options.call_ns)
         return device.is_cut_due()
@@ -223,13 +229,47 @@ class SimFile:
         device, inode = self._device, self._inode
         begin_ns = device.now_ns()
         end_ns = self._charge_sync()
-        blocks = inode.waiting_blocks()
-        failed = set(blocks)
-        if device.random.random() < 0.5:
-            failed = {block for block in blocks if device.random.random() < 0.5}
-            failed.add(blocks[draw_below(device.random, len(blocks))] if blocks else 0)
+        failed = self._draw_failed(inode.waiting_blocks())
         keep_cache = device.options.failed_sync_keeps_cache
         device.counters.bytes_lost += inode.drop_dirty_pages(failed, keep_cache=keep_cache)
         inode.begin_sync(begin_ns, end_ns)
         inode.sync_failures += 1
         self._failures_heard = inode.sync_failures
+
+    def _draw_failed(self, blocks: list[int]) -> set[int]:
+        """Which of these blocks the device does not take: all, or some, but at least one."""
+        random = self._device.random
+        failed = set(blocks)
+        if random.random() < 0.5:
+            failed = {block for block in blocks if random.random() < 0.5}
+            failed.add(blocks[draw_below(random, len(blocks))] if blocks else 0)
+        return failed
+
+    # --- a fault that comes while a sync is in flight -----------------------------------------------
+
+    def fail_sync(self, begin_ns: int, end_ns: int) -> None:
+        """See SyncTarget."""
+        device, inode = self._device, self._inode
+        inode.settle(device.world_ns())
+        failed = self._draw_failed(inode.covered_blocks(begin_ns, end_ns))
+        keep_cache = device.options.failed_sync_keeps_cache
+        device.counters.bytes_lost += inode.fail_sync(
+            begin_ns, end_ns, failed, keep_cache=keep_cache
+        )
+
+    def cancel_sync(self, begin_ns: int, end_ns: int) -> None:
+        """See SyncTarget."""
+        self._inode.cancel_sync(begin_ns, end_ns)
+
+    def move_sync(self, begin_ns: int, end_ns: int, new_begin_ns: int, new_end_ns: int) -> None:
+        """See SyncTarget."""
+        self._inode.move_sync(begin_ns, end_ns, new_begin_ns, new_end_ns)
+
+    def _is_replayed(self) -> bool:
+        """Whether a job that runs again has made this sync already. Raises EIO if that is the one that failed."""
+        fails = self._device.replay_sync()
+        if fails:
+            self._inode.settle(self._device.world_ns())
+            self._failures_heard = self._inode.sync_failures
+            raise posix_error(errno.EIO, self.path)
+        return fails is not None

@@ -8,7 +8,8 @@ makes them durable when it ends. A power cut (`disk_crash`) decides what becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from bisect import insort
+from collections.abc import Iterator, Sequence, Set
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -36,6 +37,12 @@ class Sync(NamedTuple):
     begin_ns: int
     end_ns: int
     covered: int  # how many of the file's changes, from the first, were there when it was asked for
+    failed: Set[int] | None = None  # it will fail: the blocks that the device does not take
+    keeps_cache: bool = False  # if it fails: whether processes go on reading what was lost
+
+
+def _end_of(sync: Sync) -> int:
+    return sync.end_ns
 
 
 class Content:
@@ -136,7 +143,7 @@ class Inode:
     @property
     def in_flight_changes(self) -> int:
         """How many of the changes, from the first, some sync in flight covers."""
-        return self.in_flight[-1].covered if self.in_flight else 0
+        return max((sync.covered for sync in self.in_flight), default=0)
 
     @property
     def waiting_bytes(self) -> int:
@@ -147,9 +154,8 @@ class Inode:
 
     def begin_sync(self, begin_ns: int, end_ns: int, covered: int | None = None) -> None:
         """Let the first `covered` changes, by default all that were made by `begin_ns`, be durable at `end_ns`."""
-        self.in_flight.append(
-            Sync(begin_ns, end_ns, len(self.changes) if covered is None else covered)
-        )
+        begun = Sync(begin_ns, end_ns, len(self.changes) if covered is None else covered)
+        insort(self.in_flight, begun, key=_end_of)
 
     def settle(self, now_ns: int) -> None:
         """Make durable what the syncs have covered that ended by `now_ns`."""
@@ -158,18 +164,87 @@ class Inode:
 
     def _land(self, sync: Sync) -> None:
         """A job runs at one instant, so a change may be listed here although it is made after the sync began."""
-        durable, later = self.durable, []
-        for change in self.changes[: sync.covered]:
-            if change.made_ns <= sync.begin_ns:
-                durable.apply(change)
-                self.dirty_bytes -= len(change.data)
-            else:
-                later.append(change)
+        durable = self.durable
+        covered = self.changes[: sync.covered]
+        arrived = [change for change in covered if change.made_ns <= sync.begin_ns]
+        later = [change for change in covered if change.made_ns > sync.begin_ns]
+        self.dirty_bytes -= sum(len(change.data) for change in arrived)
+        if sync.failed is not None:
+            arrived = self._lose(arrived, sync.failed, keep_cache=sync.keeps_cache)
+        for change in arrived:
+            durable.apply(change)
         self.changes[: sync.covered] = later
         landed = sync.covered - len(later)
         self.in_flight = [
             left._replace(covered=max(left.covered - landed, 0)) for left in self.in_flight
         ]
+        if sync.failed is not None:
+            self.sync_failures += 1
+            self.is_cache_stale = True
+            if not sync.keeps_cache:
+                self._read_again()
+
+    def _lose(
+        self, changes: Sequence[Change], failed: Set[int], *, keep_cache: bool
+    ) -> list[Change]:
+        """What a failed sync leaves of the changes that it covers: of a lost write the size, which is journalled."""
+        left, lost = [], []
+        for change in changes:
+            for part in split_at_blocks(change) if change.kind == ChangeKind.WRITE else (change,):
+                if part.kind == ChangeKind.WRITE and part.at // BLOCK_SIZE in failed:
+                    lost.append(part)
+                    left.append(Change(ChangeKind.EXTEND, part.at + len(part.data)))
+                else:
+                    left.append(part)
+        if keep_cache:
+            self.unwritable += self._new_blocks(lost)
+        return left
+
+    def covered_blocks(self, begin_ns: int, end_ns: int) -> list[int]:
+        """The numbers of the blocks with writes that this sync covers and no sync before it, in order."""
+        before = 0
+        for sync in self.in_flight:
+            if (sync.begin_ns, sync.end_ns) == (begin_ns, end_ns):
+                return blocks_of(self.changes[before : sync.covered])
+            before = max(before, sync.covered)
+        return []
+
+    def fail_sync(
+        self, begin_ns: int, end_ns: int, failed: Set[int], *, keep_cache: bool
+    ) -> int:
+        """Let this sync, which is in flight, not bring these blocks; returns how many bytes that are."""
+        self.in_flight = [
+            sync._replace(failed=failed, keeps_cache=keep_cache)
+            if (sync.begin_ns, sync.end_ns) == (begin_ns, end_ns)
+            else sync
+            for sync in self.in_flight
+        ]
+        covered = [sync.covered for sync in self.in_flight if sync.failed is failed]
+        writes = [change for change in self.changes[: max(covered, default=0)] if change.data]
+        return sum(
+            len(part.data)
+            for write in writes
+            for part in split_at_blocks(write)
+            if part.at // BLOCK_SIZE in failed
+        )
+
+    def cancel_sync(self, begin_ns: int, end_ns: int) -> None:
+        """Let this sync never begin."""
+        self.in_flight = [
+            sync for sync in self.in_flight if (sync.begin_ns, sync.end_ns) != (begin_ns, end_ns)
+        ]
+
+    def move_sync(self, begin_ns: int, end_ns: int, new_begin_ns: int, new_end_ns: int) -> None:
+        """Give this sync other times."""
+        self.in_flight = sorted(
+            (
+                sync._replace(begin_ns=new_begin_ns, end_ns=new_end_ns)
+                if (sync.begin_ns, sync.end_ns) == (begin_ns, end_ns)
+                else sync
+                for sync in self.in_flight
+            ),
+            key=_end_of,
+        )
 
     def undo_after(self, now_ns: int) -> bool:
         """Forget the changes that would have been made after `now_ns`; whether there were any."""
@@ -189,16 +264,7 @@ class Inode:
 
     def waiting_blocks(self) -> list[int]:
         """The numbers of the blocks with writes that no sync in flight covers, in order."""
-        writes = self.changes[self.in_flight_changes :]
-        blocks = {
-            block
-            for write in writes
-            if write.data
-            for block in range(
-                write.at // BLOCK_SIZE, (write.at + len(write.data) - 1) // BLOCK_SIZE + 1
-            )
-        }
-        return sorted(blocks)
+        return blocks_of(self.changes[self.in_flight_changes :])
 
     def drop_dirty_pages(self, failed: Set[int], *, keep_cache: bool) -> int:
         """Forget unsynced writes as Linux does after a failed fsync; return the bytes lost.
@@ -228,9 +294,7 @@ class Inode:
         self.dirty_bytes -= lost_bytes
         self.is_cache_stale = True
         if not keep_cache:
-            self.cached = self.durable.copy()
-            for change in kept:
-                self.cached.apply(change)
+            self._read_again()
         return lost_bytes
 
     def _new_blocks(self, writes: list[Change]) -> list[tuple[int, int]]:
@@ -262,11 +326,28 @@ class Inode:
         """Read from the platter again whatever is not on its way there."""
         if not self.is_cache_stale:
             return
+        self._read_again()
+        self.is_cache_stale = False
+        self.unwritable.clear()
+
+    def _read_again(self) -> None:
+        """Let the page cache hold what the platter has, and what is on its way there."""
         self.cached = self.durable.copy()
         for change in self.changes:
             self.cached.apply(change)
-        self.is_cache_stale = False
-        self.unwritable.clear()
+
+
+def blocks_of(changes: Sequence[Change]) -> list[int]:
+    """The numbers of the blocks that these changes write to, in order."""
+    blocks = {
+        block
+        for change in changes
+        if change.data
+        for block in range(
+            change.at // BLOCK_SIZE, (change.at + len(change.data) - 1) // BLOCK_SIZE + 1
+        )
+    }
+    return sorted(blocks)
 
 
 def split_at_blocks(write: Change) -> Iterator[Change]:

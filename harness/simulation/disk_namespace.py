@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+from bisect import insort
 from collections.abc import Callable, Iterator
 from enum import IntEnum
 from random import Random
@@ -50,6 +51,10 @@ class FolderSync(NamedTuple):
     path: str
     begin_ns: int
     end_ns: int
+
+
+def _end_of(sync: FolderSync) -> int:
+    return sync.end_ns
 
 
 def parent_of(path: str) -> str:
@@ -137,7 +142,18 @@ class Namespace:
         A change that also concerns another folder takes everything before it along, as the journal must stay ordered.
         """
         self.check_folder(path)
-        self._in_flight.append(FolderSync(path, begin_ns, end_ns))
+        insort(self._in_flight, FolderSync(path, begin_ns, end_ns), key=_end_of)
+
+    def cancel_sync(self, path: str, begin_ns: int, end_ns: int) -> None:
+        """Let this sync of a folder bring nothing."""
+        cancelled = FolderSync(path, begin_ns, end_ns)
+        self._in_flight = [sync for sync in self._in_flight if sync != cancelled]
+
+    def move_sync(self, former: FolderSync, begin_ns: int, end_ns: int) -> None:
+        """Give this sync of a folder other times."""
+        moved = former._replace(begin_ns=begin_ns, end_ns=end_ns)
+        self._in_flight = [moved if sync == former else sync for sync in self._in_flight]
+        self._in_flight.sort(key=_end_of)
 
     def settle(self, now_ns: int) -> None:
         """Make durable what the syncs have covered that ended by `now_ns`."""

@@ -29,6 +29,7 @@ class Host:
             world_ns=lambda: world.scheduler.now_ns,
             charge=world.scheduler.charge,
             on_power_cut=self._power_failed,
+            caller=lambda: world.scheduler.job,
             options=disk,
             epoch_ms=EPOCH_MS,
         )

@@ -7,6 +7,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Any
 
+from harness.simulation.disk_calls import Call
 from harness.simulation.disk_device import PowerCut
 
 Event = tuple[int, int, Callable[[Any], object], Any]
@@ -23,14 +24,25 @@ class Scheduler:
     """Virtual time in integer nanoseconds, starting at 0, and what is to happen when.
 
     `debt_ns` is time that the callback or executor job that runs right now has already spent in blocking calls:
-    for its own process the time is `now_ns + debt_ns`, while the rest of the world stands at `now_ns`.
+    for its own process the time is `now_ns + debt_ns`, while the rest of the world stands at `now_ns`. `job` is the
+    executor job that runs right now.
     """
 
-    __slots__ = ("cancelled", "debt_ns", "heap", "is_closed", "next_sequence", "now_ns", "stopped")
+    __slots__ = (
+        "cancelled",
+        "debt_ns",
+        "heap",
+        "is_closed",
+        "job",
+        "next_sequence",
+        "now_ns",
+        "stopped",
+    )
 
     def __init__(self) -> None:
         self.now_ns = 0
         self.debt_ns = 0
+        self.job: Call | None = None
         self.stopped = False
         self.is_closed = False
         self.cancelled = 0

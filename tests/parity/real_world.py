@@ -122,6 +122,23 @@ class RealHost(Host):
         self._speed = speed = DiskSpeed(self.disk)
         factor = 1e9 / SLOW_WRITES_PER_S / await speed.fsync_ns()
         assert (await speed.slow([self._process.pid], max(factor, 2.0))).bitten
+        await speed.limit(SLOW_WRITES_PER_S)
+
+    async def stall_disk(self) -> None:
+        assert self._speed is not None
+        await self._speed.limit(1)
+
+    async def end_slowness(self) -> None:
+        assert self._speed is not None
+        await self._speed.mend()
+        self._speed = None
+
+    async def fail_in_flight(self) -> None:
+        """The image of the disk finds no place any more. What was handed to the device before meets it, too."""
+        assert self.disk is not None
+        self._is_failing = True
+        failing = await DiskErrors(self.disk).starve()
+        assert failing.fsync == "ENOSPC"
 
     async def fill_disk(self, free_bytes: int) -> None:
         assert self.disk is not None
@@ -164,6 +181,7 @@ class RealHost(Host):
                 ["sync", "-f", self.disk.mount_point]
             )  # hears of old failures
             await self.disk.wipe()
+            await self.machine.run(["fstrim", self.disk.mount_point])  # all blocks are new again
 
 
 class RealWorld(World):

@@ -16,6 +16,7 @@ from tests.parity.world import Host, Remote, Scenario, World
 PATIENCE_S = 4000.0  # virtual
 DISK_BYTES = 16 << 20
 SLOW_FACTOR = 20_000.0
+STALL_FACTOR = 1e6
 
 
 class SimulatedHost(Host):
@@ -71,6 +72,15 @@ class SimulatedHost(Host):
 
     async def slow_disk(self) -> None:
         self._host.disk.slow(SLOW_FACTOR)
+
+    async def stall_disk(self) -> None:
+        self._host.disk.slow(STALL_FACTOR)
+
+    async def end_slowness(self) -> None:
+        self._host.disk.slow(1.0)
+
+    async def fail_in_flight(self) -> None:
+        self._host.disk.fail_fsync()
 
     async def fill_disk(self, free_bytes: int) -> None:
         self._host.disk.fill(free_bytes)

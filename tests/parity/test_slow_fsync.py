@@ -1,4 +1,4 @@
-"""A power cut in the middle of an fsync, and one right after it, on a disk that is slow, in both worlds."""
+"""What comes in the middle of an fsync, on a disk that is slow, in both worlds: a power cut, an error, a stall."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ FILE_SIZE = BLOCKS * BLOCK
 STAMPED = list(range(0, FILE_SIZE, 2 * BLOCK))  # every other block: each is a request of its own
 STAMPED_SIZE = len(STAMPED) * BLOCK
 IN_BETWEEN_S = 0.7
+STALLED_S = 8.0  # longer than the slow fsync takes: 3 s in the simulation, 4 s on the real disk
 
 
 async def slow_fsync(world: World, node: Remote) -> None:
@@ -76,3 +77,62 @@ def test_what_is_written_during_an_fsync_is_not_covered_by_it(play_with_slow_dis
     assert {end.partition("*")[0] for _, end in outcomes} >= (
         {"a", "c"} if len(outcomes) > 1 else set()
     )
+
+
+def test_an_error_in_an_fsync_ends_it_with_a_part_of_what_it_covers(
+    play_with_slow_disk: Play,
+) -> None:
+    """The real disk has no place for the blocks that are left, and says ENOSPC where the simulated one says EIO."""
+
+    async def scenario(world: World) -> tuple[list[str], list[str], str | None, str]:
+        folder, node = world.server.folder, await world.server.start()
+        await node.ask("open", "f", f"{folder}/f")
+        await node.ask("allocate", "f", FILE_SIZE)  # reserved, and never written: new blocks
+        await node.ask("fsync", "f")
+        await node.ask("fsync_dir", folder)
+        await world.server.slow_disk()
+        await node.ask("stamp", "f", "b", BLOCK, STAMPED)
+        await node.ask("begin_fsync", "f")
+        await world.sleep(IN_BETWEEN_S)
+        await world.server.fail_in_flight()
+        before = node.story("f")
+        await node.until("f", "synced")
+        after = node.errors("f")
+        await world.server.end_slowness()
+        await world.server.mend_disk()
+        again = await node.fails("fsync", "f")
+        node = await reboot(world)
+        return before, after, again, await node.ask("read", f"{folder}/f")
+
+    outcomes = play_with_slow_disk(scenario)
+    for before, after, again, content in outcomes:
+        assert before == []
+        assert after in (["EIO"], ["ENOSPC"])
+        assert again is None  # told once; what is lost stays lost
+        found = sizes(content)
+        assert sum(found.values()) == FILE_SIZE
+        assert found.get("b", 0) < STAMPED_SIZE
+        assert set(found) <= {"0", "b"}
+    if len(outcomes) > 1:
+        assert len({sizes(content).get("b", 0) for *_, content in outcomes}) > 3
+
+
+def test_a_stall_holds_an_fsync_until_it_ends(play_with_slow_disk: Play) -> None:
+    """Without it the fsync takes 4 s on the real disk."""
+
+    async def scenario(world: World) -> tuple[list[str], list[str | None], str]:
+        node = await world.server.start()
+        await slow_fsync(world, node)
+        await world.server.stall_disk()
+        await world.sleep(STALLED_S)
+        held = node.story("f")
+        await world.server.end_slowness()
+        await node.until("f", "synced")
+        node_errors = node.errors("f")
+        node = await reboot(world)
+        return held, node_errors, await node.ask("read", f"{world.server.folder}/f")
+
+    for held, errors, content in play_with_slow_disk(scenario):
+        assert held == []
+        assert errors == [None]
+        assert sizes(content)["b"] == STAMPED_SIZE

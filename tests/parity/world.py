@@ -86,6 +86,10 @@ class Remote:
                 told.append(text)
         return told
 
+    def errors(self, name: str) -> list[str | None]:
+        """With what the syncs that were begun of this handle ended: names of errnos, None for success."""
+        return [detail for of, kind, detail in self._events if (of, kind) == (name, "synced")]
+
     def order(self) -> list[str]:
         """What happened to whom, data once: "a data", "t timer"."""
         told = [f"{name} {kind}" for name, kind, _ in self._events]
@@ -168,6 +172,18 @@ class Host(ABC):
     @abstractmethod
     async def slow_disk(self) -> None:
         """Let an fsync of the process that runs take seconds, if it has dozens of places to write to."""
+
+    @abstractmethod
+    async def stall_disk(self) -> None:
+        """Let a disk that is slow stand almost still, for what is in flight, too."""
+
+    @abstractmethod
+    async def end_slowness(self) -> None:
+        """Let it be as fast again as it was."""
+
+    @abstractmethod
+    async def fail_in_flight(self) -> None:
+        """Let what is on its way to new blocks of the disk fail from now on."""
 
     @abstractmethod
     async def fill_disk(self, free_bytes: int) -> None:

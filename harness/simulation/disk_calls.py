@@ -1,0 +1,161 @@
+"""Syncs that threads of a process wait for, so that a fault which comes while they are in flight can reach them.
+
+An executor job runs at one instant and is charged for what it did, so its syncs lie in the future when it has run. A
+fault may still change how they end, as long as nothing else has to be taken back: only jobs that do nothing but sync,
+which flushes are. What a job that also writes, or the loop's own thread, waits for ends as it would without the fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+class Call(Protocol):
+    """The executor job that is in a disk call."""
+
+    def put_off(self, by_ns: int) -> None:
+        """Let what comes next of the job come this much later, or earlier."""
+
+    def run_again(self, when_ns: int) -> None:
+        """Forget how the job ended, and run it once more at `when_ns`."""
+
+
+class SyncTarget(Protocol):
+    """What is synced: a file or a folder."""
+
+    def fail_sync(self, begin_ns: int, end_ns: int) -> None:
+        """Let the sync that has these times fail at its end."""
+
+    def cancel_sync(self, begin_ns: int, end_ns: int) -> None:
+        """Let the sync that has these times never begin."""
+
+    def move_sync(self, begin_ns: int, end_ns: int, new_begin_ns: int, new_end_ns: int) -> None:
+        """Give the sync that has these times others."""
+
+
+@dataclass(slots=True)
+class AwaitedSync:
+    target: SyncTarget
+    begin_ns: int
+    end_ns: int
+
+
+@dataclass(slots=True)
+class _Awaited:
+    """What one job has asked of the disk."""
+
+    syncs: list[AwaitedSync] = field(default_factory=list)
+    has_changed: bool = False
+
+    def is_over(self, now_ns: int) -> bool:
+        return not self.syncs or self.syncs[-1].end_ns <= now_ns
+
+
+class CallsInFlight:
+    """The jobs whose syncs may not have ended. `caller()` is the job that runs now, if one does."""
+
+    def __init__(self, caller: Callable[[], Call | None]) -> None:
+        self._caller = caller
+        self._calls: dict[Call, _Awaited] = {}
+        self._replays: dict[Call, list[bool]] = {}  # how its next syncs end: whether they fail
+
+    @property
+    def has_replays(self) -> bool:
+        return bool(self._replays)
+
+    def forget(self) -> None:
+        """The process has ended."""
+        self._calls.clear()
+        self._replays.clear()
+
+    def can_be_held(self) -> bool:
+        """Whether the running code is a job that has done nothing but sync so far."""
+        call = self._caller()
+        if call is None:
+            return False
+        awaited = self._calls.get(call)
+        return awaited is None or not awaited.has_changed
+
+    def changed(self) -> None:
+        """The running job, if there is one, has changed content, size or name of a file."""
+        call = self._caller()
+        if call is not None:
+            self._awaited(call, 0).has_changed = True
+
+    def synced(self, target: SyncTarget, begin_ns: int, end_ns: int, now_ns: int) -> None:
+        """The running job, if there is one, syncs `target`."""
+        call = self._caller()
+        if call is not None:
+            self._awaited(call, now_ns).syncs.append(AwaitedSync(target, begin_ns, end_ns))
+
+    def _awaited(self, call: Call, now_ns: int) -> _Awaited:
+        awaited = self._calls.get(call)
+        if awaited is None:
+            self._calls = {
+                other: kept
+                for other, kept in self._calls.items()
+                if other in self._replays or not kept.is_over(now_ns)
+            }
+            awaited = self._calls[call] = _Awaited()
+        return awaited
+
+    def fail(self, count: int, now_ns: int) -> int:
+        """Let up to `count` jobs fail in the sync that they wait for, those that end first; returns how many do."""
+        waiting = [
+            (sync.end_ns, call, number)
+            for call, awaited in self._reachable()
+            if call not in self._replays
+            for number, sync in enumerate(awaited.syncs)
+            if sync.begin_ns <= now_ns < sync.end_ns
+        ]
+        waiting.sort(key=lambda entry: entry[0])
+        for end_ns, call, number in waiting[:count]:
+            syncs = self._calls[call].syncs
+            failing = syncs[number]
+            failing.target.fail_sync(failing.begin_ns, failing.end_ns)
+            for sync in syncs[number + 1 :]:
+                sync.target.cancel_sync(sync.begin_ns, sync.end_ns)
+            del syncs[number + 1 :]
+            self._replays[call] = [*[False] * number, True]
+            call.run_again(end_ns)
+        return min(count, len(waiting))
+
+    def replay(self) -> bool | None:
+        """Whether the sync that the running job asks for fails, as was decided; None if nothing was."""
+        call = self._caller()
+        decided = self._replays.get(call) if call is not None else None
+        if call is None or decided is None:
+            return None
+        fails = decided.pop(0)
+        if not decided:
+            del self._replays[call]
+        return fails
+
+    def stretch(self, ratio: float, now_ns: int) -> int:
+        """Let what is left of each sync take `ratio` times as long; returns the longest time that this adds."""
+        longest_ns = 0
+        for call, awaited in self._reachable():
+            if awaited.is_over(now_ns):
+                continue
+            before_ns = awaited.syncs[-1].end_ns
+            for sync in awaited.syncs:
+                begin_ns = stretched(sync.begin_ns, ratio, now_ns)
+                end_ns = stretched(sync.end_ns, ratio, now_ns)
+                sync.target.move_sync(sync.begin_ns, sync.end_ns, begin_ns, end_ns)
+                sync.begin_ns, sync.end_ns = begin_ns, end_ns
+            added_ns = awaited.syncs[-1].end_ns - before_ns
+            call.put_off(added_ns)
+            longest_ns = max(longest_ns, added_ns)
+        return longest_ns
+
+    def _reachable(self) -> Iterator[tuple[Call, _Awaited]]:
+        return (
+            (call, awaited) for call, awaited in self._calls.items() if not awaited.has_changed
+        )
+
+
+def stretched(time_ns: int, ratio: float, now_ns: int) -> int:
+    """When something is due that was due at `time_ns`, if its rest takes `ratio` times as long."""
+    return time_ns if time_ns <= now_ns else now_ns + int((time_ns - now_ns) * ratio)

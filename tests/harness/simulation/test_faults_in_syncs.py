@@ -1,0 +1,268 @@
+"""A fault of a disk that begins while threads wait for their fsyncs: an error ends those, a stall holds them."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+
+from harness.simulation import DiskOptions, Host, World
+from harness.simulation.timing import FREE
+from system_under_test.env import Env, File, Storage
+
+MS = 1_000_000
+SYNC_MS = 10
+SEEDS = range(12)
+Job = Callable[[], None]
+
+
+class Scene:
+    """One host with two durable files of one byte; jobs run in threads of its process."""
+
+    def __init__(self, seed: int, *, keeps_cache: bool = False) -> None:
+        self.world = World(seed, timing=FREE)
+        options = DiskOptions(
+            fsync_ns=SYNC_MS * MS,
+            entry_sync_ns=SYNC_MS * MS,
+            durable_byte_ns=0,
+            call_ns=0,
+            cached_byte_ns=0,
+            failed_sync_keeps_cache=keeps_cache,
+        )
+        self.host: Host = self.world.add_host("node", "10.0.0.1", disk=options)
+        self.disk = self.host.disk
+        self.files: list[File] = []
+        self.ended: list[tuple[int, int | None]] = []  # when jobs ended, and with which errno
+
+    def play(self, scenario: Callable[[Scene], Awaitable[None]]) -> Scene:
+        async def main(env: Env) -> None:
+            for path in ("/f", "/g"):
+                file = env.storage.open(path, create=True)
+                file.pwrite(b"o", 0)
+                file.fsync()
+                self.files.append(file)
+            env.storage.fsync_dir("/")
+            await asyncio.Event().wait()
+
+        async def run() -> None:
+            self.host.start("node", main)
+            await asyncio.sleep(1)
+            self.begin_ms = self.now_ms
+            await scenario(self)
+
+        self.world.run(run)
+        return self
+
+    @property
+    def now_ms(self) -> int:
+        return round(self.world.scheduler.now_ns / MS)
+
+    def begin(self, job: Job) -> None:
+        """In a thread of the process."""
+        process = self.host.process
+        assert process is not None
+
+        def submit() -> None:
+            done = asyncio.get_running_loop().run_in_executor(None, job)
+            done.add_done_callback(self._end)
+
+        process.context.copy().run(submit)
+
+    def _end(self, future: asyncio.Future[None]) -> None:
+        error = future.exception()
+        number = error.errno if isinstance(error, OSError) else None
+        self.ended.append((self.now_ms - self.begin_ms, number))
+
+    def durable(self, path: str) -> bytes:
+        return self.disk.read_durable(path)
+
+
+def test_an_error_fails_the_fsync_in_flight_at_its_end_and_no_other() -> None:
+    async def scenario(scene: Scene) -> None:
+        file = scene.files[0]
+        file.pwrite(b"n", 0)
+        scene.begin(file.fsync)
+        await asyncio.sleep(0.004)
+        scene.disk.fail_fsync(1)
+        assert scene.disk.counters.sync_errors == 1
+        await asyncio.sleep(0.005)
+        assert scene.ended == []
+        await asyncio.sleep(0.005)
+        assert scene.durable("/f") == b"o"
+        file.pwrite(b"x", 1)
+        scene.begin(file.fsync)  # "fsyncgate": the next one succeeds
+        await asyncio.sleep(0.02)
+        assert scene.durable("/f") == b"ox"
+
+    for keeps_cache in (False, True):
+        scene = Scene(1, keeps_cache=keeps_cache).play(scenario)
+        assert scene.ended == [(10, errno.EIO), (24, None)]
+        shown = b"nx" if keeps_cache else b"ox"
+        assert scene.disk.read_cached("/f") == shown
+
+
+def test_of_what_the_failed_fsync_covers_a_part_is_durable_but_never_all() -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.files[0].pwrite(b"n" * 3 * 4096, 0)
+        scene.begin(scene.files[0].fsync)
+        await asyncio.sleep(0.004)
+        scene.files[0].pwrite(b"l", 3 * 4096)  # behind its beginning: not covered, so not lost
+        scene.disk.fail_fsync(1)
+        await asyncio.sleep(0.02)
+
+    written = set()
+    for seed in range(40):
+        scene = Scene(seed).play(scenario)
+        content = scene.durable("/f")
+        written.add(tuple(content[at : at + 1] == b"n" for at in (0, 4096, 8192)))
+        assert scene.ended == [(10, errno.EIO)]
+        assert scene.disk.read_cached("/f")[3 * 4096 :] == b"l"
+    assert (True, True, True) not in written
+    assert {(False, False, False), (True, False, False)} < written
+
+
+def test_what_the_job_would_have_synced_next_is_not() -> None:
+    async def scenario(scene: Scene) -> None:
+        for file in scene.files:
+            file.pwrite(b"n", 0)
+        scene.begin(partial(_sync_all, scene.files))  # until 10, until 20
+        await asyncio.sleep(0.004)
+        scene.disk.fail_fsync(1)
+        await asyncio.sleep(0.05)
+
+    scene = Scene(1).play(scenario)
+    assert scene.ended == [(10, errno.EIO)]
+    assert (scene.durable("/f"), scene.durable("/g")) == (b"o", b"o")
+
+
+def test_the_second_fsync_of_a_job_fails_and_the_first_counts() -> None:
+    async def scenario(scene: Scene) -> None:
+        for file in scene.files:
+            file.pwrite(b"n", 0)
+        scene.begin(partial(_sync_all, scene.files))
+        await asyncio.sleep(0.014)
+        scene.disk.fail_fsync(1)
+        await asyncio.sleep(0.05)
+
+    scene = Scene(1).play(scenario)
+    assert scene.ended == [(20, errno.EIO)]
+    assert (scene.durable("/f"), scene.durable("/g")) == (b"n", b"o")
+
+
+def test_a_job_that_ignores_the_error_goes_on_behind_it() -> None:
+    def careless(files: list[File]) -> None:
+        for file in files:
+            with suppress(OSError):
+                file.fsync()
+
+    async def scenario(scene: Scene) -> None:
+        for file in scene.files:
+            file.pwrite(b"n", 0)
+        scene.begin(partial(careless, scene.files))
+        await asyncio.sleep(0.004)
+        scene.disk.fail_fsync(1)
+        await asyncio.sleep(0.05)
+
+    scene = Scene(1).play(scenario)
+    assert [number for _, number in scene.ended] == [None]
+    assert (scene.durable("/f"), scene.durable("/g")) == (b"o", b"n")
+
+
+def test_a_job_that_also_writes_ends_as_it_would_and_the_next_sync_fails() -> None:
+    def saving(file: File) -> None:
+        file.pwrite(b"n", 0)
+        file.fsync()
+
+    async def scenario(scene: Scene) -> None:
+        scene.begin(partial(saving, scene.files[0]))
+        await asyncio.sleep(0.004)
+        scene.disk.fail_fsync(1)
+        await asyncio.sleep(0.01)
+        scene.begin(scene.files[1].fsync)
+        await asyncio.sleep(0.02)
+
+    scene = Scene(1).play(scenario)
+    assert scene.ended == [(10, None), (24, errno.EIO)]
+
+
+def test_a_name_whose_folder_failed_to_sync_is_not_durable() -> None:
+    async def scenario(scene: Scene) -> None:
+        storage: Storage = scene.disk
+        storage.rename("/f", "/h")
+        scene.begin(partial(storage.fsync_dir, "/"))
+        await asyncio.sleep(0.004)
+        scene.disk.fail_fsync(1)
+        await asyncio.sleep(0.02)
+        assert not scene.disk.is_durable("/h")
+        scene.begin(partial(storage.fsync_dir, "/"))
+        await asyncio.sleep(0.02)
+        assert scene.disk.is_durable("/h")
+
+    assert Scene(1).play(scenario).ended == [(10, errno.EIO), (34, None)]
+
+
+def test_a_stall_holds_an_fsync_in_flight_until_it_ends() -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.files[0].pwrite(b"n", 0)
+        scene.begin(scene.files[0].fsync)
+        await asyncio.sleep(0.004)
+        scene.disk.slow(1e9)
+        await asyncio.sleep(60)
+        assert scene.ended == []
+        assert scene.durable("/f") == b"o"
+        scene.disk.heal()
+        await asyncio.sleep(0.005)
+        assert scene.ended == []
+        await asyncio.sleep(0.002)
+        assert scene.durable("/f") == b"n"
+
+    assert Scene(1).play(scenario).ended == [(60_010, None)]
+
+
+def test_a_power_cut_in_a_stall_may_take_what_the_fsync_covers() -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.files[0].pwrite(b"n", 0)
+        scene.begin(scene.files[0].fsync)
+        await asyncio.sleep(0.004)
+        scene.disk.slow(1e9)
+        await asyncio.sleep(1)
+        scene.host.power_cut()
+        await asyncio.sleep(1)
+
+    left = {Scene(seed).play(scenario).durable("/f") for seed in SEEDS}
+    assert left == {b"o", b"n"}
+
+
+def test_an_error_in_a_stall_comes_when_the_stall_is_over() -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.files[0].pwrite(b"n", 0)
+        scene.begin(scene.files[0].fsync)
+        await asyncio.sleep(0.004)
+        scene.disk.slow(1e9)
+        scene.disk.fail_fsync(1)
+        await asyncio.sleep(2)
+        assert scene.ended == []
+        scene.disk.heal()
+        await asyncio.sleep(0.02)
+
+    assert Scene(1).play(scenario).ended == [(2_010, errno.EIO)]
+
+
+def test_a_killed_process_hears_nothing_of_its_fsync() -> None:
+    async def scenario(scene: Scene) -> None:
+        assert scene.host.process is not None
+        scene.files[0].pwrite(b"n", 0)
+        scene.begin(scene.files[0].fsync)
+        await asyncio.sleep(0.004)
+        scene.disk.fail_fsync(1)
+        scene.host.process.kill()
+        await asyncio.sleep(1)
+
+    assert Scene(1).play(scenario).ended == []
+
+
+def _sync_all(files: list[File]) -> None:
+    for file in files:
+        file.fsync()
