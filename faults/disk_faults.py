@@ -87,7 +87,9 @@ class FailingDisk(DiskFault):
 class SlowDisk(DiskFault):
     name = "slow-disk"
     affects = ("disk",)
-    summary = "what must reach a broker's disk takes many times as long, or waits until the disk goes on"
+    summary = (
+        "what must reach a broker's disk takes many times as long, or waits until the disk goes on"
+    )
     needs = ("disk.slow",)
     counter = "slow_ns"
 

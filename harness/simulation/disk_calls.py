@@ -151,9 +151,7 @@ class CallsInFlight:
         return longest_ns
 
     def _reachable(self) -> Iterator[tuple[Call, _Awaited]]:
-        return (
-            (call, awaited) for call, awaited in self._calls.items() if not awaited.has_changed
-        )
+        return ((call, awaited) for call, awaited in self._calls.items() if not awaited.has_changed)
 
 
 def stretched(time_ns: int, ratio: float, now_ns: int) -> int:

@@ -209,9 +209,7 @@ class Inode:
             before = max(before, sync.covered)
         return []
 
-    def fail_sync(
-        self, begin_ns: int, end_ns: int, failed: Set[int], *, keep_cache: bool
-    ) -> int:
+    def fail_sync(self, begin_ns: int, end_ns: int, failed: Set[int], *, keep_cache: bool) -> int:
         """Let this sync, which is in flight, not bring these blocks; returns how many bytes that are."""
         self.in_flight = [
             sync._replace(failed=failed, keeps_cache=keep_cache)
