@@ -84,7 +84,7 @@ def test_an_error_in_an_fsync_ends_it_with_a_part_of_what_it_covers(
 ) -> None:
     """The real disk has no place for the blocks that are left, and says ENOSPC where the simulated one says EIO."""
 
-    async def scenario(world: World) -> tuple[list[str], list[str], str | None, str]:
+    async def scenario(world: World) -> tuple[list[str], list[str | None], str | None, str]:
         folder, node = world.server.folder, await world.server.start()
         await node.ask("open", "f", f"{folder}/f")
         await node.ask("allocate", "f", FILE_SIZE)  # reserved, and never written: new blocks
