@@ -5,7 +5,8 @@ damaged, and the log goes on behind it. Two things prove that bytes were durable
 flush has covered its record, and so everything before it. The checkpoint names a store time before which everything
 was durable. Stale bytes of an older tail prove nothing: records there are older than those before them.
 
-Headers, topics and properties have no checksum. If one of them changed, the record's queue entry tells what it was.
+Headers, topics and properties have no checksum. If one of them changed, the record's queue entry tells what it was;
+without an entry its neighbours tell size and place, and recovery gives it the place that a queue misses.
 RocketMQ ends the log at the first record that does not add up (CommitLog.recoverNormally, recoverAbnormally).
 """
 
@@ -76,7 +77,44 @@ class DamagedRecords:
         if record is not None:
             return DamagedRange(start, start + record.size, record)
         follower = self._next_sound(start)
-        return None if follower is None else DamagedRange(start, follower.physical_offset, None)
+        if follower is None:
+            return None
+        end = follower.physical_offset
+        return DamagedRange(start, end, self._with_known_fields(start, end))
+
+    def _with_known_fields(self, start: int, end: int) -> ScannedRecord | None:
+        """The record that fills this part but for its size, its magic number or its place, which are known."""
+        if end - start < _HEADER.size:
+            return None
+        data = bytearray(self._log.files.read(start, end - start))
+        _, _, crc, queue_id, flag, queue_offset, _ = _HEADER.unpack_from(data)
+        _HEADER.pack_into(
+            data, 0, end - start, MAGIC_MESSAGE, crc, queue_id, flag, queue_offset, start
+        )
+        found: list[ScannedRecord] = []
+        self._scanner.scan(data, start, found.append)
+        return found[0] if found and found[0].size == end - start else None
+
+    def place_of(self, record: ScannedRecord) -> ScannedRecord | None:
+        """The record with the topic, queue and number of the queue entry that leads to it; None if its own are right.
+
+        Of those three one bit has changed. An entry that differs in more is one of another log.
+        """
+        own = self._queues.get(record.topic.decode("utf-8", "replace"), record.queue_id)
+        entry = None if own is None else own.probe(record.queue_offset)
+        if entry is not None and entry.physical_offset == record.physical_offset:
+            return None
+        for queue in self._queues:
+            offset = _lower_bound(queue, record.physical_offset)
+            entry = queue.probe(offset)
+            if entry is None or entry[:2] != (record.physical_offset, record.size):
+                continue
+            known = record._replace(
+                topic=queue.topic.encode(), queue_id=queue.queue_id, queue_offset=offset
+            )
+            if _bits_apart(record, known) == 1:
+                return known
+        return None
 
     def record_at(self, start: int) -> ScannedRecord | None:
         """What is known of the damaged record at `start`, from its header or from the queue entry that leads there."""
@@ -156,6 +194,19 @@ class DamagedRecords:
             if position + len(_MAGIC) > file_end or not window:
                 position = file_end
         return None
+
+
+def _bits_apart(one: ScannedRecord, other: ScannedRecord) -> int:
+    """In how many bits topic, queue and number differ."""
+    names = [int.from_bytes(record.topic, "big") for record in (one, other)]
+    if len(one.topic) != len(other.topic):
+        return len(one.topic)
+    pairs = (
+        names,
+        (one.queue_id, other.queue_id),
+        (one.queue_offset, other.queue_offset),
+    )
+    return sum((left ^ right).bit_count() for left, right in pairs)
 
 
 def _lower_bound(queue: ConsumeQueue, physical_offset: int) -> int:

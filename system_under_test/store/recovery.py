@@ -73,16 +73,25 @@ class _QueueTail:
 class _Walk:
     """Collects what the records from one file on say."""
 
-    def __init__(self, log: CommitLog, index: IndexRecovery, start: int, physic_ms: int) -> None:
+    def __init__(
+        self,
+        log: CommitLog,
+        index: IndexRecovery,
+        start: int,
+        physic_ms: int,
+        damaged_records: DamagedRecords | None,
+    ) -> None:
         self._log = log
         self._index = index
         self._physic_ms = physic_ms
+        self._damaged_records = damaged_records
         self.start = start
         self.end = start
         self.last_ms = 0
         self.doubtful_from: int | None = None  # first record that no finished flush vouches for
         self.messages = 0
         self.damaged: list[int] = []
+        self._unplaced: list[DamagedRange] = []  # messages of which no queue is known
         self.tails: dict[tuple[bytes, int], _QueueTail] = {}
 
     def found(self, record: ScannedRecord) -> None:
@@ -93,13 +102,31 @@ class _Walk:
         self._log.mark(record.physical_offset)
         self._index.add(record)
         if record.has_entry:
-            self._add_entry(record)
+            placed = self._placed(record)
+            if placed is not None:
+                self._add_entry(placed)
+
+    def _placed(self, record: ScannedRecord) -> ScannedRecord | None:
+        """The record with its true place in a queue, which has no checksum; None if nothing tells it."""
+        tail = self.tails.get((record.topic, record.queue_id))
+        if self._damaged_records is None or (tail is not None and record.queue_offset == tail.end):
+            return record
+        known = self._damaged_records.place_of(record)
+        if known is None and is_topic_name(record.topic.decode("utf-8", "replace")):
+            return record
+        start = record.physical_offset
+        self.damaged.append(start)
+        if known is None:
+            self._unplaced.append(DamagedRange(start, start + record.size, None))
+        return known
 
     def pass_over(self, damaged: DamagedRange) -> None:
         """Go on behind bytes that were durable once; the message there keeps its place in its queue."""
         self.damaged.append(damaged.start)
         if damaged.record is not None:
             self.found(damaged.record)
+        else:
+            self._unplaced.append(damaged)
         self.end = damaged.end
 
     def _add_entry(self, record: ScannedRecord) -> None:
@@ -108,6 +135,8 @@ class _Walk:
         if tail is None:
             tail = self.tails[key] = _QueueTail(start=record.queue_offset, entries=bytearray())
         missing = record.queue_offset - tail.end
+        if missing > 0 and self._fill(tail, missing):
+            missing = 0
         if missing > 0:
             raise StoreError(
                 f"queue {record.topic.decode()}/{record.queue_id} has no message {tail.end}:"
@@ -119,6 +148,18 @@ class _Walk:
             return
         tail.entries += ENTRY.pack(record.physical_offset, record.size, record.tags_code)
         self.messages += 1
+
+    def _fill(self, tail: _QueueTail, count: int) -> bool:
+        """Give this many places behind the last entry to damaged messages since then; whether there are so many."""
+        last = ENTRY.unpack_from(tail.entries, len(tail.entries) - ENTRY_SIZE)[0]
+        since = [damaged for damaged in self._unplaced if damaged.start > last]
+        if len(since) < count:
+            return False
+        for damaged in since[-count:]:
+            tail.entries += ENTRY.pack(damaged.start, damaged.end - damaged.start, 0)
+            self._unplaced.remove(damaged)
+            self.messages += 1
+        return True
 
 
 class Recovery:
@@ -231,7 +272,13 @@ class Recovery:
     # --- the walk --------------------------------------------------------------------------------------------------
 
     def _walk(self, start: int) -> _Walk:
-        walk = _Walk(self._commit_log, self._index, start, self._checkpoint.physic_ms)
+        walk = _Walk(
+            self._commit_log,
+            self._index,
+            start,
+            self._checkpoint.physic_ms,
+            self._damaged_records,
+        )
         files = self._commit_log.files
         window = _WINDOW_SIZE
         while True:

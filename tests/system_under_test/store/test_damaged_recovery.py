@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from system_under_test.store.errors import StoreError
 from system_under_test.store.mapped_file import MappedFileQueue
 from system_under_test.store.message_store import GetStatus
 from system_under_test.store.store_policy import CAREFUL_STORE
@@ -20,6 +21,11 @@ COUNT = 12
 BODY_AT = 88
 SIZE_AT = 0
 PLACE_AT = 28  # the physical offset
+MAGIC_AT = 4
+QUEUE_ID_AT = 15
+QUEUE_OFFSET_AT = 27
+TOPIC_AT = BODY_AT + 8 + 1  # behind the body, and a byte for its own length
+BODY_LENGTH_AT = 87
 
 
 def body(number: int) -> bytes:
@@ -105,6 +111,25 @@ def test_a_damaged_record_does_not_end_the_log(
     assert world.readable() == all_but(number)
 
 
+@pytest.mark.parametrize("end", [stop, kill])
+@pytest.mark.parametrize("number", [0, 3, COUNT - 1])
+@pytest.mark.parametrize(
+    "at", [QUEUE_ID_AT, QUEUE_OFFSET_AT - 3, QUEUE_OFFSET_AT, TOPIC_AT, TOPIC_AT + 4]
+)
+def test_a_queue_entry_tells_where_a_record_belongs(
+    world: Damaged, at: int, number: int, end: Callable[[StoreOnDisk], None]
+) -> None:
+    """Its body is sound, and its header, which has no checksum, names another place."""
+    end(world)
+    world.rot(number, at)
+    report = world.open()
+    is_walked = report.start_file <= world.starts[number]
+    assert report.damaged == (world.starts[number],) * is_walked
+    assert world.store.queue_bounds("TopicTest", 0) == (0, COUNT)
+    assert world.bodies() == all_but()
+    assert list(world.store.queue_view.list_keys()) == [("TopicTest", 0)]
+
+
 def test_two_damaged_neighbours(world: Damaged) -> None:
     world.kill()
     world.rot(3, SIZE_AT)
@@ -182,6 +207,43 @@ def test_without_queues_the_checkpoint_proves_what_was_durable(
     report = world.open()
     assert report.damaged == ((world.starts[3],) if has_checkpoint else ())
     assert world.store.queue_bounds("TopicTest", 0) == (0, COUNT if has_checkpoint else 3)
+
+
+@pytest.mark.parametrize("at", [SIZE_AT + 3, MAGIC_AT, PLACE_AT + 7])
+def test_without_queues_the_rest_of_the_header_tells_what_a_record_was(
+    world: Damaged, at: int
+) -> None:
+    world.flush_queues()
+    world.kill()
+    remove_queues(world)
+    world.rot(3, at)
+    report = world.open()
+    assert report.damaged == (world.starts[3],)
+    assert world.store.queue_bounds("TopicTest", 0) == (0, COUNT)
+    assert world.readable() == all_but(3)
+
+
+@pytest.mark.parametrize(("at", "lost"), [(BODY_LENGTH_AT, (3,)), (TOPIC_AT, ())])
+def test_without_queues_a_message_of_no_known_queue_gets_the_place_that_is_missing(
+    world: Damaged, at: int, lost: tuple[int, ...]
+) -> None:
+    world.flush_queues()
+    world.kill()
+    remove_queues(world)
+    world.rot(3, at)
+    report = world.open()
+    assert report.damaged == (world.starts[3],)
+    assert world.store.queue_bounds("TopicTest", 0) == (0, COUNT)
+    assert world.readable() == all_but(*lost)
+
+
+def test_without_queues_a_gap_that_no_damage_explains_is_refused(world: Damaged) -> None:
+    world.flush_queues()
+    world.kill()
+    remove_queues(world)
+    world.rot(3, QUEUE_OFFSET_AT - 3)
+    with pytest.raises(StoreError, match="has no message 3"):
+        world.open()
 
 
 def test_stale_records_behind_a_new_tail_prove_nothing() -> None:
