@@ -305,20 +305,42 @@ _ROWS: tuple[Excuse, ...] = (
     ),
     # send_status.py: after the heal until the broker answers a send with SEND_OK again, and no longer
     Excuse(
-        anomaly="weak_though_safe",
+        anomaly="weak_though_safe FLUSH_DISK_TIMEOUT",
+        effects=(STALLS, DISK),
+        on=(Role.MASTER,),
+        after=lambda t: t.flush_timeout_s,
+        mechanism="the master flushed it just after it had given up waiting",
+    ),
+    Excuse(
+        anomaly="weak_though_safe FLUSH_DISK_TIMEOUT",
+        effects=(WRITES_FAIL,),
+        on=(Role.MASTER,),
+        after=lambda t: t.slave_sync_s,
+        mechanism="the disk of the master failed, and all that waited were answered at once",
+    ),
+    Excuse(
+        anomaly="weak_though_safe FLUSH_SLAVE_TIMEOUT",
+        effects=(*_UNABLE, ROUTES),
+        on=(Role.REPLICAS,),
+        across=(Role.REPLICAS,),
+        after=lambda t: t.ha_silence_s,
+        mechanism="the slave acknowledged it just after the master had given up waiting",
+    ),
+    Excuse(
+        anomaly="weak_though_safe SLAVE_NOT_AVAILABLE",
         effects=(STOPS, STALLS, CUTS, ROUTES),
         on=(Role.REPLICAS,),
         across=(Role.REPLICAS,),
         after=lambda t: t.ha_silence_s,
-        mechanism="no slave followed when the message was stored, and the last copy came just after the answer",
+        mechanism="no slave followed when the message was stored, and one had it just before the answer came",
     ),
     Excuse(
-        anomaly="weak_though_safe",
-        effects=(DISK, NETWORK),
+        anomaly="weak_though_safe SLAVE_NOT_AVAILABLE",
+        effects=(NETWORK,),
         on=(Role.REPLICAS,),
-        at_least=lambda t: t.flush_timeout_s,
+        at_least=lambda t: t.ha_silence_s,
         after=lambda t: t.ha_silence_s,
-        mechanism="the last copy came just after the broker had given up waiting for it",
+        mechanism="a slave that followed was not heard for so long that it counted as gone",
     ),
     # stuck_producers.py
     Excuse(

@@ -50,6 +50,11 @@ class Excuses:
         self._known: dict[_Asked, tuple[Window, ...]] = {}
         self._spans: dict[_Asked, tuple[Span, ...]] = {}
 
+    @property
+    def has_faults(self) -> bool:
+        """Whether anything happened that might excuse something."""
+        return bool(self._faults)
+
     def windows(
         self, anomaly: str, broker: str | None = None, nodes: Iterable[str | None] = ()
     ) -> tuple[Window, ...]:

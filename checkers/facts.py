@@ -76,7 +76,8 @@ class Timings:
     request_s: float = 3.0  # a request without an answer, mqClientApiTimeout
     consume_timeout_s: float = 900.0  # consumeTimeout
     poll_s: float = 0.0  # shortPollingTimeMills, where no arrival wakes a waiting pull (longPollingEnable=false)
-    flush_timeout_s: float = 5.0  # syncFlushTimeout: then a broker answers with a weaker status
+    flush_timeout_s: float = 5.0  # syncFlushTimeout: then a broker answers with FLUSH_DISK_TIMEOUT
+    slave_timeout_s: float = 3.0  # slaveTimeout: with FLUSH_SLAVE_TIMEOUT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

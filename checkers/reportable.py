@@ -6,7 +6,7 @@ the questions about locks are asked of each pair of members, `queue_unowned` of 
 Where other evidence shows that a fault explains nothing any more, its window ends there: of what sets an owner back
 asked is a message that was acknowledged then (`settled.py`). Two checkers know by themselves what ends the windows of
 their anomaly, and measure its share (`share_of`): a delayed message is not late for a fault while others pass
-(`late_deliveries.py`), and a weak status is explained until the broker answers with SEND_OK again (`send_status.py`).
+(`late_deliveries.py`), and of each weak status is asked whether a broker could have given it then (`send_status.py`).
 Bounds (an overlap may last as long as a rebalance takes) are no excuses: they are the anomaly's definition.
 
 A checker below the floor of an anomaly has proven nothing about it, so its verdict is unknown.
@@ -82,11 +82,13 @@ def with_share(
     verdict: Verdict,
     anomaly: str,
     context: Context,
-    excused: Callable[[str, QueueKey], list[Span]],
+    *excused: Callable[[str, QueueKey], list[Span]],
 ) -> Verdict:
-    """The verdict of a checker that knows by itself when its anomaly is excused (`share_of`)."""
-    share = share_of(context, excused)
-    return verdict if share is None else replace(verdict, reportable={anomaly: share})
+    """The verdict of a checker that knows by itself when its anomaly is excused; the mean of several questions."""
+    shares = [share for of in excused if (share := share_of(context, of)) is not None]
+    if not shares:
+        return verdict
+    return replace(verdict, reportable={anomaly: round(sum(shares) / len(shares), 4)})
 
 
 class _Excused:

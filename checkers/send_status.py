@@ -3,9 +3,15 @@
 **acked_not_durable**: when SEND_OK reached the producer, fewer nodes held the message safely than the profile
 promises, even if every node that could not be observed held it. **weak_though_safe**: a weaker status
 (FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT, SLAVE_NOT_AVAILABLE) although as many nodes held the message as SEND_OK
-promises, and no fault of its broker was near (excuse_table.py). Near one the last copy may have come just after the
-broker had given up waiting; then it is informational. So it is where slaves may have been haSlaveFallbehindMax behind
-when the message was stored, and came up with it before the answer arrived (slave_lag.py).
+promises, and no fault was near that makes its broker give this status (excuse_table.py, a question of its own for each
+status). Near one the last copy may have come just after the broker had given up waiting; then it is informational. So
+it is where slaves may have been haSlaveFallbehindMax behind when the message was stored, and came up with it before the
+answer arrived (slave_lag.py).
+
+A fault explains no status any more once a send that began after it was answered with SEND_OK. It explains no time-out
+that came too early, and none while others were answered: a broker answers in the order of its log, so what was stored
+before a message with SEND_OK is as safe as that by then, and nothing that had waited for the whole time-out can be
+answered with it after that.
 
 An observation that nobody made is 'not observed': unknown, never green. So is an acknowledgement that is true only if a
 node held it that could not be looked into (`acks_unclear`); one whose disk was destroyed before the send began held
@@ -21,16 +27,19 @@ Source: PutMessageStatus and SendStatus of Apache RocketMQ 4.9; openchaos counts
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Outcome
-from checkers.excuses import FOREVER_NS, Window
-from checkers.facts import FaultFacts, Keeping, Mode, Replication, RunFacts
-from checkers.fault_effects import CUTS, FORGETS, STALLS, STOPS
+from checkers.column_builder import WEAK_STATUSES as WEAKER
+from checkers.columns import UNKNOWN, Columns, Ints, Outcome, QueueKey
+from checkers.covers import covering, stretches
+from checkers.excuses import FOREVER_NS, NS_PER_S, Window
+from checkers.facts import FaultFacts, Keeping, Mode, Replication, RunFacts, Timings
+from checkers.fault_effects import CUTS, FORGETS, STALLS, STOPS, WRITES_FAIL
 from checkers.kernel import Checker, Context, Kernel, finding_at, sends_only
 from checkers.message_ids import MessageIds
 from checkers.observed import NOT_OBSERVED, observed_verdict
@@ -38,7 +47,7 @@ from checkers.promises import Judgement, judge
 from checkers.reportable import with_share
 from checkers.screening import is_among
 from checkers.slave_lag import KnownCopies, rows_left_behind
-from checkers.spans import Span, joined
+from checkers.spans import Span, joined, without
 from checkers.verdict import Finding, Tally, Verdict
 
 # (on disk, at least in memory): how many nodes must hold a message that is acknowledged with SEND_OK.
@@ -95,6 +104,11 @@ def _nodes(nodes: set[str]) -> str:
 NOBODY: frozenset[str] = frozenset()
 NEVER = np.zeros(0, np.int64)
 WEAK = "weak_though_safe"
+# How long a broker waits before it gives such a status. Only a failed disk is no reason to wait.
+WAITS: Mapping[str, Callable[[Timings], float]] = {
+    "FLUSH_DISK_TIMEOUT": lambda timings: timings.flush_timeout_s,
+    "FLUSH_SLAVE_TIMEOUT": lambda timings: timings.slave_timeout_s,
+}
 # What takes effect when a fault strikes, and at no other time; a disk may fill up, or fail, later.
 AT_ONCE = frozenset({STOPS, FORGETS, STALLS, CUTS})
 # Faults that restart nodes more than once, until they are healed.
@@ -175,7 +189,7 @@ def check_weak_statuses(columns: Columns, context: Context) -> Verdict:
     behind_max = context.facts.slave_behind_max_bytes
     behind = rows_left_behind(sends, observed, known, behind_max)
     findings = [
-        _safe(columns, context, row, is_behind=row in behind)
+        _safe(columns, context, row, seen["status"], is_behind=row in behind)
         for broker, row, seen in observed
         if copies.missing(broker, seen, NOBODY) is None
     ]
@@ -183,16 +197,15 @@ def check_weak_statuses(columns: Columns, context: Context) -> Verdict:
     counts = {"weak": len(weak), "weak_observed": len(weak) - unseen}
     reason = f"{unseen} {NOT_OBSERVED}" if unseen else None
     verdict = observed_verdict("weak_statuses", findings, counts, reason)
-    return with_share(
-        verdict, WEAK, context, lambda _, queue: _excused(columns, context, queue.broker)
-    )
+    asked = (partial(_excused, columns, context, status) for status in sorted(WEAKER))
+    return with_share(verdict, WEAK, context, *asked)
 
 
 def weak_rows(columns: Columns, context: Context) -> Columns:
     """Sends with a weaker status, and of each queue the acknowledgements that prove most.
 
-    These are the first one, before each weaker one that whose send began last, and the first whose send began after
-    each fault was over.
+    These are the first one, before each weaker one that whose send began last, the first whose send began after each
+    fault was over, and as few as show the same as all of what had waited for a time-out.
     """
     sends = columns.sends
     placed = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.queue != UNKNOWN))
@@ -207,12 +220,17 @@ def weak_rows(columns: Columns, context: Context) -> Columns:
         highest_ns = sends.invoke_ns[latest]
         after = np.searchsorted(highest_ns, _over_times(context), side="right")
         kept.append(latest[after[after < len(latest)]])
+        for status in WAITS if context.excuses.has_faults else ():
+            rows, starts_ns, ends_ns = _answered_within(columns, context, status, mine)
+            kept.extend(rows[chosen] for chosen in covering(starts_ns, ends_ns, 1))
     return sends_only(columns, np.unique(np.concatenate(kept)))
 
 
 def _over_times(context: Context) -> Ints:
     """From when on SEND_OK for a new send shows that a fault explains no weaker status, ascending."""
-    windows = (context.excuses.windows(WEAK, name) for name in context.facts.brokers)
+    windows = (
+        _windows(context, name, status) for name in context.facts.brokers for status in WEAKER
+    )
     return np.array(sorted({_over_ns(of.fault) for found in windows for of in found}), np.int64)
 
 
@@ -281,8 +299,11 @@ def _not_durable(columns: Columns, context: Context, row: int, missing: str) -> 
     )
 
 
-def _safe(columns: Columns, context: Context, row: int, *, is_behind: bool) -> Finding:
-    near = _explained(columns, context, row)
+def _safe(columns: Columns, context: Context, row: int, status: str, *, is_behind: bool) -> Finding:
+    # An observation that does not say which status: any may have been given.
+    statuses = [status] if status in WEAKER else sorted(WEAKER)
+    explained = (_explained(columns, context, row, of) for of in statuses)
+    near = next((window for window in explained if window is not None), None)
     quiet = judge(context.facts.mode, "weak_though_safe")
     excuse = "" if near is None else f"; {near.words}"
     if near is None and _is_first_of_broker(columns, row):
@@ -299,21 +320,61 @@ def _safe(columns: Columns, context: Context, row: int, *, is_behind: bool) -> F
     )
 
 
-def _explained(columns: Columns, context: Context, row: int) -> Window | None:
+def _explained(columns: Columns, context: Context, row: int, status: str) -> Window | None:
     """The fault that explains a weak status; none that had healed when a send began that was answered with SEND_OK."""
-    sends = columns.sends
+    sends, broker = columns.sends, _broker(columns, row)
     invoke_ns, time_ns = int(sends.invoke_ns[row]), int(sends.time_ns[row])
     served_ns = _served(columns, row)
-    windows = context.excuses.windows(WEAK, _broker(columns, row))
+    can_have_waited = status not in WAITS
+    if not can_have_waited:
+        answered = Span(invoke_ns + _wait_ns(context, status), time_ns + 1)
+        can_have_waited = bool(without([answered], _refuted(columns, context, broker, status)))
     return next(
         (
             window
-            for window in windows
+            for window in _windows(context, broker, status)
             if window.start_ns <= time_ns and window.end_ns >= invoke_ns
             if served_ns is None or _over_ns(window.fault) >= served_ns
+            if can_have_waited or _waits_for_none(window)
         ),
         None,
     )
+
+
+def _windows(context: Context, broker: str, status: str) -> tuple[Window, ...]:
+    return context.excuses.windows(f"{WEAK} {status}", broker)
+
+
+def _waits_for_none(window: Window) -> bool:
+    return WRITES_FAIL in window.excuse.effects
+
+
+def _wait_ns(context: Context, status: str) -> int:
+    return int(WAITS[status](context.facts.timings) * NS_PER_S)
+
+
+def _refuted(columns: Columns, context: Context, broker: str, status: str) -> list[Span]:
+    """When a broker can have answered nothing that had waited so long: it answered what was stored later as safe."""
+    name = f"refuted {status} of {broker}"
+    known = columns.cache.get(name)
+    if known is None:
+        sends, names = columns.sends, columns.names
+        rows = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.queue != UNKNOWN))
+        number = names.brokers.index(broker) if broker in names.brokers else UNKNOWN
+        rows = rows[names.broker_of_queue[sends.queue[rows]] == number]
+        _, starts_ns, ends_ns = _answered_within(columns, context, status, rows)
+        known = columns.cache[name] = stretches(starts_ns, ends_ns, 1)
+    assert isinstance(known, list)
+    return known
+
+
+def _answered_within(
+    columns: Columns, context: Context, status: str, rows: Ints
+) -> tuple[Ints, Ints, Ints]:
+    """Those of some rows of SEND_OK that took less than a time-out, and of each from when to when they refute it."""
+    sends, wait_ns = columns.sends, _wait_ns(context, status)
+    rows = rows[sends.time_ns[rows] - sends.invoke_ns[rows] < wait_ns]
+    return rows, sends.time_ns[rows] + 1, sends.invoke_ns[rows] + wait_ns + 1
 
 
 def _over_ns(fault: FaultFacts) -> int:
@@ -323,15 +384,21 @@ def _over_ns(fault: FaultFacts) -> int:
     return FOREVER_NS if over_ns is None else over_ns
 
 
-def _excused(columns: Columns, context: Context, broker: str) -> list[Span]:
-    """When faults explain a weak status of a broker."""
-    _, latest_ns = _acknowledged(columns).get(broker, (NEVER, NEVER))
-    spans = []
-    for window in context.excuses.windows(WEAK, broker):
+def _excused(
+    columns: Columns, context: Context, status: str, _group: str, queue: QueueKey
+) -> list[Span]:
+    """When faults explain a weak status of the broker of a queue, after no longer than the time-out if it is one."""
+    _, latest_ns = _acknowledged(columns).get(queue.broker, (NEVER, NEVER))
+    at_once: list[Span] = []
+    spans: list[Span] = []
+    for window in _windows(context, queue.broker, status):
         after = int(np.searchsorted(latest_ns, _over_ns(window.fault), side="right"))
         served_ns = int(latest_ns[after]) if after < len(latest_ns) else FOREVER_NS
-        spans.append(Span(window.start_ns, min(window.end_ns, served_ns)))
-    return joined(spans)
+        span = Span(window.start_ns, min(window.end_ns, served_ns))
+        (at_once if _waits_for_none(window) else spans).append(span)
+    if status in WAITS and spans:
+        spans = without(spans, _refuted(columns, context, queue.broker, status))
+    return joined([*at_once, *spans])
 
 
 def _broker(columns: Columns, row: int) -> str:

@@ -216,6 +216,7 @@ def _timings_under(properties: Mapping[str, str]) -> Timings:
             properties, "flushConsumerOffsetInterval", usual.offset_persist_s
         ),
         flush_timeout_s=_seconds(properties, "syncFlushTimeout", usual.flush_timeout_s),
+        slave_timeout_s=_seconds(properties, "slaveTimeout", usual.slave_timeout_s),
         ha_silence_s=_seconds(properties, "haHousekeepingInterval", usual.ha_silence_s),
         register_s=_seconds(properties, "registerNameServerPeriod", usual.register_s),
         poll_s=usual.poll_s

@@ -117,20 +117,19 @@ def slow(mechanism: str, of: FaultFacts) -> Legal:
     return Legal(mechanism=mechanism, anomaly="slow_delivery", ops=ops, faults=(of,))
 
 
-def weak(mechanism: str, of: FaultFacts) -> Legal:
+def weak(mechanism: str, status: str, of: FaultFacts, *, took_s: float = 6.0) -> Legal:
     ops = (
         *("0 ok send b t=1", "0 invoke send a t=10"),
-        "0 info send a error=FLUSH_SLAVE_TIMEOUT t=11",
+        f"0 info send a error={status} t={10 + took_s}",
     )
-    seen = (ack(durable="n0 n1"),)
-    known = {"replication": "sync"}
     return Legal(
         mechanism=mechanism,
         anomaly="weak_though_safe",
+        row_of=f"weak_though_safe {status}",
         ops=ops,
         faults=(of,),
-        seen=seen,
-        known=known,
+        seen=(ack(durable="n0 n1", status=status),),
+        known={"replication": "sync"},
     )
 
 
@@ -313,12 +312,32 @@ def _histories() -> Iterator[Legal]:
     yield slow("an operator sent the group elsewhere", fault("offsets_reset", at_s=19, healed_s=21))
     # send_status.py
     yield weak(
-        "no slave followed when the message was stored, and the last copy came just after the answer",
-        fault("kill", "n1", at_s=2, healed_s=9),
+        "the master flushed it just after it had given up waiting",
+        "FLUSH_DISK_TIMEOUT",
+        fault("slow_disk", "n0", at_s=9, healed_s=16),
     )
     yield weak(
-        "the last copy came just after the broker had given up waiting for it",
-        fault("slow_disk", "n1", at_s=2, healed_s=12),
+        "the disk of the master failed, and all that waited were answered at once",
+        "FLUSH_DISK_TIMEOUT",
+        fault("disk_lost", "n0", at_s=10, healed_s=16),
+        took_s=0.5,
+    )
+    yield weak(
+        "the slave acknowledged it just after the master had given up waiting",
+        "FLUSH_SLAVE_TIMEOUT",
+        fault("pause", "n1", at_s=9, healed_s=14),
+    )
+    yield weak(
+        "no slave followed when the message was stored, and one had it just before the answer came",
+        "SLAVE_NOT_AVAILABLE",
+        fault("kill", "n1", at_s=2, healed_s=9),
+        took_s=0.5,
+    )
+    yield weak(
+        "a slave that followed was not heard for so long that it counted as gone",
+        "SLAVE_NOT_AVAILABLE",
+        fault("packet_loss", "n1", at_s=-12, healed_s=9),
+        took_s=0.5,
     )
     # sharding.py
     yield moved(

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
+from checkers.column_builder import build_columns
 from checkers.compose import check_run
-from checkers.facts import NodeExit
+from checkers.facts import FaultFacts, NodeExit
+from checkers.kernel import Context
+from checkers.promises import LossPromises
+from checkers.send_status import check_weak_statuses, weak_rows
 from checkers.verdict import Validity, Verdict
 from tests.checkers.test_replicas import ack
 from tests.support.history_language import facts, fault, history
@@ -58,6 +63,87 @@ def test_a_fault_explains_nothing_once_the_broker_acknowledges_again() -> None:
 def test_a_fault_that_struck_once_explains_nothing_that_came_after_an_acknowledgement() -> None:
     slow = fault("partition", "n1", at_s=2, healed_s=30)
     assert weak_after(10, "0 invoke send c t=3", "0 ok send c t=4", faults=(slow,)) == "violation"
+
+
+PAUSED = fault("pause", "n1", at_s=2, healed_s=30)
+PAUSED_MASTER = fault("pause", "n0", at_s=2, healed_s=30)
+SLOW = fault("slow_disk", "n1", at_s=2, healed_s=30)
+FAILING = fault("failing_disk", "n0", at_s=2, healed_s=30)
+
+
+@pytest.mark.parametrize(
+    ("status", "took_s", "of", "judgement"),
+    [
+        ("FLUSH_SLAVE_TIMEOUT", 3.0, PAUSED, "informational"),
+        ("FLUSH_SLAVE_TIMEOUT", 2.9, PAUSED, "violation"),  # the broker waits for 3 s
+        ("FLUSH_DISK_TIMEOUT", 5.0, PAUSED_MASTER, "informational"),
+        ("FLUSH_DISK_TIMEOUT", 4.9, PAUSED_MASTER, "violation"),
+        ("FLUSH_DISK_TIMEOUT", 5.0, PAUSED, "violation"),  # its own disk is not the slave's
+        ("FLUSH_DISK_TIMEOUT", 0.1, FAILING, "informational"),  # all that wait are answered
+        ("FLUSH_SLAVE_TIMEOUT", 0.1, FAILING, "violation"),
+        ("SLAVE_NOT_AVAILABLE", 0.1, PAUSED, "informational"),
+        ("SLAVE_NOT_AVAILABLE", 0.1, FAILING, "violation"),  # no disk breaks a connection
+    ],
+)
+def test_each_status_has_faults_of_its_own(
+    status: str, took_s: float, of: FaultFacts, judgement: str
+) -> None:
+    ops = ("0 ok send b t=1", *weak(status, 10, took_s))
+    assert judged_as(status, ops, of) == judgement
+
+
+@pytest.mark.parametrize(
+    ("acked_s", "judgement"),
+    [
+        ((), "informational"),
+        ((9.5,), "informational"),  # it may have been stored before
+        (
+            (12.5,),
+            "informational",
+        ),  # what was answered at 15.6 s was stored at 12.6 s, perhaps later
+        ((13.5, 14.5), "informational"),  # it may have been answered at 13 s
+        ((12.5, 14.0), "violation"),
+    ],
+)
+def test_what_was_stored_later_is_not_safe_before_it(
+    acked_s: tuple[float, ...], judgement: str
+) -> None:
+    """A send from 10 s to 16 s; others begin meanwhile, and have SEND_OK 100 ms later."""
+    timed = [
+        line
+        for number, at_s in enumerate((1.0, *acked_s))
+        for line in (
+            (at_s, f"2 invoke send c{number} t={at_s}"),
+            (at_s + 0.1, f"2 ok send c{number} t={at_s + 0.1:.1f}"),
+        )
+    ]
+    late = weak("FLUSH_SLAVE_TIMEOUT", 10, 6)
+    ops = [line for _, line in sorted([*timed, (10.0, late[0]), (16.0, late[1])])]
+    assert judged_as("FLUSH_SLAVE_TIMEOUT", ops, SLOW) == judgement
+
+
+def weak(status: str, began_s: float, took_s: float) -> tuple[str, str]:
+    return (
+        f"0 invoke send a t={began_s}",
+        f"0 info send a error={status} t={began_s + took_s:.1f}",
+    )
+
+
+def judged_as(status: str, ops: Iterable[str], *faults: FaultFacts) -> str:
+    """How key a is judged, by all rows of the history and by the few that `weak_rows` picks."""
+    known = facts(brokers=PAIR, replication="sync", faults=faults)
+    columns, timeline = build_columns(history(*ops))
+    context = Context(
+        facts=known,
+        timeline=timeline,
+        promises=LossPromises(known),
+        observations=[ack(durable="n0 n1", status=status)],
+    )
+    verdict = check_weak_statuses(columns, context)
+    few = check_weak_statuses(weak_rows(columns, context), context)
+    assert (few.findings, few.reportable) == (verdict.findings, verdict.reportable)
+    [finding] = verdict.findings
+    return finding.judgement
 
 
 def weak_after(began_s: float, *before: str, **changes: object) -> str:

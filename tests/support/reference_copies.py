@@ -11,8 +11,21 @@ from tests.support.reference_checkers import Send, sends_of
 from tests.support.reference_semantics import began_ns, ended_ns
 
 AFTERMATH_NS = 20 * 10**9
-FLUSH_TIMEOUT_NS = 5 * 10**9
-SLOW = {"slow_disk", "disk_full", "failing_disk", "network_latency", "packet_loss", "bandwidth"}
+WAITED_NS = {"FLUSH_DISK_TIMEOUT": 5 * 10**9, "FLUSH_SLAVE_TIMEOUT": 3 * 10**9}
+_AWAY = {"stops", "stalls", "cuts", "routes"}
+# By status: what a fault does, to how many of the replicas (the master is the first), for how long at least, how long
+# it counts after the heal, and whether the broker must have waited for its time-out.
+MECHANISMS = {
+    "FLUSH_DISK_TIMEOUT": [
+        ({"stalls", "disk"}, 1, 0, 5 * 10**9, True),
+        ({"writes_fail"}, 1, 0, 10 * 10**9, False),
+    ],
+    "FLUSH_SLAVE_TIMEOUT": [({*_AWAY, "disk", "network"}, 9, 0, AFTERMATH_NS, True)],
+    "SLAVE_NOT_AVAILABLE": [
+        (_AWAY, 9, 0, AFTERMATH_NS, False),
+        ({"network"}, 9, 20 * 10**9, AFTERMATH_NS, False),
+    ],
+}
 STRIKES_ONCE = {
     *("kill", "graceful_stop", "pause", "broker_black_hole", "partition", "partition_halves"),
     *("partition_one", "partition_one_way", "partition_bridge", "partition_ring"),
@@ -73,7 +86,9 @@ def weak(ops: Sequence[Op], observations: Sequence[Seen], facts: Facts) -> Weak:
     looks = list(_looks(ops, observations, "weak"))
     for send, seen in looks:
         if _held(facts, _broker_of(send), seen):
-            if _fault_near(ops, facts, send) or _came_up(ops, send):
+            statuses = {seen["status"]} & set(MECHANISMS) or set(MECHANISMS)
+            near = any(_fault_near(ops, facts, send, status) for status in statuses)
+            if near or _came_up(ops, send):
                 excused.append(send.key)
             elif _left_behind(ops, observations, facts, send):
                 behind.append(send.key)
@@ -186,33 +201,55 @@ def _takes(kind: str, facts: Facts, *, is_master: bool) -> bool:
     }.get(kind, False)
 
 
-def _fault_near(ops: Sequence[Op], facts: Facts, send: Send) -> bool:
-    replicas = set(facts["brokers"].get(_broker_of(send), ()))
+def _fault_near(ops: Sequence[Op], facts: Facts, send: Send, status: str) -> bool:
+    replicas = facts["brokers"].get(_broker_of(send), ())
     served_ns = max(
         (began_ns(ops, of) for of in _safe(ops, send) if of.ended < send.began), default=-(1 << 62)
     )
-    for fault in facts["faults"]:
-        # Which links a partition cut, these facts do not say.
-        if fault.bitten_ns is None or not (
-            replicas & set(fault.targets) or fault.kind == "partition"
-        ):
+    for effects, how_many, least_ns, after_ns, waits in MECHANISMS[status]:
+        if waits and _cannot_have_waited(ops, send, WAITED_NS[status]):
             continue
-        healed_ns = (1 << 62) if fault.healed_ns is None else fault.healed_ns
-        if fault.kind in SLOW and healed_ns - fault.fired_ns < FLUSH_TIMEOUT_NS:
-            continue
-        explains_until_ns = fault.bitten_ns if fault.kind in STRIKES_ONCE else healed_ns
-        if explains_until_ns < served_ns:
-            continue
-        if fault.fired_ns <= ended_ns(ops, send) and healed_ns + AFTERMATH_NS >= began_ns(
-            ops, send
-        ):
-            return True
-    return any(
-        ended.node in replicas
-        and served_ns <= ended.time_ns <= ended_ns(ops, send)
-        and ended.time_ns + RESTART_NS + AFTERMATH_NS >= began_ns(ops, send)
-        for ended in facts["exits"]
-    )
+        struck = set(replicas[:how_many])
+        for fault in facts["faults"]:
+            # Which links a partition cut, these facts do not say.
+            if not effects & set(fault.effects) or not (
+                struck & set(fault.targets) or fault.kind == "partition"
+            ):
+                continue
+            healed_ns = (1 << 62) if fault.healed_ns is None else fault.healed_ns
+            if fault.bitten_ns is None or healed_ns - fault.fired_ns < least_ns:
+                continue
+            explains_until_ns = fault.bitten_ns if fault.kind in STRIKES_ONCE else healed_ns
+            if explains_until_ns < served_ns:
+                continue
+            if fault.fired_ns <= ended_ns(ops, send) and healed_ns + after_ns >= began_ns(
+                ops, send
+            ):
+                return True
+        for ended in facts["exits"]:
+            if (
+                "stops" in effects
+                and ended.node in struck
+                and served_ns <= ended.time_ns <= ended_ns(ops, send)
+                and ended.time_ns + RESTART_NS + after_ns >= began_ns(ops, send)
+            ):
+                return True
+    return False
+
+
+def _cannot_have_waited(ops: Sequence[Op], send: Send, wait_ns: int) -> bool:
+    """Whether at each moment, a time-out after the send began, what was sent less than a time-out before was safe."""
+    at_ns = began_ns(ops, send) + wait_ns
+    while at_ns <= ended_ns(ops, send):
+        later = [
+            began_ns(ops, of) + wait_ns
+            for of in _safe(ops, send)
+            if ended_ns(ops, of) < at_ns <= began_ns(ops, of) + wait_ns
+        ]
+        if not later:
+            return False
+        at_ns = max(later) + 1
+    return True
 
 
 def _safe(ops: Sequence[Op], send: Send) -> list[Send]:

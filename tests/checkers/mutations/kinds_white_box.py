@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
 from tests.checkers.mutations.draft import Draft
+from tests.checkers.mutations.events import Sent
 from tests.checkers.mutations.kinds import KINDS
 from tests.checkers.mutations.model import Run, S, Site, choose
 from tests.checkers.mutations.pick import RESTARTS, may_be_destroyed, pick_sent
@@ -74,35 +75,68 @@ def _acked(run: Run, rng: Random, site: Site) -> Mapping[str, Any] | None:
     "weak_though_safe", "FLUSH_SLAVE_TIMEOUT, although the slave has the message on its disk"
 )
 def weak_though_safe(run: Run, rng: Random, site: Site) -> Run | None:
+    def fits(sent: Sent) -> bool:
+        return not run.is_explained(
+            sent.time_ns - 10 * S, sent.time_ns, run.nodes_of_broker(sent.broker or ""), 30
+        )
+
+    return _with_status(run, rng, site, "FLUSH_SLAVE_TIMEOUT", fits)
+
+
+@KINDS.mutation(
+    "weak_though_safe",
+    "FLUSH_SLAVE_TIMEOUT within a second, although the slave has the message on its disk",
+)
+def slave_timeout_too_early(run: Run, rng: Random, site: Site) -> Run | None:
+    acked = [s for s in run.sends.values() if s.type == "ok"]
+
+    def fits(sent: Sent) -> bool:
+        return sent.time_ns - sent.begin_ns < S and any(
+            of.broker == sent.broker and of.time_ns < sent.begin_ns for of in acked
+        )
+
+    return _with_status(run, rng, site, "FLUSH_SLAVE_TIMEOUT", fits)
+
+
+@KINDS.mutation(
+    "weak_though_safe",
+    "FLUSH_DISK_TIMEOUT near faults of slaves alone, although the message is on all disks",
+)
+def disk_timeout_of_healthy_master(run: Run, rng: Random, site: Site) -> Run | None:
+    def fits(sent: Sent) -> bool:
+        master = run.nodes_of_broker(sent.broker or "")[:1]
+        return not run.is_explained(sent.time_ns - 10 * S, sent.time_ns, master, 30)
+
+    return _with_status(run, rng, site, "FLUSH_DISK_TIMEOUT", fits)
+
+
+def _with_status(
+    run: Run, rng: Random, site: Site, status: str, fits: Callable[[Sent], bool]
+) -> Run | None:
+    """A send that is on the disks of all replicas gets a weak status."""
     if run.facts.replication != "sync" or run.facts.flush != "sync":
         return None
     times = {seen["key"]: seen for seen in seen_of(run, "ack_durability")}
 
-    def fits(key: str) -> bool:
+    def is_safe(key: str) -> bool:
         seen = times.get(key)
         return (
             seen is not None
             and seen["status"] == "SEND_OK"
             and len(seen["durable_on"]) > 1
             and not seen["unobserved"]
-            and not run.is_explained(
-                seen["time_ns"] - 10 * S,
-                seen["time_ns"],
-                run.nodes_of_broker(seen["broker_name"]),
-                30,
-            )
         )
 
-    sent = pick_sent(run, rng, site, lambda s: s.type == "ok" and fits(s.key))
+    sent = pick_sent(run, rng, site, lambda s: s.type == "ok" and is_safe(s.key) and fits(s))
     if sent is None or sent.at is None:
         return None
     draft = Draft(run)
-    draft.alter(sent.at, status="FLUSH_SLAVE_TIMEOUT")
-    draft.replace(sent.at, type="info", error="FLUSH_SLAVE_TIMEOUT")
+    draft.alter(sent.at, status=status)
+    draft.replace(sent.at, type="info", error=status)
     keys = {s.key for s in run.sends.values() if s.at == sent.at}
     draft.observe(
         lambda seen: seen["kind"] == "ack_durability" and seen["key"] in keys,
-        lambda seen: {**seen, "status": "FLUSH_SLAVE_TIMEOUT"},
+        lambda seen: {**seen, "status": status},
     )
     for key in keys:
         draft.look_up(key, lambda row: None)
