@@ -88,7 +88,7 @@ def late_rows(columns: Columns, context: Context) -> Columns:
     delayed, given = _late(columns)
     kept_sends, kept_deliveries = [delayed], [given]
     apart_ns, index = _apart_ns(context), index_of(columns)
-    for number, group in enumerate(columns.names.groups):
+    for number, group in enumerate(columns.names.groups if context.excuses.has_faults else ()):
         for queue, (rows, began_ns, given_ns) in _passes(columns, context, group).items():
             if any(_near(context, group, queue)):
                 found = covering(began_ns, given_ns, apart_ns)
