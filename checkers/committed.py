@@ -1,27 +1,40 @@
 """What a group had surely committed when a member took a queue: the member must not begin below it.
 
-A commit counts if nothing explains that brokers forgot it (`offset_forgotten` in the table of excuses): no fault of a
-replica that may not have written or copied it yet, none between the replicas and the two members, no disk that was
-emptied and no reset of offsets since. What was committed after the last one that counts may have taken its place.
+A committed offset is a register, and where a member begins is a read of it. A client may say what it read and which
+broker answered (`begin`). The master knows every commit that reached it, so a commit before its answer counts unless
+the master ended before it had written the commit down, or the commit did not reach it (`offset_lost` in the table of
+excuses). A slave copies offsets now and then, so what it may not have yet does not count either. Neither does a commit
+that brokers may have forgotten, where they answered or not (`offset_forgotten`): a fault of any replica that may not
+have written or copied it yet, or between the replicas and the two members. Where a client does not say who answered,
+a slave is thought of near such faults alone. No commit counts across a disk that was emptied or a reset of offsets.
+What was committed after the last one that counts may have taken its place.
 So may what another member pulls with: each pull commits how far its member is, and one that gained the queue before the
 commit arrived began below it.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Iterable
+
 import numpy as np
 
 from checkers.columns import Columns, Commits, Ints, Mask, QueueKey
-from checkers.excuses import Window
+from checkers.excuse_table import ON_ITS_WAY_S, Since
+from checkers.excuses import FOREVER_NS, Window
 from checkers.kernel import Context
 from checkers.process_ends import ended_ns
 from checkers.promises import NS_PER_S
+from checkers.rebalances import starts_ns, stops_ns
+from checkers.spans import Span, joined
 from checkers.timeline import Ownership
 
-FORGOTTEN = "offset_forgotten"  # the time of the witness is that of the commit
+# The time of the witness is that of the commit.
+LOST = "offset_lost"  # by the master, who answered
+FORGOTTEN = "offset_forgotten"  # by any broker
 REPLACED = "offset_replaced"  # the time of the witness is that from the commit to its question
-# Commits are sent one way: until a broker has one, and a member has asked where to begin.
-ON_ITS_WAY_NS = NS_PER_S
+ON_ITS_WAY_NS = int(ON_ITS_WAY_S * NS_PER_S)  # and until a member has asked where to begin
+MASTER_ID = 0
 
 
 def surely_committed(
@@ -48,7 +61,7 @@ def least_offset(
     """The same from the commits of one stream, sorted by op; `pair` is its group and its queue."""
     earlier = commits.where(np.flatnonzero(commits.op_index < gain.op_index))
     arrived = earlier.time_ns + ON_ITS_WAY_NS <= gain.time_ns
-    unsure = _forgotten(context, earlier, pair[1].broker, gain)
+    unsure = _forgotten(context, earlier, pair, gain)
     sure = np.flatnonzero(arrived & ~unsure & ~_pulled_below(context, earlier, pair, gain))
     return int(earlier.offset[sure[-1] :].min()) if len(sure) else 0
 
@@ -80,17 +93,86 @@ def reader_of(context: Context, group: str, process: int) -> str | None:
     return context.timeline.nodes.get(process, "")
 
 
-def _forgotten(context: Context, commits: Commits, broker: str, gain: Ownership) -> Mask:
+def answered_by(context: Context, pair: tuple[str, QueueKey], gain: Ownership) -> int | None:
+    """The id of the broker that told a member where to begin when it had gained a queue; None: not known."""
+    begins = context.timeline.begins.get(pair, ())
+    first = bisect_right(begins, gain.op_index, key=lambda begun: begun.op_index)
+    changes = context.timeline.ownership_between(*pair, gain.op_index, FOREVER_NS)
+    lost = next((of.op_index for of in changes if of.process == gain.process), FOREVER_NS)
+    for begun in begins[first:]:
+        if begun.op_index > lost:
+            break
+        if begun.process == gain.process:
+            return begun.broker_id
+    return None
+
+
+def names_brokers(context: Context, group: str) -> bool:
+    """Whether members of the group say which broker told them where to begin."""
+    return any(
+        begun.broker_id is not None
+        for (name, _), begins in context.timeline.begins.items()
+        if name == group
+        for begun in begins
+    )
+
+
+def forgotten_spans(
+    context: Context, broker: str, nodes: Iterable[str | None], *, by_master: bool
+) -> list[Span]:
+    """When commits were sent that may not be known later: to the master, if it answers, else to any replica.
+
+    `nodes`: those of the member that commits and, if the master does not answer, of the one that asks.
+    """
+    known = frozenset(node for node in nodes if node is not None)
+    if not by_master:
+        return context.excuses.spans(FORGOTTEN, broker, known)
+    key = LOST, broker, known
+    if key not in context.cache:
+        windows = context.excuses.windows(*key)
+        spans = (_since(context, broker, known, window) for window in windows)
+        context.cache[key] = joined(span for span in spans if span is not None)
+    found = context.cache[key]
+    assert isinstance(found, list)
+    return found
+
+
+def _since(context: Context, broker: str, members: frozenset[str], window: Window) -> Span | None:
+    """The part of a window in which its row counts."""
+    start_ns, end_ns = window.start_ns, window.end_ns
+    match window.excuse.since:
+        case Since.MASTER_ENDS:
+            master = frozenset(context.facts.brokers.get(broker, ())[:1])
+            ends = any(start_ns <= at <= end_ns for at in stops_ns(context, master))
+            return Span(start_ns, end_ns) if ends else None
+        case Since.MEMBER_STARTS if members:
+            starts = starts_ns(context, members)
+            first = min((at for at in starts if start_ns <= at <= end_ns), default=None)
+            return None if first is None else Span(first, end_ns)
+        case _:
+            return Span(start_ns, end_ns)
+
+
+def _forgotten(
+    context: Context, commits: Commits, pair: tuple[str, QueueKey], gain: Ownership
+) -> Mask:
     """Which commits may not be known where the queue is gained, shape (commits,)."""
-    nodes = context.timeline.nodes
+    nodes, timings = context.timeline.nodes, context.facts.timings
     taker = nodes.get(gain.process)
     forgotten = np.zeros(len(commits), np.bool_)
+    asked = answered_by(context, pair, gain)
     for process in np.unique(commits.process).tolist():
         mine = commits.process == process
-        both = (nodes.get(process), taker)
-        windows = context.excuses.windows(FORGOTTEN, broker, both)
-        forgotten |= mine & _in_any(commits.time_ns, windows)
-    since = context.excuses.windows(REPLACED, broker)
+        known = nodes.get(process)
+        by_master = asked == MASTER_ID
+        spans = forgotten_spans(
+            context, pair[1].broker, (known,) if by_master else (known, taker), by_master=by_master
+        )
+        forgotten |= mine & _in_any(commits.time_ns, spans)
+    if asked is not None and asked != MASTER_ID:
+        copied_s = timings.slave_sync_s + 2 * timings.request_s
+        forgotten |= commits.time_ns > gain.time_ns - int(copied_s * NS_PER_S)
+    since = context.excuses.windows(REPLACED, pair[1].broker)
     for window in since:
         if window.start_ns <= gain.time_ns:
             forgotten |= commits.time_ns <= window.end_ns
@@ -123,8 +205,8 @@ def _while(commits: Commits, process: int, since_ns: int, until_ns: int) -> Mask
     return found
 
 
-def _in_any(time_ns: Ints, windows: tuple[Window, ...]) -> Mask:
+def _in_any(time_ns: Ints, spans: Iterable[Span]) -> Mask:
     within = np.zeros(len(time_ns), np.bool_)
-    for window in windows:
-        within |= (time_ns >= window.start_ns) & (time_ns <= window.end_ns)
+    for span in spans:
+        within |= (time_ns >= span.start_ns) & (time_ns <= span.end_ns)
     return within

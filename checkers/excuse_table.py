@@ -46,7 +46,7 @@ class Role(Enum):
 
 
 class Since(Enum):
-    """What must happen in the time of a fault before it has its effect (rebalances.py)."""
+    """What must happen in the time of a fault before it has its effect (rebalances.py, committed.py)."""
 
     FAULT = auto()  # nothing else
     SHARED_ANEW = (
@@ -54,9 +54,11 @@ class Since(Enum):
     )  # a member comes or goes, the topic gets queues, a broker forgets who the members are
     MEMBER_STARTS = auto()  # one that the witness names
     ROUTES_FORGOTTEN = auto()  # a name server starts again
+    MASTER_ENDS = auto()  # of the queue's broker name
 
 
 Seconds = Callable[[Timings], float]
+ON_ITS_WAY_S = 1.0  # commits are sent one way: until a broker has one
 
 
 def _at_once(_: Timings) -> float:
@@ -206,7 +208,50 @@ _ROWS: tuple[Excuse, ...] = (
         since=Since.SHARED_ANEW,
         mechanism="a member that is cut off does not know that others have taken its queues",
     ),
-    # committed.py
+    # committed.py: where the master said what is committed
+    Excuse(
+        anomaly="offset_lost",
+        effects=(FORGETS,),
+        on=(Role.MASTER,),
+        before=lambda t: t.offset_persist_s,
+        after=_two_requests,
+        mechanism="the master ended before it had written the offset down",
+    ),
+    Excuse(
+        anomaly="offset_lost",
+        effects=(ROLLS_BACK,),
+        on=(Role.MASTER,),
+        before=lambda t: t.offset_persist_s + t.slave_sync_s,
+        after=_two_requests,
+        mechanism="the disk of the master had not taken the offset",
+    ),
+    Excuse(
+        anomaly="offset_lost",
+        effects=(DISK,),
+        on=(Role.MASTER,),
+        before=lambda t: t.offset_persist_s,
+        after=_two_requests,
+        since=Since.MASTER_ENDS,
+        mechanism="the master could not write the offset down, and ended",
+    ),
+    Excuse(
+        anomaly="offset_lost",
+        effects=(STOPS, STALLS, NETWORK, CUTS, ROUTES),
+        on=(Role.MASTER,),
+        across=(Role.INVOLVED,),
+        before=lambda _: ON_ITS_WAY_S,
+        after=_two_requests,
+        mechanism="the commit was lost on its way, or a slave took it",
+    ),
+    Excuse(
+        anomaly="offset_lost",
+        effects=(STOPS, STALLS),
+        on=(Role.ALL_NAME_SERVERS,),
+        after=lambda t: t.register_s,
+        since=Since.MEMBER_STARTS,
+        mechanism="a client that starts knows only the slave, and commits there",
+    ),
+    # committed.py: where it is not known who said it, or a slave did
     Excuse(
         anomaly="offset_forgotten",
         effects=(FORGETS, ROLLS_BACK, DISK),

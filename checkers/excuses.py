@@ -7,8 +7,9 @@ names. A node that ended by itself counts as a fault of that node, for as long a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import chain, product
 from typing import NamedTuple
 
 from checkers.excuse_table import EXCUSES, Excuse, Role
@@ -45,7 +46,7 @@ class Excuses:
     def __init__(self, facts: RunFacts) -> None:
         self._facts = facts
         fired = (fault for fault in facts.faults if _start_ns(fault) is not None)
-        self._faults = (*fired, *_exits(facts))
+        self._faults = (*chain.from_iterable(map(_by_target, fired)), *_exits(facts))
         self._effects = [frozenset(fault.effects) for fault in self._faults]
         self._known: dict[_Asked, tuple[Window, ...]] = {}
         self._spans: dict[_Asked, tuple[Span, ...]] = {}
@@ -168,6 +169,20 @@ _Asked = tuple[str, str | None, frozenset[str]]  # an anomaly, a broker name, no
 
 def _asked(anomaly: str, broker: str | None, nodes: Iterable[str | None]) -> _Asked:
     return anomaly, broker, frozenset(node for node in nodes if node is not None)
+
+
+def _by_target(fault: FaultFacts) -> Iterator[FaultFacts]:
+    """A fault that struck its targets one after the other, as a fault of each."""
+    if not fault.struck:
+        yield fault
+    for one in fault.struck:
+        yield replace(
+            fault,
+            targets=(one.node,),
+            fired_ns=one.start_ns,
+            bitten_ns=None if fault.bitten_ns is None else one.start_ns,
+            healed_ns=fault.healed_ns if one.end_ns is None else one.end_ns,
+        )
 
 
 def began_ns(fault: FaultFacts) -> int:

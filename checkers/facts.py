@@ -30,6 +30,15 @@ class RottenRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Struck:
+    """When a fault that does not strike all of its targets at once struck one of them; no end: until it was healed."""
+
+    node: str
+    start_ns: int
+    end_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FaultFacts:
     """One planned fault and what became of it; a time of None means that it never came to that."""
 
@@ -44,6 +53,7 @@ class FaultFacts:
     affects: tuple[str, ...] | None = None  # effects (fault_effects); None: those of the kind
     links: tuple[tuple[str, str], ...] = ()  # (from, to) between which packets vanish
     records: tuple[RottenRecord, ...] = ()  # what it has changed on the disks of its targets
+    struck: tuple[Struck, ...] = ()  # targets one after the other; none: all of them, all the time
 
     @property
     def effects(self) -> tuple[str, ...]:
@@ -221,6 +231,7 @@ def _fault_from_json(fields: Mapping[str, Any]) -> FaultFacts:
             "affects": None if affects is None else tuple(affects),
             "links": tuple(tuple(link) for link in fields.get("links", ())),
             "records": tuple(RottenRecord(**record) for record in fields.get("records", ())),
+            "struck": tuple(Struck(**one) for one in fields.get("struck", ())),
         }
     )
 

@@ -30,6 +30,7 @@ CLIENT_FUNCTIONS = frozenset(
         "consume",
         "consume_many",
         "assign",
+        "begin",
         "commit",
         "probe",
         "drain",

@@ -70,12 +70,12 @@ def _since(
         case _ if not group.is_known:
             events = [start_ns]
         case Since.MEMBER_STARTS:
-            events = list(_starts(context, members))
+            events = list(starts_ns(context, members))
         case Since.SHARED_ANEW:
             expired_ns = start_ns + int(timings.channel_expiry_s * NS_PER_S)
             events = [*group.changes_ns, expired_ns]
             if not _strikes_alike(context, window.fault, members):
-                events += _stops(context, _brokers(context))
+                events += stops_ns(context, _brokers(context))
     first = min((at for at in events if before_ns <= at <= end_ns), default=None)
     if first is not None:
         yield Span(max(start_ns, first), end_ns)
@@ -86,7 +86,7 @@ def _group(context: Context, name: str) -> _Group:
     if key not in context.cache:
         starting = {one.node for one in context.timeline.subscriptions if one.group == name}
         members = context.timeline.members(name) | starting
-        changes = {*_starts(context, members), *_stops(context, members)}
+        changes = {*starts_ns(context, members), *stops_ns(context, members)}
         for fault in context.facts.faults:
             if QUEUES in fault.effects and fault.bitten_ns is not None:
                 changes |= {began_ns(fault), healed_ns(fault)}
@@ -103,12 +103,13 @@ def _group(context: Context, name: str) -> _Group:
     return found
 
 
-def _starts(context: Context, nodes: frozenset[str]) -> Iterator[int]:
+def starts_ns(context: Context, nodes: frozenset[str]) -> Iterator[int]:
+    """When a client on one of the nodes was ready."""
     return (opened.time_ns for opened in context.timeline.opens if opened.node in nodes)
 
 
-def _stops(context: Context, nodes: frozenset[str]) -> Iterator[int]:
-    """When one of the nodes ended."""
+def stops_ns(context: Context, nodes: frozenset[str]) -> Iterator[int]:
+    """When one of the nodes ended, or came back."""
     for fault in context.facts.faults:
         stops = STOPS in fault.effects and fault.bitten_ns is not None
         if stops and not nodes.isdisjoint(fault.targets):

@@ -19,6 +19,7 @@ from dataclasses import replace
 from itertools import product
 
 from checkers.columns import QueueKey
+from checkers.committed import FORGOTTEN, forgotten_spans, names_brokers
 from checkers.groups import owned_spans, watched_until_ns
 from checkers.kernel import Context
 from checkers.rebalances import excused_spans
@@ -28,12 +29,13 @@ from checkers.verdict import Verdict
 
 LATE = "late_delivery"
 # What is asked of the member that has a queue, of each pair of members, of the whole group. `offset_forgotten` is the
-# question whether a member that takes a queue over may begin below what was committed.
+# question whether a member that takes a queue over may begin below what was committed; where members say which broker
+# told them, whether it may although the master did.
 OF_OWNER = (
     "commit_rewound",
     "duplicate_unexplained",
     "nonmonotonic_poll",
-    "offset_forgotten",
+    FORGOTTEN,
 )
 OF_PAIR = ("owned_twice",)
 OF_LOCK = ("two_listeners", "overlapping_owners")
@@ -103,6 +105,9 @@ class _Excused:
     ) -> list[Span]:
         if anomaly in OF_SHARING:
             return excused_spans(self._context, anomaly, group, broker, nodes)
+        if anomaly == FORGOTTEN:
+            by_master = names_brokers(self._context, group)
+            return forgotten_spans(self._context, broker, nodes, by_master=by_master)
         found = self._context.excuses.spans(anomaly, broker, nodes)
         if anomaly not in SET_BACK:
             return found

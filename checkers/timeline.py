@@ -31,6 +31,16 @@ class Ownership(NamedTuple):
     change: Literal["gained", "lost"]
 
 
+class Begun(NamedTuple):
+    """A broker told a member where its group is in a queue."""
+
+    op_index: int
+    time_ns: int
+    process: int
+    offset: int | None  # None: nowhere yet, or the client does not say
+    broker_id: int | None  # 0: the master; None: the client does not say
+
+
 class QueueEnd(NamedTuple):
     """Where one queue and one group's offset stood when the drain ended."""
 
@@ -252,6 +262,7 @@ class Timeline:
 
     commits: Mapping[tuple[str, QueueKey], Sequence[Commit]]  # by group and queue
     ownership: Mapping[tuple[str, QueueKey], Sequence[Ownership]]  # by group and queue
+    begins: Mapping[tuple[str, QueueKey], Sequence[Begun]] = field(default_factory=dict)
     drains: Mapping[tuple[str, str], Drain]  # by group and topic
     probes: Sequence[Probe]
     opens: Sequence[Opened]

@@ -11,6 +11,7 @@ from checkers.history import INT64_MAX, NEMESIS, Op, OpType
 from checkers.message_ids import OTHER, MessageIds
 from checkers.stretches import MANY_MAX
 from checkers.timeline import (
+    Begun,
     CheckBack,
     Commit,
     Drain,
@@ -42,6 +43,7 @@ class TimelineBuilder:
     __slots__ = (
         "_answers",
         "_assigned",
+        "_begins",
         "_check_backs",
         "_drains",
         "_faults",
@@ -65,6 +67,7 @@ class TimelineBuilder:
     def __init__(self) -> None:
         self.commits: dict[tuple[str, QueueKey], list[Commit]] = {}
         self.nodes: dict[int, str] = {}  # of clients that opened or sent
+        self._begins: dict[tuple[str, QueueKey], list[Begun]] = {}
         self._ownership: dict[tuple[str, QueueKey], list[Ownership]] = {}
         self._assigned: dict[tuple[int, str, str], set[QueueKey]] = {}
         self._drains: dict[tuple[str, str], Drain] = {}
@@ -101,6 +104,7 @@ class TimelineBuilder:
         return {
             "probe": self._probe,
             "assign": self._assign,
+            "begin": self._begin,
             "commit": self._commit,
             "drain": self._drain,
             "open": self._open,
@@ -224,6 +228,16 @@ class TimelineBuilder:
             commit = Commit(op.index, op.time_ns, op.process, integer(offset))
             self.commits.setdefault((group, queue), []).append(commit)
 
+    def _begin(self, op: Op) -> None:
+        value = op.value
+        group = text(value["group"])
+        queue = QueueKey(text(value["topic"]), text(value["broker"]), integer(value["queue"]))
+        told = (value.get("offset"), value.get("broker_id"))
+        offset, broker_id = (None if of is None else integer(of) for of in told)
+        begun = Begun(op.index, op.time_ns, op.process, offset, broker_id)
+        if op.type == "ok":
+            self._begins.setdefault((group, queue), []).append(begun)
+
     def _send_back(self, op: Op) -> None:
         if op.type == "invoke":
             return
@@ -316,6 +330,7 @@ class TimelineBuilder:
         """Drop what was collected; where processes run and who owns what is still known."""
         self.commits.clear()
         self._ownership.clear()
+        self._begins.clear()
         self._drains.clear()
         self._probes.clear()
         self._opens.clear()
@@ -338,6 +353,7 @@ class TimelineBuilder:
         return Timeline(
             commits=self.commits,
             ownership=self._ownership,
+            begins=self._begins,
             drains=self._drains,
             probes=self._probes,
             opens=self._opens,

@@ -18,12 +18,14 @@ POLL_S = 0.2
 async def restart_each(controls: Controls, brokers: Sequence[str], within_s: float) -> Evidence:
     """SIGTERM, start again, wait for an answer, then the next, if it is likely to be done within the time.
 
-    Evidence: the brokers that were `restarted`, `failed` to stop or to answer again, or were `left_out`.
+    Evidence: the brokers that were `restarted`, `failed` to stop or to answer again, or were `left_out`; of each that
+    was `struck` from when to when, in ns before the last one was.
     """
     loop = asyncio.get_running_loop()
     start_s = loop.time()
     longest_s = 0.0
     rolled: dict[str, list[str]] = {"restarted": [], "failed": [], "left_out": []}
+    struck: list[tuple[str, float, float]] = []
     for broker in brokers:
         begun_s = loop.time()
         if begun_s - start_s + longest_s > within_s:
@@ -32,7 +34,17 @@ async def restart_each(controls: Controls, brokers: Sequence[str], within_s: flo
         is_done = await _restart(controls, broker)
         rolled["restarted" if is_done else "failed"].append(broker)
         longest_s = max(longest_s, loop.time() - begun_s)
-    return {**rolled, "bitten": bool(rolled["restarted"]) and not rolled["failed"]}
+        struck.append((broker, begun_s, loop.time()))
+    times = [
+        {"node": broker, "began_ago_ns": _ago_ns(begun_s), "ended_ago_ns": _ago_ns(ended_s)}
+        for broker, begun_s, ended_s in struck
+    ]
+    is_done = bool(rolled["restarted"]) and not rolled["failed"]
+    return {**rolled, "struck": times, "bitten": is_done}
+
+
+def _ago_ns(at_s: float) -> int:
+    return int((asyncio.get_running_loop().time() - at_s) * 1e9)
 
 
 async def _restart(controls: Controls, broker: str) -> bool:
@@ -92,10 +104,13 @@ class NameServerFreezeInRollingRestart(RollingRestart):
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         name_server, *brokers = planned.targets
+        start_s = asyncio.get_running_loop().time()
         paused = await controls.process.pause(name_server)
         silent = not await controls.cluster.answers(name_server)
         rolled = await restart_each(controls, brokers, planned.duration_s)
-        return {**rolled, "bitten": rolled["bitten"] and paused and silent, "silent": silent}
+        struck = [{"node": name_server, "began_ago_ns": _ago_ns(start_s)}, *rolled["struck"]]
+        bitten = rolled["bitten"] and paused and silent
+        return {**rolled, "struck": struck, "bitten": bitten, "silent": silent}
 
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
         await controls.process.resume(planned.targets[0])

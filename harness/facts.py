@@ -16,6 +16,7 @@ from checkers.facts import (
     Replication,
     RottenRecord,
     RunFacts,
+    Struck,
     Timings,
 )
 from checkers.history import CLUSTER_GONE, NEMESIS, Op
@@ -262,4 +263,18 @@ def _fault_facts(record: FaultRecord) -> FaultFacts:
         affects=fault_named(kind).affects,
         links=fault_named(kind).links(record.planned),
         records=tuple(RottenRecord(**found) for found in record.evidence.get("records", ())),
+        struck=tuple(_struck(record)),
     )
+
+
+def _struck(record: FaultRecord) -> Iterator[Struck]:
+    """When each target was struck, of a fault that says how long ago that was when it had struck them all."""
+    if record.struck_ns is None:
+        return
+    for found in record.evidence.get("struck", ()):
+        ended_ago_ns = found.get("ended_ago_ns")
+        yield Struck(
+            node=found["node"],
+            start_ns=record.struck_ns - found["began_ago_ns"],
+            end_ns=None if ended_ago_ns is None else record.struck_ns - ended_ago_ns,
+        )

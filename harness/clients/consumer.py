@@ -137,7 +137,7 @@ def _with_contents(value: dict[str, Any], messages: list[Message]) -> dict[str, 
 
 
 class Reports:
-    """Writes down which queues a member has, and which offsets it commits: one op a topic."""
+    """Writes down which queues a member has, where it begins in each, and which offsets it commits."""
 
     def __init__(self, group: str, port: ClientSide) -> None:
         self._group = group
@@ -159,6 +159,10 @@ class Reports:
             rows.setdefault(queue.topic, []).append([queue.broker_name, queue.queue_id, offset])
         for topic, ours in rows.items():
             self._emit("commit", topic, offsets=ours)
+
+    def began(self, queue: MessageQueue, offset: int | None, broker_id: int) -> None:
+        place = {"broker": queue.broker_name, "queue": queue.queue_id}
+        self._emit("begin", queue.topic, **place, offset=offset, broker_id=broker_id)
 
     def sent_back(
         self, message: Message, queue: MessageQueue, status: SendStatus | None, is_copied: bool
@@ -207,6 +211,7 @@ async def serve_consumer(
         on_sent_back=reports.sent_back,
         # The offsets of a broadcast consumer are its own, not the group's.
         on_commit=None if config.broadcast else reports.committed,
+        on_offset_read=reports.began,
     )
     listener.reply = consumer.reply
     forwarder = listener.forwarder = _forwarder(env, config, port, control)

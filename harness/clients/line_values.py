@@ -14,6 +14,7 @@ from harness.clients.lines import (
     LIST,
     TEXT,
     WHOLE,
+    WHOLE_OR_NULL,
     Kind,
     LineError,
     check_fields,
@@ -36,7 +37,9 @@ EMITTED: dict[str, dict[str, Kind]] = {
     "reply": {**SCOPE, "key": TEXT},
     "send_back": {**SCOPE, "broker": TEXT, "queue": WHOLE, "messages": LIST},
     "forward": {**SCOPE, "broker": TEXT, "queue": WHOLE, "originals": LIST, "key": TEXT},
+    "begin": {**SCOPE, "broker": TEXT, "queue": WHOLE},
 }
+OPTIONAL: dict[str, dict[str, Kind]] = {"begin": {"offset": WHOLE_OR_NULL, "broker_id": WHOLE}}
 # The columns of the lists: broker, queue; broker, queue, offset; key, queue offset, physical offset, whether the body
 # is intact, how often it was tried before; of stretches also how many messages, and bytes from one to the next. Of
 # originals: the first queue offset, and how many follow each other.
@@ -67,7 +70,7 @@ def check_emitted(type: OpType, f: str, value: dict[str, Any]) -> None:
     if f not in EMITTED:
         raise LineError(f"'emit' is {f!r:.80}; allowed are {', '.join(EMITTED)}")
     what = f"the value of {f}"
-    check_fields(what, value, EMITTED[f])
+    check_fields(what, value, EMITTED[f], OPTIONAL.get(f, {}))
     if f == "send_many":
         _check_count("'count' of send_many", value["count"], value["key"])
         if type == "ok" or "stretches" in value:

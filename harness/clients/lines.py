@@ -21,6 +21,7 @@ FLAG: Kind = (bool,)
 LIST: Kind = (list,)
 OBJECT: Kind = (dict,)
 TEXT_OR_NULL: Kind = (str, type(None))
+WHOLE_OR_NULL: Kind = (int, type(None))
 _NAMES = {
     str: "text",
     int: "a whole number",

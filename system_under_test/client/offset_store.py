@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from system_under_test.client.client_instance import ClientInstance
@@ -27,6 +27,10 @@ from system_under_test.remoting import RemotingError
 __all__ = ["ConsumeFrom", "OffsetStore", "OffsetUnknown", "Offsets"]
 
 
+# A queue, the group's offset there or None if it has none, and the id of the broker that said so.
+OnOffsetRead = Callable[[MessageQueue, int | None, int], None]
+
+
 class OffsetUnknown(ClientError):
     """It could not be found out where the group is. This must never be taken for "at the beginning"."""
 
@@ -47,11 +51,21 @@ class OffsetStore:
     """The offsets of one group, on brokers."""
 
     def __init__(
-        self, client: ClientInstance, group: str, *, timestamp_ms: int | None = None
+        self,
+        client: ClientInstance,
+        group: str,
+        *,
+        timestamp_ms: int | None = None,
+        on_read: OnOffsetRead | None = None,
     ) -> None:
-        """`timestamp_ms`: what ConsumeFrom.TIMESTAMP means; milliseconds since 1970."""
+        """
+        Args:
+            timestamp_ms: what ConsumeFrom.TIMESTAMP means; milliseconds since 1970.
+            on_read: called with each answer to `start_offset`.
+        """
         self._client = client
         self._group = group
+        self._on_read = on_read
         self.bounds = QueueBounds(client, timestamp_ms=timestamp_ms)
 
     async def start_offset(self, queue: MessageQueue, consume_from: ConsumeFrom) -> int:
@@ -61,7 +75,9 @@ class OffsetStore:
             OffsetUnknown: an error, whatever it was (RocketMQ took it for "none": issue #1825).
         """
         try:
-            stored = await self.stored(queue)
+            broker_id, stored = await self._read(queue)
+            if self._on_read is not None:
+                self._on_read(queue, stored, broker_id)
             if stored is not None:
                 return stored
             return await self._first_start(queue, consume_from)
@@ -86,12 +102,20 @@ class OffsetStore:
         Raises:
             BrokerRefused, BrokerNotAvailable, RemotingError: it cannot be known now.
         """
+        _, offset = await self._read(queue)
+        return offset
+
+    async def _read(self, queue: MessageQueue) -> tuple[int, int | None]:
+        """The id of the broker that answers, and what `stored` returns."""
         header = QueryConsumerOffsetHeader(
             consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id
         )
         command = RemotingCommand.request(RequestCode.QUERY_CONSUMER_OFFSET, header.to_ext())
-        _, response = await self._client.ask_replica(queue.broker_name, command, OFFSET_TIMEOUT_S)
-        return None if response.code == ResponseCode.QUERY_NOT_FOUND else offset_of(response)
+        broker_id, response = await self._client.ask_replica(
+            queue.broker_name, command, OFFSET_TIMEOUT_S
+        )
+        is_none = response.code == ResponseCode.QUERY_NOT_FOUND
+        return broker_id, None if is_none else offset_of(response)
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """Write offsets, one way: to the master, or to a slave while the master is silent.

@@ -200,6 +200,50 @@ def test_a_new_owner_that_begins_below_a_safely_persisted_offset_is_unexplained(
     assert "began below offset 1, which was committed before" in finding.detail
 
 
+def begins(*words: str, taken_s: float = 60) -> tuple[str, ...]:
+    """The same, with the answer that the member got when it had taken the queue."""
+    taken = (f"2 ok assign 0 t={taken_s}", *words, f"2 ok consume a t={taken_s + 1}")
+    return (*REWIND[:-2], *taken)
+
+
+NEAR_SLAVE = fault("pause", "n1", at_s=8, healed_s=20)
+NEAR_MASTER = fault("pause", "n0", at_s=5, healed_s=20)
+LATER = fault("kill", "n0", at_s=12, healed_s=20)  # what was committed at 5 s is written down
+
+
+@pytest.mark.parametrize(
+    ("lines", "of", "valid"),
+    [
+        (REWIND, NEAR_SLAVE, True),  # it may be the slave that answered
+        (begins("2 ok begin 0"), NEAR_SLAVE, True),
+        (begins("2 ok begin 0 by=0"), NEAR_SLAVE, False),
+        (begins("2 ok begin 0 by=1"), NEAR_SLAVE, True),
+        (begins("2 ok begin 0 by=0"), NEAR_MASTER, True),
+        (begins("2 ok begin 0 by=0"), LATER, False),
+        (begins("2 ok begin 0 by=1"), LATER, True),
+        # another member was told
+        (begins("1 ok begin 0 by=0"), NEAR_SLAVE, True),
+        # it had lost the queue before
+        (
+            begins("2 ok assign t=60.2", "2 ok begin 0 by=0", "2 ok assign 0 t=60.4"),
+            NEAR_SLAVE,
+            True,
+        ),
+    ],
+)
+def test_the_master_knows_what_was_committed_whatever_happens_to_a_slave(
+    lines: tuple[str, ...], of: FaultFacts, valid: bool
+) -> None:
+    verdict = check_duplication(*lines, brokers={"b": ("n0", "n1")}, faults=(of,))
+    assert verdict.valid is valid
+
+
+@pytest.mark.parametrize(("taken_s", "valid"), [(20, True), (22, False)])
+def test_a_slave_copies_offsets_now_and_then(taken_s: float, valid: bool) -> None:
+    lines = begins("2 ok begin 0 by=1", taken_s=taken_s)  # 10 s, and two requests
+    assert check_duplication(*lines, brokers={"b": ("n0", "n1")}).valid is valid
+
+
 @pytest.mark.parametrize(("gained_s", "valid"), [(4.8, True), (5.9, True), (6.1, False)])
 def test_a_member_that_began_before_the_commit_arrived_pulls_with_a_lower_offset(
     gained_s: float, valid: bool

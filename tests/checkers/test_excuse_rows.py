@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -60,7 +61,7 @@ OVERLAP = (
     *("0 ok send a t=0.1", "1 ok open node=c1 t=0.2", "1 ok assign 0 t=1"),
     *("2 ok open node=c2 t=49", "2 ok assign 0 t=50", "1 ok assign t=95", "9 ok drain t=100"),
 )
-NO_NAME_SERVER = {"name_servers": ("ns-1",)}
+NO_NAME_SERVER: dict[str, Any] = {"name_servers": ("ns-1",)}
 BLIND = fault("kill", "ns-1", at_s=45, healed_s=80)
 
 
@@ -88,18 +89,29 @@ def goes_back(anomaly: str, *ops: str) -> Iterator[Legal]:
         )
 
 
-def offsets(mechanism: str, row_of: str, of: FaultFacts, *, taken_s: float, **known: Any) -> Legal:
-    """A member takes a queue over at 0, although 1 was committed at 5 s."""
+def offsets(
+    mechanism: str,
+    row_of: str,
+    *more: FaultFacts,
+    faults: tuple[FaultFacts, ...] = (),
+    taken_s: float,
+    opened: str = "2 ok open node=c2 t=4",
+    asked: str = "",
+    **known: Any,
+) -> Legal:
+    """A member takes a queue over at 0, although 1 was committed at 5 s. `asked`: which broker told it so."""
     ops = (
-        *("1 ok assign 0 t=0.5", "0 ok send a t=1", "1 ok consume a", "1 ok commit 0:1 t=5"),
-        *(f"2 ok assign 0 t={taken_s}", f"2 ok consume a t={taken_s + 1}"),
+        *("1 ok open node=c1 t=0.2", "1 ok assign 0 t=0.5", "0 ok send a t=1", "1 ok consume a"),
+        *(opened, "1 ok commit 0:1 t=5", f"2 ok assign 0 t={taken_s}"),
+        *((f"2 ok begin 0:0 by={asked}",) if asked else ()),
+        f"2 ok consume a t={taken_s + 1}",
     )
     return Legal(
         mechanism=mechanism,
         anomaly="duplicate_unexplained",
         row_of=row_of,
         ops=ops,
-        faults=(of,),
+        faults=(*faults, *more),
         known=known,
     )
 
@@ -242,6 +254,37 @@ def _histories() -> Iterator[Legal]:
             known=NO_NAME_SERVER,
         )
     # committed.py
+    by_master = partial(offsets, row_of="offset_lost", asked="0")
+    yield by_master(
+        "the master ended before it had written the offset down",
+        faults=(fault("name_server_amnesia", "n0", at_s=9.5, healed_s=9.6),),
+        taken_s=60,
+    )
+    yield by_master(
+        "the disk of the master had not taken the offset",
+        faults=(fault("power_cut", "n0", at_s=18, healed_s=20),),
+        taken_s=60,
+    )
+    yield by_master(
+        "the master could not write the offset down, and ended",
+        faults=(
+            fault("slow_disk", "n0", at_s=8, healed_s=12),
+            fault("graceful_stop", "n0", at_s=13, healed_s=14),
+        ),
+        taken_s=60,
+    )
+    yield by_master(
+        "the commit was lost on its way, or a slave took it",
+        faults=(cut("c1", "n0", at_s=4, healed_s=8),),
+        taken_s=60,
+    )
+    yield by_master(
+        "a client that starts knows only the slave, and commits there",
+        faults=(fault("pause", "ns-1", at_s=3, healed_s=4),),
+        opened="3 ok open node=c1 t=4",
+        taken_s=60,
+        **NO_NAME_SERVER,
+    )
     yield offsets(
         "an offset that was not yet written down, or not yet copied to a slave, is forgotten",
         "offset_forgotten",

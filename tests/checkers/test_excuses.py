@@ -8,7 +8,7 @@ import pytest
 
 from checkers.excuse_table import EXCUSES, Role
 from checkers.excuses import Excuses
-from checkers.facts import FaultFacts, NodeExit, RunFacts, Timings
+from checkers.facts import FaultFacts, NodeExit, RunFacts, Struck, Timings
 from checkers.fault_effects import ALL_EFFECTS
 from tests.support.history_language import facts, fault
 
@@ -107,6 +107,21 @@ def test_a_broker_is_away_while_each_of_its_replicas_is(
     windows = excuses(*faults).windows("queue_unowned", "b")
     away = [window for window in windows if window.excuse.on == (Role.ALL_REPLICAS,)]
     assert any(w.start_ns <= 20 * S and w.end_ns >= 30 * S for w in away) is excused
+
+
+def test_a_fault_that_strikes_in_turn_excuses_each_target_in_its_own_time() -> None:
+    rolling = replace(
+        fault("rolling_restart", "n0", "n1", "n2", at_s=10, healed_s=30),
+        struck=(
+            Struck(node="n0", start_ns=10 * S, end_ns=14 * S),
+            Struck(node="n1", start_ns=14 * S),
+        ),
+    )
+    known = excuses(rolling, timings=Timings(request_s=1.0))
+    assert known.spans("moved_twice", "b") == [(10 * S, 30 * S)]
+    assert known.spans("offset_lost", "b") == [(9 * S, 16 * S)]  # of the master alone
+    assert known.spans("moved_twice", "other") == []  # it was left out
+    assert RunFacts.from_json(facts(faults=(rolling,)).to_json()).faults == (rolling,)
 
 
 def test_a_partition_of_unknown_links_may_have_cut_any() -> None:

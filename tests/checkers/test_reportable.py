@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from checkers.column_builder import build_columns
 from checkers.compose import check_run
@@ -22,8 +23,8 @@ LINES = (
 )
 
 
-def shares(*faults: FaultFacts, **changes: object) -> dict[str, float]:
-    _, timeline = build_columns(history(*LINES))
+def shares(*faults: FaultFacts, lines: tuple[str, ...] = LINES, **changes: Any) -> dict[str, float]:
+    _, timeline = build_columns(history(*lines))
     known = facts(faults=faults, **changes)
     return reportable(Context(facts=known, timeline=timeline, promises=LossPromises(known)))
 
@@ -58,6 +59,16 @@ def test_a_fault_of_one_member_takes_its_queues_only() -> None:
     assert shares(away)["offset_forgotten"] == 1.0
 
 
+def test_where_members_say_who_told_them_the_master_is_asked() -> None:
+    kill = fault("kill", "n1", at_s=20, healed_s=24)
+    pair: dict[str, Any] = {"brokers": {"b": ("n0", "n1")}}
+    assert shares(kill, **pair)["offset_forgotten"] == 0.8
+    told = (*LINES[:-1], "1 ok begin 0 by=0 t=12", LINES[-1])
+    assert shares(kill, lines=told, **pair)["offset_forgotten"] == 1.0
+    of_master = replace(kill, targets=("n0",))
+    assert shares(of_master, lines=told, **pair)["offset_forgotten"] == 0.85
+
+
 def test_a_verdict_says_it_and_is_unknown_below_the_floor() -> None:
     ever = fault("pause", "n0", at_s=0, healed_s=200)
     verdict = check_run(history(*LINES), [], facts(faults=(ever,)))
@@ -75,7 +86,7 @@ def test_a_verdict_says_it_and_is_unknown_below_the_floor() -> None:
 
 def test_what_sets_an_owner_back_is_asked_of_settled_messages() -> None:
     pause = fault("pause", "n0", at_s=20, healed_s=40)
-    pair = {"brokers": {"b": ("n0", "n1")}}
+    pair: dict[str, Any] = {"brokers": {"b": ("n0", "n1")}}
     assert shares(pause, replication="sync", **pair)["commit_rewound"] == 1.0
     assert shares(pause, replication="async", **pair)["commit_rewound"] == 0.6  # and 20 s after it
     reset = fault("offsets_reset", at_s=20, healed_s=21)

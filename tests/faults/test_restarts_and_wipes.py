@@ -80,6 +80,9 @@ def test_each_broker_is_waited_for_before_the_next_is_stopped() -> None:
         *("stop b", "start b", "answers b", "answers b"),
         *("stop a", "start a", "answers a", "answers a"),
     ]
+    b, a = evidence.pop("struck")
+    assert (b["node"], a["node"]) == ("b", "a")
+    assert b["began_ago_ns"] > b["ended_ago_ns"] == a["began_ago_ns"] > a["ended_ago_ns"] == 0
     assert evidence == {"restarted": ["b", "a"], "failed": [], "left_out": [], "bitten": True}
 
 
@@ -101,6 +104,7 @@ def test_what_would_take_longer_than_planned_is_left_out() -> None:
 
     script = {"answers": True, "stop": stop}
     _, evidence = carried_out("rolling-restart", "a", "b", "c", answers=script, duration_s=10.0)
+    assert [one["node"] for one in evidence.pop("struck")] == ["a", "b"]
     assert evidence == {
         "restarted": ["a", "b"],
         "failed": [],

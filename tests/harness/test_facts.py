@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from checkers.facts import Struck
 from checkers.history import NEMESIS, Op
 from checkers.promises import DAMAGE_OF_FAULT, STRIKES_LATER, Damage
 from faults.catalogue import FAULTS
@@ -44,6 +45,22 @@ def test_a_broker_whose_master_disk_is_lost_need_not_serve() -> None:
     facts = run_facts(CAMPAIGN, [record("disk-lost", "broker-a-0")], [])
     assert facts.living == ("broker-b",)
     assert [fault.permanent for fault in facts.faults] == [True]
+
+
+def test_targets_are_struck_as_long_ago_as_the_evidence_says() -> None:
+    rolled = record("rolling-restart", "b", "a")
+    rolled.struck_ns = 100
+    rolled.evidence = {
+        "struck": [
+            {"node": "ns", "began_ago_ns": 90},
+            {"node": "b", "began_ago_ns": 80, "ended_ago_ns": 30},
+        ]
+    }
+    [fault] = run_facts(CAMPAIGN, [rolled], []).faults
+    assert fault.struck == (
+        Struck(node="ns", start_ns=10),
+        Struck(node="b", start_ns=20, end_ns=70),
+    )
 
 
 def test_what_failed_says_why() -> None:

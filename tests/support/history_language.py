@@ -149,6 +149,15 @@ class _Writer:
         pairs = (map(int, word.split(":")) for word in words)
         return self._to_group(options, "offsets", [[broker, *pair] for pair in pairs])
 
+    def _begin(self, _kind: str, words: list[str], options: Mapping[str, str]) -> dict[str, Any]:
+        topic, broker, _ = self._queue(options)
+        [(queue, _, offset)] = (word.partition(":") for word in words)
+        told = {"offset": int(offset) if offset else None}
+        if "by" in options:
+            told["broker_id"] = int(options["by"])
+        place = {"topic": topic, "broker": broker, "queue": int(queue)}
+        return {"group": options.get("group", GROUP), **place, **told}
+
     def _drain(self, kind: str, words: list[str], options: Mapping[str, str]) -> dict[str, Any]:
         topic, broker, _ = self._queue(options)
         ends = [

@@ -115,6 +115,16 @@ def test_columns_read_back_are_those_of_the_ops(ops: list[Op], chunk: int, part_
         assert list(read_ops(read)) == ops
 
 
+def test_where_members_begin_is_read_back(tmp_path: Path) -> None:
+    ops = history("1 ok assign 0 1", "1 ok begin 0:5 by=1", "1 ok begin 1", "1 ok commit 0:6")
+    read = record(ops, tmp_path / "h")
+
+    told = [begun[3:] for begins in read.timeline().begins.values() for begun in begins]
+    assert told == [(5, 1), (None, None)]
+    assert read.timeline_of_events().begins == read.timeline().begins
+    assert list(read_ops(read)) == ops
+
+
 @pytest.mark.parametrize("held_rows", [1, 10, 1000])
 def test_each_queue_is_read_alone(tmp_path: Path, held_rows: int) -> None:
     ops = history(

@@ -72,6 +72,24 @@ def test_deliveries_that_cannot_be(stretch: list[Any], complaint: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("told", "complaint"),
+    [
+        ({}, None),
+        ({"offset": 7, "broker_id": 0}, None),
+        ({"offset": None}, None),
+        ({"offset": "7"}, "'offset' of the value of begin is '7'; expected a whole number or null"),
+        ({"broker_id": None}, "'broker_id' of the value of begin is None; expected a whole number"),
+    ],
+)
+def test_where_a_member_begins(told: dict[str, Any], complaint: str | None) -> None:
+    if complaint is None:
+        check_emitted("ok", "begin", {**SCOPE, **told})
+        return
+    with pytest.raises(LineError, match=complaint):
+        check_emitted("ok", "begin", {**SCOPE, **told})
+
+
+@pytest.mark.parametrize(
     ("original", "key", "complaint"),
     [
         ([0, LONG], "p1-0", f"{LONG} originals follow each other"),

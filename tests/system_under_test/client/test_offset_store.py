@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from system_under_test.client.client_instance import ClientInstance
-from system_under_test.client.offset_store import ConsumeFrom, OffsetStore, OffsetUnknown
+from system_under_test.client.offset_store import (
+    ConsumeFrom,
+    OffsetStore,
+    OffsetUnknown,
+    OnOffsetRead,
+)
 from system_under_test.client.pull_consumer import PullConsumerConfig
 from system_under_test.client.routes import broker_routes
 from system_under_test.protocol.bodies import MessageQueue
@@ -43,6 +50,7 @@ def store_of(
     *,
     timestamp_ms: int | None = None,
     slave: bool = False,
+    on_read: OnOffsetRead | None = None,
 ) -> OffsetStore:
     """Of group g, before a master that says this of its offset; or a slave that says so, without the master."""
     script = by_code(c14=stored, c30=at(MAX), c29=at(FOUND_BY_TIME), other=at(-1))
@@ -52,7 +60,7 @@ def store_of(
     client = ClientInstance(make_env(), config)
     for topic in ("t", RETRY):
         client.routes.update(topic, broker_routes(route_of("a", slaves=slave)), now_s())
-    return OffsetStore(client, "g", timestamp_ms=timestamp_ms)
+    return OffsetStore(client, "g", timestamp_ms=timestamp_ms, on_read=on_read)
 
 
 @pytest.mark.parametrize(
@@ -77,6 +85,23 @@ def test_where_a_group_starts(
     async def main() -> None:
         store = store_of(remoting, stored)
         assert await store.start_offset(MessageQueue(topic, "a", 0), consume_from) == start
+
+    run(main())
+
+
+@pytest.mark.parametrize(("stored", "offset"), [(at(7), 7), (NONE, None)])
+@pytest.mark.parametrize("slave", [False, True])
+def test_what_a_broker_told_and_which(
+    remoting: ScriptedRemoting, stored: Script, offset: int | None, slave: bool
+) -> None:
+    async def main() -> None:
+        read: list[tuple[MessageQueue, int | None, int]] = []
+        store = store_of(remoting, stored, slave=slave, on_read=lambda *told: read.append(told))
+        queue = MessageQueue("t", "a", 0)
+        for _ in range(2):
+            with suppress(OffsetUnknown):  # the master is silent, which is found out by asking it
+                await store.start_offset(queue, FIRST)
+        assert set(read) == {(queue, offset, 1 if slave else 0)}
 
     run(main())
 
