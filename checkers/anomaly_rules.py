@@ -181,6 +181,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "thread_leak": PLAIN,
         "socket_leak": PLAIN,
         "file_leak": PLAIN,
+        "table_leak": PLAIN,
         "memory_leak": PLAIN,
         # txn_reads.py
         "G1a": PLAIN,

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from checkers.resources import BEGIN, END, growth
-from harness.environments.environment import Environment
+from harness.environments.environment import ADMIN, Environment
 
 LOOK_AGAIN_S = 2.0
 SETTLE_BOUND_S = 180.0  # a silent connection is closed after 120 s
@@ -52,4 +52,14 @@ class ResourceWatch:
         if found is None:
             return None
         acknowledged = self._environment.recorder.acknowledged
-        return {"node": node, "when": when, "acknowledged": acknowledged, **found._asdict()}
+        seen = {"node": node, "when": when, "acknowledged": acknowledged, **found._asdict()}
+        return {**seen, "tables": await self._tables(node)}
+
+    async def _tables(self, node: str) -> dict[str, int] | None:
+        """How many entries the tables of a broker have; None of a name server, or without an answer."""
+        environment = self._environment
+        if node in environment.shape.name_servers:
+            return None
+        request = {"f": "table_sizes", "address": environment.server_address(node)}
+        outcome = await environment.request(ADMIN, request)
+        return outcome.value["tables"] if outcome.type == "ok" else None

@@ -56,15 +56,20 @@ def _weak_though_safe(story: Story, _sets: int) -> None:
     story.tell("weak_though_safe", keys[1], 1, in_group=False)
 
 
+_HELD = {"tasks": 7, "threads": 9, "sockets": 5, "surplus_files": 0, "memory_bytes": 1 << 26}
+
+
 def _leak(anomaly: str, name: str, grown: int) -> StoryPlant:
     """A broker has more of one thing after the run than before it."""
+    return _leaked(anomaly, {name: _HELD[name] + grown})
 
+
+def _leaked(anomaly: str, after: Mapping[str, object]) -> StoryPlant:
     def plant(story: Story, _sets: int) -> None:
         [node] = _own_broker(story)
-        held = {"tasks": 7, "threads": 9, "sockets": 5, "surplus_files": 0, "memory_bytes": 1 << 26}
-        seen = {"node": node, "acknowledged": 0}
-        story.observe(0, "resources", **seen, when="begin", **held)
-        story.observe(3, "resources", **seen, when="end", **{**held, name: held[name] + grown})
+        seen = {"node": node, "acknowledged": 0, **_HELD, "tables": {"heldPulls": 0}}
+        story.observe(0, "resources", **seen, when="begin")
+        story.observe(3, "resources", **{**seen, **after}, when="end")
         story.tell_of_run(anomaly)
 
     return plant
@@ -189,6 +194,7 @@ OBSERVED_PLANTS: Mapping[str, StoryPlant] = {
     "thread_leak": _leak("thread_leak", "threads", 37),
     "socket_leak": _leak("socket_leak", "sockets", 5),
     "file_leak": _leak("file_leak", "surplus_files", 3),
+    "table_leak": _leaked("table_leak", {"tables": {"heldPulls": 4}}),
     "memory_leak": _leak("memory_leak", "memory_bytes", 65 << 20),
 }
 SWITCH_PLANTS: Mapping[str, StoryPlant] = {"slow_switch": _slow_switch}

@@ -10,6 +10,7 @@ from harness.clients.contents import contents_of
 from harness.clients.payload import delivered_message
 from harness.clients.port import ClientSide, Outcome, PortClosed, Reply, Request
 from system_under_test.acl.signature import Credentials, signer_of
+from system_under_test.broker.administration.figures import TABLE_PREFIX
 from system_under_test.client.pulling import pull_command, read_messages
 from system_under_test.client.subscription import Subscription
 from system_under_test.env import Env
@@ -334,6 +335,18 @@ async def messages_served(remoting: RemotingClient, request: Request) -> dict[st
     return {"served": int(loads(answer.body)["table"]["msgGetTotalTodayNow"])}
 
 
+async def table_sizes(remoting: RemotingClient, request: Request) -> dict[str, Any]:
+    """How many entries the tables in memory of a broker of ours have, by name."""
+    answer = await ask(remoting, request["address"], RequestCode.GET_BROKER_RUNTIME_INFO, {})
+    table = loads(answer.body)["table"]
+    sizes = {
+        name.removeprefix(TABLE_PREFIX): int(size)
+        for name, size in table.items()
+        if name.startswith(TABLE_PREFIX)
+    }
+    return {"tables": sizes}
+
+
 async def topics_known(remoting: RemotingClient, request: Request) -> dict[str, Any]:
     """How many topics a name server knows."""
     code = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
@@ -395,5 +408,6 @@ ACTIONS: dict[str, Action] = {
     "look_up": look_up,
     "search_times": search_times,
     "messages_served": messages_served,
+    "table_sizes": table_sizes,
     "read_queue": read_queue,
 }

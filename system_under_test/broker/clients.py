@@ -109,6 +109,14 @@ class Clients:
     def producer_groups(self) -> list[str]:
         return list(self._producers)
 
+    def consumer_count(self) -> int:
+        """How many members all consumer groups have together."""
+        return sum(len(group.members) for group in self._consumers.values())
+
+    def producer_count(self) -> int:
+        """How many members all producer groups have together."""
+        return sum(map(len, self._producers.values()))
+
     def producers(self, group: str) -> list[Member]:
         return list(self._producers.get(group, {}).values())
 

@@ -9,7 +9,11 @@ from system_under_test.broker.administration.acl_requests import (
     AccessControl,
 )
 from system_under_test.broker.administration.administration import Administration
-from system_under_test.broker.administration.figures import delay_figures, flow_figures
+from system_under_test.broker.administration.figures import (
+    delay_figures,
+    flow_figures,
+    table_figures,
+)
 from system_under_test.broker.client_requests import notify_consumers_changed
 from system_under_test.broker.clients import Clients
 from system_under_test.broker.config import BrokerConfig
@@ -159,6 +163,16 @@ class Components:
             self.engine.progress.commits.figures,
             lambda: flow_figures(self.engine.flow, env.clock.monotonic_ns),
             lambda: delay_figures(self.processors.services.delay_offsets(), self.store),
+            lambda: table_figures(
+                {
+                    "heldPulls": self.processors.pull.held_count,
+                    "queueLocks": self.administration.locks.__len__,
+                    "consumers": self.clients.consumer_count,
+                    "producers": self.clients.producer_count,
+                    "endedHalfMessages": self.processors.services.ended_half_count,
+                    "consumerOffsets": self.tables.offsets.count,
+                }
+            ),
         ]
         self.listeners = Listeners(
             env,

@@ -41,6 +41,10 @@ class ConsumerOffsets:
         """Groups that have offsets for the topic, sorted (RocketMQ, whichGroupByTopic)."""
         return sorted(group for known, group in self._keys() if known == topic)
 
+    def count(self) -> int:
+        """How many pairs of a topic and a group have offsets."""
+        return len(self._table)
+
     def _keys(self) -> Iterator[tuple[str, str]]:
         """Topic and group of every queue map."""
         for key in self._table:

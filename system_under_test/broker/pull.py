@@ -122,6 +122,10 @@ class PullProcessor:
         config = self._config
         return HOLD_CHECK_INTERVAL_S if config.long_polling else config.short_polling_s
 
+    def held_count(self) -> int:
+        """How many pulls are held."""
+        return len(self._held)
+
     def check_held(self) -> None:
         """Answer the pulls whose time is up; forget those whose client has gone."""
         self._held.drop_closed()

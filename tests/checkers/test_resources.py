@@ -12,6 +12,7 @@ from checkers.verdict import Verdict
 from tests.support.history_language import facts, fault, history
 
 HELD = {"tasks": 7, "threads": 9, "sockets": 5, "surplus_files": 0, "memory_bytes": 60 << 20}
+TABLES = {"heldPulls": 1, "queueLocks": 0, "consumers": 0, "producers": 1, "consumerOffsets": 2}
 
 
 def seen(when: str, node: str = "n0", **held: Any) -> dict[str, Any]:
@@ -53,6 +54,36 @@ def test_growth(held: dict[str, Any], words: str) -> None:
 
     assert [finding.detail for finding in verdict.findings] == ([words] if words else [])
     assert verdict.valid is not bool(words)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({}, ""),
+        ({"heldPulls": 0}, ""),
+        ({"heldPulls": 2}, "n0 has 2 heldPulls, 1 before the load"),
+        ({"producers": 2}, ""),  # the harness's own
+        ({"producers": 3}, "n0 has 3 producers, 1 before the load"),
+        ({"consumerOffsets": 66}, ""),
+        (
+            {"consumerOffsets": 67, "queueLocks": 4},
+            "n0 has 4 queueLocks, 0 before the load; 67 consumerOffsets, 2 before the load",
+        ),
+        ({"tables of a later version": 99}, ""),
+    ],
+)
+def test_tables(changed: dict[str, int], words: str) -> None:
+    verdict = check(seen("begin", tables=TABLES), seen("end", tables={**TABLES, **changed}))
+
+    assert [finding.detail for finding in verdict.findings] == ([words] if words else [])
+    assert verdict.counts.get("table_leak", 0) == bool(words)
+
+
+@pytest.mark.parametrize("tables", [None, {}])
+def test_tables_that_were_not_counted(tables: dict[str, int] | None) -> None:
+    assert check(seen("begin", tables=TABLES), seen("end", tables=tables)).valid is True
+    assert check(seen("begin", tables=tables), seen("end", tables=TABLES)).valid is True
+    assert check(seen("begin"), seen("end")).valid is True  # recorded by an earlier version
 
 
 def test_the_first_beginning_and_the_last_end_count() -> None:

@@ -9,7 +9,8 @@ from typing import Any, cast
 import pytest
 
 from harness import resource_watch
-from harness.environments.environment import Environment
+from harness.clients.port import Outcome
+from harness.environments.environment import ADMIN, Environment
 from harness.environments.resources import Resources
 from harness.resource_watch import ResourceWatch
 
@@ -21,11 +22,14 @@ class Servers:
     """Two servers, two clients, and a clock that goes on a second with each question."""
 
     def __init__(self, *measured: Resources | None) -> None:
-        self.shape = SimpleNamespace(servers=("ns-1", "broker-a-0"), clients=("p", "c"))
+        self.shape = SimpleNamespace(
+            servers=("ns-1", "broker-a-0"), name_servers=("ns-1",), clients=("p", "c")
+        )
         self.recorder = SimpleNamespace(acknowledged=9, observe=self._observe)
         self.seen: list[dict[str, Any]] = []
         self.ended: list[str] = []
         self.lost: set[str] = set()
+        self.tables: dict[str, int] | None = {"heldPulls": 0}
         self._measured = list(measured)
         self._now_ns = 0
 
@@ -42,6 +46,15 @@ class Servers:
 
     async def end_client(self, node: str) -> None:
         self.ended.append(node)
+
+    def server_address(self, node: str) -> str:
+        return f"{node}:10911"
+
+    async def request(self, node: str, request: dict[str, Any]) -> Outcome:
+        assert (node, request["f"]) == (ADMIN, "table_sizes")
+        if self.tables is None:
+            return Outcome("info", {}, f"{request['address']} does not answer")
+        return Outcome("ok", {"tables": self.tables})
 
     async def resources(self, node: str) -> Resources | None:
         if node == "ns-1" or len(self._measured) == 1:
@@ -98,3 +111,16 @@ def test_where_nothing_can_be_measured_clients_are_left_alone() -> None:
 
     assert watch(servers) == []
     assert servers.ended == []
+
+
+def test_tables_are_those_of_brokers_that_answer() -> None:
+    servers = Servers(PLAIN)
+    watch(servers)
+    assert [(seen["node"], seen["tables"]) for seen in servers.seen[:2]] == [
+        ("ns-1", None),
+        ("broker-a-0", {"heldPulls": 0}),
+    ]
+    silent = Servers(PLAIN)
+    silent.tables = None
+    watch(silent)
+    assert [seen["tables"] for seen in silent.seen] == [None] * 4

@@ -253,6 +253,9 @@ def _measured(random: Random) -> Iterator[dict[str, Any]]:
                 "sockets": random.choice([None, 5, 9, 10 if grown else 6]),
                 "surplus_files": random.choice([None, 0, 2, 3 if grown else 1]),
                 "memory_bytes": random.choice([None, 1 << 20, (65 << 20) + grown, 69 << 20]),
+                "tables": random.choice(
+                    [None, {}, {"heldPulls": int(grown)}, {"producers": 2 * grown, "more": 9}]
+                ),
             }
 
 

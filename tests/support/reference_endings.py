@@ -68,6 +68,12 @@ def resources(observations: Sequence[Seen]) -> Found:
             if None not in (before, after) and after - before > most:
                 anomaly = {"surplus_files": "file", "memory_bytes": "memory"}.get(name, name[:-1])
                 found[f"{anomaly}_leak", node] += 1
+        allowed = dict.fromkeys(("heldPulls", "queueLocks", "consumers", "endedHalfMessages"), 0)
+        allowed |= {"producers": 1, "consumerOffsets": 64}
+        before, after = begins[0]["tables"] or {}, ends[-1]["tables"] or {}
+        shared = before.keys() & after.keys() & allowed.keys()
+        if any(after[name] - before[name] > allowed[name] for name in shared):
+            found["table_leak", node] += 1
     return found
 
 

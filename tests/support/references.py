@@ -48,7 +48,8 @@ OF_FUNCTION: Mapping[Callable[..., Any], str] = {
     reference_cycles.writes: "lost_write txn_duplicate txn_inconsistent_offsets txn_nonmonotonic_send",
     reference_endings.replicas: "replica_diverged replica_ahead",
     reference_endings.routes: "route_mismatch",
-    reference_endings.resources: "task_leak thread_leak socket_leak file_leak memory_leak",
+    reference_endings.resources: "task_leak thread_leak socket_leak file_leak table_leak "
+    "memory_leak",
     reference_endings.queue_entries: "queue_hole queue_entry_wrong queue_entry_missing",
     reference_endings.look_ups: "invisible unindexed torn_answer wrong_time_search",
     reference_endings.died: "node_died",

@@ -85,6 +85,10 @@ class HalfMessages:
 
     # Questions
 
+    def ended_count(self) -> int:
+        """How many half messages are over that the check has not passed yet."""
+        return len(self._ended)
+
     def is_over(self, half_offset: int) -> bool:
         return half_offset < self.progress.position or half_offset in self._ended
 

@@ -191,6 +191,10 @@ class MessageServices:
         """How far delayed messages are delivered, by level."""
         return dict(self._delivery.offsets() if self._has_begun else self._delay_file.load())
 
+    def ended_half_count(self) -> int:
+        """How many half messages are over that the check has not passed yet."""
+        return self._halves.ended_count()
+
     def all_delay_offsets(
         self, connection: Connection, request: RemotingCommand
     ) -> RemotingCommand:

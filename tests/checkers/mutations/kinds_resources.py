@@ -43,6 +43,15 @@ def file_leak(run: Run, rng: Random, site: Site) -> Run | None:
     return _grown(run, rng, site, "surplus_files", MANY)
 
 
+@KINDS.mutation("table_leak", "a broker holds 3 pulls of consumers that are gone")
+def table_leak(run: Run, rng: Random, site: Site) -> Run | None:
+    brokers = [of for of in seen_of(run, "resources") if of["when"] == "end" and of.get("tables")]
+    seen = choose(rng, brokers, lambda _: is_side(run, site))
+    if seen is None:
+        return None
+    return with_seen(run, seen, tables={**seen["tables"], "heldPulls": 3})
+
+
 @KINDS.mutation("2 absent", "what servers hold was not measured", unknown_is_enough=True)
 def resources_unobserved(run: Run, rng: Random, site: Site) -> Run | None:
     return without_kind(run, site, "resources")
