@@ -127,24 +127,26 @@ def test_one_of_two_slaves_is_enough() -> None:
 # A new disk
 
 
+CHOSEN = {
+    "topic": "Chosen",
+    "defaultTopic": "TBW102",
+    "readQueueNums": "3",
+    "writeQueueNums": "3",
+    "perm": "6",
+    "topicFilterType": "SINGLE_TAG",
+    "topicSysFlag": "0",
+    "order": "false",
+}
+
+
 def test_a_master_with_a_new_disk_gets_topics_groups_and_offsets_back() -> None:
     cluster = Cluster(slaves=2, name_servers=NAME_SERVERS)
-    topic = {
-        "topic": "Chosen",
-        "defaultTopic": "TBW102",
-        "readQueueNums": "3",
-        "writeQueueNums": "3",
-        "perm": "6",
-        "topicFilterType": "SINGLE_TAG",
-        "topicSysFlag": "0",
-        "order": "false",
-    }
     offset = {"consumerGroup": "g", "topic": "TopicTest", "queueId": "0"}
 
     async def story(client: Client) -> None:
         cluster.start_name_server()
         await start_all(cluster, client)
-        assert (await client.ask(MASTER, RequestCode.UPDATE_AND_CREATE_TOPIC, topic)).code == OK
+        assert (await client.ask(MASTER, RequestCode.UPDATE_AND_CREATE_TOPIC, CHOSEN)).code == OK
         await client.ask(
             MASTER, RequestCode.UPDATE_CONSUMER_OFFSET, {**offset, "commitOffset": "1"}
         )
@@ -204,6 +206,38 @@ async def tables_of(client: Client, host: str) -> list[list[str]]:
 
 async def offset_of(client: Client, host: str, ext: dict[str, str]) -> str:
     return (await client.ask(host, RequestCode.QUERY_CONSUMER_OFFSET, ext)).ext_fields["offset"]
+
+
+def test_a_slave_forgets_deleted_topics_and_groups_and_keeps_their_offsets() -> None:
+    """RocketMQ, SlaveSynchronize: tables of topics and groups are replaced, that of offsets only grows."""
+    cluster = Cluster(name_servers=NAME_SERVERS)
+    offset = {"consumerGroup": "g", "topic": "Chosen", "queueId": "0"}
+
+    async def story(client: Client) -> None:
+        cluster.start_name_server()
+        await start_all(cluster, client)
+        await client.ask(MASTER, RequestCode.UPDATE_AND_CREATE_TOPIC, CHOSEN)
+        await client.ask(MASTER, RequestCode.PULL_MESSAGE, pull_ext("Chosen", group="g"))
+        committed = {**offset, "commitOffset": "0"}
+        await client.ask(MASTER, RequestCode.UPDATE_CONSUMER_OFFSET, committed)
+        await asyncio.sleep(14)
+        topics, groups = await tables_of(client, SLAVE)
+        assert "Chosen" in topics
+        assert "g" in groups
+
+        for code, ext in (
+            (RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "Chosen"}),
+            (RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": "g", "cleanOffset": "true"}),
+        ):
+            assert (await client.ask(MASTER, code, ext)).code == OK
+        await asyncio.sleep(14)
+        tables = await tables_of(client, SLAVE)
+        assert tables == await tables_of(client, MASTER)
+        assert "Chosen" not in tables[0]
+        assert "g" not in tables[1]
+        assert await offset_of(client, SLAVE, offset) == "0"
+
+    cluster.run(story)
 
 
 def test_a_topic_younger_than_the_slaves_copies_is_found_in_the_log() -> None:
