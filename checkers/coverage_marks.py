@@ -73,7 +73,7 @@ MARKS: tuple[Mark, ...] = (
     ),
     Mark("shared out in a circle", "history", "shared out by AVG_BY_CIRCLE", _DEFAULT),
     Mark("shared out by consistent hash", "history", "shared out by CONSISTENT_HASH", _DEFAULT),
-    Mark("pulled by a lite pull consumer", "history", "consumed by lite-pull", _DEFAULT),
+    Mark("pulled by a lite pull consumer", "history", "polled", _DEFAULT),
     Mark("committed by the caller of lite pull", "history", "consumed by lite-pull-commit"),
     Mark("pulled with queues assigned by hand", "history", "consumed by lite-pull-assign"),
     Mark("pulled by a pull consumer", "history", "consumed by pull"),

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from checkers.stretches import DELIVERIES
-from harness.clients.consumer_kinds import CHOOSING
+from harness.clients.consumer_kinds import CHOOSING, LITE_PULLS
 from harness.environments.environment import Environment
 from harness.event_counts import count_log, count_sends
 from harness.queue_files import inspect_queues
@@ -114,6 +114,8 @@ class Inspector:
         kind = campaign.consumer_kind
         given = sum(op.f in DELIVERIES and op.type != "invoke" for op in ops)
         counts = Counter({f"consumed by {kind}": given})
+        if kind in LITE_PULLS:
+            counts["polled"] = given
         if kind not in CHOOSING:
             counts[f"shared out by {campaign.strategy}"] = sum(op.f == "assign" for op in ops)
         return counts

@@ -8,4 +8,5 @@ LITE_PULL_COMMIT = "lite-pull-commit"  # the same, but the caller commits
 LITE_PULL_ASSIGN = "lite-pull-assign"  # with queues that the caller chooses, and begins by seeking
 PULL = "pull"  # DefaultMQPullConsumer: the caller keeps queues, offsets and commits
 CONSUMER_KINDS = (PUSH, LITE_PULL, LITE_PULL_COMMIT, LITE_PULL_ASSIGN, PULL)
+LITE_PULLS = (LITE_PULL, LITE_PULL_COMMIT, LITE_PULL_ASSIGN)
 CHOOSING = (LITE_PULL_ASSIGN, PULL)  # members share queues out by themselves, without the brokers

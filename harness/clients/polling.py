@@ -35,7 +35,7 @@ POLL_S = 1.0  # so often a member that is given nothing looks whether something 
 COMMIT_S = 1.0  # between two commits of a caller of lite pull
 COMMIT_OFFSET_S = 5.0  # the same of plain pull; RocketMQ: persistConsumerOffsetInterval
 LOOK_S = 5.0  # between two looks at the route; RocketMQ: topicMetadataCheckIntervalMillis, 30 s
-PAUSE_S = 0.1  # after a pull that found nothing
+PAUSE_S = 0.1  # after a pull that found nothing, and a batch of lite pull that failed
 ERROR_PAUSE_S = 1.0
 PULL_TIMEOUT_S = 3.0
 # A broker that has just restarted may say that an offset is beyond its queue before it has found all of it again.
@@ -161,6 +161,8 @@ class LitePullMember:
         finally:
             if not succeeded:
                 self._go_back(queue, messages)
+        if not succeeded:
+            await asyncio.sleep(PAUSE_S)
 
     def _go_back(self, queue: MessageQueue, messages: Sequence[Message]) -> None:
         """Have the batch again, unless the queue was lost meanwhile, or has come back."""
