@@ -381,6 +381,13 @@ _ROWS: tuple[Excuse, ...] = (
     ),
     Excuse(
         anomaly="weak_though_safe SLAVE_NOT_AVAILABLE",
+        effects=(WRITES_FAIL,),
+        on=(Role.REPLICAS,),
+        after=lambda t: t.ha_silence_s,
+        mechanism="a slave whose disk failed ended the connection before it had acknowledged all that it holds",
+    ),
+    Excuse(
+        anomaly="weak_though_safe SLAVE_NOT_AVAILABLE",
         effects=(NETWORK,),
         on=(Role.REPLICAS,),
         at_least=lambda t: t.ha_silence_s,

@@ -377,6 +377,12 @@ def _histories() -> Iterator[Legal]:
         took_s=0.5,
     )
     yield weak(
+        "a slave whose disk failed ended the connection before it had acknowledged all that it holds",
+        "SLAVE_NOT_AVAILABLE",
+        fault("disk_full", "n1", at_s=2, healed_s=12),
+        took_s=0.5,
+    )
+    yield weak(
         "a slave that followed was not heard for so long that it counted as gone",
         "SLAVE_NOT_AVAILABLE",
         fault("packet_loss", "n1", at_s=-12, healed_s=9),
