@@ -119,6 +119,7 @@ class Components:
             self.store,
             queue_keys=self.store.queue_view.list_keys,
             on_master=self.engine.ha.set_master_address,
+            on_topics=self.hidden.adopt_from,
         )
         self.catch_up = MasterCatchUp(
             config,
@@ -174,6 +175,7 @@ class Components:
                 }
             ),
         ]
+        self.administration.of_topics.append(self.hidden.add_to)
         self.listeners = Listeners(
             env,
             config,

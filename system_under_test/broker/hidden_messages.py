@@ -2,10 +2,12 @@
 
 RocketMQ removes the queues of a deleted topic, and their offsets begin at 0 again. Here they go on, so that an offset
 means one message only, and what is below a queue's new beginning is hidden. The beginnings are durable in
-config/hiddenMessages.json.
+config/hiddenMessages.json, and slaves copy them with the topics.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from system_under_test.store.consume_queue import ConsumeQueue
 from system_under_test.store.metadata_file import MetadataFile
@@ -14,6 +16,19 @@ from system_under_test.store.queue_table import QueueTable
 __all__ = ["HiddenMessages"]
 
 Beginnings = dict[str, dict[str, int]]  # topic -> queue id, as text -> queue offset
+
+
+HIDDEN = "hiddenMessages"  # the field in the table of topics
+
+
+def beginnings_of(table: object) -> Beginnings:
+    """Raises ValueError."""
+    if not isinstance(table, dict) or not all(isinstance(row, dict) for row in table.values()):
+        raise ValueError("beginnings are no table of tables")
+    return {
+        topic: {str(int(queue)): int(offset) for queue, offset in row.items()}
+        for topic, row in table.items()
+    }
 
 
 class HiddenMessages:
@@ -27,13 +42,21 @@ class HiddenMessages:
     def load(self) -> None:
         """Read the file, and hide what it says in the recovered queues. Raises StoreError, ValueError."""
         document = self._file.load() or {}
-        table = document.get("beginnings", {})
-        if not isinstance(table, dict) or not all(isinstance(row, dict) for row in table.values()):
-            raise ValueError("beginnings are no table of tables")
-        self._beginnings = {
-            topic: {str(int(queue)): int(offset) for queue, offset in row.items()}
-            for topic, row in table.items()
-        }
+        self._beginnings = beginnings_of(document.get("beginnings", {}))
+        self.apply()
+
+    def add_to(self, document: dict[str, object]) -> None:
+        """Add what is hidden to the table of topics that slaves copy; RocketMQ's do not read it."""
+        if self._beginnings:
+            document[HIDDEN] = self._beginnings
+
+    def adopt_from(self, document: Mapping[str, object]) -> None:
+        """As a slave: hide what the master hides, as far as the queues have come. Raises OSError, ValueError."""
+        if HIDDEN not in document:
+            return
+        beginnings = beginnings_of(document[HIDDEN])
+        if beginnings != self._beginnings:
+            self._save(beginnings)
         self.apply()
 
     def note(self, topic: str) -> None:

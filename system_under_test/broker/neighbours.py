@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 from system_under_test.broker.administration.acl_requests import broker_signer
 from system_under_test.broker.config import BrokerConfig
@@ -27,6 +27,7 @@ class Neighbours:
 
     Args:
         queue_keys: (topic, queue id) of every queue in the store.
+        on_topics: given the master's table of topics as a slave copied it.
         on_master: told the HA address of the master, when a name server has told its addresses.
     """
 
@@ -40,6 +41,7 @@ class Neighbours:
         *,
         queue_keys: Callable[[], list[tuple[str, int]]],
         on_master: Callable[[str], None],
+        on_topics: Callable[[Mapping[str, object]], None],
     ) -> None:
         self._config = config
         self._log = env.log
@@ -56,7 +58,7 @@ class Neighbours:
         )
         self.repair = RecordRepair(self._client, store, config.ha_peers, env.log)
         store.when_damaged(self.repair.damaged)
-        self._slave_sync = SlaveSync(self._client, tables, env.log)
+        self._slave_sync = SlaveSync(self._client, tables, env.log, on_topics=on_topics)
         self.restore = MetadataRestore(self._client, tables, env.log)
 
     def _registered_topics(self) -> TopicConfigTable:

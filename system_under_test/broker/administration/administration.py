@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from system_under_test.broker.administration.handlers import make_admin_handlers
 from system_under_test.broker.administration.live_config import LiveConfig
-from system_under_test.broker.administration.parts import AdminParts, Figures
+from system_under_test.broker.administration.parts import AdminParts, Figures, OfTopics
 from system_under_test.broker.administration.policy import AdminPolicy
 from system_under_test.broker.administration.statistics import SAMPLING_INTERVAL_S, BrokerStatistics
 from system_under_test.broker.administration.store_rates import (
@@ -32,7 +32,10 @@ LOCK_SCAN_INTERVAL_S = 60.0
 
 
 class Administration:
-    """The counters of a broker, its queue locks and its options; `figures` may add lines to code 28."""
+    """The counters of a broker, its queue locks and its options.
+
+    `figures` may add lines to code 28, `of_topics` fields to code 21.
+    """
 
     def __init__(
         self,
@@ -55,6 +58,7 @@ class Administration:
         )
         self.rates = StoreRates(self.statistics)
         self.figures: list[Figures] = []
+        self.of_topics: list[OfTopics] = []
         self.live_config = LiveConfig(
             config,
             BROKER_PROPERTIES,
@@ -81,6 +85,7 @@ class Administration:
             storage=env.storage,
             clock=env.clock,
             figures=self.figures,
+            of_topics=self.of_topics,
         )
 
     def handlers(self) -> dict[int, Handler]:

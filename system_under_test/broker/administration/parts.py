@@ -23,6 +23,9 @@ from system_under_test.store.message_store import MessageStore
 # Further lines of code 28, from components that have some.
 Figures = Callable[[], dict[str, object]]
 
+# Adds fields to the table of topics that slaves copy (code 21).
+OfTopics = Callable[[dict[str, object]], None]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminParts:
@@ -44,3 +47,4 @@ class AdminParts:
     storage: Storage
     clock: Clock
     figures: list[Figures]
+    of_topics: list[OfTopics]

@@ -10,10 +10,11 @@ from system_under_test.broker.answers import (
     topic_unknown,
 )
 from system_under_test.broker.topics import topic_name_error
+from system_under_test.protocol import json_dialect
 from system_under_test.protocol.bodies import BodyError, MessageQueue, TopicConfig
 from system_under_test.protocol.bodies_clients import GroupList, TopicList
 from system_under_test.protocol.bodies_queues import TopicOffset, TopicStats
-from system_under_test.protocol.codes import RequestCode
+from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.headers import CreateTopicHeader, DeleteTopicHeader
 from system_under_test.protocol.headers_admin import TopicHeader
@@ -78,7 +79,11 @@ class TopicRequests:
         return topic_name_error(topic)
 
     def all(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        return answer_ok(request, self._parts.topics.table())
+        document = self._parts.topics.table().to_json()
+        for add in self._parts.of_topics:
+            add(document)
+        body = json_dialect.dumps(document)
+        return RemotingCommand.response(request, ResponseCode.SUCCESS, body=body)
 
     def stats(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         """Bounds and last store time of every write queue."""

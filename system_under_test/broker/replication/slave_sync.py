@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from system_under_test.broker.metadata_tables import MetadataTables
 from system_under_test.broker.offsets import offset_table_from_json
@@ -23,8 +23,17 @@ class SlaveSync:
     Each step stands alone; a failed one is logged. Topics and groups are replaced if their version differs.
     """
 
-    def __init__(self, client: RemotingClient, tables: MetadataTables, log: Log) -> None:
+    def __init__(
+        self,
+        client: RemotingClient,
+        tables: MetadataTables,
+        log: Log,
+        *,
+        on_topics: Callable[[Mapping[str, object]], None],
+    ) -> None:
+        """`on_topics` is given the master's table of topics as it came. Raises OSError, ValueError."""
         self._client = client
+        self._on_topics = on_topics
         self._tables = tables
         self._log = log
         self.master_address: str | None = None
@@ -52,6 +61,7 @@ class SlaveSync:
     async def _copy_topics(self, master_address: str) -> None:
         document = await self._ask(master_address, RequestCode.GET_ALL_TOPIC_CONFIG)
         self._tables.topics.adopt(TopicConfigTable.from_json(document))
+        self._on_topics(document)
 
     async def _copy_offsets(self, master_address: str) -> None:
         document = await self._ask(master_address, RequestCode.GET_ALL_CONSUMER_OFFSET)

@@ -9,7 +9,7 @@ from system_under_test.mode import Mode
 from system_under_test.protocol import json_dialect
 from system_under_test.protocol.bodies import TopicRouteData
 from system_under_test.protocol.codes import RequestCode
-from tests.system_under_test.broker.bench import pull_ext
+from tests.system_under_test.broker.bench import pull_ext, send_ext
 from tests.system_under_test.broker.simulated_brokers import (
     FLUSH_DISK_TIMEOUT,
     FLUSH_SLAVE_TIMEOUT,
@@ -236,6 +236,29 @@ def test_a_slave_forgets_deleted_topics_and_groups_and_keeps_their_offsets() -> 
         assert "Chosen" not in tables[0]
         assert "g" not in tables[1]
         assert await offset_of(client, SLAVE, offset) == "0"
+
+    cluster.run(story)
+
+
+def test_a_slave_hides_what_a_topic_held_that_was_deleted_and_made_again() -> None:
+    cluster = Cluster(name_servers=NAME_SERVERS)
+    queue = {"topic": "Chosen", "queueId": "0"}
+
+    async def story(client: Client) -> None:
+        cluster.start_name_server()
+        await start_all(cluster, client)
+        await client.ask(MASTER, RequestCode.UPDATE_AND_CREATE_TOPIC, CHOSEN)
+        former = send_ext("Chosen", queue_id=0)
+        for _ in range(3):
+            assert (await client.ask(MASTER, RequestCode.SEND_MESSAGE_V2, former)).code == OK
+        await asyncio.sleep(12)
+        await client.ask(MASTER, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "Chosen"})
+        await client.ask(MASTER, RequestCode.UPDATE_AND_CREATE_TOPIC, CHOSEN)
+        await client.ask(MASTER, RequestCode.SEND_MESSAGE_V2, send_ext("Chosen", queue_id=0))
+        await asyncio.sleep(14)
+        for host in (MASTER, SLAVE):
+            answer = await client.ask(host, RequestCode.GET_MIN_OFFSET, queue)
+            assert answer.ext_fields == {"offset": "3"}
 
     cluster.run(story)
 
