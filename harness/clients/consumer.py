@@ -249,6 +249,7 @@ async def _serve_polled(
         listener,
         on_assignment=reports.assigned,
         on_commit=reports.committed,
+        on_offset_read=reports.began,
     )
     await member.start()
     port.emit("ok", "open", subscription_of(config), None)

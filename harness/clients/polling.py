@@ -18,6 +18,7 @@ from system_under_test.client.consumer_config import ConsumerConfig
 from system_under_test.client.errors import ClientError
 from system_under_test.client.listening import Listener, has_succeeded
 from system_under_test.client.lite_pull_consumer import LitePullConfig, LitePullConsumer
+from system_under_test.client.offset_store import OnOffsetRead
 from system_under_test.client.pull_consumer import (
     PullAnswer,
     PullConsumer,
@@ -68,6 +69,7 @@ def polled_member(
     *,
     on_assignment: OnAssignment,
     on_commit: OnCommit,
+    on_offset_read: OnOffsetRead,
 ) -> PolledMember:
     """A member of this kind.
 
@@ -75,8 +77,10 @@ def polled_member(
         share: its place in the group and the number of members, for kinds that choose their queues.
     """
     if kind == PULL:
-        return PullMember(env, config, share, listener, on_assignment, on_commit)
-    return LitePullMember(env, config, kind, share, listener, on_assignment, on_commit)
+        return PullMember(env, config, share, listener, on_assignment, on_commit, on_offset_read)
+    return LitePullMember(
+        env, config, kind, share, listener, on_assignment, on_commit, on_offset_read
+    )
 
 
 def share_of(queues: Iterable[MessageQueue], share: tuple[int, int]) -> list[MessageQueue]:
@@ -101,6 +105,7 @@ class LitePullMember:
         listener: Listener,
         on_assignment: OnAssignment,
         on_commit: OnCommit,
+        on_offset_read: OnOffsetRead,
     ) -> None:
         self._config = config
         self._share = share
@@ -125,6 +130,7 @@ class LitePullMember:
             ),
             on_assignment=on_assignment,
             on_commit=on_commit,
+            on_offset_read=on_offset_read,
         )
         self._now_s = asyncio.get_running_loop().time
         self._looked_at_s: float | None = None
@@ -211,6 +217,7 @@ class PullMember:
         listener: Listener,
         on_assignment: OnAssignment,
         on_commit: OnCommit,
+        on_offset_read: OnOffsetRead,
     ) -> None:
         self._config = config
         self._share = share
@@ -226,6 +233,7 @@ class PullMember:
                 pull_timeout_s=PULL_TIMEOUT_S,
                 credentials=config.credentials,
             ),
+            on_offset_read=on_offset_read,
         )
         self._readers: dict[MessageQueue, tuple[QueueReader, asyncio.Task[None]]] = {}
 

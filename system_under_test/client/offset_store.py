@@ -61,7 +61,7 @@ class OffsetStore:
         """
         Args:
             timestamp_ms: what ConsumeFrom.TIMESTAMP means; milliseconds since 1970.
-            on_read: called with each answer to `start_offset`.
+            on_read: called with each answer of a broker.
         """
         self._client = client
         self._group = group
@@ -75,9 +75,7 @@ class OffsetStore:
             OffsetUnknown: an error, whatever it was (RocketMQ took it for "none": issue #1825).
         """
         try:
-            broker_id, stored = await self._read(queue)
-            if self._on_read is not None:
-                self._on_read(queue, stored, broker_id)
+            stored = await self.stored(queue)
             if stored is not None:
                 return stored
             return await self._first_start(queue, consume_from)
@@ -102,11 +100,6 @@ class OffsetStore:
         Raises:
             BrokerRefused, BrokerNotAvailable, RemotingError: it cannot be known now.
         """
-        _, offset = await self._read(queue)
-        return offset
-
-    async def _read(self, queue: MessageQueue) -> tuple[int, int | None]:
-        """The id of the broker that answers, and what `stored` returns."""
         header = QueryConsumerOffsetHeader(
             consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id
         )
@@ -115,7 +108,10 @@ class OffsetStore:
             queue.broker_name, command, OFFSET_TIMEOUT_S
         )
         is_none = response.code == ResponseCode.QUERY_NOT_FOUND
-        return broker_id, None if is_none else offset_of(response)
+        offset = None if is_none else offset_of(response)
+        if self._on_read is not None:
+            self._on_read(queue, offset, broker_id)
+        return offset
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """Write offsets, one way: to the master, or to a slave while the master is silent.
