@@ -33,6 +33,8 @@ MARKS: tuple[Mark, ...] = (
     Mark("signed send accepted", "history", "signed accepted", _DEFAULT),
     Mark("refused without a right", "history", "refused without a right", _DEFAULT),
     Mark("refused with a right withdrawn", "history", "refused as withdrawn", _DEFAULT),
+    Mark("TLS session", "log", "TLS session", _DEFAULT),
+    Mark("refused without TLS", "log", "peer does not speak TLS", _DEFAULT),
     Mark("sent asynchronously", "history", "async", _DEFAULT),
     Mark("one way", "history", "one way", _DEFAULT),
     Mark("acknowledged long after the last fault", "history", "long after faults", _DEFAULT),

@@ -21,6 +21,7 @@ REFUSED: Mapping[str, str] = MappingProxyType(
         "no right": "reader",
     }
 )
+PLAIN = "plain"  # in place of an account: the keys of the load, without TLS
 # What producers have besides their own keys.
 ACCOUNTS: Mapping[str, Keys] = MappingProxyType(
     {

@@ -23,6 +23,8 @@ ENVIRONMENTS = ("simulation", "processes", "namespaces", "docker", "ssh", "addre
 TARGETS = ("own", "apache", "address")
 CLIENTS = ("own", "cpp")  # of producers and consumers
 # How our brokers and name servers keep their promises, and by which promises a target is judged.
+# permissive: every second node speaks TLS where it connects; enforcing: all do.
+TLS_MODES = ("disabled", "permissive", "enforcing")
 MODES = ("hardened", "faithful")
 PROPERTY_TABLES = ("broker_properties", "name_server_properties")
 SEED_MAX = 2**63 - 1
@@ -39,6 +41,7 @@ LATER_OPTIONS = frozenset(
         "illegal_share",
         "strategy",
         "acl",
+        "tls",
         "consumer_kind",
     }
 )
@@ -94,6 +97,7 @@ class Campaign:
     strategy: str = AVERAGELY  # how the members of a group share out queues
     acl: bool = False  # brokers check signatures and rights, and every client and broker has keys
     consumer_kind: str = PUSH  # of all members
+    tls: str = "disabled"  # RocketMQ: tls.server.mode of every server
     environment: str = "simulation"
     target: str = "own"  # what is tested
     client: str = "own"  # which implementation

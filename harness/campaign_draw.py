@@ -16,6 +16,7 @@ from faults.rights_change import RightsChange
 from harness.campaign import (
     AVERAGELY,
     STRATEGIES,
+    TLS_MODES,
     Campaign,
     CampaignError,
     OneOf,
@@ -39,6 +40,7 @@ IDLE_SHARE = 0.1  # of the seeds, in which for minutes nothing is sent
 IDLE_S = (130.0, 190.0)
 IDLE_MARGIN_S = 10.0  # of load before and behind it
 ACL_SHARE = 0.1  # of the seeds have access control
+TLS_SHARE = 0.1  # have TLS
 GROUP_RESTART = "group-and-broker-crash"
 GROUP_RESTART_SHARE = 0.1  # of the seeds draw it in place of another kind
 
@@ -163,6 +165,13 @@ def _draw_acl(random: Random, drawn: Mapping[str, Any]) -> bool:
     return random.random() < ACL_SHARE
 
 
+def _draw_tls(random: Random, drawn: Mapping[str, Any]) -> str:
+    """Off where gaps are measured, and on machines: there it costs the proxies, and with them kinds of faults."""
+    if drawn["gap_max_s"] or drawn["environment"] != "simulation":
+        return TLS_MODES[0]
+    return pick(random, TLS_MODES[1:]) if random.random() < TLS_SHARE else TLS_MODES[0]
+
+
 def _draw_strategy(random: Random, drawn: Mapping[str, Any]) -> str:
     """AVG where a client that is not ours shares out, and where gaps are measured: some members may have no queue."""
     if drawn["client"] != "own" or drawn["gap_max_s"] or "plan" in drawn:
@@ -224,6 +233,7 @@ _DRAWS: dict[str, _Draw] = {
     "large_share": _draw_large_share,
     "illegal_share": _draw_illegal_share,
     "acl": _draw_acl,
+    "tls": _draw_tls,
     "auto_topic": lambda random, drawn: False,
     "broker_properties": _draw_broker_properties,
     "name_server_properties": lambda random, drawn: (),

@@ -14,6 +14,7 @@ from harness.campaign import (
     STRATEGIES,
     TARGETS,
     TIME_S_MAX,
+    TLS_MODES,
     Campaign,
     CampaignError,
 )
@@ -56,6 +57,7 @@ def check_campaign(campaign: Campaign) -> None:
     )
     _require(c.environment in ENVIRONMENTS, "environment", c.environment, ", ".join(ENVIRONMENTS))
     _require(c.mode in MODES, "mode", c.mode, ", ".join(MODES))
+    _require(c.tls in TLS_MODES, "tls", c.tls, ", ".join(TLS_MODES))
     _check_target(c)
     _check_client(c)
     _check_members(c)
@@ -84,6 +86,7 @@ def _check_target(c: Campaign) -> None:
             _require(given is None, name, given, "none; the option acl makes accounts")
         return
     _require(not c.acl, "acl", c.acl, f"false {suffix}")
+    _require(c.tls == TLS_MODES[0], "tls", c.tls, f"{TLS_MODES[0]} {suffix}")
     _require(not c.policies, "policies", c.policies, f"none {suffix}")
     _require(not c.defect, "defect", c.defect, f"none {suffix}")
     if c.target == "apache":
@@ -99,6 +102,7 @@ def _check_client(c: Campaign) -> None:
     if c.client == "cpp":
         _require(c.strategy == AVERAGELY, "strategy", c.strategy, f"{AVERAGELY} for C++")
         _require(c.environment != "simulation", "environment", c.environment, f"{REAL} for C++")
+        _require(c.tls == TLS_MODES[0], "tls", c.tls, f"{TLS_MODES[0]} with --client cpp")
         _require(c.async_share == 0, "async_share", c.async_share, "0 with --client cpp")
         _require(c.illegal_share == 0, "illegal_share", c.illegal_share, "0 with --client cpp")
         _require(c.batch_share == 0, "batch_share", c.batch_share, "0, as C++ sends no batches")

@@ -19,6 +19,7 @@ from harness.campaign import (
     MODES,
     REPLICATION_MODES,
     TARGETS,
+    TLS_MODES,
     Campaign,
     CampaignError,
     OneOf,
@@ -95,6 +96,11 @@ _OPTIONS = (
         default=None,
         help="Whether brokers check signatures and rights; all requests are signed then. Default: one seed in ten.",
     ),
+    click.option(
+        "--tls",
+        help=f"{', '.join(TLS_MODES)}: no node, half of them or all speak TLS. Default: in the simulation one seed in "
+        "ten has it.",
+    ),
     click.option("--defect", help="Plant a known bug first; see `staticfire defects`."),
 )
 
@@ -163,7 +169,8 @@ def choose_faults(seed: int, given: dict[str, Any], fleet: FleetOptions) -> dict
 
     They are left out where the seed draws the kinds and where `all` are asked for. Raises BadInput where one is named.
     """
-    missing = missing_in(given.get("environment", "simulation"), fleet)
+    has_tls = given.get("tls", TLS_MODES[0]) != TLS_MODES[0]
+    missing = missing_in(given.get("environment", "simulation"), fleet, has_tls=has_tls)
     if given.get("target", "own") != "own":
         missing = {**_kinds_that_need_our_brokers(), **missing}
     available = tuple(kind for kind in FAULTS if kind not in missing)
@@ -209,18 +216,18 @@ def _check_available(kinds: Iterable[str], missing: Mapping[str, str]) -> None:
             raise BadInput(f"the fault {kind} is not available here: {missing[kind]}")
 
 
-def missing_in(environment: Any, fleet: FleetOptions) -> dict[str, str]:
+def missing_in(environment: Any, fleet: FleetOptions, *, has_tls: bool = False) -> dict[str, str]:
     """The kinds of fault that the environment cannot carry out, each with the reason."""
     if environment == "simulation" or environment not in ENVIRONMENTS:
         return {}
-    from harness.environments.catalogue import make_fleet, missing_faults
+    from harness.environments.catalogue import lacks_with_tls, make_fleet, missing_faults
     from harness.environments.errors import EnvironmentFailed
 
     try:
         lacks = make_fleet(environment, fleet).lacks
         if environment == "ssh" and fleet.hosts:
             lacks = _lacks_on_hosts(fleet)
-        return missing_faults(lacks)
+        return missing_faults(lacks_with_tls(environment, lacks) if has_tls else lacks)
     except EnvironmentFailed as error:
         raise HarnessError(str(error)) from error
 
@@ -261,6 +268,7 @@ def check_nodes(campaign: Campaign, fleet: FleetOptions) -> None:
         from harness.targets.own_cluster import check_properties
 
         check_properties(campaign)
+        _check_certificate(campaign)
         return
     from harness.environments.errors import EnvironmentFailed
     from harness.targets.catalogue import check_target
@@ -270,6 +278,19 @@ def check_nodes(campaign: Campaign, fleet: FleetOptions) -> None:
     except FleetOptionError as error:
         raise BadInput(str(error)) from error
     except EnvironmentFailed as error:
+        raise HarnessError(str(error)) from error
+
+
+def _check_certificate(campaign: Campaign) -> None:
+    """Raises HarnessError where a run with TLS on machines could have no certificate."""
+    if campaign.tls == TLS_MODES[0] or campaign.environment == "simulation":
+        return
+    from system_under_test.env import TlsError
+    from system_under_test.real_tls import make_test_certificate
+
+    try:
+        make_test_certificate()
+    except TlsError as error:
         raise HarnessError(str(error)) from error
 
 

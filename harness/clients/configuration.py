@@ -25,11 +25,17 @@ if TYPE_CHECKING:
     from system_under_test.acl.signature import Credentials
     from system_under_test.client.producer import ProducerConfig
     from system_under_test.client.push_consumer import ConsumerConfig
+    from system_under_test.real_tls import RealTls
 
 Configuration = dict[str, Any]
 
 NEEDED: Mapping[str, Kind] = {"group": TEXT, "client_id": TEXT, "name_servers": LIST}
-COMMON: Mapping[str, Kind] = {"node": TEXT, "topic": TEXT, "credentials": OBJECT}
+COMMON: Mapping[str, Kind] = {
+    "node": TEXT,
+    "topic": TEXT,
+    "credentials": OBJECT,
+    "tls_config": TEXT,
+}
 PRODUCER: Mapping[str, Kind] = {
     "send_timeout_s": NUMBER,
     "retries": WHOLE,
@@ -255,6 +261,22 @@ def _client_fields(fields: Configuration) -> dict[str, Any]:
         "name_servers": tuple(fields["name_servers"]),
         "credentials": credentials_of(fields),
     }
+
+
+def tls_of(fields: Configuration) -> RealTls | None:
+    """TLS of a client that was given a file of properties. Raises LineError for one that cannot be used."""
+    if "tls_config" not in fields:
+        return None
+    from system_under_test.env import TlsError, TlsMode
+    from system_under_test.real_tls import RealTls, read_tls_options
+
+    try:
+        path = fields["tls_config"]
+        tls = RealTls(read_tls_options(path, mode=TlsMode.DISABLED, client_enabled=True))
+        tls.check()
+    except (ValueError, TlsError) as error:
+        raise LineError(f"'tls_config' cannot be used: {error}") from None
+    return tls
 
 
 def credentials_of(fields: Configuration) -> Credentials | None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-from harness.clients.configuration import Configuration
+from harness.clients.configuration import Configuration, tls_of
 from harness.clients.line_port import Check, LinePort, Output, feed_from, read_first_line
 from harness.clients.lines import LineError, decode_line
 from harness.clients.port import PortClosed
@@ -48,7 +48,7 @@ def run(
         check, serve = roles[arguments[0]](fields)
         port = LinePort(output, check)
         port.feed(rest)
-        env = make_env(fields.get("node", arguments[0]))
+        env = make_env(fields.get("node", arguments[0]), tls_of(fields))
         asyncio.run(_serve_until_the_end(serve(env, port), port))
     except LineError as error:
         return _complain(program, str(error))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from checkers.stretches import MANY_MAX, SEND_MANY, is_plain
+from harness.accounts import PLAIN
 from harness.clients.line_port import Check
 from harness.clients.lines import (
     FLAG,
@@ -83,8 +84,8 @@ def checker(role: str, known: Mapping[str, Fields], accounts: Collection[str] = 
             _check_many(request)
         elif f == "send":
             _check_send(request)
-            if "account" in request and request["account"] not in accounts:
-                allowed = ", ".join(accounts) or "none"
+            if "account" in request and request["account"] not in (*accounts, PLAIN):
+                allowed = ", ".join((*accounts, PLAIN))
                 raise LineError(f"'account' is {request['account']!r:.40}; allowed are {allowed}")
         elif f == "transact":
             _check_transaction(request)

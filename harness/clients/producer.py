@@ -11,6 +11,7 @@ from typing import Any
 
 from checkers.message_contents import digest_of_text
 from checkers.stretches import SEND_MANY, condensed, nth_key
+from harness.accounts import PLAIN
 from harness.clients.contents import ANSWERS
 from harness.clients.payload import key_of, make_body
 from harness.clients.port import ONE_WAY, ClientSide, Outcome, Request
@@ -68,7 +69,10 @@ async def serve_producer(
 
 
 class OtherAccounts:
-    """Producers of other accounts, each started when it is first needed. They try once: the answer is of one broker."""
+    """Producers of other accounts, or without TLS, each started when it is first needed.
+
+    They try once: the answer is of one broker.
+    """
 
     def __init__(
         self, env: Env, config: ProducerConfig, accounts: Mapping[str, Mapping[str, str]]
@@ -80,14 +84,14 @@ class OtherAccounts:
 
     async def of(self, name: str) -> Producer:
         if name not in self._started:
-            keys = self._accounts[name]
-            config = replace(
-                self._config,
-                client_id=f"{self._config.client_id}-{name}",
-                credentials=Credentials(**keys) if keys else None,
-                retries=0,
-            )
-            self._started[name] = Producer(self._env, config)
+            env, config = self._env, self._config
+            config = replace(config, client_id=f"{config.client_id}-{name}", retries=0)
+            if name == PLAIN:
+                env = replace(env, tls=None)
+            else:
+                keys = self._accounts[name]
+                config = replace(config, credentials=Credentials(**keys) if keys else None)
+            self._started[name] = Producer(env, config)
             await self._started[name].start()
         return self._started[name]
 

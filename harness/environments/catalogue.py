@@ -22,6 +22,10 @@ FLEETS = {
 }
 
 
+NO_PROXY = "a proxy between nodes cannot read addresses that are encrypted"
+DELAY_NEED, LOSS_NEED = "network.delay", "network.lose"
+
+
 def make_fleet(environment: str, options: FleetOptions = DEFAULTS) -> Fleet:
     """The machines of an environment, not yet made. Raises EnvironmentFailed where its library is not installed."""
     module, _, name = FLEETS[environment].partition(":")
@@ -42,6 +46,15 @@ def why_missing(fault: Fault, lacks: Mapping[str, str]) -> str | None:
             if name in lacks:
                 return lacks[name]
     return None
+
+
+def lacks_with_tls(environment: str, lacks: Mapping[str, str]) -> dict[str, str]:
+    """What an environment lacks where connections are encrypted: whatever a proxy would do between its nodes."""
+    if environment == "processes":
+        return {**lacks, "network": f"{NO_PROXY}; --environment namespaces parts nodes without one"}
+    if LOSS_NEED in lacks:
+        return {**lacks, DELAY_NEED: f"{NO_PROXY}, and the kernel has no netem"}
+    return dict(lacks)
 
 
 def missing_faults(lacks: Mapping[str, str]) -> dict[str, str]:

@@ -17,8 +17,11 @@ RETRIES = 3
 # It is run anew each time, so it imports next to nothing.
 CHECK = """\
 import socket, sys
-host, port, request = sys.argv[1:]
+host, port, request, tls = sys.argv[1:]
 with socket.create_connection((host, int(port)), 2) as server:
+    if tls == "tls":
+        import ssl
+        server = ssl._create_unverified_context().wrap_socket(server)
     server.sendall(bytes.fromhex(request))
     sys.exit(not server.recv(4))
 """
@@ -27,8 +30,9 @@ with socket.create_connection((host, int(port)), 2) as server:
 def health_check(python: str, serving: Serving) -> dict[str, Any]:
     """As the engine takes it, for a container that is made."""
     host, port = serving.address.rsplit(":", 1)
+    asked = (host, port, frame(serving.question).hex(), "tls" if serving.tls else "plain")
     return {
-        "test": ["CMD", python, "-I", "-S", "-c", CHECK, host, port, frame(serving.question).hex()],
+        "test": ["CMD", python, "-I", "-S", "-c", CHECK, *asked],
         "interval": INTERVAL_NS,
         "timeout": TIMEOUT_NS,
         "start_period": START_NS,

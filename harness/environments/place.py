@@ -17,6 +17,7 @@ class Serving:
 
     address: str
     question: int
+    tls: bool = False  # whether it answers none but those who speak TLS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

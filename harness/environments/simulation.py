@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from random import Random
 from typing import Any
 
@@ -28,8 +28,10 @@ from harness.side_topics import SideTopic
 from harness.simulation.disk import DiskOptions
 from harness.simulation.host import Host
 from harness.simulation.process import SimProcess
+from harness.simulation.tls import SimTls
 from harness.simulation.world import World
 from harness.targets.own_cluster import Main, OwnCluster
+from system_under_test.env import TlsMode
 
 DISK_BYTES = 256 << 20
 
@@ -120,7 +122,7 @@ class SimulationEnvironment:
         node.wanted = True
         if node.is_alive or node.lost or not node.host.powered:
             return
-        process = node.process = node.host.start(name, self._main(node))
+        process = node.process = node.host.start(name, self._with_tls(name, self._main(node)))
         node.incarnations.append(process)
         process.exit.add_done_callback(lambda _: self._ended(node, process))
 
@@ -128,6 +130,13 @@ class SimulationEnvironment:
         if node.name in self.shape.servers:
             return self.target.server_main(node.name, node.name_servers)
         return self._client_main(node)
+
+    def _with_tls(self, name: str, main: Main) -> Main:
+        mode = TlsMode(self.campaign.tls)
+        if mode is TlsMode.DISABLED:
+            return main
+        tls = SimTls(mode, self.world.scheduler.charge, speaks=self.target.speaks_tls(name))
+        return lambda env: main(replace(env, tls=tls))
 
     def _client_main(self, node: SimulatedNode) -> Main:
         number = self._consumer_processes

@@ -1,7 +1,7 @@
-"""Sends of other accounts, beside the load of a campaign with access control.
+"""Sends of other accounts, beside the load of a campaign with access control or enforced TLS.
 
-Those without a right must be refused (`illegal_sends.py` says how that is judged). A guest may send until
-administrators withdraw its right.
+Those without a right, and those without TLS, must be refused (`illegal_sends.py` says how that is judged). A guest may
+send until administrators withdraw its right.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from faults.draws import pick
-from harness.accounts import REFUSED
+from harness.accounts import PLAIN, REFUSED
 from harness.campaign import Campaign
 from harness.generators.illegal_sends import ILLEGAL, SIZE_BYTES
 
@@ -20,19 +20,25 @@ GUEST_SHARE = 0.04  # of the sends that are alone and answered
 
 
 class AccountSends:
-    """Drawn from a stream of its own; nothing without access control, or where each single send counts."""
+    """Drawn from a stream of its own; nothing where each single send counts."""
 
     def __init__(self, campaign: Campaign) -> None:
         self._random = Random(f"staticfire/{campaign.seed}/accounts")
         self._topic = campaign.topic
-        self._active = campaign.acl and campaign.client == "own" and not campaign.gap_max_s
+        is_free = campaign.client == "own" and not campaign.gap_max_s
+        self._has_guest = campaign.acl and is_free
+        self._refused: dict[str, str] = {}  # why it must be refused -> the account
+        if is_free and campaign.acl:
+            self._refused |= REFUSED
+        if is_free and campaign.tls == "enforcing":
+            self._refused["no TLS"] = PLAIN
 
     def next_refused(self) -> dict[str, Any] | None:
         """The value of a send that must be refused, without its key; None if it is the turn of the load."""
-        if not self._active or self._random.random() >= REFUSED_SHARE:
+        if not self._refused or self._random.random() >= REFUSED_SHARE:
             return None
-        why = pick(self._random, tuple(REFUSED))
-        return {ILLEGAL: why, ACCOUNT: REFUSED[why], "topic": self._topic, "size": SIZE_BYTES}
+        why = pick(self._random, tuple(self._refused))
+        return {ILLEGAL: why, ACCOUNT: self._refused[why], "topic": self._topic, "size": SIZE_BYTES}
 
     def is_guests_turn(self) -> bool:
-        return self._active and self._random.random() < GUEST_SHARE
+        return self._has_guest and self._random.random() < GUEST_SHARE

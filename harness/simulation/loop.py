@@ -20,8 +20,9 @@ from harness.simulation.scheduler import Scheduler
 from harness.simulation.server import SimServer
 from harness.simulation.tasks import SimFuture, SimTask
 from harness.simulation.timing import FREE, Timing
+from harness.simulation.tls_client import ClientSession
 from harness.simulation.trace import Trace
-from harness.simulation.transport import SimTransport, open_transport
+from harness.simulation.transport import open_transport
 
 if TYPE_CHECKING:
     from random import Random
@@ -182,8 +183,9 @@ class SimLoop(asyncio.AbstractEventLoop):
         host: Any = None,
         port: Any = None,
         **options: Any,
-    ) -> tuple[SimTransport, asyncio.BaseProtocol]:
-        """Connect. OSError (ECONNREFUSED, ETIMEDOUT after 127 s) as the kernel would raise it."""
+    ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
+        """Connect, with `ssl` by TLS. OSError (ECONNREFUSED, ETIMEDOUT after 127 s) as the kernel would raise it."""
+        context = options.pop("ssl", None)
         _refuse(options, allowed=("family", "proto", "flags"))
         kernel, connected = self._kernel(), self.create_future()
         owner = OWNER.get(self.harness)
@@ -195,7 +197,12 @@ class SimLoop(asyncio.AbstractEventLoop):
             raise
         protocol = protocol_factory()
         made = self.create_future()
-        transport = open_transport(self, socket, protocol, made)
+        transport: asyncio.Transport
+        if context is None:
+            transport = open_transport(self, socket, protocol, made)
+        else:
+            transport = session = ClientSession(self, protocol, context, made)
+            open_transport(self, socket, session)
         try:
             await made
         except BaseException:
@@ -275,5 +282,5 @@ def _refuse(options: dict[str, Any], allowed: tuple[str, ...]) -> None:
     refused = [name for name in given if name not in allowed]
     if refused:
         raise NotImplementedError(
-            f"{', '.join(refused)}: the simulated network knows plain TCP only"
+            f"{', '.join(refused)}: the simulated network knows TCP, and TLS of clients"
         )

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from harness.accounts import ACCOUNTS, OPERATOR
-from harness.campaign import Campaign
+from harness.campaign import TLS_MODES, Campaign
 from harness.clients.configuration import Configuration, configuration_of
 from harness.clients.consumer_kinds import PUSH
 from harness.environments.environment import ADMIN, PROBE
 from harness.environments.place import Order, Place
 from harness.targets.interpreter import Interpreter
 from harness.targets.own_cluster import OwnCluster
+from system_under_test import java_properties
+from system_under_test.real_tls import make_test_certificate
 
 
 class ClientProcesses:
-    """How producers, consumers and the administrator are started; `cluster` knows what they are told."""
+    """How producers, consumers and the administrator are started; `cluster` knows what they are told.
+
+    Raises TlsError if no certificate can be made for TLS.
+    """
 
     def __init__(
         self,
@@ -28,6 +33,8 @@ class ClientProcesses:
         self._places = places
         self._cluster = cluster
         self._interpreter = interpreter
+        is_plain = campaign.tls == TLS_MODES[0]
+        self._certificate = None if is_plain else make_test_certificate()
 
     def order(self, node: str, name_servers: Sequence[str]) -> tuple[Order, Configuration]:
         """The process of a client, and its first line."""
@@ -59,4 +66,29 @@ class ClientProcesses:
         if self._campaign.client == "cpp" and node not in (ADMIN, PROBE):
             module = "harness.clients.cpp_client"
             first_line["log_folder"] = f"{self._places[node].folder}/librocketmq"
-        return self._interpreter.order(module, role), first_line
+        files: Mapping[str, bytes] = {}
+        if self._cluster.speaks_tls(node):
+            files = self.tls_files(node)
+            first_line["tls_config"] = self.tls_path(node)
+        return self._interpreter.order(module, role, files=files), first_line
+
+    def tls_path(self, node: str) -> str:
+        """Of RocketMQ's tls.properties on the machine of a node."""
+        return f"{self._places[node].folder}/tls/tls.properties"
+
+    def tls_files(self, node: str) -> dict[str, bytes]:
+        """What a node that knows TLS reads, by path: one certificate for all servers, which their peers verify."""
+        if self._certificate is None:
+            return {}
+        path = self.tls_path(node)
+        folder = path.rpartition("/")[0]
+        certificate, key = f"{folder}/server.pem", f"{folder}/server.key"
+        properties = {
+            "tls.test.mode.enable": "false",
+            "tls.server.certPath": certificate,
+            "tls.server.keyPath": key,
+            "tls.client.authServer": "true",
+            "tls.client.trustCertPath": certificate,
+        }
+        text = java_properties.format_properties(properties)
+        return {path: text.encode(), certificate: self._certificate[0], key: self._certificate[1]}

@@ -10,6 +10,7 @@ from faults.proxy.servers import ServerKind
 from faults.shape import BrokerNode, ClusterShape
 from harness.accounts import ACCOUNTS_FILE, CREDENTIALS_FILE, LOAD, OPERATOR
 from harness.campaign import Campaign, CampaignError, Properties
+from harness.environments.environment import ADMIN, PROBE
 from harness.environments.place import Serving
 from harness.node_properties import with_properties
 from harness.shown import shown
@@ -22,7 +23,7 @@ from system_under_test.broker.broker import main as broker_main
 from system_under_test.broker.config import BrokerConfig, BrokerRole
 from system_under_test.client.producer import ProducerConfig
 from system_under_test.client.push_consumer import ConsumerConfig
-from system_under_test.env import Env, Storage
+from system_under_test.env import Env, Storage, TlsMode
 from system_under_test.mode import Mode
 from system_under_test.name_server.config import NameServerConfig
 from system_under_test.name_server.name_server import main as name_server_main
@@ -96,7 +97,8 @@ class OwnCluster:
         """How a name server or broker is asked whether it is well."""
         is_name_server = node in self.shape.name_servers
         question = NAME_SERVER_QUESTION if is_name_server else BROKER_QUESTION
-        return Serving(address=self.server_address(node), question=question)
+        tls = self._campaign.tls == TlsMode.ENFORCING
+        return Serving(address=self.server_address(node), question=question, tls=tls)
 
     def store_folder(self, node: str) -> str:
         return self._stores.get(node, STORE_ROOT)
@@ -157,6 +159,14 @@ class OwnCluster:
             "acl_path": f"{folder}/{ACCOUNTS_NAME}",
             "acl_credentials_path": f"{folder}/{CREDENTIALS_NAME}",
         }
+
+    def speaks_tls(self, node: str) -> bool:
+        """Whether a node speaks TLS where it connects: all where it is enforced, every second one where it is taken."""
+        mode = TlsMode(self._campaign.tls)
+        if mode is not TlsMode.PERMISSIVE:
+            return mode is TlsMode.ENFORCING
+        nodes = (*self.shape.servers, *self.shape.clients, ADMIN, PROBE)
+        return nodes.index(node) % 2 == 1
 
     def account_files(self, node: str) -> dict[str, bytes]:
         """What a broker with access control reads, by path. Only what is missing is written: brokers change it."""

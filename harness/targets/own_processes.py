@@ -37,6 +37,7 @@ class OwnProcesses:
             {name: f"{place.folder}/store" for name, place in places.items()},
             reach,
         )
+        self._campaign = campaign
         self._places = places
         self._interpreter = Interpreter(python=python, code=tuple(code))
         self._clients = ClientProcesses(campaign, places, self._cluster, self._interpreter)
@@ -58,15 +59,26 @@ class OwnProcesses:
             config = cluster.broker_config(cluster.shape.broker(node), name_servers)
             known = node_config.BROKER_PROPERTIES
         path = f"{self._places[node].folder}/{role}.properties"
+        tls, tls_files = self._tls(node)
         order = self._interpreter.order(
             "system_under_test",
             role,
             "-c",
             path,
-            files={path: _properties(config, known).encode()},
+            *tls,
+            files={path: _properties(config, known).encode(), **tls_files},
         )
         kept = cluster.account_files(node) if role == "broker" else {}
         return replace(order, kept=kept, serving=cluster.serving(node))
+
+    def _tls(self, node: str) -> tuple[tuple[str, ...], Mapping[str, bytes]]:
+        """Options and files of a server."""
+        files = self._clients.tls_files(node)
+        if not files:
+            return ("--tls", self._campaign.tls), {}
+        use = ("--use-tls",) if self._cluster.speaks_tls(node) else ()
+        path = self._clients.tls_path(node)
+        return ("--tls", self._campaign.tls, "--tls-config", path, *use), files
 
     def ask_anew(self, node: str) -> None:
         self._cluster.asks_anew[node] = None

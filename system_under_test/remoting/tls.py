@@ -122,6 +122,7 @@ class TlsSession(asyncio.Transport, asyncio.Protocol):
             if not self._ready:
                 self._tls.do_handshake()
                 self._ready = True
+                self._log.info("TLS session", peer=self._connection.address)
                 self.write(bytes(self._early))
                 self._early.clear()
             self._read()

@@ -115,7 +115,7 @@ def test_requests_before_the_end_are_still_given() -> None:
         ),
         (
             b'{"id":1,"f":"send","topic":"T","key":"k","size":1,"account":"guest"}\n',
-            "'account' is 'guest'; allowed are none",
+            "'account' is 'guest'; allowed are plain",
         ),
         (b'{"id":1,"f":"send_batch","topic":"T","messages":[{"key":"k"}]}\n', "lacks 'size'"),
         (

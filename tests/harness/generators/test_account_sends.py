@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from harness.accounts import ACCOUNTS, GUEST, REFUSED
+from harness.accounts import PLAIN as PLAIN_TEXT
 from harness.campaign_draw import draw_campaign
 from harness.generators.account_sends import GUEST_SHARE, REFUSED_SHARE
 from harness.generators.keyed_sends import KeyedSends
@@ -18,6 +19,7 @@ PLAIN = {
     "async_share": 0.0,
     "illegal_share": 0.0,
     "large_share": 0.0,
+    "tls": "disabled",
 }
 OPS = 4000
 
@@ -56,6 +58,14 @@ def test_the_load_is_the_same_without() -> None:
 )
 def test_there_are_none_without_accounts_or_where_each_send_counts(given: dict[str, Any]) -> None:
     assert not any("account" in value for value in values(given))
+
+
+@pytest.mark.parametrize(("mode", "some"), [("enforcing", True), ("permissive", False)])
+def test_plain_text_is_sent_where_tls_is_enforced(mode: str, some: bool) -> None:
+    refused = [value for value in values({"acl": False, "tls": mode}) if "illegal" in value]
+    assert {(value["illegal"], value["account"]) for value in refused} == (
+        {("no TLS", PLAIN_TEXT)} if some else set()
+    )
 
 
 @pytest.mark.parametrize("given", [{"one_way_share": 1.0}, {"async_share": 1.0}])

@@ -279,7 +279,9 @@ def test_the_harness_has_no_network() -> None:
 def test_what_is_not_simulated_is_refused() -> None:
     async def main(env: Env) -> None:
         loop = asyncio.get_running_loop()
-        with pytest.raises(NotImplementedError, match="ssl: the simulated network knows plain TCP"):
-            await loop.create_connection(asyncio.Protocol, "10.0.0.1", 1, ssl=True)
+        with pytest.raises(
+            NotImplementedError, match="interleave: the simulated network knows TCP"
+        ):
+            await loop.create_connection(asyncio.Protocol, "10.0.0.1", 1, interleave=1)
 
     run_process(main)

@@ -66,7 +66,8 @@ def test_a_broker_reads_the_very_configuration_of_the_simulation(
 ) -> None:
     order = target.server_order(node, CAMPAIGN.shape().name_servers)
     path = f"/places/{node}/broker.properties"
-    assert order.argv == ("python", "-P", "-m", "system_under_test", "broker", "-c", path)
+    command = ("python", "-P", "-m", "system_under_test", "broker", "-c", path)
+    assert order.argv == (*command, "--tls", "disabled")
     assert order.variables["PYTHONPATH"] == "/code"
     fields = fields_of(order.files[path], node_config.BROKER_PROPERTIES)
     cluster = OwnCluster(
