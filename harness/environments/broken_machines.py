@@ -27,9 +27,8 @@ from harness.environments.run_files import check_room, make_run_folder
 from harness.environments.state import state_folder
 
 NO_CUT_AT = "only the simulation can cut the power inside a chosen disk operation"
-NO_ROT = "only the simulation can change stored bytes of a running node behind its back"
 # What no real machine can do.
-SIMULATED_ONLY = {"disk.power_cut_at": NO_CUT_AT, "disk.rot": NO_ROT}
+SIMULATED_ONLY = {"disk.power_cut_at": NO_CUT_AT}
 NO_NETEM = "this kernel has no netem, and a proxy, which can delay, sees no packets to lose"
 LOSS_NEED = "network.lose"
 NETEM_NEEDS = frozenset({"network.delay", LOSS_NEED})
@@ -141,9 +140,12 @@ class BreakableMachines:
     def controls(self, environment: RealEnvironment) -> MachineControls:
         return MachineControls(
             network=FirewalledNetwork(self._firewalls, self.addresses, self._traffic),
-            disk=LoopDisks(environment, self._disks, self._firewalls),
+            disk=LoopDisks(environment, self._disks, self._firewalls, self._stores()),
             clock=FakedClocks(self.clocks),
         )
+
+    def _stores(self) -> dict[str, tuple[Machine, str]]:
+        return {node: (self._where(node)[0], self.data_folder(node)) for node in self._disks}
 
     async def remove_disks_and_filters(self) -> None:
         """The processes of the nodes have ended; their network namespaces are still there."""

@@ -15,6 +15,8 @@ from faults.linux.disk_space import DiskSpace
 from faults.linux.disk_speed import DiskSpeed
 from faults.linux.firewall import Firewall
 from faults.linux.loop_disk import LoopDisk
+from faults.linux.machine import Machine
+from faults.linux.on_node import bit_rot
 from faults.linux.power_loss import PowerCut, cut_power
 from faults.linux.traffic import NodeTraffic
 
@@ -94,9 +96,12 @@ class LoopDisks:
         environment: RealEnvironment,
         disks: Mapping[str, LoopDisk],
         firewalls: Mapping[str, Firewall],
+        stores: Mapping[str, tuple[Machine, str]],
     ) -> None:
+        """`stores`: of each node the machine that it is on, and the folder there that holds its files."""
         self._environment = environment
         self._firewalls = firewalls
+        self._stores = stores
         environment.on_start = self._hold
         self._disks = {
             node: _Disk(disk, DiskSpace(disk), DiskErrors(disk), DiskSpeed(disk))
@@ -182,7 +187,9 @@ class LoopDisks:
             await self._disks[node].speed.hold(pid)
 
     async def rot(self, node: str, share: float) -> Evidence:
-        raise NotImplementedError(f"{node}: only the simulation can; see NO_ROT")
+        machine, folder = self._stores[node]
+        found: Evidence = await machine.script(bit_rot, folder, share)
+        return found
 
     async def wipe(self, node: str) -> int:
         return await self._disks[node].disk.wipe()

@@ -12,12 +12,14 @@ from collections.abc import Mapping, Sequence, Set
 
 from faults.linux.executor import LocalExecutor
 from faults.linux.inventory import Inventory
+from faults.linux.machine import Machine
 from faults.linux.resources import Resource, removal_order
 from faults.proxy.network import PROXY_LACKS
 from faults.proxy.servers import ServerKind
 from harness.environments.errors import EnvironmentFailed
 from harness.environments.fleet import MachineControls
 from harness.environments.fleet_options import FleetOptions
+from harness.environments.linux_controls import LoopDisks
 from harness.environments.local_place import LocalPlace
 from harness.environments.place import Place
 from harness.environments.proxied import NodeProxy
@@ -28,6 +30,8 @@ from harness.targets.interpreter import OurInterpreter
 
 NO_DISKS = "processes share the disk of this host; --environment namespaces has disks of its own"
 NO_CLOCKS = "processes share the clock of this host; --environment namespaces can fake clocks"
+# What takes a disk of the node's own; the files of a node can be changed anywhere.
+BREAKS_DISKS = ("power_cut", "power_cut_at", "fill", "fail", "slow", "wipe", "destroy")
 LOOPBACK = "127.0.0.1"
 PROBED_PORT = 10911
 ATTEMPTS = 50
@@ -38,12 +42,13 @@ class ProcessFleet(OurInterpreter):
 
     def __init__(self, options: FleetOptions) -> None:
         self.lacks: Mapping[str, str] = {
-            "disk": NO_DISKS,
+            **{f"disk.{what}": NO_DISKS for what in BREAKS_DISKS},
             "clock": NO_CLOCKS,
             **PROXY_LACKS,
         }
         self._inventory: Inventory | None = None
         self._proxy = NodeProxy()
+        self._stores: dict[str, tuple[Machine, str]] = {}
 
     async def up(
         self, nodes: Sequence[str], *, servers: Sequence[str], needs: Set[str]
@@ -54,11 +59,13 @@ class ProcessFleet(OurInterpreter):
         folder = make_run_folder()
         inventory.will_make(Resource(kind="folder", name=str(folder)))
         inventory.will_make_marked_processes()
+        machine = Machine(executor=LocalExecutor(), inventory=inventory, python=sys.executable)
         block = _free_block(len(nodes))
         places: dict[str, Place] = {}
         for number, node in enumerate(nodes, 1):
             own = folder / node
             own.mkdir()
+            self._stores[node] = (machine, str(own))
             log = own / "log.jsonl"
             places[node] = LocalPlace(node, f"{block}.{number}", own, log, variables=inventory.mark)
         if any(need.partition(".")[0] == "network" for need in needs):
@@ -70,7 +77,9 @@ class ProcessFleet(OurInterpreter):
         return self._proxy.reach(node, address, kind)
 
     def controls(self, environment: RealEnvironment) -> MachineControls:
-        return MachineControls(network=self._proxy.network)
+        return MachineControls(
+            network=self._proxy.network, disk=LoopDisks(environment, {}, {}, self._stores)
+        )
 
     async def down(self) -> None:
         """The processes have ended."""

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Sequence
 
 from faults.capabilities import Controls, Evidence
+from faults.linux.on_node.bit_rot import stored_records
 from harness.environments.cluster_through_admin import ClusterThroughAdmin
 from harness.environments.simulation import SimulationEnvironment
-from harness.environments.stored_records import stored_records
 from harness.simulation.link import Link
 from harness.simulation.process import SimProcess
 
@@ -180,8 +180,9 @@ class SimulatedDisks:
             return {"bitten": False}
         path, record = durable[int(share * len(durable))]
         disk.flip_bits(path, within=(record.body_start, record.body_end))
-        is_sound = record.is_sound(disk.read_cached(path))
-        return {"bitten": not is_sound, "path": path, "records": [record.told(logs[path])]}
+        is_sound = record.is_sound(disk.read_cached(path, record.start, record.end - record.start))
+        whole = logs[path][record.start : record.end]
+        return {"bitten": not is_sound, "path": path, "records": [record.told(whole)]}
 
     async def wipe(self, node: str) -> int:
         return self._nodes[node].host.disk.wipe()

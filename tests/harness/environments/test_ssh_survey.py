@@ -24,9 +24,9 @@ def test_a_host_tells_what_it_lacks() -> None:
 
 def test_the_first_host_is_named_and_delays_need_no_netem() -> None:
     lacks = lacks_of(HOSTS, [frozenset(), frozenset({NETEM, CLOCK})])
-    assert sorted(lacks) == ["clock", "disk.power_cut_at", "disk.rot", "network.lose"]
+    assert sorted(lacks) == ["clock", "disk.power_cut_at", "network.lose"]
     assert lacks["clock"].startswith("root@b:22: there is no libfaketime")
-    assert sorted(lacks_of(HOSTS, [frozenset(), frozenset()])) == ["disk.power_cut_at", "disk.rot"]
+    assert sorted(lacks_of(HOSTS, [frozenset(), frozenset()])) == ["disk.power_cut_at"]
 
 
 @pytest.mark.real

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from harness.environments.stored_records import stored_records
+from faults.linux.on_node.bit_rot import stored_records
 from harness.simulation.host import Host
 from system_under_test.protocol.codes import ResponseCode
 from system_under_test.protocol.message import decode_records
