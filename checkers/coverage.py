@@ -26,6 +26,8 @@ from checkers.place_index import index_of, stream_id
 from checkers.timeline import Timeline
 from checkers.verdict import Tally, Verdict
 
+LUCK_MAX = 0.05  # the chance that seeds miss a mark by luck, from which it counts as lost
+
 
 def tally_coverage(columns: Columns, context: Context) -> Tally:
     """Count what whole message queues tell (partition key: queue)."""
@@ -200,8 +202,12 @@ def _count(
     return seen[mark.source].get(mark.seen, 0)
 
 
-def missed(coverage: Mapping[str, int], campaign: str) -> list[str]:
-    """The marks that this campaign or workload should have reached, and nobody saw."""
+def missed(coverage: Mapping[str, int], campaign: str, seeds: int) -> list[str]:
+    """The marks that so many seeds of this campaign or workload have not reached, by more than bad luck."""
     return [
-        mark.name for mark in MARKS if campaign in mark.campaigns and not coverage.get(mark.name)
+        mark.name
+        for mark in MARKS
+        if campaign in mark.campaigns
+        and not coverage.get(mark.name)
+        and (1.0 - mark.share) ** seeds < LUCK_MAX
     ]

@@ -28,9 +28,16 @@ DETAILS: Mapping[str, Mapping[str, Callable[[Mapping[str, object]], bool]]] = {
         "unclean": lambda fields: fields["clean"] is False,
         "cut": lambda fields: bool(fields["cut_bytes"]),
         "bad checksum": lambda fields: bool(fields.get("bad_checksum")),
+        "damaged": lambda fields: bool(fields.get("damaged")),
         "redispatched": lambda fields: bool(fields["redispatched"]),
     },
-    "store file deleted": {"log": lambda fields: "/commitlog" in str(fields["path"])},
+    "store file deleted": {
+        "log": lambda fields: "/commitlog" in str(fields["path"]),
+        "queue": lambda fields: "/consumequeue/" in str(fields["path"]),
+    },
+    "replication starts from another position": {
+        "cut": lambda fields: str(fields["reason"]).endswith("was cut there"),
+    },
     "peer was heard in catch-up": {"fetched": lambda fields: bool(fields["fetched_bytes"])},
 }
 

@@ -94,9 +94,21 @@ def test_a_verdict_says_the_same_after_reading() -> None:
 
 
 def test_what_a_campaign_should_have_reached() -> None:
-    assert missed({}, "retention") == ["log files deleted"]
-    assert missed({"log files deleted": 1}, "retention") == []
-    assert missed({}, "a campaign of one's own") == []
+    assert missed({}, "retention", 10) == ["log files deleted"]
+    assert missed({"log files deleted": 1}, "retention", 10) == []
+    assert missed({}, "a campaign of one's own", 10) == []
+
+
+def test_a_mark_that_few_seeds_reach_is_asked_of_many() -> None:
+    assert "stopped at a failed write" in missed({}, "default", 10)
+    assert "offsets cloned" not in missed({}, "default", 10)
+    assert "offsets cloned" in missed({}, "default", 60)
+    assert missed({}, "default", 1) == []
+
+
+def test_every_mark_of_a_campaign_is_asked_of_the_sixty_seeds_that_ci_runs() -> None:
+    floors = [mark.name for mark in MARKS if "default" in mark.campaigns]
+    assert missed({}, "default", 60) == floors
 
 
 def test_the_table_names_what_there_is() -> None:

@@ -58,7 +58,8 @@ def _print_coverage(results: Sequence[SeedResult], campaign: str) -> None:
     reached = [f"{name} {sum(c)} in {sum(map(bool, c))}" for name, c in counts.items() if any(c)]
     print(f"reached   {len(reached)} of {len(counts)} marks (how often, in how many seeds)")
     print("          " + ", ".join(reached))
-    if never := missed({name: sum(count) for name, count in counts.items()}, campaign):
+    sums = {name: sum(count) for name, count in counts.items()}
+    if never := missed(sums, campaign, len(results)):
         print(f"warning   never reached, as {campaign} should: {', '.join(never)}")
 
 
