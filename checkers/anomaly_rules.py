@@ -101,6 +101,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "owned_twice": PLAIN,
         # ownership.py
         "unowned_delivery": PLAIN,
+        "unowned_commit": PLAIN,
         "unknown_consumer": PLAIN,
         "delivery_after_exit": PLAIN,
         # delivery_waits.py
@@ -174,6 +175,9 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "ghost_route": HAZARD,
         "missing_route": HAZARD,
         "slow_switch": HAZARD,
+        # message_times.py
+        "wrong_born_time": PLAIN,
+        "wrong_store_time": PLAIN,
         # route_contents.py
         "route_mismatch": PLAIN,
         # resources.py

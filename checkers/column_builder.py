@@ -154,7 +154,7 @@ class TouchBuilder:
         self._delivered: list[Sequence[Any]] = []  # a touch each
         self._contents = ContentsBuilder(self.tags)
         self._stamps = StampRows()
-        self._open_consumes: dict[tuple[Any, ...], Op] = {}
+        self._open_consumes: dict[tuple[Any, ...], tuple[Op, ...]] = {}
         self._commits: list[CommitRow] = []
         others = self.timeline.handlers()
         self._stretches = StretchTouches(self.messages)
@@ -255,7 +255,8 @@ class TouchBuilder:
         messages = value[rows]
         if not messages:
             return
-        # One consumer runs its listener on several queues at a time, and on one queue twice if it lost it meanwhile.
+        # One consumer runs its listener on several queues at a time, and on one queue, even on one message, twice if
+        # it lost the queue meanwhile.
         last = messages[-1]
         ends = (messages[0][1], last[1] if isinstance(last, list | tuple) else None)
         identity = (
@@ -266,12 +267,14 @@ class TouchBuilder:
             value["queue"],
             *ends,
         )
-        invoke = self._open_consumes.pop(identity, None)
+        begun = self._open_consumes.pop(identity, ())
         if op.type == "invoke":
-            if invoke is not None:
-                self._deliver(invoke, invoke, Outcome.UNKNOWN)
-            self._open_consumes[identity] = op
-        elif op.type == "fail":
+            self._open_consumes[identity] = (*begun, op)
+            return
+        invoke = begun[0] if begun else None
+        if len(begun) > 1:
+            self._open_consumes[identity] = begun[1:]
+        if op.type == "fail":
             if self._on_pair is not None:
                 self._on_pair(op, op if invoke is None else invoke, 0)
         else:
@@ -343,8 +346,9 @@ class TouchBuilder:
         try:
             for op in self._open_sends.values():
                 self._sent(op, op, Outcome.UNKNOWN)
-            for op in self._open_consumes.values():
-                self._deliver(op, op, Outcome.UNKNOWN)
+            for begun in self._open_consumes.values():
+                for op in begun:
+                    self._deliver(op, op, Outcome.UNKNOWN)
         except BAD_VALUE as error:
             raise bad_op(op, error) from error
         self._open_sends, self._open_consumes = {}, {}

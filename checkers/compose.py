@@ -40,6 +40,7 @@ from checkers.latency import LATENCY
 from checkers.listeners import LISTENERS
 from checkers.look_ups import LOOK_UPS
 from checkers.loss import LOSS
+from checkers.message_times import MESSAGE_TIMES
 from checkers.offsets import DRAINED_OFFSETS, OFFSETS
 from checkers.order import ORDER
 from checkers.ownership import OWNERSHIP
@@ -74,6 +75,7 @@ SEMANTICS = (FILTERS, DELAYS, RETRIES, TRANSACTIONS, ORDERLY, BROADCASTING, CONT
 KERNELS = (
     *CORE,
     *SEMANTICS,
+    MESSAGE_TIMES,
     LISTENERS,
     OWNERSHIP,
     DELIVERY_WAITS,

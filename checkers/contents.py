@@ -54,11 +54,13 @@ def tally_contents(columns: Columns, context: Context) -> Tally:
         "store_time_changed": judged.other_store_time(),
         "origin_changed": judged.other_origin(),
     }
-    return Tally.of(
+    findings = [
         _finding(columns, context, judged, anomaly, row)
         for anomaly, rows in found.items()
         for row in np.flatnonzero(rows).tolist()
-    )
+    ]
+    identified = int(np.count_nonzero(columns.deliveries.message_id != UNKNOWN))
+    return Tally.of(findings, identified=identified)
 
 
 def reports_contents(deliveries: Touches) -> bool:
@@ -301,5 +303,6 @@ CONTENTS_KEPT = Kernel(
     ),
     partial=tally_contents,
     unknown_reason=nothing_missing,
+    counts_of_innocent=lambda innocent: {"identified": innocent.identified},
     more_suspects=changed_among,
 )

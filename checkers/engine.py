@@ -279,7 +279,11 @@ def _screened(
         return innocent_of(columns, suspicion), suspicion.messages
     except Exception:  # a hostile history may hold what no one thought of: then nothing is cleared
         nobody = Innocent(
-            sends=np.zeros(len(Outcome), np.int64), deliveries=0, delivered=0, pending=0
+            sends=np.zeros(len(Outcome), np.int64),
+            deliveries=0,
+            identified=0,
+            delivered=0,
+            pending=0,
         )
         touched = np.concatenate((columns.sends.message, columns.deliveries.message))
         return nobody, np.unique(touched)

@@ -14,7 +14,8 @@ from checkers.observed import NOT_OBSERVED
 from checkers.timeline import Timeline
 from checkers.verdict import Verdict
 
-# Which op each checker needs.
+CONTENTS = "contents"  # of deliveries
+# Which op each checker needs, or what of its fields.
 NEEDS = {
     "look_ups": "look_up",
     "recovery": "look_up",
@@ -23,7 +24,9 @@ NEEDS = {
     "requests": "answer",
     "transactions": "check_back",
     "offsets": "commit",
+    "contents": CONTENTS,
 }
+_COUNTED = {"commit": "commits", CONTENTS: "identified"}  # by which count of the verdict it is seen
 _SEEN: dict[str, Callable[[Timeline], object]] = {
     "look_up": lambda timeline: timeline.look_ups,
     "assign": lambda timeline: timeline.ownership,
@@ -43,8 +46,9 @@ def lacks_evidence(checker: Checker, context: Context) -> bool:
 def with_evidence(verdict: Verdict, checker: Checker, context: Context) -> Verdict:
     """The verdict, unknown if it rests on nothing."""
     needed = NEEDS.get(checker.name)
-    no_commits = needed == "commit" and not verdict.counts.get("commits", 0)
-    absent = lacks_evidence(checker, context) or (needed in context.facts.due and no_commits)
+    counted = _COUNTED.get(needed or "")
+    nothing = counted is not None and not verdict.counts.get(counted, 0)
+    absent = lacks_evidence(checker, context) or (needed in context.facts.due and nothing)
     if not absent or verdict.valid is not True:
         return verdict
     return replace(verdict, valid="unknown", reason=f"{NOT_OBSERVED}: the history has no {needed}")

@@ -162,6 +162,9 @@ class RunFacts:
     clock_uncertainty_ns: Mapping[str, int] = field(
         default_factory=dict
     )  # client node -> the most that the stamps of its events may be off; none in a simulation
+    wall_epoch_ms: int | None = (
+        None  # what all wall clocks showed at time 0 of the history; None: not known
+    )
     due: tuple[str, ...] = ()  # kinds of op that the run set out to record: checkers/evidence.py
     gone: str = ""  # a cluster that somebody runs went away: how that was seen
     torn: bool = False  # the history's last line was cut short

@@ -170,6 +170,7 @@ class Innocent:
 
     sends: Ints  # by Outcome
     deliveries: int
+    identified: int  # deliveries with a message id, as far as clients report it
     delivered: int  # messages
     pending: int  # messages that a group has not come to yet
 

@@ -4,8 +4,9 @@
 member of it ever opened, its process never opened, or it opened as a member of other groups. **delivery_after_exit**: a
 listener was called although its process had ended: the node ran its next process, had ended by itself, or the fault
 that ends it had struck (`process_ends.py`). **unowned_delivery**: a listener was called with messages of a queue that
-its process did not have, by its own assignments. No fault is an excuse: a member knows what it has, and a dead one
-calls no listener.
+its process did not have, by its own assignments. **unowned_commit**: a process committed an offset for a queue that it
+never had by then, by its own assignments. No fault is an excuse: a member knows what it has, and a dead one calls no
+listener.
 
 A member may have one call at hand when it gives a queue up, and calls and assignments may be reported in either order
 where they happen at once: `AT_HAND_NS` is the time for both.
@@ -63,6 +64,10 @@ class _Calls:
 
 def tally_ownership(columns: Columns, context: Context) -> Tally:
     """Judge the deliveries of whole message queues (partition key: queue)."""
+    return _tally_calls(columns, context).merge(Tally.of(_strange_commits(columns, context)))
+
+
+def _tally_calls(columns: Columns, context: Context) -> Tally:
     delivered = columns.deliveries
     is_read_later = np.array(
         [topic.startswith(DEAD_LETTERS) for topic in columns.names.topics], np.bool_
@@ -95,6 +100,35 @@ def tally_ownership(columns: Columns, context: Context) -> Tally:
         counts={name: count for name, count in counts.items() if count},
         findings=first_witnesses(findings),
     )
+
+
+def _strange_commits(columns: Columns, context: Context) -> Iterator[Finding]:
+    """The first commit of each process for each queue that it never had, in groups that report assignments."""
+    names, commits, ownership = columns.names, columns.commits, context.timeline.ownership
+    reported = {(group, queue.topic) for group, queue in ownership}
+    order = np.argsort(commits.op_index, kind="stable")
+    who = np.stack((commits.queue, commits.group, commits.process))[:, order]
+    _, first = np.unique(who, axis=1, return_index=True)
+    for row in order[np.sort(first)].tolist():
+        group, queue = names.groups[commits.group[row]], names.queues[commits.queue[row]]
+        process, at_ns = int(commits.process[row]), int(commits.time_ns[row])
+        if (group, queue.topic) not in reported or group in context.facts.assigned:
+            continue
+        changes = ownership.get((group, queue), ())
+        if any(of.process == process and of.time_ns <= at_ns + AT_HAND_NS for of in changes):
+            continue
+        yield Finding(
+            anomaly="unowned_commit",
+            judgement=judge(context.facts.mode, "unowned_commit"),
+            op_index=int(commits.op_index[row]),
+            time_ns=at_ns,
+            detail=f"process {process}{_where(context, process)} committed {commits.offset[row]}: "
+            "it never had the queue",
+            topic=queue.topic,
+            broker=queue.broker,
+            queue=queue.queue,
+            group=group,
+        )
 
 
 def _begins_call(rows: Touches) -> Mask:
@@ -241,7 +275,7 @@ def _unknown_reason(tally: Tally, context: Context) -> str | None:
 OWNERSHIP = Kernel(
     name="ownership",
     partition_by="queue",
-    anomalies=("unowned_delivery", "unknown_consumer", "delivery_after_exit"),
+    anomalies=("unowned_delivery", "unknown_consumer", "delivery_after_exit", "unowned_commit"),
     partial=tally_ownership,
     unknown_reason=_unknown_reason,
 )

@@ -1,11 +1,13 @@
 """Requests and their answers: each answer belongs to its request, and nobody makes one up.
 
-**wrong_answer**: a requester was given the answer to another request. **answered_twice**: one request ended with two
-answers. **made_up_answer**: an answer to a request that no listener had been given by then.
+**wrong_answer**: a requester was given the answer to another request, or to a request of another process.
+**answered_twice**: one request ended with two answers, or was answered after it had ended as answered.
+**made_up_answer**: an answer to a request that no listener had been given by then.
 
 A request that is not answered is no anomaly: requesters give up in time, responders die. The verdict is unknown where
-answers are missing that must be there: replies were written, and no requester got any; or a request ended as answered,
-and the history does not hold its answer. That the request itself is consumed is a matter of loss.
+answers are missing that must be there: replies were written, and no requester got any; a request ended as answered,
+and the history does not hold its answer; or there are answers, and no reply was written down. That the request itself
+is consumed is a matter of loss.
 
 Source: request-reply of Apache RocketMQ 4.9 (RequestResponseFuture, correlation ids).
 """
@@ -19,17 +21,19 @@ import numpy as np
 from checkers.columns import Columns, Ints, Outcome
 from checkers.kernel import Checker, Context
 from checkers.message_ids import OTHER, MessageIds
-from checkers.promises import judge
+from checkers.promises import FOREVER_NS, NS_PER_S, judge
 from checkers.screening import is_among
 from checkers.timeline import Exchange
 from checkers.verdict import Finding, Tally, Verdict
 
+WRITTEN_WITHIN_NS = NS_PER_S  # an answer is written down after its request has ended with it
+
 
 def answered_rows(columns: Columns, context: Context) -> Columns:
-    """The deliveries of the requests whose answers came, and the sends of those for which replies were written."""
+    """The deliveries of the requests whose answers came, and the sends of these and of those that were replied to."""
     replies = {of.reply for of in context.timeline.answers}
     given = is_among(columns.deliveries.message, _ids_of(columns, replies))
-    replied = {of.key for of in context.timeline.replies}
+    replied = {of.key for of in (*context.timeline.replies, *context.timeline.answers)}
     sent = is_among(columns.sends.message, _ids_of(columns, replied))
     nothing = np.zeros(0, np.int64)
     return Columns(
@@ -68,6 +72,8 @@ def _missing(columns: Columns, context: Context) -> str | None:
     answers, replies = context.timeline.answers, context.timeline.replies
     if replies and not answers:
         return f"{len(replies)} replies were written, and no requester was given an answer"
+    if answers and not replies:
+        return f"{len(answers)} requests were answered, and no reply was written down"
     replied, answered = {of.key for of in replies}, {of.key for of in answers}
     sends = answered_rows(columns, context).sends
     ended = (
@@ -81,9 +87,16 @@ def _missing(columns: Columns, context: Context) -> str | None:
 
 
 def _judge(columns: Columns, context: Context, answers: Sequence[Exchange]) -> Iterator[Finding]:
-    given = _given_at(answered_rows(columns, context))
+    rows = answered_rows(columns, context)
+    given, asked = _given_at(rows), _asked(rows)
     answered: dict[str, Exchange] = {}
     for answer in answers:
+        process, ended_ns = asked.get(answer.key, (answer.process, FOREVER_NS))
+        if process != answer.process:
+            yield _finding(context, answer, "wrong_answer", f"process {process} had asked")
+        if answer.time_ns > ended_ns + WRITTEN_WITHIN_NS and answer.key not in answered:
+            what = f"its request had ended as answered at {ended_ns / NS_PER_S:.3f} s"
+            yield _finding(context, answer, "answered_twice", what)
         if answer.reply != answer.key:
             what = f"it is the answer to {answer.reply}"
             yield _finding(context, answer, "wrong_answer", what)
@@ -93,6 +106,18 @@ def _judge(columns: Columns, context: Context, answers: Sequence[Exchange]) -> I
         if given.get(answer.reply, answer.op_index) >= answer.op_index:
             what = f"no listener had been given {answer.reply} by then"
             yield _finding(context, answer, "made_up_answer", what)
+
+
+def _asked(columns: Columns) -> dict[str, tuple[int, int]]:
+    """Which process sent each request, and when it ended as answered (FOREVER_NS: it did not), by key."""
+    sends = columns.sends
+    ended = np.where(sends.outcome == Outcome.OK, sends.time_ns, FOREVER_NS)
+    rows = zip(sends.message.tolist(), sends.process.tolist(), ended.tolist(), strict=True)
+    return {
+        key: (process, ended_ns)
+        for message, process, ended_ns in rows
+        if (key := columns.names.key(message)) is not None
+    }
 
 
 def _given_at(columns: Columns) -> dict[str, int]:

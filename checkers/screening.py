@@ -68,10 +68,12 @@ def innocent_of(columns: Columns, suspicion: Suspicion) -> Innocent:
     sends = columns.sends
     suspect = suspicion.of_sends(columns)
     cleared = np.flatnonzero(~suspect & (sends.outcome == Outcome.OK))
+    clean = ~suspicion.bad_place[index.delivery_place]
+    identified = columns.deliveries.message_id != UNKNOWN
     return Innocent(
         sends=np.bincount(sends.outcome[~suspect], minlength=len(Outcome)),
-        deliveries=len(columns.deliveries)
-        - int(np.count_nonzero(suspicion.bad_place[index.delivery_place])),
+        deliveries=int(np.count_nonzero(clean)),
+        identified=int(np.count_nonzero(clean & identified)),
         delivered=int(np.count_nonzero(index.delivered_at[index.send_place[cleared]])),
         pending=int(np.count_nonzero(~suspect[suspicion.pending])),
     )

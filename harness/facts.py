@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from functools import reduce
 from typing import Any, cast
 
+from checkers.column_values import TOUCH_WIDTH
 from checkers.facts import (
     FaultFacts,
     Floors,
@@ -25,6 +26,7 @@ from faults.options_change import OptionsChange, option_of
 from harness.campaign import Campaign
 from harness.generators.illegal_sends import refused_topics
 from harness.nemesis import FaultRecord
+from harness.simulation.clock import EPOCH_MS
 from harness.workloads.catalogue import WORKLOADS
 from harness.workloads.delay_levels import delay_levels_ms
 from harness.workloads.membership import BROADCASTING, Membership
@@ -90,6 +92,7 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
         gone=next((str(op.error) for op in ops if op.f == CLUSTER_GONE), ""),
         reserved_s=3600.0 * int(dict(campaign.broker_properties).get("fileReservedTime", 72)),
         clock_uncertainty_ns=_clock_uncertainty(ops),
+        wall_epoch_ms=EPOCH_MS if campaign.environment == "simulation" else None,
         floors=Floors(acked_min=campaign.acks_min),
     )
 
@@ -110,6 +113,8 @@ def _due(campaign: Campaign, lives: bool, ops: Sequence[Op]) -> Iterator[str]:
     if campaign.client != "own":  # others need not report the rest
         return
     yield from ("open", "assign")
+    if any(_has_contents(op) for op in ops if op.f == "consume"):
+        yield "contents"
     if any(of[0].model != BROADCASTING for of in groups_of(campaign).values()):
         yield "commit"
     sends = [op for op in ops if op.f == "send" and op.process != NEMESIS]
@@ -118,6 +123,10 @@ def _due(campaign: Campaign, lives: bool, ops: Sequence[Op]) -> Iterator[str]:
     undecided = {op.value["key"] for op in sends if op.value.get("state") == "unknown"}
     if undecided and not undecided.isdisjoint(_delivered(ops)):  # only a broker that asked can know
         yield "check_back"
+
+
+def _has_contents(op: Op) -> bool:
+    return any(len(row) > TOUCH_WIDTH for row in op.value["messages"])
 
 
 def _delivered(ops: Sequence[Op]) -> Iterator[str]:

@@ -1,0 +1,144 @@
+"""Times that messages carry: a producer stamps a message while it sends it, and a broker stores it before it shows it.
+
+**wrong_born_time**: the born time of a delivered message lies outside its send. **wrong_store_time**: its store time
+lies before its send began or after it was delivered; after the end of its send, where that was acknowledged in one
+attempt and brokers keep nothing back first (a delay, a transaction, a retry).
+
+Neither is asked where a fault had set the wall clock of the producer or of the broker wrong by then: such a clock may
+be wrong until its node starts again.
+
+Cannot see: runs whose wall clock is not tied to the history (`RunFacts.wall_epoch_ms`), contents that a client does not
+report, and messages whose send is not in the history.
+
+Source: bornTimestamp and storeTimestamp of Message in Apache RocketMQ 4.9.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Transaction
+from checkers.fault_effects import CLOCK
+from checkers.kernel import Context, Kernel, finding_at, nothing_missing
+from checkers.promises import FOREVER_NS, NS_PER_S, judge
+from checkers.verdict import Finding, Tally
+
+NS_PER_MS = 1_000_000
+ROUGHNESS_NS = NS_PER_S // 10  # whole milliseconds, and clocks of cores that differ
+BORN, STORED = "wrong_born_time", "wrong_store_time"
+
+
+def tally_message_times(columns: Columns, context: Context) -> Tally:
+    """Judge the deliveries of whole messages (partition key: message)."""
+    found = _wrong(columns, context)
+    return Tally.of(
+        _finding(columns, context, anomaly, row)
+        for anomaly, rows in found.items()
+        for row in np.flatnonzero(rows).tolist()
+    )
+
+
+def odd_times(columns: Columns, context: Context, _cleared: Mask) -> Ints:
+    """The messages whose times are wrong."""
+    message = columns.deliveries.message
+    wrong = np.zeros(len(message), np.bool_)
+    for rows in _wrong(columns, context).values():
+        wrong |= rows
+    found: Ints = np.unique(message[wrong])
+    return found
+
+
+def _wrong(columns: Columns, context: Context) -> dict[str, Mask]:
+    """Which deliveries have a wrong time, by anomaly; masks of shape (deliveries,)."""
+    sends, given, epoch_ms = columns.sends, columns.deliveries, context.facts.wall_epoch_ms
+    if epoch_ms is None or not len(sends) or not len(given):
+        return {}
+    order = np.argsort(sends.message, kind="stable")
+    at = np.minimum(np.searchsorted(sends.message[order], given.message), len(order) - 1)
+    send = order[at]
+    is_sent = (sends.message[send] == given.message) & (given.message != UNKNOWN)
+    began_ns, ended_ns = sends.invoke_ns[send], sends.time_ns[send]
+    is_clear = is_sent & (sends.outcome[send] == Outcome.OK)
+    stepped = _stepped_ns(context)
+
+    born_ns = _since(given.born_ms, epoch_ms)
+    by_ns = np.where(is_clear, ended_ns, given.invoke_ns)
+    of_producers = _of_producers(columns, context, stepped)[send]
+    born = _outside(born_ns, began_ns, by_ns) & (given.invoke_ns < of_producers)
+
+    kept_back = (sends.transaction[send] != Transaction.NONE) | (sends.due_ns[send] != UNKNOWN)
+    first = is_clear & ~kept_back & (sends.tries[send] == 1)
+    first &= (given.queue == sends.queue[send]) & (given.queue_offset == sends.queue_offset[send])
+    stored_ns = _since(given.stored_ms, epoch_ms)
+    by_ns = np.where(first, ended_ns, given.invoke_ns)
+    of_brokers = np.array(
+        [
+            min((stepped.get(node, FOREVER_NS) for node in nodes), default=FOREVER_NS)
+            for name in columns.names.brokers
+            for nodes in (context.facts.brokers.get(name, ()),)
+        ],
+        np.int64,
+    )[columns.names.broker_of_queue[given.queue]]
+    stored = _outside(stored_ns, began_ns, by_ns) & (given.invoke_ns < of_brokers)
+    return {
+        BORN: is_sent & (given.born_ms != UNKNOWN) & born,
+        STORED: is_sent & (given.stored_ms != UNKNOWN) & stored,
+    }
+
+
+def _since(wall_ms: Ints, epoch_ms: int) -> Ints:
+    """Wall times on the clock of the run, in ns; what no clock can show is as good as any wrong time."""
+    far_ms = FOREVER_NS // NS_PER_MS
+    return np.clip(wall_ms - epoch_ms, -far_ms, far_ms) * NS_PER_MS
+
+
+def _outside(at_ns: Ints, since_ns: Ints, until_ns: Ints) -> Mask:
+    found: Mask = (at_ns < since_ns - ROUGHNESS_NS) | (at_ns > until_ns + ROUGHNESS_NS)
+    return found
+
+
+def _stepped_ns(context: Context) -> dict[str, int]:
+    """When a fault first set the wall clock of a node wrong, by node."""
+    found: dict[str, int] = {}
+    for fault in context.facts.faults:
+        if CLOCK in fault.effects and fault.fired_ns is not None:
+            for node in fault.targets:
+                found[node] = min(fault.fired_ns, found.get(node, FOREVER_NS))
+    return found
+
+
+def _of_producers(columns: Columns, context: Context, stepped: dict[str, int]) -> Ints:
+    """When the clock of the producer of each send was first wrong, shape (sends,)."""
+    processes, which = np.unique(columns.sends.process, return_inverse=True)
+    nodes = (context.timeline.nodes.get(process) for process in processes.tolist())
+    by_process = [FOREVER_NS if node is None else stepped.get(node, FOREVER_NS) for node in nodes]
+    found: Ints = np.array(by_process, np.int64)[which]
+    return found
+
+
+def _finding(columns: Columns, context: Context, anomaly: str, row: int) -> Finding:
+    given, epoch_ms = columns.deliveries, context.facts.wall_epoch_ms
+    assert epoch_ms is not None
+    what, at_ms = ("born", given.born_ms) if anomaly == BORN else ("stored", given.stored_ms)
+    at_s = (int(at_ms[row]) - epoch_ms) / 1000
+    return finding_at(
+        columns,
+        given,
+        row,
+        anomaly=anomaly,
+        judgement=judge(context.facts.mode, anomaly),
+        detail=f"{what} at t={at_s:.3f}s by its contents, which its send and its delivery rule out",
+        group=columns.names.groups[given.group[row]],
+        at_invocation=True,
+    )
+
+
+MESSAGE_TIMES = Kernel(
+    name="message_times",
+    partition_by="message",
+    screened=True,
+    anomalies=(BORN, STORED),
+    partial=tally_message_times,
+    unknown_reason=nothing_missing,
+    more_suspects=odd_times,
+)

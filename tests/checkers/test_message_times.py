@@ -1,0 +1,92 @@
+"""The times that messages carry lie where their sends and deliveries allow."""
+
+from __future__ import annotations
+
+import pytest
+
+from checkers.facts import FaultFacts
+from tests.checkers.stories import Story
+from tests.support.history_language import fault
+
+EPOCH_MS = 1_700_000_000_000
+KNOWN: dict[str, object] = {"wall_epoch_ms": EPOCH_MS, "brokers": {"b": ("n0", "n1")}}
+
+
+def found(
+    born_s: float,
+    stored_s: float,
+    *,
+    faults: tuple[FaultFacts, ...] = (),
+    end: str = "ok",
+    **sent: object,
+) -> set[str]:
+    """A message that is sent from 10.0 s to 10.01 s and delivered at 20 s."""
+    story = Story().op(1.0, "ok", "open", {}, process=0, node="p1")
+    story.send(10.0, "a", end, **sent)  # type: ignore[arg-type]  # the fields of a send
+    times = [EPOCH_MS + round(1000 * at_s) for at_s in (born_s, stored_s)]
+    value = {
+        "group": "g",
+        "topic": "t",
+        "broker": "b",
+        "queue": 0,
+        "messages": [["a", 0, 0, True, 0, [None, None, None, *times, None, None]]],
+    }
+    story.op(20.0, "invoke", "consume", value, process=100)
+    story.op(20.1, "ok", "consume", value, process=100)
+    return story.counts("message_times", **KNOWN, faults=faults)
+
+
+@pytest.mark.parametrize(
+    ("born_s", "stored_s", "anomalies"),
+    [
+        (10.0, 10.005, set()),
+        (9.95, 10.1, set()),  # clocks are read at different moments
+        (9.8, 10.005, {"wrong_born_time"}),
+        (10.2, 10.005, {"wrong_born_time"}),
+        (-3600, 10.005, {"wrong_born_time"}),
+        (10.0, 9.8, {"wrong_store_time"}),  # before it was sent
+        (10.0, 10.2, {"wrong_store_time"}),  # after it was acknowledged
+        (10.0, 3600.0, {"wrong_store_time"}),
+    ],
+)
+def test_a_message_is_born_and_stored_while_it_is_sent(
+    born_s: float, stored_s: float, anomalies: set[str]
+) -> None:
+    assert found(born_s, stored_s) == anomalies
+
+
+@pytest.mark.parametrize(("stored_s", "anomalies"), [(19, set()), (20.2, {"wrong_store_time"})])
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"attempts": 2},
+        {"end": "info"},
+        {"delay_level": 2, "delay_ms": 5000},
+        {"transaction": "commit"},
+    ],
+)
+def test_what_is_stored_later_is_stored_before_it_is_shown(
+    sent: dict[str, object], stored_s: float, anomalies: set[str]
+) -> None:
+    assert found(10.0, stored_s, **sent) == anomalies  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("node", "at_s", "anomalies"),
+    [
+        ("n1", 5, {"wrong_born_time"}),
+        ("p1", 5, {"wrong_store_time"}),
+        ("p1", 30, {"wrong_born_time", "wrong_store_time"}),
+        ("n9", 5, {"wrong_born_time", "wrong_store_time"}),
+    ],
+)
+def test_a_clock_that_a_fault_set_wrong_proves_nothing_from_then_on(
+    node: str, at_s: float, anomalies: set[str]
+) -> None:
+    skew = fault("clock_skew", node, at_s=at_s, healed_s=at_s + 1)
+    assert found(-3600, 3600, faults=(skew,)) == anomalies
+
+
+def test_without_the_wall_time_of_the_run_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(KNOWN, "wall_epoch_ms", None)
+    assert found(-3600, 3600) == set()
