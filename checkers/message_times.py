@@ -1,6 +1,7 @@
 """Times that messages carry: a producer stamps a message while it sends it, and a broker stores it before it shows it.
 
-**wrong_born_time**: the born time of a delivered message lies outside its send. **wrong_store_time**: its store time
+**wrong_born_time**: the born time of a message that was delivered from its own topic lies outside its send (a copy
+that a client made for the retry topic is born again: `contents.py`). **wrong_store_time**: its store time
 lies before its send began or after it was delivered; after the end of its send, where that was acknowledged in one
 attempt and brokers keep nothing back first (a delay, a transaction, a retry).
 
@@ -81,7 +82,10 @@ def _wrong(columns: Columns, context: Context) -> dict[str, Mask]:
     )[columns.names.broker_of_queue[given.queue]]
     stored = _outside(stored_ns, began_ns, by_ns) & (given.invoke_ns < of_brokers)
     return {
-        BORN: is_sent & (given.born_ms != UNKNOWN) & born,
+        BORN: is_sent
+        & (given.born_ms != UNKNOWN)
+        & born
+        & ~columns.names.internal_topic[given.topic],
         STORED: is_sent & (given.stored_ms != UNKNOWN) & stored,
     }
 

@@ -206,8 +206,8 @@ def _finding(
     )
 
 
-def check_drained_offsets(_columns: Columns, context: Context) -> Verdict:
-    """Compare committed offsets with the ends of the queues, when the drain ended."""
+def check_drained_offsets(columns: Columns, context: Context) -> Verdict:
+    """Compare committed offsets with the ends of the queues, when the drain ended. Of `columns` only names are read."""
     drains = sorted(context.timeline.drains.items())
     findings = [
         finding
@@ -217,13 +217,27 @@ def check_drained_offsets(_columns: Columns, context: Context) -> Verdict:
     ]
     tally = Tally.of(findings, drains=len(drains))
     violated = any(name in tally.counts for name in ("commit_beyond_end", "commit_behind"))
+    reason = next(_gaps(columns, context), None) if drains else "no group was drained"
     return Verdict(
         checker="drained_offsets",
-        valid=False if violated else (True if drains else "unknown"),
+        valid=False if violated else (True if reason is None else "unknown"),
         counts=tally.counts,
         findings=tally.findings,
-        reason=None if drains else "no group was drained",
+        reason=reason,
     )
+
+
+def _gaps(columns: Columns, context: Context) -> Iterator[str]:
+    """What complete drains leave out: queues whose broker serves, or messages that they say were not read."""
+    owned = {queue for _, queue in context.timeline.ownership}
+    known = sorted(owned | set(columns.names.queues))
+    for (group, topic), drain in sorted(context.timeline.drains.items()):
+        if not drain.complete:
+            continue
+        for queue in known:
+            serves = queue.broker in context.facts.living_brokers
+            if queue.topic == topic and serves and queue not in drain.ends:
+                yield f"the drain of {group} leaves out queue {queue.queue} of {queue.broker}"
 
 
 def _judge_end(

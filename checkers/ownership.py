@@ -30,7 +30,7 @@ import numpy as np
 from checkers.columns import Columns, Ints, Mask, Touches
 from checkers.kernel import Context, Kernel, finding_at
 from checkers.process_ends import ended_ns
-from checkers.promises import NS_PER_S, judge
+from checkers.promises import FOREVER_NS, NS_PER_S, judge
 from checkers.timeline import Timeline
 from checkers.verdict import WITNESSES_MAX, Finding, Tally, count_name, first_witnesses
 
@@ -103,32 +103,30 @@ def _tally_calls(columns: Columns, context: Context) -> Tally:
 
 
 def _strange_commits(columns: Columns, context: Context) -> Iterator[Finding]:
-    """The first commit of each process for each queue that it never had, in groups that report assignments."""
+    """Commits of processes for queues that they never had by then, in groups that report assignments."""
     names, commits, ownership = columns.names, columns.commits, context.timeline.ownership
     reported = {(group, queue.topic) for group, queue in ownership}
-    order = np.argsort(commits.op_index, kind="stable")
-    who = np.stack((commits.queue, commits.group, commits.process))[:, order]
-    _, first = np.unique(who, axis=1, return_index=True)
-    for row in order[np.sort(first)].tolist():
-        group, queue = names.groups[commits.group[row]], names.queues[commits.queue[row]]
-        process, at_ns = int(commits.process[row]), int(commits.time_ns[row])
+    who = np.stack((commits.queue, commits.group, commits.process))
+    streams, of_row = np.unique(who, axis=1, return_inverse=True)
+    for number, (queue_id, group_id, process) in enumerate(streams.T.tolist()):
+        group, queue = names.groups[group_id], names.queues[queue_id]
         if (group, queue.topic) not in reported or group in context.facts.assigned:
             continue
-        changes = ownership.get((group, queue), ())
-        if any(of.process == process and of.time_ns <= at_ns + AT_HAND_NS for of in changes):
-            continue
-        yield Finding(
-            anomaly="unowned_commit",
-            judgement=judge(context.facts.mode, "unowned_commit"),
-            op_index=int(commits.op_index[row]),
-            time_ns=at_ns,
-            detail=f"process {process}{_where(context, process)} committed {commits.offset[row]}: "
-            "it never had the queue",
-            topic=queue.topic,
-            broker=queue.broker,
-            queue=queue.queue,
-            group=group,
-        )
+        changes = (of for of in ownership.get((group, queue), ()) if of.process == process)
+        had_ns = min((of.time_ns for of in changes), default=FOREVER_NS) - AT_HAND_NS
+        for row in np.flatnonzero((of_row.ravel() == number) & (commits.time_ns < had_ns)).tolist():
+            yield Finding(
+                anomaly="unowned_commit",
+                judgement=judge(context.facts.mode, "unowned_commit"),
+                op_index=int(commits.op_index[row]),
+                time_ns=int(commits.time_ns[row]),
+                detail=f"process {process}{_where(context, process)} committed {commits.offset[row]}: "
+                "it never had the queue",
+                topic=queue.topic,
+                broker=queue.broker,
+                queue=queue.queue,
+                group=group,
+            )
 
 
 def _begins_call(rows: Touches) -> Mask:

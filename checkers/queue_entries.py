@@ -23,39 +23,40 @@ from checkers.observed import NOT_OBSERVED, observed_verdict
 from checkers.promises import judge
 from checkers.verdict import Finding, Verdict
 
+NOWHERE = (None, None, None)
+
 
 def check_queue_entries(_columns: Columns, context: Context) -> Verdict:
     """Judge the last look at each broker node."""
     last = {seen["node"]: seen for seen in context.observations if seen["kind"] == "queue_entries"}
     findings = [finding for seen in last.values() for finding in _judge(context, seen)]
-    unseen = set(context.facts.brokers) - {seen["broker_name"] for seen in last.values()}
+    nodes = {node for of_name in context.facts.brokers.values() for node in of_name}
     counts = {"entries": sum(seen["entries"] for seen in last.values())}
-    lost_for_good = _lost_for_good(context)
-    missing = NOT_OBSERVED if unseen - lost_for_good or not last else None
+    unseen = sorted(nodes - last.keys() - _lost_for_good(context))
+    missing = f"{NOT_OBSERVED}: {', '.join(unseen)}" if unseen else None if last else NOT_OBSERVED
     return observed_verdict("queue_entries", findings, counts, missing)
 
 
 def _lost_for_good(context: Context) -> set[str]:
-    """Broker names of which no node is left to look into."""
-    gone = {
+    """Nodes that are not there to be looked into."""
+    return {
         node
         for fault in context.facts.faults
         if fault.permanent and fault.fired_ns is not None
         for node in fault.targets
     }
-    return {name for name, nodes in context.facts.brokers.items() if set(nodes) <= gone}
 
 
 def _judge(context: Context, seen: Mapping[str, Any]) -> Iterator[Finding]:
-    for place in seen["hole_at"]:
+    for place in seen["hole_at"] or [NOWHERE] * (seen["holes"] > 0):
         detail = f"{seen['node']} has no entry here, one of {seen['holes']}"
         yield _finding(context, seen, "queue_hole", detail, place)
-    for place in seen["wrong_at"]:
+    for place in seen["wrong_at"] or [NOWHERE] * (seen["wrong"] > 0):
         detail = f"the entry of {seen['node']} leads to no such message, one of {seen['wrong']}"
         yield _finding(context, seen, "queue_entry_wrong", detail, place)
     if seen["missing"] is not None and seen["missing"] > 0:
         detail = f"{seen['missing']} messages in the log of {seen['node']} are in no queue"
-        yield _finding(context, seen, "queue_entry_missing", detail, (None, None, None))
+        yield _finding(context, seen, "queue_entry_missing", detail, NOWHERE)
 
 
 def _finding(

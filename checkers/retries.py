@@ -5,9 +5,9 @@ for, or not finished, its delivery before that; or it came from its own topic wi
 counts that tries again by itself, and the group had not been given it before, with fewer and without success.
 **retry_early**: it came before the delay of that step was over (level 3 for the first retry, one more for each; allowed
 where a broker's clock was stepped). **retried_too_often**: more retries than the group allows. **dead_too_early**: it
-became a dead letter although no delivery had used up the retries. **duplicate_dead_letter**: it became more dead
-letters than deliveries had used up the retries (allowed where an answer to a send-back was lost: the client sends it
-back again).
+became a dead letter although no delivery had used up the retries, or says itself that it was tried less often.
+**duplicate_dead_letter**: it became more dead letters than deliveries had used up the retries (allowed where an answer
+to a send-back was lost: the client sends it back again).
 
 **consumed_too_long** (informational): it came again because the listener took so long that its client gave it up after
 the consume timeout (15 minutes), and sent it back.
@@ -125,6 +125,9 @@ def _judge(columns: Columns, context: Context, group: str, story: _Story) -> Ite
     for row in story.dead:
         if not any(_uses_up(deliveries, r, retries_max) for r in lived):
             what = f"a dead letter before {retries_max} retries were used up"
+            yield _finding(columns, context, row, "dead_too_early", what, group)
+        elif deliveries.tries[row] < retries_max:
+            what = f"a dead letter of try {deliveries.tries[row]}, and the group allows {retries_max} retries"
             yield _finding(columns, context, row, "dead_too_early", what, group)
     yield from _dead_twice(columns, context, group, story, retries_max)
 
