@@ -188,9 +188,10 @@ def retries(ops: Sequence[Op], retries_max: Mapping[str, int], levels_ms: Sequen
             if given.queue[0].startswith("%RETRY%"):
                 for anomaly in _wrong_retry(ops, lived, given, retries_max[group], levels_ms):
                     found[anomaly, key, group] += 1
-            if given not in lived and not any(
+            provoked = any(
                 before.tries >= retries_max[group] and not before.consumed for before in lived
-            ):
+            )
+            if given not in lived and not (provoked and given.tries >= retries_max[group]):
                 found["dead_too_early", key, group] += 1
         used_up = sum(g.tries >= retries_max[group] and not g.consumed for g in lived)
         dead = {(g.queue, g.offset) for g in many if g not in lived}
