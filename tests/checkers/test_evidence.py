@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from checkers.column_values import TOUCH_WIDTH
 from checkers.compose import check_run
-from checkers.evidence import NEEDS
+from checkers.evidence import CONTENTS, NEEDS
 from checkers.history import Op
 from harness.campaign_draw import draw_campaign
 from harness.run_result import RunResult
@@ -32,8 +33,15 @@ def run(request: pytest.FixtureRequest) -> RunResult:
 
 
 def without(ops: list[Op], f: str) -> list[Op]:
+    if f == CONTENTS:
+        return [_without_contents(op) if op.f == "consume" else op for op in ops]
     kept = [op for op in ops if op.f != f or (f == "open" and "expression" not in op.value)]
     return [replace(op, index=index) for index, op in enumerate(kept)]
+
+
+def _without_contents(op: Op) -> Op:
+    rows = [row[:TOUCH_WIDTH] for row in op.value["messages"]]
+    return replace(op, value={**op.value, "messages": rows})
 
 
 @pytest.mark.parametrize("checker", NEEDS)
