@@ -61,7 +61,7 @@ class Broker:
                 self.store.close()
             raise
         if self._parts.policies.replication.fetches_missing:
-            self._parts.catch_up.begin(clean=report.clean)
+            self._parts.catch_up.begin(clean=report.clean, cut_sound=report.cut_sound)
 
     async def start(self) -> None:
         """Serve, replicate and register. Raises CannotListen; then `stop` is still needed.

@@ -82,6 +82,17 @@ class DamagedRecords:
         end = follower.physical_offset
         return DamagedRange(start, end, self._with_known_fields(start, end))
 
+    def may_have_been_durable(self, start: int, last_ms: int) -> bool:
+        """Whether what lies behind a log that ends at `start`, with a record of `last_ms`, may have been durable.
+
+        Sound records lie there, no older than those before them. A power cut in the middle of a flush may leave such
+        records, too, so they prove nothing; but neither does the place where the log ends.
+        """
+        if start >= self._log.files.end_of_content(start):
+            return False
+        follower = self._next_sound(start)
+        return follower is not None and follower.store_timestamp_ms >= last_ms
+
     def _with_known_fields(self, start: int, end: int) -> ScannedRecord | None:
         """The record that fills this part but for its size, its magic number or its place, which are known."""
         if end - start < _HEADER.size:

@@ -46,7 +46,8 @@ class RecoveryReport:
     """What opening a store found.
 
     `cut_bytes`: bytes beyond the last good record that were not zero; `bad_checksum`: they begin with a record whose
-    body does not match its checksum; `damaged`: where records lie that were durable and do not add up.
+    body does not match its checksum; `cut_sound`: sound records lie behind it, which may have been durable; `damaged`:
+    where records lie that were durable and do not add up.
     """
 
     clean: bool
@@ -54,6 +55,7 @@ class RecoveryReport:
     end_offset: int
     cut_bytes: int
     bad_checksum: bool
+    cut_sound: bool
     messages_redispatched: int
     damaged: tuple[int, ...]
 
@@ -221,6 +223,11 @@ class Recovery:
         bad_checksum = cut_bytes > 0 and self._scanner.has_bad_body(
             files.read(walk.end, _WINDOW_SIZE), walk.end
         )
+        cut_sound = (
+            cut_bytes > 0
+            and self._damaged_records is not None
+            and self._damaged_records.may_have_been_durable(walk.end, walk.last_ms)
+        )
         is_intact = clean and cut_bytes == 0 and files.has_full_size()
         # Before the log: what is appended after the cut may be older than what the checkpoint vouches for.
         self._checkpoint.lower_to(walk.last_ms)
@@ -238,6 +245,7 @@ class Recovery:
             end_offset=walk.end,
             cut_bytes=cut_bytes,
             bad_checksum=bad_checksum,
+            cut_sound=cut_sound,
             messages_redispatched=walk.messages,
             damaged=tuple(walk.damaged),
         )

@@ -45,17 +45,19 @@ class CatchUpMark:
 
 
 def may_lack_acknowledged(
-    config: BrokerConfig, *, clean: bool, end_offset: int, was_interrupted: bool
+    config: BrokerConfig, *, clean: bool, cut_sound: bool, end_offset: int, was_interrupted: bool
 ) -> bool:
     """Whether a tail that was acknowledged may be on replicas only.
 
     With async flush after an unclean exit; with a log that is empty, as after the loss of a disk; and when an earlier
-    catch-up did not come to its end. A log under sync flush lacks nothing else: what is not flushed here was never sent
-    to a replica, and never acknowledged.
+    catch-up did not come to its end. Under sync flush what is not flushed here was never sent to a replica, and never
+    acknowledged; but where recovery has cut sound records (`cut_sound`), they may have been flushed, and the disk may
+    have changed the one before them.
     """
     if config.is_slave or not config.ha_peers:
         return False
-    return (not config.sync_flush and not clean) or end_offset == 0 or was_interrupted
+    is_short = cut_sound or (not config.sync_flush and not clean)
+    return is_short or end_offset == 0 or was_interrupted
 
 
 class MasterCatchUp:
@@ -89,11 +91,15 @@ class MasterCatchUp:
         """Raises StoreError, or ValueError for a document of another shape."""
         self._mark.load()
 
-    def begin(self, *, clean: bool) -> None:
+    def begin(self, *, clean: bool, cut_sound: bool) -> None:
         """Decide, and write the decision down before anything is fetched. Raises StoreError if that fails."""
         mark, end_offset = self._mark, self._store.end_offset
         if not may_lack_acknowledged(
-            self._config, clean=clean, end_offset=end_offset, was_interrupted=mark.is_open
+            self._config,
+            clean=clean,
+            cut_sound=cut_sound,
+            end_offset=end_offset,
+            was_interrupted=mark.is_open,
         ):
             return
         try:

@@ -62,7 +62,7 @@ class RecordRepair:
         silent = 0
         for peer in self._peers:
             try:
-                record = await self._ask(peer, physical_offset)
+                record = await self._fetch(peer, physical_offset)
                 if self._store.mend_record(physical_offset, record):
                     self._log.warning("damaged record was mended", at=physical_offset, peer=peer)
                     self.on_settled()
@@ -74,6 +74,16 @@ class RecordRepair:
         if not silent:
             self._store.give_up(physical_offset)
             self.on_settled()
+
+    async def _fetch(self, peer: str, physical_offset: int) -> bytes:
+        """Ask a second time where no answer comes: the connection may have led to the peer's former life.
+
+        Raises RemotingError, ValueError.
+        """
+        try:
+            return await self._ask(peer, physical_offset)
+        except RemotingError:
+            return await self._ask(peer, physical_offset)
 
     async def _ask(self, peer: str, physical_offset: int) -> bytes:
         """The record of a replica. Raises RemotingError; ValueError if it has none."""

@@ -6,7 +6,7 @@ import asyncio
 
 from faults.linux.on_node.bit_rot import stored_records
 from harness.simulation.host import Host
-from system_under_test.protocol.codes import ResponseCode
+from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.message import decode_records
 from tests.system_under_test.broker.bench import pull_ext
 from tests.system_under_test.broker.simulated_brokers import (
@@ -23,13 +23,14 @@ COUNT = 20
 KEYS = [f"k{number}" for number in range(COUNT)]
 
 
-def rot(host: Host, key: str = KEYS[DAMAGED]) -> None:
-    """Change a bit in the body of the message with this key."""
+def rot(host: Host, key: str = KEYS[DAMAGED]) -> int:
+    """Change a bit in the body of the message with this key; return its physical offset."""
     log = host.disk.read_cached(LOG_FILE)
     needle = b"KEYS\x01" + key.encode() + b"\x02"
     at = log.find(needle) if needle in log else log.find(needle[:-1])
     record = max((r for r in stored_records(log) if r.start < at), key=lambda r: r.start)
     host.disk.flip_bits(LOG_FILE, within=(record.body_start, record.body_end))
+    return record.start
 
 
 async def readable(client: Client, host: str) -> list[str]:
@@ -107,5 +108,48 @@ def test_a_new_slave_goes_on_behind_what_its_master_has_damaged() -> None:
         await readable(client, SLAVE)
         await asyncio.sleep(4)
         assert await readable(client, SLAVE) == rest
+
+    cluster.run(story)
+
+
+def test_a_master_that_cut_its_log_at_a_damaged_record_fetches_what_its_slave_has() -> None:
+    """The power cut leaves no queue entry that proves what was durable."""
+    cluster = Cluster()
+
+    async def story(client: Client) -> None:
+        cluster.start_master()
+        cluster.start_slave()
+        await filled(cluster, client)
+        before = cluster.log(cluster.slave)
+        cluster.master.power_cut()
+        rot(cluster.master)
+        cluster.master.power_on()
+        cluster.start_master()
+        await client.send_until(OK, within_s=8)
+        assert await readable(client, MASTER) == KEYS
+        assert cluster.log(cluster.master).startswith(before.rstrip(b"\0"))
+
+    cluster.run(story)
+
+
+def test_a_replica_that_lost_power_meanwhile_mends_at_the_first_question() -> None:
+    """The connection to its former life is still there, and no answer comes over it."""
+    cluster = Cluster()
+
+    async def story(client: Client) -> None:
+        cluster.start_master()
+        cluster.start_slave()
+        await filled(cluster, client)
+        rot(cluster.master)
+        await readable(client, MASTER)
+        await asyncio.sleep(1)
+        assert await readable(client, MASTER) == KEYS
+        cluster.slave.power_cut()
+        cluster.slave.power_on()
+        cluster.start_slave()
+        await client.send_until(OK, within_s=8)
+        at = rot(cluster.master, KEYS[3])
+        answer = await client.ask(MASTER, RequestCode.VIEW_MESSAGE_BY_ID, {"offset": str(at)})
+        assert answer.code == ResponseCode.SUCCESS
 
     cluster.run(story)
