@@ -6,6 +6,7 @@ values is a HistoryError, because no verdict could be trusted.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -123,6 +124,7 @@ class TouchBuilder:
         "_consumes",
         "_contents",
         "_delivered",
+        "_given_up",
         "_handlers",
         "_nodes",
         "_on_pair",
@@ -154,7 +156,8 @@ class TouchBuilder:
         self._delivered: list[Sequence[Any]] = []  # a touch each
         self._contents = ContentsBuilder(self.tags)
         self._stamps = StampRows()
-        self._open_consumes: dict[tuple[Any, ...], tuple[Op, ...]] = {}
+        self._open_consumes: dict[tuple[Any, ...], Op] = {}
+        self._given_up: Counter[tuple[Any, ...]] = Counter()  # calls that count as unfinished
         self._commits: list[CommitRow] = []
         others = self.timeline.handlers()
         self._stretches = StretchTouches(self.messages)
@@ -255,8 +258,7 @@ class TouchBuilder:
         messages = value[rows]
         if not messages:
             return
-        # One consumer runs its listener on several queues at a time, and on one queue, even on one message, twice if
-        # it lost the queue meanwhile.
+        # One consumer runs its listener on several queues at a time, and on one queue twice if it lost it meanwhile.
         last = messages[-1]
         ends = (messages[0][1], last[1] if isinstance(last, list | tuple) else None)
         identity = (
@@ -267,14 +269,15 @@ class TouchBuilder:
             value["queue"],
             *ends,
         )
-        begun = self._open_consumes.pop(identity, ())
+        invoke = self._open_consumes.pop(identity, None)
         if op.type == "invoke":
-            self._open_consumes[identity] = (*begun, op)
-            return
-        invoke = begun[0] if begun else None
-        if len(begun) > 1:
-            self._open_consumes[identity] = begun[1:]
-        if op.type == "fail":
+            if invoke is not None:
+                self._deliver(invoke, invoke, Outcome.UNKNOWN)
+                self._given_up[identity] += 1
+            self._open_consumes[identity] = op
+        elif invoke is None and self._given_up[identity]:
+            self._given_up[identity] -= 1
+        elif op.type == "fail":
             if self._on_pair is not None:
                 self._on_pair(op, op if invoke is None else invoke, 0)
         else:
@@ -346,9 +349,8 @@ class TouchBuilder:
         try:
             for op in self._open_sends.values():
                 self._sent(op, op, Outcome.UNKNOWN)
-            for begun in self._open_consumes.values():
-                for op in begun:
-                    self._deliver(op, op, Outcome.UNKNOWN)
+            for op in self._open_consumes.values():
+                self._deliver(op, op, Outcome.UNKNOWN)
         except BAD_VALUE as error:
             raise bad_op(op, error) from error
         self._open_sends, self._open_consumes = {}, {}

@@ -60,7 +60,12 @@ def tally_contents(columns: Columns, context: Context) -> Tally:
         for row in np.flatnonzero(rows).tolist()
     ]
     identified = int(np.count_nonzero(columns.deliveries.message_id != UNKNOWN))
-    return Tally.of(findings, identified=identified)
+    return Tally.of(findings, **_counted(identified))
+
+
+def _counted(identified: int) -> dict[str, int]:
+    """Of deliveries with a message id; without any there is no count."""
+    return {"identified": identified} if identified else {}
 
 
 def reports_contents(deliveries: Touches) -> bool:
@@ -303,6 +308,6 @@ CONTENTS_KEPT = Kernel(
     ),
     partial=tally_contents,
     unknown_reason=nothing_missing,
-    counts_of_innocent=lambda innocent: {"identified": innocent.identified},
+    counts_of_innocent=lambda innocent: _counted(innocent.identified),
     more_suspects=changed_among,
 )

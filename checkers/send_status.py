@@ -88,9 +88,10 @@ class _Copies:
         on_disk, held = COPIES_PROMISED[facts.masters_keeping, facts.replication]
         if not SLAVE_DISK_COUNTS[facts.mode]:
             on_disk = min(on_disk, 1)
-        nodes = set(facts.brokers.get(broker, seen["durable_on"]))
-        durable = nodes & set(seen["durable_on"])
-        cached = durable | nodes & set(seen["cached_on"])
+        durable = set(seen["durable_on"])
+        cached = durable | set(seen["cached_on"])
+        nodes = set(facts.brokers.get(broker, cached))  # others' copies count for nothing
+        durable, cached = durable & nodes, cached & nodes
         if len(durable | hidden) < min(on_disk, max(replicas, 1)):
             return f"on disk of {_nodes(durable)}, promised on {min(on_disk, replicas)}"
         if len(cached | hidden) < min(held, max(replicas, 1)):

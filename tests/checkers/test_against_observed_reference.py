@@ -172,7 +172,7 @@ def test_queue_entries(seed: int) -> None:
     expected = reference_endings.queue_entries(run.observations)
     same(verdict, expected, lambda of: (of.broker, of.topic, of.queue, of.queue_offset))
     looked = any(of["kind"] == "queue_entries" for of in run.observations)
-    unread = reference_endings.brokers_unread(run.observations, run.facts)
+    unread = reference_endings.nodes_unread(run.observations, run.facts)
     wrong = expected and run.facts["mode"] == "hardened"
     assert verdict.valid == validity(wrong=wrong, missing=unread or not looked)
 
@@ -245,7 +245,7 @@ def test_everything_occurs() -> None:
         seen["all proven"] += len(acked.proven) == acked.acks > 0
         seen["never asked"] += bool(reference_endings.never_asked(run.ops, run.facts))
         seen["not answered"] += reference_endings.not_answered(run.ops)
-        seen["unread"] += bool(reference_endings.brokers_unread(run.observations, run.facts))
+        seen["unread"] += bool(reference_endings.nodes_unread(run.observations, run.facts))
         seen["no pair left"] += not reference_endings.pairs_left(run.facts)
         ended = reference_endings.died(run.facts)
         seen["disk failed"] += len(run.facts["exits"]) > ended.total()

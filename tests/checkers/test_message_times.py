@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from random import Random
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from checkers.facts import FaultFacts
 from tests.checkers.stories import Story
+from tests.support import reference_contents
 from tests.support.history_language import fault
 
 EPOCH_MS = 1_700_000_000_000
@@ -90,3 +96,53 @@ def test_a_clock_that_a_fault_set_wrong_proves_nothing_from_then_on(
 def test_without_the_wall_time_of_the_run_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(KNOWN, "wall_epoch_ms", None)
     assert found(-3600, 3600) == set()
+
+
+def random_story(random: Random) -> Story:
+    """Sends that overlap with what was skewed, and deliveries with times near the borders."""
+    story = Story().op(1.0, "ok", "open", {}, process=0, node="p1")
+    kinds: list[dict[str, object]] = [
+        {},
+        {"attempts": 2},
+        {"transaction": "commit"},
+        {"delay_ms": 100, "delay_level": 1},
+    ]
+    for number in range(4):
+        end = random.choice(["ok", "ok", "info"])
+        story.send(10.0 + number, f"k{number}", end, **random.choice(kinds))  # type: ignore[arg-type]
+    for number in range(8):
+        sent = random.randrange(4)
+        times = [
+            random.choice([None, EPOCH_MS + 10_000 + 1000 * sent + random.randrange(-150, 11_000)])
+            for _ in range(2)
+        ]
+        topic = random.choice(["t", "t", "%RETRY%g"])
+        value = {
+            "group": "g",
+            "topic": topic,
+            "broker": "b",
+            "queue": 0,
+            "messages": [[f"k{sent}", sent, 0, True, 0, [None, None, None, *times, None, None]]],
+        }
+        for type_ in ("invoke", "ok"):
+            story.op(20.0 + number, type_, "consume", value, process=100)
+    return story
+
+
+@given(seed=st.integers(0, 2**32))
+def test_the_kernel_finds_what_the_reference_finds(seed: int) -> None:
+    random = Random(seed)
+    story, node, at_s = (
+        random_story(random),
+        random.choice(["p1", "n1", "n9"]),
+        random.choice([5, 24]),
+    )
+    faults = (fault("clock_skew", node, at_s=at_s, healed_s=at_s + 1),)
+    expected = reference_contents.times(
+        story.ops, EPOCH_MS, {"b": ("n0", "n1")}, {node: at_s * 10**9}
+    )
+    verdict = story.verdict("message_times", **KNOWN, faults=faults)
+    by_anomaly: Counter[str] = Counter()
+    for (anomaly, *_), times in expected.items():
+        by_anomaly[anomaly] += times
+    assert verdict.counts == by_anomaly

@@ -443,9 +443,9 @@ def test_a_member_that_was_started_anew_is_still_the_same() -> None:
 def answered(*answers: tuple[str, str], given: bool = True) -> Story:
     story = Story().send(0.0, "a").send(0.1, "b")
     if given:
-        story.consume(1.0, "a", 0).consume(1.1, "b", 1)
+        story.consume(0.5, "a", 0).consume(0.6, "b", 1)
     for key, reply in answers:
-        story.op(2.0, "ok", "answer", {"topic": "t", "key": key, "reply": reply})
+        story.op(0.9, "ok", "answer", {"topic": "t", "key": key, "reply": reply})
     return story
 
 

@@ -107,8 +107,12 @@ def deliveries_of(ops: Sequence[Op]) -> list[Delivery]:
 
 
 def _consumes(ops: Sequence[Op]) -> Iterator[tuple[Op, Op]]:
-    """Pairs of invocation and completion; a lone op stands for both."""
+    """Pairs of invocation and completion; a lone op stands for both.
+
+    A call that began again before it had ended counts as one that never ended, and one completion later is its own.
+    """
     waiting: dict[Any, Op] = {}
+    never_ended: list[Any] = []
     for op in (op for op in ops if op.f == "consume"):
         value = op.value
         names = ("group", "topic", "broker", "queue")
@@ -118,7 +122,10 @@ def _consumes(ops: Sequence[Op]) -> Iterator[tuple[Op, Op]]:
         if op.type == "invoke":
             if begun is not None:
                 yield begun, begun
+                never_ended.append(identity)
             waiting[identity] = op
+        elif begun is None and identity in never_ended:
+            never_ended.remove(identity)
         elif op.type != "fail":
             yield begun or op, op
     for op in waiting.values():

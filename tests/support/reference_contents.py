@@ -7,7 +7,7 @@ properties, born time, store time, size, origin; None is not known.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from checkers.history import Op
@@ -119,3 +119,35 @@ def _by_broker(ops: Sequence[Op], one: Given, same: Sequence[Given], tries: int)
         and not of.delivery.consumed
     ]
     return bool(reports) and set(reports) == {False} and len(reports) >= len(failures)
+
+
+def times(
+    ops: Sequence[Op],
+    epoch_ms: int,
+    brokers: Mapping[str, Sequence[str]],
+    skewed: Mapping[str, int],
+) -> Found:
+    """Born and store times that cannot be; `skewed`: from when the clock of a node may be wrong, in ns."""
+    found: Found = Counter()
+    sends = {send.key: send for send in sends_of(ops)}
+    nodes = {op.process: op.node for op in ops if op.f == "open"}
+    for one in _given(ops):
+        send, given = sends.get(one.delivery.key or ""), ops[one.delivery.began]
+        if send is None:
+            continue
+        began_ms, ended_ms, given_ms = (
+            epoch_ms + at.time_ns / 1e6 for at in (ops[send.began], ops[send.ended], given)
+        )
+        what = send.key, one.delivery.group
+        until_ms = ended_ms if send.outcome == "ok" else given_ms
+        is_clear = given.time_ns < skewed.get(nodes.get(send.process) or "", 1 << 62)
+        if one.born is not None and not one.is_copy and is_clear:
+            found["wrong_born_time", *what] += not began_ms - 100 <= one.born <= until_ms + 100
+        value = ops[send.ended].value
+        at_once = "delay_ms" not in value and "transaction" not in value and send.attempts == 1
+        there = (send.queue, send.offset) == (one.delivery.queue, one.delivery.offset)
+        until_ms = ended_ms if send.outcome == "ok" and at_once and there else given_ms
+        clocks = [skewed.get(node, 1 << 62) for node in brokers[one.delivery.queue[1]]]
+        if one.stored is not None and given.time_ns < min(clocks):
+            found["wrong_store_time", *what] += not began_ms - 100 <= one.stored <= until_ms + 100
+    return +found

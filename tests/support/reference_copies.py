@@ -62,7 +62,7 @@ def acknowledged(ops: Sequence[Op], observations: Sequence[Seen], facts: Facts) 
     proven, excused, unclear, not_durable = [], [], [], []
     looks = list(_looks(ops, observations, "ok"))
     for send, seen in looks:
-        on_disk, held = set(seen["durable_on"]), {*seen["durable_on"], *seen["cached_on"]}
+        on_disk, held = _copies(facts, _broker_of(send), seen)
         taken = _may_have_lost(ops, facts, send)
         perhaps = taken | set(seen["unobserved"]) - _destroyed_before(ops, facts, send)
         if not _enough(facts, _broker_of(send), on_disk | perhaps, held | perhaps):
@@ -117,8 +117,14 @@ def _broker_of(send: Send) -> str:
 
 
 def _held(facts: Facts, broker: str, seen: Seen) -> bool:
-    everywhere = {*seen["durable_on"], *seen["cached_on"]}
-    return _enough(facts, broker, set(seen["durable_on"]), everywhere)
+    return _enough(facts, broker, *_copies(facts, broker, seen))
+
+
+def _copies(facts: Facts, broker: str, seen: Seen) -> tuple[set[str], set[str]]:
+    """Which nodes have it on disk, and which have it at all; nodes of other brokers count for nothing."""
+    on_disk, held = set(seen["durable_on"]), {*seen["durable_on"], *seen["cached_on"]}
+    nodes = set(facts["brokers"].get(broker, held))
+    return on_disk & nodes, held & nodes
 
 
 def _left_behind(ops: Sequence[Op], observations: Sequence[Seen], facts: Facts, send: Send) -> bool:

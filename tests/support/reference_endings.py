@@ -111,10 +111,10 @@ def queue_entries(observations: Sequence[Seen]) -> Found:
     return found
 
 
-def brokers_unread(observations: Sequence[Seen], facts: Facts) -> set[str]:
-    """Brokers with a disk that somebody could have read, and nobody has."""
-    read = {of["broker_name"] for of in _of(observations, "queue_entries")}
-    return {name for name in facts["brokers"] if _left(facts, name)} - read
+def nodes_unread(observations: Sequence[Seen], facts: Facts) -> set[str]:
+    """Nodes of brokers whose disk could have been read, and was not."""
+    read = {of["node"] for of in _of(observations, "queue_entries")}
+    return {node for name in facts["brokers"] for node in _left(facts, name)} - read
 
 
 def _left(facts: Facts, broker: str) -> set[str]:

@@ -11,6 +11,7 @@ from checkers.facts import FaultFacts
 from checkers.history import Op
 
 NS_PER_S = 10**9
+S = 10**9
 Found = Counter[tuple[Any, ...]]
 Queue = tuple[str, str, int]
 Second = int
@@ -195,9 +196,15 @@ def answers(ops: Sequence[Op]) -> Found:
         if op.f != "answer":
             continue
         key, reply, before = op.value["key"], op.value["reply"], ops[: op.index]
-        if key != reply:
-            found["wrong_answer", key] += 1
-        if any(other.f == "answer" and other.value["key"] == key for other in before):
+        asked = next((of for of in ops if of.f == "send" and of.value["key"] == key), op)
+        found["wrong_answer", key] += (key != reply) + (asked.process != op.process)
+        ended = next(
+            (of for of in ops if of.f == "send" and of.type == "ok" and of.value["key"] == key), op
+        )
+        is_second = any(other.f == "answer" and other.value["key"] == key for other in before)
+        if op.time_ns > ended.time_ns + S and not is_second:
+            found["answered_twice", key] += 1
+        if is_second:
             found["answered_twice", key] += 1
         given = [
             touch[0]

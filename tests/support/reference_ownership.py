@@ -19,9 +19,15 @@ def wrong_readers(
     faults: Sequence[FaultFacts],
     exits: Sequence[NodeExit],
 ) -> Found:
-    """(unknown_consumer | delivery_after_exit | unowned_delivery, op index) -> messages. A call is one op here."""
+    """(unknown_consumer | delivery_after_exit | unowned_delivery, op index) -> messages. A call is one op here.
+
+    (unowned_commit, op index) -> offsets.
+    """
     found: Found = Counter()
     for op in ops:
+        if op.f == "commit":
+            strange = [row for row in op.value["offsets"] if not _ever_had(ops, op, list(row[:2]))]
+            found["unowned_commit", op.index] += len(strange)
         if op.f == "consume" and not op.value["topic"].startswith("%DLQ%"):
             anomaly = _wrong(ops, groups, faults, exits, op)
             if anomaly is not None:
@@ -88,6 +94,21 @@ def _is_dead(
         if slow and struck_ns and struck_ns > started_ns:
             ends.append(struck_ns + slow)
     return any(end < call.time_ns for end in ends)
+
+
+def _ever_had(ops: Sequence[Op], commit: Op, place: list[Any]) -> bool:
+    group, topic = commit.value["group"], commit.value["topic"]
+    told = [
+        op
+        for op in ops
+        if op.f == "assign" and (op.value["group"], op.value["topic"]) == (group, topic)
+    ]
+    return not any(op.value["queues"] for op in told) or any(
+        op.process == commit.process
+        and place in op.value["queues"]
+        and op.time_ns <= commit.time_ns + S
+        for op in told
+    )
 
 
 def _may_have(ops: Sequence[Op], call: Op) -> bool:

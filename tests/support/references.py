@@ -37,6 +37,7 @@ OF_FUNCTION: Mapping[Callable[..., Any], str] = {
     reference_checkers.poll_anomalies: "poll_skip int_poll_skip nonmonotonic_poll int_nonmonotonic_poll",
     reference_contents.contents: "tag_changed properties_changed size_changed id_changed born_time_changed "
     "store_time_changed origin_changed",
+    reference_contents.times: "wrong_born_time wrong_store_time",
     reference_copies.acknowledged: "acked_not_durable",
     reference_copies.weak: "weak_though_safe",
     reference_cycles.phenomena: " ".join(
@@ -62,7 +63,8 @@ OF_FUNCTION: Mapping[Callable[..., Any], str] = {
     reference_groups.differing_groups: "subscriptions_differ",
     reference_groups.answers: "wrong_answer answered_twice made_up_answer",
     reference_log.log_holes: "log_hole",
-    reference_ownership.wrong_readers: "unowned_delivery unknown_consumer delivery_after_exit",
+    reference_ownership.wrong_readers: "unowned_delivery unknown_consumer delivery_after_exit "
+    "unowned_commit",
     reference_recovery.read_beyond_recovery: "read_beyond_recovery",
     reference_recovery.hot_key: "hot_key",
     reference_routes.wrong_answers: "wrong_route ghost_route missing_route",
