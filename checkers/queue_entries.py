@@ -33,7 +33,8 @@ def check_queue_entries(_columns: Columns, context: Context) -> Verdict:
     nodes = {node for of_name in context.facts.brokers.values() for node in of_name}
     counts = {"entries": sum(seen["entries"] for seen in last.values())}
     unseen = sorted(nodes - last.keys() - _lost_for_good(context))
-    missing = f"{NOT_OBSERVED}: {', '.join(unseen)}" if unseen else None if last else NOT_OBSERVED
+    missing = f"{NOT_OBSERVED}: {', '.join(unseen)}" if unseen else None
+    missing = missing if last else NOT_OBSERVED
     return observed_verdict("queue_entries", findings, counts, missing)
 
 

@@ -6,17 +6,24 @@ from collections.abc import Mapping
 from typing import Any
 
 from checkers.message_contents import CONTENTS, digest_of_properties
-from spark_analysis.story import RECORD_BYTES, Story, StoryPlant
+from spark_analysis.story import RECORD_BYTES, WALL_EPOCH_MS, Story, StoryPlant
 
 PROPERTIES = {"colour": "red"}
 SENT: Mapping[str, Any] = {"tag": "x", "properties": PROPERTIES, "id": 77}
-GIVEN: tuple[Any, ...] = (77, "x", digest_of_properties(PROPERTIES), 1000, 2000, 100, None)
+NS_PER_MS = 1_000_000
+HOUR_MS = 3_600_000
 
 
-def _changed(name: str, value: Any) -> list[Any]:
-    """The contents that were sent, but for one."""
-    contents = list(GIVEN)
-    contents[CONTENTS.index(name)] = value
+def _given(story: Story) -> list[Any]:
+    """The contents of a message that was sent at 0 s. The wall clock began with the run (`WALL_EPOCH_MS`)."""
+    sent_ms = WALL_EPOCH_MS + story.ns(0) // NS_PER_MS
+    return [77, "x", digest_of_properties(PROPERTIES), sent_ms, sent_ms + 5, 100, None]
+
+
+def _changed(story: Story, name: str, value: Any) -> list[Any]:
+    """The contents that were sent, but for one; of a time, `value` says by how much it is wrong."""
+    contents, place = _given(story), CONTENTS.index(name)
+    contents[place] = contents[place] + value if name.endswith("_ms") else value
     return contents
 
 
@@ -25,7 +32,7 @@ def _delivered(anomaly: str, name: str, value: Any) -> StoryPlant:
 
     def plant(story: Story, _sets: int) -> None:
         key = story.send(0, **SENT)
-        story.consume(1, key, 0, contents=_changed(name, value))
+        story.consume(1, key, 0, contents=_changed(story, name, value))
         story.drained(2)
         story.tell(anomaly, key, 0)
 
@@ -37,8 +44,8 @@ def _delivered_again(anomaly: str, name: str, value: Any) -> StoryPlant:
 
     def plant(story: Story, _sets: int) -> None:
         key = story.send(0, **SENT)
-        story.consume(1, key, 0, "info", contents=list(GIVEN))
-        story.consume(2, key, 0, contents=_changed(name, value))
+        story.consume(1, key, 0, "info", contents=_given(story))
+        story.consume(2, key, 0, contents=_changed(story, name, value))
         story.drained(3)
         story.tell(anomaly, key, 0)
         story.tell_again(key)
@@ -50,8 +57,8 @@ def _origin_changed(story: Story, _sets: int) -> None:
     """A retry names a message that was never delivered as its original."""
     story.facts["retries_max"] = {story.group: 2}
     key = story.send(0, **SENT)
-    story.consume(1, key, 0, "info", contents=list(GIVEN))
-    other = _changed("origin", 7 * RECORD_BYTES)
+    story.consume(1, key, 0, "info", contents=_given(story))
+    other = _changed(story, "origin", 7 * RECORD_BYTES)
     story.consume(12, key, 0, topic=story.retry_topic, tries=1, contents=other)
     story.drained(20)
     story.tell_again(key)
@@ -99,9 +106,11 @@ CONTENTS_PLANTS: Mapping[str, StoryPlant] = {
     "properties_changed": _delivered("properties_changed", "properties", 5),
     "size_changed": _delivered("size_changed", "size", 99),
     "id_changed": _delivered("id_changed", "message_id", 78),
-    "born_time_changed": _delivered_again("born_time_changed", "born_ms", 1001),
-    "store_time_changed": _delivered_again("store_time_changed", "stored_ms", 2001),
+    "born_time_changed": _delivered_again("born_time_changed", "born_ms", 1),
+    "store_time_changed": _delivered_again("store_time_changed", "stored_ms", 1),
     "origin_changed": _origin_changed,
+    "wrong_born_time": _delivered("wrong_born_time", "born_ms", -HOUR_MS),
+    "wrong_store_time": _delivered("wrong_store_time", "stored_ms", HOUR_MS),
     "unreadable_topic": _unreadable_topic,
     "wrong_refusal": _wrong_refusal,
     "route_mismatch": _route_mismatch,

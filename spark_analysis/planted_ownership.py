@@ -19,6 +19,17 @@ def _unowned_delivery(story: Story, _sets: int) -> None:
     story.tell("unowned_delivery", keys[1], 1)
 
 
+def _unowned_commit(story: Story, _sets: int) -> None:
+    """A member of another queue commits how far its owner is."""
+    key = story.send(0.1)
+    for member in (0, 1):
+        story.to_group(0, "assign", "queues", [[story.broker, member]], member=member)
+    story.consume(1, key, 0)
+    story.to_group(2, "commit", "offsets", [[story.broker, 0, 1]], member=1)
+    story.drained(4)
+    story.tell("unowned_commit")
+
+
 def _unknown_consumer(story: Story, _sets: int) -> None:
     """One member opens; another one, which never did, is given a message."""
     key = story.send(0.1)
@@ -55,6 +66,7 @@ def _slow_delivery(story: Story, _sets: int) -> None:
 
 OWNERSHIP_PLANTS: Mapping[str, StoryPlant] = {
     "unowned_delivery": _unowned_delivery,
+    "unowned_commit": _unowned_commit,
     "unknown_consumer": _unknown_consumer,
     "delivery_after_exit": _delivery_after_exit,
     "slow_delivery": _slow_delivery,

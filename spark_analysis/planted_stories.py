@@ -248,10 +248,10 @@ def _int_nonmonotonic_send(story: Story, _sets: int) -> None:
 
 
 def _answered(story: Story, *answers: tuple[float, int, int]) -> list[str]:
-    """Two requests that are given to a listener at 1 s; answers are (time, request, whose answer it is)."""
+    """Two requests that are given to a listener at 0.4 s; answers are (time, request, whose answer it is)."""
     keys = [story.send(0), story.send(0.1)]
     for place, key in enumerate(keys):
-        story.consume(1 + place / 10, key, place)
+        story.consume(0.4 + place / 10, key, place)
     for at_s, asked, answer in answers:
         value = {"topic": story.topic, "key": keys[asked], "reply": keys[answer]}
         story.op(at_s, "ok", "answer", value)
@@ -260,15 +260,15 @@ def _answered(story: Story, *answers: tuple[float, int, int]) -> list[str]:
 
 
 def _wrong_answer(story: Story, _sets: int) -> None:
-    _tell_request(story, "wrong_answer", _answered(story, (2, 0, 1))[0])
+    _tell_request(story, "wrong_answer", _answered(story, (0.6, 0, 1))[0])
 
 
 def _answered_twice(story: Story, _sets: int) -> None:
-    _tell_request(story, "answered_twice", _answered(story, (2, 0, 0), (3, 0, 0))[0])
+    _tell_request(story, "answered_twice", _answered(story, (0.6, 0, 0), (0.7, 0, 0))[0])
 
 
 def _made_up_answer(story: Story, _sets: int) -> None:
-    _tell_request(story, "made_up_answer", _answered(story, (0.5, 0, 0))[0])
+    _tell_request(story, "made_up_answer", _answered(story, (0.2, 0, 0))[0])
 
 
 def _tell_request(story: Story, anomaly: str, key: str) -> None:

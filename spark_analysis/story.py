@@ -17,6 +17,7 @@ from spark_analysis.shape import NS_PER_S
 
 PROCESSES = 16  # of each story
 TOOK_S = 0.01
+WALL_EPOCH_MS = 1_700_000_000_000  # what wall clocks show at time 0
 RECORD_BYTES = 300
 
 

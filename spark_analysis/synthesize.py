@@ -32,7 +32,7 @@ from spark_analysis.planted_stories import CHECK_AFTER_S, CHECK_MAX, LADDER_MS
 from spark_analysis.plants import PLANTS, Planted, plant
 from spark_analysis.raw import RAW_FOLDER, RawWriter
 from spark_analysis.shape import BATCH_WAITS_S, NS_PER_S, Shape
-from spark_analysis.story import Told
+from spark_analysis.story import WALL_EPOCH_MS, Told
 from spark_analysis.story_sets import StorySets
 from spark_analysis.synthetic_rows import consumer_of, group_of, make_chunk, truth_of
 from spark_analysis.synthetic_slots import OUTAGE_NS, Progress, Slots, make_slots
@@ -279,6 +279,7 @@ class _Synthesis:
             timings=Timings(poll_s=BATCH_WAITS_S),
             floors=Floors(),
             # What was seen belongs to the stories.
+            wall_epoch_ms=WALL_EPOCH_MS if stories.sets else None,
             disks_observed=bool(stories.sets),
             files_observed=bool(stories.sets),
             routes_observed=bool(stories.sets),

@@ -302,7 +302,7 @@ def test_the_session_of_the_documentation_is_what_happens() -> None:
         for role, lines in zip(("producer", "consumer"), session(), strict=True):
             told = [fields for who, fields in lines if who == ">"]
             told[0]["name_servers"] = list(cluster.name_servers)
-            wait_for = 4 if role == "consumer" else 0  # lines, before it is asked and ended
+            wait_for = 5 if role == "consumer" else 0  # lines, before it is asked and ended
             heard = run_client(role, told, wait_for)
             shown = [without_what_changes(fields) for fields in heard]
             assert shown == [fields for who, fields in lines if who == "<"]

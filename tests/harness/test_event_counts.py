@@ -32,6 +32,7 @@ def test_events_and_their_details() -> None:
         "store opened: cut": 1,
         "store file deleted": 2,
         "store file deleted: log": 1,
+        "store file deleted: queue": 1,
         "disk full": 1,
     }
 

@@ -75,7 +75,7 @@ def test_several_workloads_one_after_the_other(
     answers: dict[int, Any], staticfire: Staticfire, tmp_path: Path
 ) -> None:
     out = tmp_path / "out.jsonl"
-    chosen = ("--workload", "retry,batch", "--seeds", "0-1")
+    chosen = ("--workload", "retry,batch", "--seeds", "0-9")
     said = staticfire("hunt", *chosen, "--jobs", 1, "--out", out)
     assert [line for line in said.out.splitlines() if line.startswith("workload")] == [
         "workload  retry",
@@ -85,8 +85,8 @@ def test_several_workloads_one_after_the_other(
     assert "never reached, as batch should: batched" in said.out
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert [(row["workload"], row["seed"]) for row in rows] == [
-        ("batch", 0), ("batch", 1), ("retry", 0), ("retry", 1),
-    ]  # fmt: skip
+        (workload, seed) for workload in ("batch", "retry") for seed in range(10)
+    ]
     assert staticfire("hunt", "--workload", "retry,none", "--jobs", 1).status == 254
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from harness.environments.processes import ProcessFleet
 
 pytestmark = pytest.mark.real
 NODES = ("ns-1", "broker-a-0", "broker-a-1", "producer-1")
-ENVIRONMENT: Any = cast(Any, None)  # no control looks at it
+ENVIRONMENT: Any = SimpleNamespace(on_start=None)  # controls only hear of starts
 
 
 def test_without_partitions_nodes_reach_each_other_directly() -> None:
