@@ -251,6 +251,13 @@ _ROWS: tuple[Excuse, ...] = (
         since=Since.MEMBER_STARTS,
         mechanism="a client that starts knows only the slave, and commits there",
     ),
+    Excuse(
+        anomaly="offset_lost",
+        effects=(FORGETS,),
+        on=(Role.ALL_NAME_SERVERS,),
+        after=_routes_known,
+        mechanism="name servers that had forgotten all knew only the slave, and clients that asked committed there",
+    ),
     # committed.py: where it is not known who said it, or a slave did
     Excuse(
         anomaly="offset_forgotten",

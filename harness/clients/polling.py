@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Protocol
 from zlib import crc32
 
@@ -133,7 +134,7 @@ class LitePullMember:
             on_offset_read=on_offset_read,
         )
         self._now_s = asyncio.get_running_loop().time
-        self._looked_at_s: float | None = None
+        self._wanted: list[MessageQueue] = []
         self._committed_at_s = 0.0
 
     async def start(self) -> None:
@@ -145,9 +146,29 @@ class LitePullMember:
             )
 
     async def run(self) -> None:
+        looks = (
+            [self._look()] if self._chooses else []
+        )  # beside: a silent name server holds no message up
+        looking = [asyncio.get_running_loop().create_task(look) for look in looks]
+        try:
+            await self._poll()
+        finally:
+            for task in looking:
+                task.cancel()
+            await asyncio.gather(*looking, return_exceptions=True)
+
+    async def _look(self) -> None:
+        """Find out, again and again, which queues are our share."""
         while True:
-            if self._chooses:
-                await self._choose()
+            with suppress(*CANNOT_KNOW):
+                queues = await self._consumer.fetch_queues(self._config.topic)
+                self._wanted = share_of(queues, self._share)
+            await asyncio.sleep(LOOK_S)
+
+    async def _poll(self) -> None:
+        while True:
+            if self._wanted != self._consumer.assignment and self._chooses:
+                await self._choose(self._wanted)
             polled = await self._consumer.poll_queue(POLL_S)
             if polled is not None:
                 await self._consume(*polled)
@@ -177,18 +198,9 @@ class LitePullMember:
         if self._consumer.position(queue) == messages[-1].queue_offset + 1:
             self._consumer.seek(queue, messages[0].queue_offset)
 
-    async def _choose(self) -> None:
-        """Have our share of the queues that there are now, and begin each where the group is."""
-        if self._looked_at_s is not None and self._now_s() < self._looked_at_s + LOOK_S:
-            return
-        self._looked_at_s = self._now_s()
-        try:
-            queues = share_of(await self._consumer.fetch_queues(self._config.topic), self._share)
-        except CANNOT_KNOW:
-            return
+    async def _choose(self, queues: list[MessageQueue]) -> None:
+        """Have these queues and no others, and begin each new one where the group is."""
         before = self._consumer.assignment
-        if queues == before:
-            return
         await self._consumer.assign(queues)
         self._on_assignment(queues)
         new = [queue for queue in queues if queue not in before]

@@ -285,6 +285,12 @@ def _histories() -> Iterator[Legal]:
         taken_s=60,
         **NO_NAME_SERVER,
     )
+    yield by_master(
+        "name servers that had forgotten all knew only the slave, and clients that asked committed there",
+        faults=(fault("name_server_amnesia", "ns-1", at_s=3, healed_s=4),),
+        taken_s=90,
+        **NO_NAME_SERVER,
+    )
     yield offsets(
         "an offset that was not yet written down, or not yet copied to a slave, is forgotten",
         "offset_forgotten",
