@@ -16,7 +16,7 @@ run: $(READY)  ## the default campaign in the simulation
 	$(BIN)/staticfire run --campaign default --seed 1
 
 test: $(READY)  ## everything that needs no root
-	$(BIN)/pytest --numprocesses auto -rs
+	$(BIN)/pytest --numprocesses auto --dist worksteal -rs
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
