@@ -127,3 +127,16 @@ def test_without_a_drain_nothing_is_known_about_ends() -> None:
     verdict = check("drained_offsets", *THREE)
 
     assert (verdict.valid, verdict.reason) == ("unknown", "no group was drained")
+
+
+@pytest.mark.parametrize(
+    ("changes", "valid"),
+    [({}, "unknown"), ({"topics_everywhere": False}, True), ({"living": ()}, True)],
+)
+def test_a_complete_drain_that_leaves_out_a_queue_proves_nothing(
+    changes: dict[str, object], valid: bool | str
+) -> None:
+    verdict = check("drained_offsets", "1 ok assign 0 1", *THREE, "9 ok drain 0:3:3", **changes)
+
+    assert verdict.valid == valid
+    assert verdict.reason == (None if valid is True else "the drain of g leaves out queue 1 of b")

@@ -440,6 +440,9 @@ def test_a_member_that_was_started_anew_is_still_the_same() -> None:
 # Requests
 
 
+ANSWER = {"topic": "t", "key": "a", "reply": "a"}
+
+
 def answered(*answers: tuple[str, str], given: bool = True) -> Story:
     story = Story().send(0.0, "a").send(0.1, "b")
     if given:
@@ -470,6 +473,14 @@ def test_answers_that_must_be_there_are_missed() -> None:
         (answered(("a", "b")), {"wrong_answer"}),
         (answered(("a", "a"), ("a", "a")), {"answered_twice"}),
         (answered(("a", "a"), given=False), {"made_up_answer"}),
+        (
+            answered().op(0.9, "ok", "answer", ANSWER, process=5),
+            {"wrong_answer"},
+        ),  # who never asked
+        (
+            answered().op(1.02, "ok", "answer", ANSWER),
+            {"answered_twice"},
+        ),  # it had ended so at 0.01 s
     ],
 )
 def test_each_answer_belongs_to_its_request(story: Story, found: set[str]) -> None:
