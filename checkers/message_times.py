@@ -5,8 +5,8 @@ that a client made for the retry topic is born again: `contents.py`). **wrong_st
 lies before its send began or after it was delivered; after the end of its send, where that was acknowledged in one
 attempt and brokers keep nothing back first (a delay, a transaction, a retry).
 
-Neither is asked where a fault had set the wall clock of the producer or of the broker wrong by then: such a clock may
-be wrong until its node starts again.
+Neither is asked where a fault that bit had set the wall clock of the producer or of the broker wrong by then: such a
+clock may be wrong until its node starts again.
 
 Cannot see: runs whose wall clock is not tied to the history (`RunFacts.wall_epoch_ms`), contents that a client does not
 report, and messages whose send is not in the history.
@@ -19,6 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Transaction
+from checkers.excuses import began_ns
 from checkers.fault_effects import CLOCK
 from checkers.kernel import Context, Kernel, finding_at, nothing_missing
 from checkers.promises import FOREVER_NS, NS_PER_S, judge
@@ -105,9 +106,9 @@ def _stepped_ns(context: Context) -> dict[str, int]:
     """When a fault first set the wall clock of a node wrong, by node."""
     found: dict[str, int] = {}
     for fault in context.facts.faults:
-        if CLOCK in fault.effects and fault.fired_ns is not None:
+        if CLOCK in fault.effects and fault.bitten_ns is not None:
             for node in fault.targets:
-                found[node] = min(fault.fired_ns, found.get(node, FOREVER_NS))
+                found[node] = min(began_ns(fault), found.get(node, FOREVER_NS))
     return found
 
 

@@ -93,6 +93,11 @@ def test_a_clock_that_a_fault_set_wrong_proves_nothing_from_then_on(
     assert found(-3600, 3600, faults=(skew,)) == anomalies
 
 
+def test_a_fault_that_did_not_bite_set_no_clock_wrong() -> None:
+    skew = fault("clock_skew", "p1", at_s=5, healed_s=6, bitten=False)
+    assert found(-3600, 10.005, faults=(skew,)) == {"wrong_born_time"}
+
+
 def test_without_the_wall_time_of_the_run_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(KNOWN, "wall_epoch_ms", None)
     assert found(-3600, 3600) == set()
