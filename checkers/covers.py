@@ -1,7 +1,7 @@
 """Stretches of time that many short ones make up together, and few of these that make up the same.
 
-Evidence comes in short stretches, one of each message. Whoever joins them needs few of them to say the same, so that
-the rest of a history need not be held (`Checker.rows`).
+Each message is evidence for one short stretch of time. A checker that joins the stretches gets the same result from
+few of the messages, so that it need not hold the others (`Checker.rows`).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from system_under_test.real_tls import make_test_certificate
 
 
 class ClientProcesses:
-    """How producers, consumers and the administrator are started; `cluster` knows what they are told.
+    """How producers, consumers and the administrator are started; `cluster` gives the options of their connections.
 
     Raises TlsError if no certificate can be made for TLS.
     """

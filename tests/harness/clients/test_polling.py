@@ -151,7 +151,7 @@ def test_kinds_that_choose_share_queues_out_and_never_move_one() -> None:
 
 
 class Answering:
-    """A PullConsumer that answers what it is told to, then for ever that there is nothing new."""
+    """A PullConsumer that gives the scripted answers, and after them always "nothing new"."""
 
     def __init__(self, *answers: PullAnswer) -> None:
         self.answers = list(answers)
