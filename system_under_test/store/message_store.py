@@ -30,7 +30,7 @@ from system_under_test.store.parts import make_parts
 from system_under_test.store.queue_view import QueueView
 from system_under_test.store.reading import NO_QUEUE, GetResult, GetStatus
 from system_under_test.store.record_filter import RecordFilter
-from system_under_test.store.record_scan import KEPT_SIZE, ScannedRecord, is_sound
+from system_under_test.store.record_scan import KEPT_SIZE, ScannedRecord, is_sound, with_body_of
 from system_under_test.store.recovery import RecoveryReport
 from system_under_test.store.results import Dispatched, PutResult, PutStatus
 from system_under_test.store.retention import Removal
@@ -284,15 +284,19 @@ class MessageStore:
     def mend_record(self, physical_offset: int, record: bytes) -> bool:
         """Put a replica's copy of a damaged record in its place, durably; False if it is another record.
 
-        Raises OSError: the write failed, and the store has stopped.
+        The own header stays where it is sound: a proxy between the replicas may have changed the store host of the
+        copy. Raises OSError: the write failed, and the store has stopped.
         """
         log = self._commit_log
         own = log.read(physical_offset, len(record))
         found = self._records.parse(record, physical_offset)
         if found is None or not (own[:KEPT_SIZE] == record[:KEPT_SIZE] or self._has_entry(found)):
             return False
+        mended = with_body_of(own, record)
+        if self._records.parse(mended, physical_offset) != found:
+            mended = record
         try:
-            log.files.write(physical_offset, record)
+            log.files.write(physical_offset, mended)
             for file in log.files.touched(physical_offset, physical_offset + len(record)):
                 file.file.fdatasync()
         except OSError as error:

@@ -28,6 +28,7 @@ __all__ = [
     "is_sound",
     "property_value",
     "stored_at_ms",
+    "with_body_of",
 ]
 
 BLANK_HEADER = struct.Struct(">Ii")  # remaining size, magic
@@ -43,6 +44,7 @@ _LENGTH = struct.Struct(">i")
 _IPV6_BORN = 0x10
 _IPV6_STORE = 0x20
 _IPV6 = _IPV6_BORN | _IPV6_STORE
+_SYS_FLAG_AT = 36
 _LENGTH_AT = 84  # of the body's length, with IPv4 hosts
 _TRANSACTION_MASK = 0x0C
 _HAS_ENTRY = (0x00, 0x08)  # no transaction, or a committed one; not prepared, not rolled back
@@ -210,16 +212,30 @@ def is_sound(record: bytes | bytearray, physical_offset: int) -> bool:
     size, magic, crc, _, _, _, own_offset, sys_flag, _ = _FIXED.unpack_from(record)
     if size != len(record) or magic != MAGIC_MESSAGE or own_offset != physical_offset:
         return False
+    body = _body_of(record, sys_flag)
+    return body is not None and crc32(memoryview(record)[body]) & 0x7FFFFFFF == crc
+
+
+def with_body_of(record: bytes, other: bytes) -> bytes:
+    """`record` with the body of `other`, which has the same size; `other` where `record` has no place for it."""
+    sys_flag: int = _LENGTH.unpack_from(other, _SYS_FLAG_AT)[0]
+    body = _body_of(other, sys_flag)
+    if body is None or len(record) != len(other):
+        return other
+    return record[: body.start] + other[body] + record[body.stop :]
+
+
+def _body_of(record: bytes | bytearray, sys_flag: int) -> slice | None:
+    """Where the body of a record lies; None if that is beyond its end."""
     at = _LENGTH_AT
     if sys_flag & _IPV6:
         at += 12 * bool(sys_flag & _IPV6_BORN) + 12 * bool(sys_flag & _IPV6_STORE)
-    if at + _LENGTH.size > size:
-        return False
+    if at + _LENGTH.size > len(record):
+        return None
     body_size: int = _LENGTH.unpack_from(record, at)[0]
-    if not 0 <= body_size <= size - at - 4:
-        return False
-    body = memoryview(record)[at + 4 : at + 4 + body_size]
-    return bool(crc32(body) & 0x7FFFFFFF == crc)
+    if not 0 <= body_size <= len(record) - at - 4:
+        return None
+    return slice(at + 4, at + 4 + body_size)
 
 
 def has_queue_entry(sys_flag: int) -> bool:
@@ -234,7 +250,7 @@ def is_rolled_back(sys_flag: int) -> bool:
 
 def stored_at_ms(record: bytes) -> int:
     """The store timestamp in the first bytes of a record (at least RECORD_HEADER_SIZE of them)."""
-    sys_flag: int = _LENGTH.unpack_from(record, 36)[0]
+    sys_flag: int = _LENGTH.unpack_from(record, _SYS_FLAG_AT)[0]
     time_ms: int = _TIMESTAMP.unpack_from(record, 68 if sys_flag & _IPV6_BORN else 56)[0]
     return time_ms
 

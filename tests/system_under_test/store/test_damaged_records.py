@@ -95,3 +95,17 @@ def test_the_copy_of_a_replica_mends_it_durably(store: StoreOnDisk) -> None:
     assert report.cut_bytes == 0
     store.store.dispatch()
     assert len(store.store.get("TopicTest", 0, 0, 32).records) == 5
+
+
+def test_a_copy_that_came_through_a_proxy_changes_no_address(store: StoreOnDisk) -> None:
+    """A proxy puts its own address into the store host of records that it passes on."""
+    replica = StoreOnDisk(log_file_size=4096)
+    replica.open()
+    replica.put_visible(
+        *(make_message(b"body %d" % number, KEYS=f"k{number}") for number in range(5))
+    )
+    at = offsets(store)[DAMAGED]
+    copy = bytearray(replica.store.look_up(at) or b"")
+    copy[64:72] = bytes((127, 0, 9, 9, 0, 0, 1, 2))
+    assert store.store.mend_record(at, bytes(copy))
+    assert store.files(LOG_FOLDER) == replica.files(LOG_FOLDER)
