@@ -11,7 +11,8 @@ from pathlib import Path
 
 from tests.checkers.mutations.catalogue import all_mutations, all_oddities
 from tests.checkers.mutations.model import WORKLOADS
-from tests.checkers.mutations.score import Scores, kinds_named, merged, scored, tasks_of
+from tests.checkers.mutations.pieces import OtherMeasurement, Pieces
+from tests.checkers.mutations.score import kinds_named, scored, tasks_of
 from tests.checkers.mutations.table import below_floor, page, read_floors, report, summary
 
 ROTATION = "STATICFIRE_ROTATION"
@@ -53,6 +54,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--seconds", type=float, default=inf, help="end after so long with what is there"
     )
+    parser.add_argument(
+        "--resume",
+        type=Path,
+        metavar="FILE",
+        help="JSON file that keeps the counts: what it holds is not measured again, and new counts are added to it",
+    )
     return parser
 
 
@@ -74,6 +81,17 @@ def main() -> int:
     if unknown := set(workloads) - set(WORKLOADS):
         print(f"{min(unknown)!r} is no workload; there are {', '.join(WORKLOADS)}", file=sys.stderr)
         return 254
+    options = {
+        "seeds": [arguments.seeds[0], arguments.seeds[-1]],
+        "places": arguments.places,
+        "rotation": arguments.rotation,
+    }
+    pieces = Pieces(arguments.resume, options)
+    try:
+        pieces.read()
+    except OtherMeasurement as error:
+        print(error, file=sys.stderr)
+        return 254
     start = time.monotonic()
     tasks = tasks_of(
         names,
@@ -83,23 +101,29 @@ def main() -> int:
         arguments.runs,
         arguments.rotation,
         start + arguments.seconds,
+        pieces.parts,
     )
-    parts: list[Scores] = []
     floors = read_floors()
+    done = 0
     try:
         for task, part in scored(tasks, arguments.jobs):
-            parts.append(part)
+            pieces.add(task, part)
+            done += 1
             places = sum(score.places for score in part.values())
-            done = f"{len(parts)}/{len(tasks)} {task.workload} {task.site}: {places} places"
-            print(f"{done}, {time.monotonic() - start:.0f} s", file=sys.stderr)
+            what = f"{done}/{len(tasks)} {task.workload} {task.site}: {places} places"
+            print(f"{what}, {time.monotonic() - start:.0f} s", file=sys.stderr)
             if arguments.out:
-                arguments.out.write_text(report(merged(parts), floors), encoding="utf-8")
+                arguments.out.write_text(report(pieces.scores(), floors), encoding="utf-8")
     except KeyboardInterrupt:
-        print(f"interrupted with {len(parts)} of {len(tasks)} parts", file=sys.stderr)
-    scores = merged(parts)
+        print(f"interrupted with {done} of {len(tasks)} parts", file=sys.stderr)
+    scores = pieces.scores()
+    left = sum(
+        len(task.kinds) for task in tasks_of(names, workloads, (), 0, None, done=pieces.parts)
+    )
+    if left and arguments.resume:
+        print(f"{left} kinds of workloads are left for the next piece", file=sys.stderr)
     if arguments.page:
-        command = " ".join(["python -m tests.checkers.mutations", *sys.argv[1:]])
-        arguments.page.write_text(page(scores, floors, command), encoding="utf-8")
+        arguments.page.write_text(page(scores, floors, _command(arguments)), encoding="utf-8")
     print(summary(scores) if arguments.out else report(scores, floors))
     failures = below_floor(scores, floors) if arguments.floors else []
     for line in failures:
@@ -107,6 +131,15 @@ def main() -> int:
     crashes = [crash for score in scores.values() for crash in score.crashes]
     is_worse = len(failures) > arguments.below_floor_max or (arguments.floors and crashes)
     return 1 if is_worse else 0
+
+
+def _command(arguments: argparse.Namespace) -> str:
+    """What measures the same, in one piece."""
+    given = {"--workloads": arguments.workloads, "--kinds": arguments.kinds}
+    chosen = [word for name, value in given.items() if value != "all" for word in (name, value)]
+    seeds = f"{arguments.seeds[0]}-{arguments.seeds[-1]}"
+    more = ["--seeds", seeds, "--places", str(arguments.places)]
+    return " ".join(["python -m tests.checkers.mutations", *chosen, *more])
 
 
 if __name__ == "__main__":

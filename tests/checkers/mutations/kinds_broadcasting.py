@@ -42,7 +42,7 @@ def member_misses_acked(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "1.1",
+    "member_missed",
     "one member of a broadcasting group misses a message of a weak status",
     workloads=("broadcast",),
 )
@@ -58,7 +58,7 @@ def member_misses_weak(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "1.1",
+    "member_missed",
     "one member of a broadcasting group misses a message of an unknown send",
     workloads=("broadcast",),
 )
@@ -91,7 +91,9 @@ def _member_misses(run: Run, rng: Random, site: Site, fits: Any) -> Run | None:
 
 
 @KINDS.mutation(
-    "1.9", "one broadcast member is given two messages in the wrong order", workloads=("broadcast",)
+    "out_of_order",
+    "one broadcast member is given two messages in the wrong order",
+    workloads=("broadcast",),
 )
 def broadcast_order_exchanged(run: Run, rng: Random, site: Site) -> Run | None:
     pair = _broadcast_pair(run, rng, site)
@@ -108,7 +110,7 @@ def broadcast_order_exchanged(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "1.9",
+    "misrouted",
     "one broadcast member is given two messages each in the place of the other",
     workloads=("broadcast",),
 )

@@ -12,7 +12,7 @@ from tests.checkers.mutations.pick import is_normal
 
 
 @KINDS.mutation(
-    "1.5",
+    "delivered_before_send",
     "one message is delivered before its send began",
     workloads=without("delayed", "transactional", "reservations", "ordered", "broadcast"),
 )
@@ -46,7 +46,7 @@ def delivered_before_sent(run: Run, rng: Random, site: Site) -> Run | None:
     return draft.finish()
 
 
-@KINDS.mutation("1.5", "every message is delivered before its send began")
+@KINDS.mutation("delivered_before_send", "every message is delivered before its send began")
 def all_delivered_before_sent(run: Run, rng: Random, site: Site) -> Run | None:
     if (site == "fault" and not run.facts.faults) or (site == "rest" and run.facts.faults):
         return None

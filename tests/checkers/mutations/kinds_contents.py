@@ -9,7 +9,7 @@ from typing import Any
 from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.events import BARE, Delivery
 from tests.checkers.mutations.kinds import KINDS
-from tests.checkers.mutations.model import Run, Site, choose, without
+from tests.checkers.mutations.model import MS, Run, Site, choose, without
 from tests.checkers.mutations.pick import pick_delivery, two_groups
 
 CONTENTS = (
@@ -47,7 +47,7 @@ def _changed(
 
 
 @KINDS.mutation(
-    "contents",
+    "properties_changed",
     "the properties of a delivered message are not those that were sent",
     workloads=SINGLE,
 )
@@ -56,35 +56,41 @@ def properties_changed(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "contents", "a message is delivered with another tag than it was sent with", workloads=SINGLE
+    "tag_changed", "a message is delivered with another tag than it was sent with", workloads=SINGLE
 )
 def tag_changed(run: Run, rng: Random, site: Site) -> Run | None:
     return _changed(run, rng, site, TAG, lambda tag: "blue" if tag == "red" else "red")
 
 
 @KINDS.mutation(
-    "contents", "a message is delivered with another id than its sender was told", workloads=SINGLE
+    "id_changed",
+    "a message is delivered with another id than its sender was told",
+    workloads=SINGLE,
 )
 def id_changed(run: Run, rng: Random, site: Site) -> Run | None:
     return _changed(run, rng, site, ID, lambda digest: digest ^ 2)
 
 
 @KINDS.mutation(
-    "contents", "a message is delivered with another size than it was sent with", workloads=SINGLE
+    "size_changed",
+    "a message is delivered with another size than it was sent with",
+    workloads=SINGLE,
 )
 def size_changed(run: Run, rng: Random, site: Site) -> Run | None:
     return _changed(run, rng, site, SIZE, lambda size: size + rng.choice((-1, 1, 4096)))
 
 
 @KINDS.mutation(
-    "contents", "a message says that it was stored an hour before it was born", workloads=SINGLE
+    "wrong_store_time",
+    "a message says that it was stored an hour before it was born",
+    workloads=SINGLE,
 )
 def stored_before_born(run: Run, rng: Random, site: Site) -> Run | None:
     return _changed(run, rng, site, STORED, lambda stored: stored - 3_600_000)
 
 
 @KINDS.mutation(
-    "contents",
+    "properties_changed",
     "two groups are given one message with different properties",
     workloads=without("bulk", "forwarded", "request-reply", "broadcast"),
 )
@@ -102,6 +108,31 @@ def properties_differ_between_groups(run: Run, rng: Random, site: Site) -> Run |
     return _with_contents(wide, like, PROPERTIES, 12_345) if wide and like else None
 
 
+@KINDS.mutation(
+    "store_time_changed",
+    "two groups are given one record with two store times",
+    workloads=without("bulk", "forwarded", "request-reply", "broadcast"),
+)
+def store_times_differ_between_groups(run: Run, rng: Random, site: Site) -> Run | None:
+    wide = two_groups(run)
+    last = wide and list(wide.facts.groups)[-1]
+    like = wide and pick_delivery(
+        wide,
+        rng,
+        site,
+        lambda d: (
+            d.group == last
+            and len(wide.by_key[d.key]) > 1
+            and (c := _contents(wide, d)) is not None
+            and c[STORED] is not None
+        ),
+    )
+    contents = _contents(wide, like) if wide and like else None
+    if not wide or not like or contents is None:
+        return None
+    return _with_contents(wide, like, STORED, contents[STORED] + 1)
+
+
 def _copy(run: Run, rng: Random, site: Site, prefix: str) -> Delivery | None:
     """A delivery of a copy that brokers made."""
     return choose(
@@ -116,20 +147,22 @@ def _copy(run: Run, rng: Random, site: Site, prefix: str) -> Delivery | None:
     )
 
 
-@KINDS.mutation("contents", "a retry has lost the properties of its original", workloads=("retry",))
+@KINDS.mutation(
+    "properties_changed", "a retry has lost the properties of its original", workloads=("retry",)
+)
 def retry_lost_properties(run: Run, rng: Random, site: Site) -> Run | None:
     like = _copy(run, rng, site, "%RETRY%")
     return _with_contents(run, like, PROPERTIES, 98_765) if like else None
 
 
-@KINDS.mutation("contents", "a retry has another tag than its original", workloads=("retry",))
+@KINDS.mutation("tag_changed", "a retry has another tag than its original", workloads=("retry",))
 def retry_changed_tag(run: Run, rng: Random, site: Site) -> Run | None:
     like = _copy(run, rng, site, "%RETRY%")
     return _with_contents(run, like, TAG, "violet") if like else None
 
 
 @KINDS.mutation(
-    "contents", "a retry has another message id than its original", workloads=("retry",)
+    "id_changed", "a retry has another message id than its original", workloads=("retry",)
 )
 def retry_changed_id(run: Run, rng: Random, site: Site) -> Run | None:
     like = _copy(run, rng, site, "%RETRY%")
@@ -137,7 +170,7 @@ def retry_changed_id(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "contents", "a retry says that it is a copy of what lies elsewhere", workloads=("retry",)
+    "origin_changed", "a retry says that it is a copy of what lies elsewhere", workloads=("retry",)
 )
 def retry_of_other_origin(run: Run, rng: Random, site: Site) -> Run | None:
     like = _copy(run, rng, site, "%RETRY%")
@@ -148,7 +181,9 @@ def retry_of_other_origin(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "contents", "a dead letter has lost the properties of its original", workloads=("retry",)
+    "properties_changed",
+    "a dead letter has lost the properties of its original",
+    workloads=("retry",),
 )
 def dead_letter_lost_properties(run: Run, rng: Random, site: Site) -> Run | None:
     dead = [d for d in run.deliveries if d.topic.startswith("%DLQ%") and d.key in run.sends]
@@ -160,10 +195,67 @@ def dead_letter_lost_properties(run: Run, rng: Random, site: Site) -> Run | None
     return _with_contents(run, like, PROPERTIES, 55_555) if like else None
 
 
-@KINDS.mutation("contents", "a retry was born when it was stored", workloads=("retry",))
+@KINDS.mutation("born_time_changed", "a retry was born when it was stored", workloads=("retry",))
 def retry_born_anew(run: Run, rng: Random, site: Site) -> Run | None:
     like = _copy(run, rng, site, "%RETRY%")
     contents = _contents(run, like) if like else None
     if like is None or contents is None or contents[STORED] in (None, contents[BORN]):
         return None
     return _with_contents(run, like, BORN, contents[STORED])
+
+
+def _at_wrong_time(
+    run: Run, rng: Random, site: Site, place: int, after: str, by_ms: int
+) -> Run | None:
+    """All deliveries of one message say that it was born or stored so long before its send or after it was given."""
+    epoch_ms = run.facts.wall_epoch_ms
+    skewed = {node for f in run.facts.faults if f.kind.startswith("clock") for node in f.targets}
+    like = pick_delivery(
+        run,
+        rng,
+        site,
+        lambda d: (
+            (c := _contents(run, d)) is not None
+            and c[place] is not None
+            and skewed.isdisjoint(run.nodes_of_broker(d.broker))
+            and run.ops[run.sends[d.key].begin].node not in skewed
+        ),
+    )
+    if like is None or epoch_ms is None:
+        return None
+    told = [d for d in run.by_key[like.key] if d.topic == like.topic]
+    at_ns = {
+        "send": run.sends[like.key].begin_ns,
+        "delivery": max(d.begin_ns for d in told),
+    }[after]
+    draft = Draft(run)
+    for delivery in told:
+        contents = _contents(run, delivery)
+        if contents is not None:
+            contents[place] = epoch_ms + at_ns // MS + by_ms
+            draft.set_field(delivery, CONTENTS, contents)
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "wrong_born_time", "a message was born half a second before it was sent", workloads=SINGLE
+)
+def born_before_send(run: Run, rng: Random, site: Site) -> Run | None:
+    return _at_wrong_time(run, rng, site, BORN, "send", -500)
+
+
+@KINDS.mutation("wrong_born_time", "a message was born after it was delivered", workloads=SINGLE)
+def born_after_delivery(run: Run, rng: Random, site: Site) -> Run | None:
+    return _at_wrong_time(run, rng, site, BORN, "delivery", 500)
+
+
+@KINDS.mutation(
+    "wrong_store_time", "a message was stored half a second before it was sent", workloads=SINGLE
+)
+def stored_before_send(run: Run, rng: Random, site: Site) -> Run | None:
+    return _at_wrong_time(run, rng, site, STORED, "send", -500)
+
+
+@KINDS.mutation("wrong_store_time", "a message was stored after it was delivered", workloads=SINGLE)
+def stored_after_delivery(run: Run, rng: Random, site: Site) -> Run | None:
+    return _at_wrong_time(run, rng, site, STORED, "delivery", 500)

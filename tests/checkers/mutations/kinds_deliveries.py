@@ -49,7 +49,9 @@ def _again(run: Run, rng: Random, site: Site, later_ns: int) -> Run | None:
 
 
 @KINDS.mutation(
-    "1.3", "one message is given to a second member that does not have the queue", workloads=CALM
+    "unowned_delivery",
+    "one message is given to a second member that does not have the queue",
+    workloads=CALM,
 )
 def again_to_other_member(run: Run, rng: Random, site: Site) -> Run | None:
     like = pick_single(
@@ -73,7 +75,9 @@ def again_to_other_member(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "1.3", "every message of a queue is consumed by two members for 10 s or longer", workloads=CALM
+    "unowned_delivery",
+    "every message of a queue is consumed by two members for 10 s or longer",
+    workloads=CALM,
 )
 def queue_consumed_twice(run: Run, rng: Random, site: Site) -> Run | None:
     span_ns = 10 * S
@@ -99,7 +103,7 @@ def queue_consumed_twice(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "1.2",
+    "unowned_delivery",
     "for 8 s the messages of a queue go to a member that does not have it",
     workloads=without("broadcast", "request-reply", "forwarded", "retry"),
 )
@@ -127,7 +131,7 @@ def queue_to_wrong_member(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "1.2",
+    "unowned_delivery",
     "all deliveries of the run go to members that have none of the queues",
     workloads=without("broadcast", "request-reply", "forwarded", "retry"),
 )
@@ -148,7 +152,7 @@ def all_to_wrong_members(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "1.4",
+    "unknown_consumer",
     "a message goes to a process that never opened",
     workloads=without("forwarded", "request-reply"),
 )
@@ -163,7 +167,7 @@ def to_process_never_opened(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "1.4",
+    "delivery_after_exit",
     "a message goes to a process whose node was killed and started again",
     workloads=without("forwarded", "request-reply"),
 )
@@ -188,7 +192,7 @@ def to_process_of_restarted_node(run: Run, rng: Random, site: Site) -> Run | Non
     return draft.finish()
 
 
-@KINDS.mutation("1.4", "a message goes to a group that is not one of the run")
+@KINDS.mutation("unknown_consumer", "a message goes to a group that is not one of the run")
 def to_unknown_group(run: Run, rng: Random, site: Site) -> Run | None:
     like = pick_delivery(run, rng, site)
     if like is None:
@@ -198,7 +202,9 @@ def to_unknown_group(run: Run, rng: Random, site: Site) -> Run | None:
     return draft.finish()
 
 
-@KINDS.mutation("1.4", "a message goes to a member of another group", workloads=("filtered",))
+@KINDS.mutation(
+    "unknown_consumer", "a message goes to a member of another group", workloads=("filtered",)
+)
 def to_member_of_other_group(run: Run, rng: Random, site: Site) -> Run | None:
     like = pick_delivery(run, rng, site, lambda d: d.alone)
     if like is None:

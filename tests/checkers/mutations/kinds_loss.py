@@ -95,7 +95,7 @@ def second_group_misses_acked(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "1.1", "a message of a weak status that group 1 got never reaches group 2", workloads=PLAIN
+    "unseen", "a message of a weak status that group 1 got never reaches group 2", workloads=PLAIN
 )
 def second_group_misses_weak(run: Run, rng: Random, site: Site) -> Run | None:
     found = _second_group_misses(
@@ -135,7 +135,7 @@ def _made_weak(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "1.1", "a message of an unknown send that group 1 got never reaches group 2", workloads=PLAIN
+    "unseen", "a message of an unknown send that group 1 got never reaches group 2", workloads=PLAIN
 )
 def second_group_misses_unknown(run: Run, rng: Random, site: Site) -> Run | None:
     found = _second_group_misses(
@@ -157,7 +157,9 @@ def second_group_misses_unknown(run: Run, rng: Random, site: Site) -> Run | None
     return draft.finish()
 
 
-@KINDS.mutation("1.1", "a one-way message that group 1 got never reaches group 2", workloads=PLAIN)
+@KINDS.mutation(
+    "unseen", "a one-way message that group 1 got never reaches group 2", workloads=PLAIN
+)
 def second_group_misses_one_way(run: Run, rng: Random, site: Site) -> Run | None:
     one_way = {op.value["key"] for op in run.ops if op.f == "send" and op.value.get("one_way")}
     return _second_group_misses(run, rng, site, lambda s: s.key in one_way)

@@ -8,7 +8,7 @@ from checkers.history import Op
 from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.events import Delivery
 from tests.checkers.mutations.kinds import KINDS
-from tests.checkers.mutations.model import GROUPED, MS, Run, S, Site, choose
+from tests.checkers.mutations.model import EVIDENCE, GROUPED, MS, Run, S, Site, choose
 from tests.checkers.mutations.pick import is_settled, keeps_queue, other_member, pick_delivery
 
 
@@ -94,7 +94,7 @@ def _foreign_commit(run: Run, rng: Random, site: Site, offset: int) -> Run | Non
 
 
 @KINDS.mutation(
-    "1.8",
+    "unowned_commit",
     "a member that does not have the queue sets the group's offset back to 0",
     workloads=GROUPED,
 )
@@ -103,7 +103,7 @@ def other_member_commits_0(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "1.8",
+    "unowned_commit",
     "a member that does not have the queue sets the group's offset back to 1",
     workloads=GROUPED,
 )
@@ -112,7 +112,7 @@ def other_member_commits_1(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "1.8",
+    "unowned_commit",
     "a member that does not have the queue sets the group's offset below 0",
     workloads=GROUPED,
 )
@@ -121,7 +121,7 @@ def other_member_commits_below_0(run: Run, rng: Random, site: Site) -> Run | Non
 
 
 @KINDS.mutation(
-    "1.8",
+    "unowned_commit",
     "a member that does not have the queue sets the group's offset three messages back",
     workloads=GROUPED,
 )
@@ -129,7 +129,9 @@ def other_member_commits_lower(run: Run, rng: Random, site: Site) -> Run | None:
     return _foreign_commit(run, rng, site, 3)
 
 
-@KINDS.mutation("1.8", "a process that never opened commits an offset of 0", workloads=GROUPED)
+@KINDS.mutation(
+    "unowned_commit", "a process that never opened commits an offset of 0", workloads=GROUPED
+)
 def stranger_commits(run: Run, rng: Random, site: Site) -> Run | None:
     like = _committed(run, rng, site)
     if like is None:
@@ -266,7 +268,7 @@ def not_drained(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "not_drained", "there is no drain of a group at all", workloads=GROUPED, unknown_is_enough=True
+    EVIDENCE, "there is no drain of a group at all", workloads=GROUPED, unknown_is_enough=True
 )
 def drain_missing(run: Run, rng: Random, site: Site) -> Run | None:
     if (site == "fault") != bool(run.facts.faults):

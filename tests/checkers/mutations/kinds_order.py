@@ -68,7 +68,7 @@ def order_of_two_exchanged(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "1.10",
+    "out_of_order",
     "a message is held back 10 s behind an assignment that changed nothing",
     workloads=without("broadcast", "forwarded", "request-reply", "ordered"),
 )
@@ -77,7 +77,7 @@ def held_back_behind_same_assignment(run: Run, rng: Random, site: Site) -> Run |
 
 
 @KINDS.mutation(
-    "1.10",
+    "out_of_order",
     "a message is held back 10 s behind an assignment of another topic",
     workloads=without("broadcast", "forwarded", "request-reply", "ordered"),
 )
@@ -86,7 +86,7 @@ def held_back_behind_other_topic(run: Run, rng: Random, site: Site) -> Run | Non
 
 
 @KINDS.mutation(
-    "1.10",
+    "out_of_order",
     "a message is held back 10 s, and its successors are not",
     workloads=without("broadcast", "forwarded", "request-reply", "ordered"),
 )
@@ -228,7 +228,7 @@ def owner_goes_back(run: Run, rng: Random, site: Site) -> Run | None:
     return draft.finish()
 
 
-@KINDS.mutation("1.5", "a delivery is reported twice in one call", workloads=CALM)
+@KINDS.mutation("int_nonmonotonic_poll", "a delivery is reported twice in one call", workloads=CALM)
 def twice_in_one_call(run: Run, rng: Random, site: Site) -> Run | None:
     like = pick_single(run, rng, site, lambda d: is_settled(run, d, d.time_ns + S))
     if like is None:

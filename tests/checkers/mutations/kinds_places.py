@@ -12,7 +12,7 @@ from tests.checkers.mutations.pick import neighbours, pick_delivery, pick_sent, 
 
 
 @KINDS.mutation(
-    "1.12",
+    "misrouted",
     "a message that was acknowledged at one queue offset is delivered at another one",
     workloads=without("delayed", "transactional", "reservations"),
 )
@@ -25,7 +25,10 @@ def acked_here_seen_there(run: Run, rng: Random, site: Site) -> Run | None:
     return draft.finish()
 
 
-@KINDS.mutation("1.7", "a physical offset that is delivered is not the one that was acknowledged")
+@KINDS.mutation(
+    "inconsistent_physical_offset",
+    "a physical offset that is delivered is not the one that was acknowledged",
+)
 def physical_differs_from_ack(run: Run, rng: Random, site: Site) -> Run | None:
     like = pick_delivery(run, rng, site, lambda d: run.sends[d.key].physical >= 0)
     if like is None:
@@ -35,7 +38,11 @@ def physical_differs_from_ack(run: Run, rng: Random, site: Site) -> Run | None:
     return draft.finish()
 
 
-@KINDS.mutation("1.7", "two groups are given one message at two physical offsets", workloads=PLAIN)
+@KINDS.mutation(
+    "inconsistent_physical_offset",
+    "two groups are given one message at two physical offsets",
+    workloads=PLAIN,
+)
 def physical_differs_between_groups(run: Run, rng: Random, site: Site) -> Run | None:
     wide = two_groups(run)
     like = wide and pick_delivery(wide, rng, site, lambda d: len(wide.by_key[d.key]) > 1)
@@ -47,7 +54,7 @@ def physical_differs_between_groups(run: Run, rng: Random, site: Site) -> Run | 
 
 
 @KINDS.mutation(
-    "1.7",
+    "nonmonotonic_physical_offset",
     "two messages of one broker lie at one physical offset, by acknowledgements and deliveries",
 )
 def two_at_one_physical(run: Run, rng: Random, site: Site) -> Run | None:
@@ -61,7 +68,8 @@ def two_at_one_physical(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "1.7", "physical offsets go back where queue offsets go up, in acknowledgements and deliveries"
+    "nonmonotonic_physical_offset",
+    "physical offsets go back where queue offsets go up, in acknowledgements and deliveries",
 )
 def physical_goes_back(run: Run, rng: Random, site: Site) -> Run | None:
     pair = _pair(run, rng, site, lambda low, high: True)
@@ -140,7 +148,7 @@ def realtime_order_exchanged(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "1.6",
+    "int_nonmonotonic_send",
     "a batch lies in reverse order; acknowledgements and deliveries agree",
     workloads=("batch", "bulk", "forwarded", "queue", "rebalance"),
 )
@@ -170,7 +178,9 @@ def batch_reversed(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "1.6", "two messages of a batch change their places", workloads=("batch", "bulk", "forwarded")
+    "int_nonmonotonic_send",
+    "two messages of a batch change their places",
+    workloads=("batch", "bulk", "forwarded"),
 )
 def batch_pair_exchanged(run: Run, rng: Random, site: Site) -> Run | None:
     return _exchanged(

@@ -7,7 +7,7 @@ from random import Random
 from checkers.history import Op
 from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.kinds import KINDS
-from tests.checkers.mutations.model import MS, Run, S, Site, choose
+from tests.checkers.mutations.model import EVIDENCE, MS, Run, S, Site, choose
 from tests.checkers.mutations.pick import message_of, pick_sent, pick_single
 
 
@@ -166,7 +166,7 @@ def answered_before_delivered(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "1.11",
+    EVIDENCE,
     "all answers of all requests are missing",
     workloads=("request-reply",),
     unknown_is_enough=True,
@@ -182,7 +182,10 @@ def answers_missing(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "1.11", "one request that its sender calls answered has no answer", workloads=("request-reply",)
+    EVIDENCE,
+    "one request that its sender calls answered has no answer",
+    workloads=("request-reply",),
+    unknown_is_enough=True,
 )
 def answer_missing(run: Run, rng: Random, site: Site) -> Run | None:
     answer = _answers(run, rng, site)
@@ -193,9 +196,8 @@ def answer_missing(run: Run, rng: Random, site: Site) -> Run | None:
     return draft.finish()
 
 
-@KINDS.mutation(
-    "1.11",
-    "a request was replied to while nothing was broken, and ends without an answer",
+@KINDS.oddity(
+    "a requester gives up in its own time, whatever has become of the reply",
     workloads=("request-reply",),
 )
 def request_times_out(run: Run, rng: Random, site: Site) -> Run | None:
@@ -210,4 +212,34 @@ def request_times_out(run: Run, rng: Random, site: Site) -> Run | None:
     draft.drop(answer.index)
     draft.alter(sent.at, reply=None)
     draft.replace(sent.at, type="info", error="no reply after 5 s", time_ns=sent.begin_ns + 5 * S)
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "wrong_answer",
+    "a requester is given the answer to the request of another one",
+    workloads=("request-reply",),
+)
+def answer_to_other_process(run: Run, rng: Random, site: Site) -> Run | None:
+    answer = _answers(run, rng, site)
+    others = {sent.process for sent in run.sends.values() if sent.process < 90_000}
+    if answer is None or len(others) < 2:
+        return None
+    draft = Draft(run)
+    draft.replace(answer.index, process=rng.choice(sorted(others - {answer.process})))
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "answered_twice",
+    "an answer comes 5 s after its request has ended as answered",
+    workloads=("request-reply",),
+)
+def answered_too_late(run: Run, rng: Random, site: Site) -> Run | None:
+    answer = _answers(run, rng, site)
+    sent = answer and run.sends[answer.value["key"]]
+    if answer is None or not sent or sent.type != "ok":
+        return None
+    draft = Draft(run)
+    draft.move(answer.index, sent.time_ns + 5 * S)
     return draft.finish()

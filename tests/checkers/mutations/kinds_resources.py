@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from random import Random
 
+from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.kinds import KINDS
 from tests.checkers.mutations.kinds_white_box import is_side, seen_of, with_seen, without_kind
-from tests.checkers.mutations.model import Run, Site, choose
+from tests.checkers.mutations.model import EVIDENCE, Run, Site, choose
 
 MANY = 40  # more than any slack
 
@@ -43,15 +44,65 @@ def file_leak(run: Run, rng: Random, site: Site) -> Run | None:
     return _grown(run, rng, site, "surplus_files", MANY)
 
 
-@KINDS.mutation("table_leak", "a broker holds 3 pulls of consumers that are gone")
-def table_leak(run: Run, rng: Random, site: Site) -> Run | None:
+@KINDS.mutation("thread_leak", "a server has 40 threads more than before the load")
+def thread_leak(run: Run, rng: Random, site: Site) -> Run | None:
+    return _measured(run, rng, site, "threads", 5, 45)
+
+
+@KINDS.mutation("memory_leak", "the memory of a server has grown by 1 GiB")
+def memory_leak(run: Run, rng: Random, site: Site) -> Run | None:
+    return _measured(run, rng, site, "memory_bytes", 60 << 20, 1084 << 20)
+
+
+def _measured(run: Run, rng: Random, site: Site, name: str, begin: int, end: int) -> Run | None:
+    """A server was measured before and after the load, which a simulation does not do."""
+    nodes = sorted({of["node"] for of in seen_of(run, "resources") if of["when"] == "end"})
+    node = choose(rng, nodes, lambda _: is_side(run, site))
+    if node is None:
+        return None
+    draft = Draft(run)
+    draft.observe(
+        lambda seen: seen["kind"] == "resources" and seen["node"] == node,
+        lambda seen: {**seen, name: begin if seen["when"] == "begin" else end},
+    )
+    return draft.finish()
+
+
+def _with_entries(run: Run, rng: Random, site: Site, table: str, entries: int) -> Run | None:
+    """A table of a broker has so many entries more in the end."""
     brokers = [of for of in seen_of(run, "resources") if of["when"] == "end" and of.get("tables")]
     seen = choose(rng, brokers, lambda _: is_side(run, site))
     if seen is None:
         return None
-    return with_seen(run, seen, tables={**seen["tables"], "heldPulls": 3})
+    tables = seen["tables"]
+    return with_seen(run, seen, tables={**tables, table: tables.get(table, 0) + entries})
 
 
-@KINDS.mutation("2 absent", "what servers hold was not measured", unknown_is_enough=True)
+@KINDS.mutation("table_leak", "a broker holds 3 pulls of consumers that are gone")
+def held_pulls_leak(run: Run, rng: Random, site: Site) -> Run | None:
+    return _with_entries(run, rng, site, "heldPulls", 3)
+
+
+@KINDS.mutation("table_leak", "a broker keeps the lock of a queue whose member is gone")
+def lock_leak(run: Run, rng: Random, site: Site) -> Run | None:
+    return _with_entries(run, rng, site, "queueLocks", 1)
+
+
+@KINDS.mutation("table_leak", "a broker still counts a consumer that is gone as a member")
+def member_leak(run: Run, rng: Random, site: Site) -> Run | None:
+    return _with_entries(run, rng, site, "consumers", 1)
+
+
+@KINDS.mutation("table_leak", "a broker keeps 2 half messages whose transactions are over")
+def half_message_leak(run: Run, rng: Random, site: Site) -> Run | None:
+    return _with_entries(run, rng, site, "endedHalfMessages", 2)
+
+
+@KINDS.oddity("a broker may have heard of the harness's producer after the first look")
+def one_more_producer(run: Run, rng: Random, site: Site) -> Run | None:
+    return _with_entries(run, rng, site, "producers", 1)
+
+
+@KINDS.mutation(EVIDENCE, "what servers hold was not measured", unknown_is_enough=True)
 def resources_unobserved(run: Run, rng: Random, site: Site) -> Run | None:
     return without_kind(run, site, "resources")

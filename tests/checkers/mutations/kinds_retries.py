@@ -131,7 +131,7 @@ def retried_too_often(run: Run, rng: Random, site: Site) -> Run | None:
     return draft.finish()
 
 
-@KINDS.mutation("1.11", "a first delivery says that it was tried 7 times before")
+@KINDS.mutation("retry_unprovoked", "a first delivery says that it was tried 7 times before")
 def tries_in_first_delivery(run: Run, rng: Random, site: Site) -> Run | None:
     if run.workload == "ordered":
         return None  # an orderly listener is given the same message again
@@ -152,7 +152,9 @@ def _dead_letters(run: Run) -> list[Delivery]:
     return [d for d in run.deliveries if d.topic.startswith("%DLQ%")]
 
 
-@KINDS.mutation("1.11", "the dead-letter queue holds a message twice", workloads=("retry",))
+@KINDS.mutation(
+    "duplicate_dead_letter", "the dead-letter queue holds a message twice", workloads=("retry",)
+)
 def dead_letter_twice(run: Run, rng: Random, site: Site) -> Run | None:
     """Not of a message with an unclear send-back: the client repeats it, and two dead letters are legal."""
     unclear = {
@@ -177,7 +179,9 @@ def dead_letter_twice(run: Run, rng: Random, site: Site) -> Run | None:
     return draft.finish()
 
 
-@KINDS.mutation("1.11", "the dead-letter queue holds each message twice", workloads=("retry",))
+@KINDS.mutation(
+    "duplicate_dead_letter", "the dead-letter queue holds each message twice", workloads=("retry",)
+)
 def dead_letters_twice(run: Run, rng: Random, site: Site) -> Run | None:
     like = choose(rng, _dead_letters(run), lambda d: (site == "fault") == bool(run.facts.faults))
     if like is None:
@@ -234,4 +238,19 @@ def dead_too_early(run: Run, rng: Random, site: Site) -> Run | None:
     draft.set_messages(
         dead[0], [*messages, [like.key, messages[-1][1] + 1, messages[-1][2] + 1000, True, 1]]
     )
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "unreadable_topic",
+    "a broker refuses to give out a dead-letter topic after the run",
+    workloads=("retry",),
+)
+def unreadable_topic(run: Run, rng: Random, site: Site) -> Run | None:
+    tried = [op for op in run.ops if op.f == "try_read" and op.type == "ok"]
+    op = choose(rng, tried, lambda _: (site == "fault") == bool(run.facts.faults))
+    if op is None:
+        return None
+    draft = Draft(run)
+    draft.replace(op.index, type="fail", error="refused with code 16: no permission to read")
     return draft.finish()

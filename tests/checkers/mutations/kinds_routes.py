@@ -9,7 +9,7 @@ from typing import Any
 from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.kinds import KINDS
 from tests.checkers.mutations.kinds_white_box import is_side, seen_of, with_seen, without_kind
-from tests.checkers.mutations.model import Run, S, Site, choose
+from tests.checkers.mutations.model import EVIDENCE, Run, S, Site, choose
 
 
 def _route(run: Run, rng: Random, site: Site) -> Mapping[str, Any] | None:
@@ -133,6 +133,6 @@ def route_has_other_permission(run: Run, rng: Random, site: Site) -> Run | None:
     return _topic_route(run, rng, site, lambda route: [*route[:2], 4 if route[2] != 4 else 6])
 
 
-@KINDS.mutation("2 absent", "no route was compared with its master", unknown_is_enough=True)
+@KINDS.mutation(EVIDENCE, "no route was compared with its master", unknown_is_enough=True)
 def topic_routes_unobserved(run: Run, rng: Random, site: Site) -> Run | None:
     return without_kind(run, site, "topic_route")

@@ -95,7 +95,7 @@ def _made_visible(run: Run, rng: Random, sent: Sent) -> Run | None:
 
 
 @KINDS.mutation(
-    "1.11",
+    "misrouted",
     "a consumer is given a half message from the topic of half messages",
     workloads=("transactional",),
 )

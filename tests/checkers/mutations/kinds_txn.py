@@ -89,37 +89,37 @@ TXN_KINDS: dict[str, tuple[str, str, tuple[str, ...]]] = {
         ("9 ok x+0@0 y+0@0", "begin 1", "0 ok x+1@1", "2 ok y?0@0", "1 ok y+1@1 x?0@0"),
     ),
     "txn_half_lost": (
-        "1.12",
+        "lost_write",
         "one half of a transaction is polled, and the other half is passed over",
         ("0 info x+1 y+1", "1 ok y+2@1", "2 ok x?1@0", "2 ok y?2@1"),
     ),
     "txn_acked_here_seen_there": (
-        "1.12",
+        "txn_duplicate",
         "a send acknowledged at 1 is polled at 3",
         ("0 ok x+1@1", "1 ok x?1@3"),
     ),
     "txn_order_within_sends": (
-        "1.12",
+        "txn_nonmonotonic_send",
         "the sends of one transaction lie in the opposite order",
         ("0 ok x+1@1 x+2@0",),
     ),
     "txn_order_within_polls": (
-        "1.12",
+        "txn_nonmonotonic_poll",
         "one poll goes back",
         ("0 ok x+1@0", "0 ok x+2@1", "1 ok x?2@1,1@0"),
     ),
     "txn_lost": (
-        "1.12",
+        "lost_write",
         "a poll goes on behind a value that was acknowledged",
         ("0 ok x+1@0", "0 ok x+2@1", "0 ok x+3@2", "1 ok x?1@0", "1 ok x?3@2"),
     ),
     "txn_phantom": (
-        "1.12",
+        "txn_phantom",
         "a poll brings a value that was never sent",
         ("0 ok x+1@0", "1 ok x?1@0,9@1"),
     ),
     "txn_two_values_at_one_offset": (
-        "1.12",
+        "txn_inconsistent_offsets",
         "two values are polled at one offset",
         ("0 ok x+1@0", "1 ok x+2", "2 ok x?1@0", "3 ok x?2@0"),
     ),
@@ -144,12 +144,12 @@ def _with_txns(run: Run, begin_ns: int, ops: Sequence[Op], rng: Random) -> Run:
 
 
 def _register() -> None:
-    for name, (row, what, lines) in TXN_KINDS.items():
+    for name, (aim, what, lines) in TXN_KINDS.items():
 
         def plant(run: Run, rng: Random, site: Site, lines: tuple[str, ...] = lines) -> Run | None:
             return plant_txns(run, rng, site, lines)
 
-        KINDS.mutations.append(Mutation(name=name, row=row, what=what, plant=plant))
+        KINDS.mutations.append(Mutation(name=name, aim=aim, what=what, plant=plant))
 
 
 _register()

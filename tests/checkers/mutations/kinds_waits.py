@@ -32,7 +32,7 @@ def _delayed_queue(
 
 
 @KINDS.mutation(
-    "3 delay",
+    "slow_delivery",
     "a held pull is not woken: a queue is not delivered from for 10 s, and nothing is broken",
     workloads=without("broadcast", "forwarded", "request-reply", "retry"),
 )
@@ -42,7 +42,7 @@ def queue_stalls_for_10_s(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "3 delay",
+    "slow_delivery",
     "a queue is not delivered from for 18 s, and nothing is broken",
     workloads=without("broadcast", "forwarded", "request-reply", "retry"),
 )
@@ -52,7 +52,7 @@ def queue_stalls_for_18_s(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "3 delay",
+    "slow_delivery",
     "every delivery of the run comes 4 s late, and nothing is broken",
     workloads=("queue", "filtered", "batch", "bulk"),
 )

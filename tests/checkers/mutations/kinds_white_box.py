@@ -9,7 +9,7 @@ from typing import Any
 from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.events import Sent
 from tests.checkers.mutations.kinds import KINDS
-from tests.checkers.mutations.model import Run, S, Site, choose
+from tests.checkers.mutations.model import EVIDENCE, Run, S, Site, choose
 from tests.checkers.mutations.pick import RESTARTS, may_be_destroyed, pick_sent
 
 
@@ -244,7 +244,7 @@ def consumed_and_gone(run: Run, rng: Random, site: Site) -> Run | None:
     return draft.finish()
 
 
-@KINDS.mutation("1.11", "the look-ups after the run are missing", unknown_is_enough=True)
+@KINDS.mutation(EVIDENCE, "the look-ups after the run are missing", unknown_is_enough=True)
 def look_ups_missing(run: Run, rng: Random, site: Site) -> Run | None:
     if not is_side(run, site):
         return None
@@ -256,7 +256,7 @@ def look_ups_missing(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "1.11",
+    EVIDENCE,
     "the look-ups of one broker lack twenty messages that it acknowledged",
     unknown_is_enough=True,
 )
@@ -301,23 +301,23 @@ def search_leads_behind(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "2 absent", "all observations of acknowledgements are missing", unknown_is_enough=True
+    EVIDENCE, "all observations of acknowledgements are missing", unknown_is_enough=True
 )
 def acks_unobserved(run: Run, rng: Random, site: Site) -> Run | None:
     return without_kind(run, site, "ack_durability")
 
 
-@KINDS.mutation("2 absent", "no replica was compared", unknown_is_enough=True)
+@KINDS.mutation(EVIDENCE, "no replica was compared", unknown_is_enough=True)
 def replicas_unobserved(run: Run, rng: Random, site: Site) -> Run | None:
     return without_kind(run, site, "replica")
 
 
-@KINDS.mutation("2 absent", "no queue file was read", unknown_is_enough=True)
+@KINDS.mutation(EVIDENCE, "no queue file was read", unknown_is_enough=True)
 def entries_unobserved(run: Run, rng: Random, site: Site) -> Run | None:
     return without_kind(run, site, "queue_entries")
 
 
-@KINDS.mutation("2 absent", "no name server was asked", unknown_is_enough=True)
+@KINDS.mutation(EVIDENCE, "no name server was asked", unknown_is_enough=True)
 def routes_unobserved(run: Run, rng: Random, site: Site) -> Run | None:
     return without_kind(run, site, "route") if run.facts.routes_observed else None
 

@@ -15,6 +15,7 @@ from tests.checkers.mutations.events import Delivery, Sent, deliveries_of, sends
 T = TypeVar("T")
 Site = Literal["rest", "fault"]
 SITES: tuple[Site, ...] = ("rest", "fault")
+EVIDENCE = "evidence"  # the aim of a kind that takes evidence away: the verdict may not be valid
 S = 1_000_000_000  # nanoseconds of a second
 REST_AFTER_NS = 30 * S  # after a heal until a place counts as at rest
 FAULT_AFTER_NS = 3 * S  # after a heal while a place still counts as near the fault
@@ -233,7 +234,7 @@ class Mutation:
 
     name: str
     what: str  # is planted, in one sentence
-    row: str  # of strictness.md ("1.3"), or the anomaly
+    aim: str  # the anomaly that a verdict has to name, or EVIDENCE
     plant: Plant
     workloads: tuple[str, ...] = WORKLOADS
     unknown_is_enough: bool = False  # the evidence is gone, so the verdict may not be valid
@@ -259,10 +260,10 @@ class Kinds:
     mutations: list[Mutation] = field(default_factory=list)
     oddities: list[Oddity] = field(default_factory=list)
 
-    def mutation(self, row: str, what: str, **options: Any) -> Callable[[Plant], Plant]:
+    def mutation(self, aim: str, what: str, **options: Any) -> Callable[[Plant], Plant]:
         def register(plant: Plant) -> Plant:
             self.mutations.append(
-                Mutation(name=_name(plant), row=row, what=what, plant=plant, **options)
+                Mutation(name=_name(plant), aim=aim, what=what, plant=plant, **options)
             )
             return plant
 

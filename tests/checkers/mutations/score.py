@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -53,6 +53,7 @@ class Score:
 
 
 Scores = dict[tuple[str, Site], Score]
+Done = tuple[str, str, Site]  # kind, workload, site: measured once and for all
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,16 +137,23 @@ def tasks_of(
     folder: Path | None,
     rotation: str = "",
     until_s: float = inf,
+    done: Collection[Done] = (),
 ) -> list[Task]:
-    """One task for each workload and site; `until_s` is when they end, by time.monotonic()."""
-    tasks = []
-    for workload in workloads:
-        fitting = tuple(kind.name for kind in kinds_named(kinds) if workload in kind.workloads)
-        tasks += [
-            Task(workload, site, fitting, tuple(seeds), places, folder, rotation, until_s)
-            for site in SITES
-        ]
-    return tasks
+    """One task for each workload and site, without what is `done`; `until_s` is when they end, by time.monotonic()."""
+    fitting = {
+        (workload, site): tuple(
+            kind.name
+            for kind in kinds_named(kinds)
+            if workload in kind.workloads and (kind.name, workload, site) not in done
+        )
+        for workload in workloads
+        for site in SITES
+    }
+    return [
+        Task(workload, site, names, tuple(seeds), places, folder, rotation, until_s)
+        for (workload, site), names in fitting.items()
+        if names
+    ]
 
 
 def scored(tasks: Iterable[Task], jobs: int) -> Iterator[tuple[Task, Scores]]:

@@ -10,10 +10,10 @@ import pytest
 
 from checkers.history import decode_history, encode_op
 from tests.checkers.mutations.catalogue import all_kinds, all_mutations, all_oddities
-from tests.checkers.mutations.model import SITES, Kind, Mutation, Oddity, Run, Site
+from tests.checkers.mutations.model import EVIDENCE, SITES, Kind, Mutation, Oddity, Run, Site
 from tests.checkers.mutations.runs import CLEAN, FAULTS, judged, make_run
 from tests.checkers.mutations.score import score_of
-from tests.checkers.mutations.table import read_floors
+from tests.checkers.mutations.table import NOT_PLANTED, every_anomaly, read_floors
 
 ROTATION = os.environ.get("STATICFIRE_ROTATION", "")  # other places for another text
 WORKLOAD = "queue"
@@ -96,7 +96,7 @@ def test_the_same_place_is_planted_again() -> None:
 
 
 def test_what_is_missed_is_counted() -> None:
-    blind = Mutation(name="nothing_planted", what="", row="", plant=lambda run, rng, site: run)
+    blind = Mutation(name="nothing_planted", what="", aim="lost", plant=lambda run, rng, site: run)
     score = score_of(blind, [run_at("rest")], "rest", 2)
     assert (score.places, score.detected, score.share) == (2, 0, 0.0)
     assert score.missed == [f"nothing_planted/{WORKLOAD}/{SEED}/rest/{n}" for n in range(2)]
@@ -111,3 +111,14 @@ def test_enough_kinds() -> None:
 
 def test_floors_are_of_kinds_and_have_reasons() -> None:
     assert set(read_floors()) <= {kind.name for kind in all_kinds()}
+
+
+def test_every_anomaly_has_a_kind_that_aims_at_it() -> None:
+    aimed = {kind.aim for kind in all_mutations()}
+    assert aimed - every_anomaly() == {EVIDENCE}
+    assert every_anomaly() - aimed == set(NOT_PLANTED)
+
+
+def test_unknown_is_enough_for_evidence_alone() -> None:
+    aimed = {kind.aim for kind in all_mutations() if kind.unknown_is_enough}
+    assert aimed == {EVIDENCE}
