@@ -41,13 +41,13 @@ class Window(NamedTuple):
 class Excuses:
     """Answers for one run. Windows are computed once for each anomaly and set of nodes."""
 
-    __slots__ = ("_effects", "_facts", "_faults", "_known", "_spans")
+    __slots__ = ("_facts", "_faults", "_known", "_rows", "_spans")
 
     def __init__(self, facts: RunFacts) -> None:
         self._facts = facts
         fired = (fault for fault in facts.faults if _start_ns(fault) is not None)
         self._faults = (*chain.from_iterable(map(_by_target, fired)), *_exits(facts))
-        self._effects = [frozenset(fault.effects) for fault in self._faults]
+        self._rows: dict[str, tuple[tuple[Excuse, _Possible], ...]] = {}
         self._known: dict[_Asked, tuple[Window, ...]] = {}
         self._spans: dict[_Asked, tuple[Span, ...]] = {}
 
@@ -62,8 +62,9 @@ class Excuses:
         """When faults excuse the anomaly that involves these nodes and this broker name, sorted by start."""
         key = _asked(anomaly, broker, nodes)
         if key not in self._known:
+            rows = self._rows_of(anomaly)
             found = (
-                window for row in EXCUSES.get(anomaly, ()) for window in self._of(row, *key[1:])
+                window for row, possible in rows for window in self._of(row, possible, *key[1:])
             )
             self._known[key] = tuple(sorted(found, key=lambda window: window[:2]))
         return self._known[key]
@@ -91,29 +92,45 @@ class Excuses:
         windows = self.windows(anomaly, broker, nodes)
         return next((w for w in windows if w.start_ns <= until_ns and w.end_ns >= since_ns), None)
 
-    def _of(self, row: Excuse, broker: str | None, nodes: frozenset[str]) -> Iterator[Window]:
+    def _rows_of(self, anomaly: str) -> tuple[tuple[Excuse, _Possible], ...]:
+        """The rows of an anomaly, each with what faults may do by it on the right nodes."""
+        if anomaly not in self._rows:
+            found = ((row, self._possible(row)) for row in EXCUSES.get(anomaly, ()))
+            self._rows[anomaly] = tuple((row, possible) for row, possible in found if possible)
+        return self._rows[anomaly]
+
+    def _possible(self, row: Excuse) -> _Possible:
+        at_least_s = row.at_least(self._facts.timings)
+        return [
+            (self._window(row, fault, began_ns(fault), healed_ns(fault)), effects)
+            for fault in self._faults
+            if (effects := frozenset(row.effects).intersection(fault.effects))
+            if (fault.bitten_ns is not None or row.unproven) and _length_s(fault) >= at_least_s
+        ]
+
+    def _of(
+        self, row: Excuse, possible: _Possible, broker: str | None, nodes: frozenset[str]
+    ) -> Iterator[Window]:
         if Role.ALL_REPLICAS in row.on:
-            yield from self._of_all(row, self._facts.brokers.get(broker or "", ()))
+            yield from self._of_all(row, possible, self._facts.brokers.get(broker or "", ()))
             return
         nodes_of = partial(self._nodes, broker=broker, nodes=nodes)
         near = frozenset().union(*(nodes_of(role) for role in row.on))
         far = frozenset().union(*(nodes_of(role) for role in row.across)) or near
-        for fault, effects in zip(self._faults, self._effects, strict=True):
-            if effects.isdisjoint(row.effects) or (fault.bitten_ns is None and not row.unproven):
-                continue
-            if _length_s(fault) < row.at_least(self._facts.timings):
-                continue
-            if _strikes(row, fault, near, far) or self._strikes_all(row, fault):
-                yield self._window(row, fault, began_ns(fault), healed_ns(fault))
+        for window, effects in possible:
+            fault = window.fault
+            if _strikes(row, fault, effects, near, far) or self._strikes_all(row, fault):
+                yield window
 
-    def _of_all(self, row: Excuse, replicas: tuple[str, ...]) -> Iterator[Window]:
+    def _of_all(
+        self, row: Excuse, possible: _Possible, replicas: tuple[str, ...]
+    ) -> Iterator[Window]:
         """When faults have struck each of some replicas: one fault all of them, or one each."""
         of_each = [
             [
-                fault
-                for fault in self._faults
-                if fault.bitten_ns is not None
-                and _strikes(row, fault, frozenset({node}), frozenset())
+                window.fault
+                for window, effects in possible
+                if _strikes(row, window.fault, effects, frozenset({node}), frozenset())
             ]
             for node in replicas
         ]
@@ -164,6 +181,8 @@ class Excuses:
         )
 
 
+# Windows of faults that last long enough for a row, and which of its effects each has.
+_Possible = list[tuple[Window, frozenset[str]]]
 _Asked = tuple[str, str | None, frozenset[str]]  # an anomaly, a broker name, nodes
 
 
@@ -205,16 +224,21 @@ def _length_s(fault: FaultFacts) -> float:
     return (healed_ns(fault) - began_ns(fault)) / NS_PER_S
 
 
-def _strikes(row: Excuse, fault: FaultFacts, near: frozenset[str], far: frozenset[str]) -> bool:
-    """Whether the fault, which has an effect of the row, has it on the nodes or the links that the row names."""
-    effects = set(fault.effects) & set(row.effects)
+def _strikes(
+    row: Excuse,
+    fault: FaultFacts,
+    effects: frozenset[str],
+    near: frozenset[str],
+    far: frozenset[str],
+) -> bool:
+    """Whether the fault has these effects of the row, one at least, on the nodes or the links that the row names."""
     if Role.CLUSTER in row.on:
         return True
     if CUTS in effects:
         # Facts without links say only that there was a partition.
         if not fault.links or any(_joins(link, near, far) for link in fault.links):
             return True
-        effects.discard(CUTS)
+        effects -= {CUTS}
     struck = near | far if NETWORK in effects else near
     return bool(effects) and not struck.isdisjoint(fault.targets)
 

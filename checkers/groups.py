@@ -22,6 +22,7 @@ Source: RebalanceImpl and RebalanceService (every 20 s) of Apache RocketMQ 4.9; 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
@@ -41,7 +42,7 @@ QueueOfGroup = tuple[str, QueueKey]
 
 
 @dataclass(frozen=True, slots=True)
-class _Owned:
+class Owned:
     """One stretch in which a process owned a queue."""
 
     process: int
@@ -51,10 +52,7 @@ class _Owned:
 
 def check_groups(columns: Columns, context: Context) -> Verdict:
     """Judge the assignments of all groups, and the listeners of orderly ones."""
-    end_ns = watched_until_ns(context)
-    owned = {
-        pair: list(_owned(context, pair, end_ns)) for pair in sorted(context.timeline.ownership)
-    }
+    owned = owned_while_watched(context)
     findings = [
         *_unowned(columns, context, owned),
         *_owned_twice(context, owned),
@@ -77,7 +75,18 @@ def watched_until_ns(context: Context) -> int:
     return max((*drained, *changed), default=0)
 
 
-def _owned(context: Context, pair: QueueOfGroup, end_ns: int) -> Iterator[_Owned]:
+def owned_while_watched(context: Context) -> Mapping[QueueOfGroup, list[Owned]]:
+    """What each process owned of each queue of a group, until groups were watched no more; found once."""
+    if "owned" not in context.cache:
+        end_ns = watched_until_ns(context)
+        pairs = sorted(context.timeline.ownership)
+        context.cache["owned"] = {pair: list(_owned(context, pair, end_ns)) for pair in pairs}
+    found = context.cache["owned"]
+    assert isinstance(found, dict)
+    return found
+
+
+def _owned(context: Context, pair: QueueOfGroup, end_ns: int) -> Iterator[Owned]:
     """What each process owned of one queue, and when."""
     since: dict[int, tuple[int, int]] = {}
     for change in context.timeline.ownership[pair]:
@@ -95,16 +104,24 @@ def owned_spans(context: Context, pair: QueueOfGroup, end_ns: int) -> Iterator[t
         yield one.process, one.span
 
 
-def _ended(context: Context, process: int, start_ns: int, op_index: int, until_ns: int) -> _Owned:
-    died_ns = min((at for at in _deaths(context, process) if at >= start_ns), default=until_ns)
-    return _Owned(process, Span(start_ns, min(until_ns, died_ns)), op_index)
+def _ended(context: Context, process: int, start_ns: int, op_index: int, until_ns: int) -> Owned:
+    deaths = _deaths(context, process)
+    died_ns = min(deaths[bisect_left(deaths, start_ns) :][:1], default=until_ns)
+    return Owned(process, Span(start_ns, min(until_ns, died_ns)), op_index)
 
 
-def _deaths(context: Context, process: int) -> Iterator[int]:
-    """When this process may have ended: its node was started again, ended, or was made to end."""
-    node = context.timeline.nodes.get(process)
-    if node is None:
-        return
+def _deaths(context: Context, process: int) -> list[int]:
+    """When this process may have ended: its node was started again, ended, or was made to end. Sorted."""
+    key = "deaths", process
+    if key not in context.cache:
+        node = context.timeline.nodes.get(process)
+        context.cache[key] = [] if node is None else sorted(_ends(context, process, node))
+    found = context.cache[key]
+    assert isinstance(found, list)
+    return found
+
+
+def _ends(context: Context, process: int, node: str) -> Iterator[int]:
     for opened in context.timeline.opens:
         if opened.node == node and opened.process != process:
             yield opened.time_ns
@@ -117,7 +134,7 @@ def _deaths(context: Context, process: int) -> Iterator[int]:
 
 
 def _unowned(
-    columns: Columns, context: Context, owned: Mapping[QueueOfGroup, list[_Owned]]
+    columns: Columns, context: Context, owned: Mapping[QueueOfGroup, list[Owned]]
 ) -> Iterator[Finding]:
     acknowledged = _first_acknowledged(columns)
     known = {pair[1]: FOREVER_NS for pair in owned} | acknowledged
@@ -178,7 +195,7 @@ def _first_acknowledged(columns: Columns) -> dict[QueueKey, int]:
     }
 
 
-def _owned_twice(context: Context, owned: Mapping[QueueOfGroup, list[_Owned]]) -> Iterator[Finding]:
+def _owned_twice(context: Context, owned: Mapping[QueueOfGroup, list[Owned]]) -> Iterator[Finding]:
     for pair, stretches in owned.items():
         if pair[0] in context.facts.broadcasting:
             continue

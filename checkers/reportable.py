@@ -14,13 +14,15 @@ A checker below the floor of an anomaly has proven nothing about it, so its verd
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from itertools import product
 
 from checkers.columns import QueueKey
 from checkers.committed import FORGOTTEN, forgotten_spans, names_brokers
-from checkers.groups import owned_spans, watched_until_ns
+from checkers.groups import owned_while_watched, watched_until_ns
 from checkers.kernel import Context
 from checkers.rebalances import excused_spans
 from checkers.settled import SET_BACK, settled_spans
@@ -54,30 +56,36 @@ Excused = Callable[[str, str, str, tuple[str | None, ...]], list[Span]]
 def reportable(context: Context, excused: Excused | None = None) -> dict[str, float]:
     """The share, 0 to 1, of each anomaly that has an excuse and a question in this run.
 
-    `excused`: its spans for an anomaly, a group, a broker name and nodes; by default those of the table of excuses.
+    `excused`: its spans for an anomaly, a group, a broker name and nodes, none of which overlap; by default those of
+    the table of excuses.
     """
-    spans_of = excused or _Excused(context)
-    asked: dict[str, int] = {}
-    open_: dict[str, int] = {}
+    spans_of = cache(excused or _Excused(context))
+    asked: Counter[str] = Counter()
+    open_: Counter[str] = Counter()
     for anomaly, group, broker, nodes, span in _questions(context):
-        left = without([span], spans_of(anomaly, group, broker, nodes))
-        asked[anomaly] = asked.get(anomaly, 0) + span.length_ns
-        open_[anomaly] = open_.get(anomaly, 0) + sum(piece.length_ns for piece in left)
+        asked[anomaly] += span.length_ns
+        open_[anomaly] += _open_ns(span, spans_of(anomaly, group, broker, nodes))
     return {name: round(open_[name] / asked[name], 4) for name in sorted(asked) if asked[name]}
 
 
 def share_of(context: Context, excused: Callable[[str, QueueKey], list[Span]]) -> float | None:
     """The share, 0 to 1, of an anomaly that is asked of each queue while it has an owner; None: no queue had one.
 
-    `excused`: its spans for a group and a queue.
+    `excused`: its spans for a group and a queue, none of which overlap.
     """
     asked = open_ = 0
-    for pair, owned in _owned(context, watched_until_ns(context)):
+    for pair, owned in _owned(context):
         found = excused(*pair)
         for _, span in owned:
             asked += span.length_ns
-            open_ += sum(piece.length_ns for piece in without([span], found))
+            open_ += _open_ns(span, found)
     return round(open_ / asked, 4) if asked else None
+
+
+def _open_ns(span: Span, excused: Iterable[Span]) -> int:
+    """How much of a span lies outside others, which do not overlap."""
+    taken = (min(span.end_ns, of.end_ns) - max(span.start_ns, of.start_ns) for of in excused)
+    return span.length_ns - sum(taken_ns for taken_ns in taken if taken_ns > 0)
 
 
 def with_share(
@@ -135,8 +143,9 @@ _Question = tuple[str, str, str, tuple[str | None, ...], Span]
 
 def _questions(context: Context) -> Iterator[_Question]:
     end_ns = watched_until_ns(context)
-    for (group, queue), spans in _owned(context, end_ns):
-        members = tuple(sorted(context.timeline.members(group)))
+    members_of = cache(lambda group: tuple(sorted(context.timeline.members(group))))
+    for (group, queue), spans in _owned(context):
+        members = members_of(group)
         start_ns = min((span.start_ns for _, span in spans), default=end_ns)
         for anomaly in OF_GROUP:
             yield anomaly, group, queue.broker, members, Span(start_ns, end_ns)
@@ -151,13 +160,9 @@ def _questions(context: Context) -> Iterator[_Question]:
 
 
 def _owned(
-    context: Context, end_ns: int
+    context: Context,
 ) -> Iterator[tuple[tuple[str, QueueKey], list[tuple[str | None, Span]]]]:
     """For each queue of each group: the nodes that had it, and when."""
-    for pair in sorted(context.timeline.ownership):
-        spans = [
-            (context.timeline.nodes.get(process), span)
-            for process, span in owned_spans(context, pair, end_ns)
-            if span.length_ns
-        ]
-        yield pair, spans
+    node_of = context.timeline.nodes.get
+    for pair, owned in owned_while_watched(context).items():
+        yield pair, [(node_of(one.process), one.span) for one in owned if one.span.length_ns]

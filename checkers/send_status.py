@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,7 @@ from checkers.observed import NOT_OBSERVED, observed_verdict
 from checkers.promises import Judgement, judge
 from checkers.reportable import with_share
 from checkers.screening import is_among
-from checkers.slave_lag import KnownCopies, rows_left_behind
+from checkers.slave_lag import rows_left_behind
 from checkers.spans import Span, joined, without
 from checkers.verdict import Finding, Tally, Verdict
 
@@ -183,13 +183,13 @@ def check_weak_statuses(columns: Columns, context: Context) -> Verdict:
     weak = np.flatnonzero((sends.outcome == Outcome.WEAK) & (sends.queue != UNKNOWN))
     copies = _Copies(context.facts)
     observed = list(_observed(columns, context, weak))
-    known = KnownCopies(
+    held = (
         seen
         for seen in _sightings(columns, context)[0]
         if copies.missing(seen["broker_name"], seen, NOBODY) is None
     )
     behind_max = context.facts.slave_behind_max_bytes
-    behind = rows_left_behind(sends, observed, known, behind_max)
+    behind = rows_left_behind(sends, observed, held, behind_max)
     findings = [
         _safe(columns, context, row, seen["status"], is_behind=row in behind)
         for broker, row, seen in observed
@@ -199,7 +199,7 @@ def check_weak_statuses(columns: Columns, context: Context) -> Verdict:
     counts = {"weak": len(weak), "weak_observed": len(weak) - unseen}
     reason = f"{unseen} {NOT_OBSERVED}" if unseen else None
     verdict = observed_verdict("weak_statuses", findings, counts, reason)
-    asked = (partial(_excused, columns, context, status) for status in sorted(WEAKER))
+    asked = (_excused_by(columns, context, status) for status in sorted(WEAKER))
     return with_share(verdict, WEAK, context, *asked)
 
 
@@ -386,20 +386,26 @@ def _over_ns(fault: FaultFacts) -> int:
     return FOREVER_NS if over_ns is None else over_ns
 
 
-def _excused(
-    columns: Columns, context: Context, status: str, _group: str, queue: QueueKey
-) -> list[Span]:
-    """When faults explain a weak status of the broker of a queue, after no longer than the time-out if it is one."""
-    _, latest_ns = _acknowledged(columns).get(queue.broker, (NEVER, NEVER))
+def _excused_by(
+    columns: Columns, context: Context, status: str
+) -> Callable[[str, QueueKey], list[Span]]:
+    """When faults explain a weak status, by group and queue; all queues of a broker have the same answer."""
+    of_broker = cache(partial(_excused, columns, context, status))
+    return lambda _group, queue: of_broker(queue.broker)
+
+
+def _excused(columns: Columns, context: Context, status: str, broker: str) -> list[Span]:
+    """When faults explain a weak status of a broker, after no longer than the time-out if it is one."""
+    _, latest_ns = _acknowledged(columns).get(broker, (NEVER, NEVER))
     at_once: list[Span] = []
     spans: list[Span] = []
-    for window in _windows(context, queue.broker, status):
+    for window in _windows(context, broker, status):
         after = int(np.searchsorted(latest_ns, _over_ns(window.fault), side="right"))
         served_ns = int(latest_ns[after]) if after < len(latest_ns) else FOREVER_NS
         span = Span(window.start_ns, min(window.end_ns, served_ns))
         (at_once if _waits_for_none(window) else spans).append(span)
     if status in WAITS and spans:
-        spans = without(spans, _refuted(columns, context, queue.broker, status))
+        spans = without(spans, _refuted(columns, context, broker, status))
     return joined([*at_once, *spans])
 
 

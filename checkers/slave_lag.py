@@ -50,15 +50,22 @@ class KnownCopies:
 def rows_left_behind(
     sends: Touches,
     observed: Sequence[tuple[str, int, Seen]],
-    known: KnownCopies,
+    held: Iterable[Seen],
     behind_max_bytes: int,
 ) -> set[int]:
-    """Rows of sends that slaves may have been too far behind for; `observed`: broker name, row, what was seen."""
+    """Rows of sends that slaves may have been too far behind for.
+
+    `observed`: broker name, row, what was seen; `held`: what was seen of messages that as many nodes held as SEND_OK
+    promises.
+    """
     refused = [
         ((broker, int(sends.process[row]), int(sends.invoke_ns[row])), row, seen["end_offset"])
         for broker, row, seen in observed
         if seen["status"] == NOT_AVAILABLE and seen["end_offset"] is not None
     ]
+    if max((end for _, _, end in refused), default=0) < behind_max_bytes:
+        return set()  # not even a slave that has nothing
+    known = KnownCopies(held)
     ends: dict[tuple[str, int, int], int] = {}  # a batch is stored at once
     for put, _, end in refused:
         ends[put] = max(end, ends.get(put, 0))

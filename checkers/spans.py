@@ -20,7 +20,7 @@ class Span(NamedTuple):
 def joined(spans: Iterable[Span]) -> list[Span]:
     """The same time in as few spans as possible, sorted; empty ones are dropped."""
     found: list[Span] = []
-    for span in sorted(span for span in spans if span.length_ns):
+    for span in sorted(span for span in spans if span.start_ns < span.end_ns):
         if found and span.start_ns <= found[-1].end_ns:
             found[-1] = Span(found[-1].start_ns, max(found[-1].end_ns, span.end_ns))
         else:
@@ -30,17 +30,17 @@ def joined(spans: Iterable[Span]) -> list[Span]:
 
 def without(spans: Iterable[Span], removed: Iterable[Span]) -> list[Span]:
     """The time in `spans` that is not in `removed`, sorted."""
-    left = joined(spans)
-    for gone in joined(removed):
-        left = [
-            piece
-            for span in left
-            for piece in (
-                Span(span.start_ns, min(span.end_ns, gone.start_ns)),
-                Span(max(span.start_ns, gone.end_ns), span.end_ns),
-            )
-            if piece.length_ns
-        ]
+    left: list[Span] = []
+    holes = joined(removed)
+    for start_ns, end_ns in joined(spans):
+        for hole in holes:
+            if hole.start_ns >= end_ns:
+                break
+            if hole.start_ns > start_ns:
+                left.append(Span(start_ns, hole.start_ns))
+            start_ns = max(start_ns, hole.end_ns)
+        if start_ns < end_ns:
+            left.append(Span(start_ns, end_ns))
     return left
 
 

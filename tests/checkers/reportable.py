@@ -15,7 +15,7 @@ from checkers.facts import RunFacts
 from checkers.kernel import Context
 from checkers.promises import LossPromises
 from checkers.reportable import reportable, share_of
-from checkers.spans import Span
+from checkers.spans import Span, joined
 from harness.campaign_draw import draw_campaign
 from harness.cli.options import given_options
 from harness.runner import run_simulated
@@ -25,13 +25,13 @@ NEAR_NS = 30 * NS_PER_S
 
 def near_any_fault(facts: RunFacts) -> list[Span]:
     """When some fault on some node was active, or had been shortly before."""
-    return [
+    return joined(
         Span(
             began_ns(fault), (FOREVER_NS if fault.healed_ns is None else fault.healed_ns) + NEAR_NS
         )
         for fault in facts.faults
         if fault.bitten_ns is not None
-    ]
+    )
 
 
 def main() -> None:
