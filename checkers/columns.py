@@ -92,6 +92,8 @@ class Touches:
 
     def where(self, rows: Mask | Ints | slice) -> Self:
         """Return the chosen rows, in the order of `rows`; those of a slice are no copies."""
+        if not isinstance(rows, slice) and rows.dtype == np.bool_:
+            rows = np.flatnonzero(rows)
         size = len(self.op_index[rows])
         return type(self)(
             **{name: _chosen(getattr(self, name), rows, size) for name in TOUCH_FIELDS}
@@ -112,7 +114,9 @@ def is_constant(column: Ints | Mask) -> bool:
 
 
 def _chosen(column: Any, rows: Mask | Ints | slice, size: int) -> Any:
-    return np.broadcast_to(column[0], size) if is_constant(column) else column[rows]
+    if not is_constant(column):
+        return column[rows]
+    return column[:size] if size <= len(column) else np.broadcast_to(column[0], size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +144,8 @@ R = TypeVar("R", Touches, Commits)
 
 def joined(kind: type[R], parts: Sequence[R]) -> R:
     """Rows of several parts, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
     columns: dict[str, Any] = {}
     for name in TOUCH_FIELDS if kind is Touches else COMMIT_FIELDS:
         nothing = np.zeros(0, bool if name == "body_ok" else np.int64)
