@@ -341,6 +341,22 @@ _ROWS: tuple[Excuse, ...] = (
         on=(Role.REPLICAS,),
         mechanism="a broker forgot that it had asked",
     ),
+    # transactions.py: a question about what is over, or a second one in the same round
+    Excuse(
+        anomaly="asked_again",
+        effects=(*_UNABLE, CLOCK, EMPTIES, FORGETS, ROLLS_BACK),
+        on=(Role.REPLICAS,),
+        across=(Role.REPLICAS, Role.INVOLVED),
+        after=_two_requests,
+        mechanism="the broker did not learn how it ended, or forgot it, or that it had asked",
+    ),
+    Excuse(
+        anomaly="asked_again",
+        effects=(STOPS, STALLS, NETWORK, ROUTES),
+        on=(Role.INVOLVED,),
+        after=_two_requests,
+        mechanism="a producer answered late, or its answer did not arrive",
+    ),
     # delivery_waits.py
     *_delivers_late(
         "slow_delivery",

@@ -136,6 +136,7 @@ class RunFacts:
     delay_levels_ms: tuple[int, ...] = ()  # of brokers, level 1 first
     check_after_s: float = 0.0  # a younger half message is not asked for; 0: no transactions
     check_max: int = 15  # a half message is not asked for more often
+    check_every_s: float = 0.0  # from one round of questions to the next; 0: not known
     slave_behind_max_bytes: int = 256 << 20  # a slave that is as far behind counts as not there
     topics: tuple[str, ...]
     brokers: Mapping[str, tuple[str, ...]]  # broker name -> its nodes, the master first

@@ -8,10 +8,14 @@ would have answered "commit", and a group has read everything without it. (A tra
 seen is `lost`.) **check_too_early**: a broker asked before the time in which it must not (allowed where its clock was
 stepped). **checked_too_often**: it asked more often than configured, for each half that the send may have stored
 (allowed where a broker died meanwhile and may have forgotten, and where the producer died before it could say how
-often it had sent it).
+often it had sent it). Also: it asked again more than a request after the transaction was over (its producer had ended it with
+a commit, or had answered with commit or rollback, or a consumer was given it), or twice within half of the time
+between its rounds, of a transaction that was sent in one attempt (allowed where a fault may have kept the end from the
+broker, or made it forget; outside the simulation always, as a busy broker refuses the end of a transaction, and the
+producer does not hear of it). Also, once a run: it asked about what no producer of the run had sent as a transaction.
 
 Cannot see: a transaction whose half message nobody acknowledged, unless it shows up; questions that never reached a
-producer.
+producer; that one was asked about which its producer had rolled back by itself.
 
 Source: TransactionalMessageServiceImpl of Apache RocketMQ 4.9; bug #544, a half message that was skipped in the time in
 which it may not be asked for.
@@ -20,6 +24,7 @@ which it may not be asked for.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
 import numpy as np
 
@@ -31,7 +36,15 @@ from checkers.promises import FOREVER_NS, NS_PER_S, Judgement, judge
 from checkers.retries import WRITTEN_LATE_NS
 from checkers.screening import is_among
 from checkers.timeline import CheckBack
-from checkers.verdict import Finding, Tally
+from checkers.verdict import Finding, Tally, Verdict
+
+ANOMALIES = (
+    "rolled_back_visible",
+    "unresolved_transaction",
+    "check_too_early",
+    "checked_too_often",
+)
+ASKED_AGAIN = "asked_again"  # in the table of excuses
 
 
 def tally_transactions(columns: Columns, context: Context) -> Tally:
@@ -163,23 +176,77 @@ def _checked(
     columns: Columns, context: Context, halves: Touches, asked: dict[int, list[CheckBack]]
 ) -> Iterator[Finding]:
     facts = context.facts
+    given_ns = _given_ns(columns, halves.message[list(asked)])
     for row, checks in asked.items():
         began = int(halves.invoke_ns[row])
         early_ns = began + round(facts.check_after_s * NS_PER_S) - checks[0].time_ns
         if early_ns > CLOCK_ROUGHNESS_NS:
             what = f"asked {early_ns / NS_PER_S:.3f} s before the time in which it may be"
-            queue = queue_of(columns, halves, row)
-            excuse = clock_stepped(context, queue, began, checks[0].time_ns)
+            excuse = clock_stepped(
+                context, queue_of(columns, halves, row), began, checks[0].time_ns
+            )
             yield _question(columns, context, halves, row, "check_too_early", what, excuse)
         attempts = max(int(halves.tries[row]), 1)  # each may have stored a half of its own
+        queue, last_ns = queue_of(columns, halves, row), checks[-1].time_ns
         if len(checks) > facts.check_max * attempts:
             what = f"asked {len(checks)} times; {facts.check_max} are allowed"
             if attempts > 1:
                 what += f" for each of {attempts} attempts"
-            excuse = _many_halves(halves, row) or _broker_died(
-                context, queue_of(columns, halves, row), began, checks[-1].time_ns
-            )
+            excuse = _many_halves(halves, row) or _broker_died(context, queue, began, last_ns)
             yield _question(columns, context, halves, row, "checked_too_often", what, excuse)
+        elif again := _asked_again(context, halves, row, checks, given_ns):
+            excuse = _end_not_known(context, queue, began, last_ns)
+            yield _question(columns, context, halves, row, "checked_too_often", again, excuse)
+
+
+def _given_ns(columns: Columns, messages: Ints) -> dict[int, int]:
+    """When a consumer was first given each of some messages."""
+    deliveries = columns.deliveries
+    rows = np.flatnonzero(is_among(deliveries.message, np.unique(messages)))
+    found: dict[int, int] = {}
+    given_ns = began_latest(deliveries, rows)
+    for message, at_ns in zip(deliveries.message[rows].tolist(), given_ns.tolist(), strict=True):
+        found[message] = min(at_ns, found.get(message, FOREVER_NS))
+    return found
+
+
+def _asked_again(
+    context: Context,
+    halves: Touches,
+    row: int,
+    checks: list[CheckBack],
+    given_ns: Mapping[int, int],
+) -> str | None:
+    """What is wrong with questions about the one half of a transaction; None where it may have more."""
+    if halves.tries[row] != 1:
+        return None
+    ends_ns = [check.time_ns for check in checks if check.state in ("commit", "rollback")]
+    ends_ns.append(given_ns.get(int(halves.message[row]), FOREVER_NS))
+    if halves.outcome[row] == Outcome.OK and halves.transaction[row] == Transaction.COMMIT:
+        ends_ns.append(int(halves.time_ns[row]))
+    over_ns = min(ends_ns)
+    late_ns = checks[-1].time_ns - over_ns
+    if late_ns > context.facts.timings.request_s * NS_PER_S:
+        return f"asked {late_ns / NS_PER_S:.3f} s after the transaction was over"
+    apart_ns = min(
+        (later.time_ns - earlier.time_ns for earlier, later in pairwise(checks)), default=FOREVER_NS
+    )
+    if apart_ns < context.facts.check_every_s * NS_PER_S / 2:
+        every_s = context.facts.check_every_s
+        return f"asked twice within {apart_ns / NS_PER_S:.3f} s; rounds are {every_s:g} s apart"
+    return None
+
+
+def _end_not_known(
+    context: Context, queue: QueueKey | None, first_ns: int, last_ns: int
+) -> str | None:
+    """Why a broker may not know how a transaction has ended, or that it has asked."""
+    if not context.facts.disks_observed:
+        return "a busy broker may have refused the end of the transaction"
+    producers = context.facts.producers
+    brokers = context.facts.brokers if queue is None else (queue.broker,)
+    found = (context.excuses.find(ASKED_AGAIN, first_ns, last_ns, of, producers) for of in brokers)
+    return next((window.words for window in found if window is not None), None)
 
 
 def _many_halves(halves: Touches, row: int) -> str | None:
@@ -217,6 +284,34 @@ def _question(
     )
 
 
+def finish_transactions(tally: Tally, context: Context) -> Verdict:
+    """Hold against the run what no message can tell: that each question is about a transaction of the run."""
+    asked = {of.key for of in context.timeline.check_backs if of.topic in context.facts.topics}
+    strangers = len(asked) - tally.counts.get("checked_back", 0)
+    if strangers > 0:
+        tally = tally.merge(Tally.of([_strangers(context, strangers)]))
+    reason = _ends_unknown(tally, context)
+    is_violated = any(tally.counts.get(anomaly, 0) for anomaly in ANOMALIES)
+    return Verdict(
+        checker="transactions",
+        valid=False if is_violated else True if reason is None else "unknown",
+        counts=tally.counts,
+        findings=tally.findings,
+        reason=reason,
+    )
+
+
+def _strangers(context: Context, count: int) -> Finding:
+    last = context.timeline.check_backs[-1]
+    return Finding(
+        anomaly="checked_too_often",
+        judgement=judge(context.facts.mode, "checked_too_often"),
+        op_index=-1,
+        time_ns=last.time_ns,
+        detail=f"brokers asked about {count} transactions that no producer had sent",
+    )
+
+
 def _ends_unknown(tally: Tally, _context: Context) -> str | None:
     if not (count := tally.counts.get("ends_unknown", 0)):
         return None
@@ -235,13 +330,9 @@ TRANSACTIONS = Kernel(
     name="transactions",
     partition_by="message",
     screened=True,
-    anomalies=(
-        "rolled_back_visible",
-        "unresolved_transaction",
-        "check_too_early",
-        "checked_too_often",
-    ),
+    anomalies=ANOMALIES,
     partial=tally_transactions,
     unknown_reason=_ends_unknown,
     more_suspects=_suspects,
+    finished=finish_transactions,
 )

@@ -191,6 +191,7 @@ def _broker_facts(campaign: Campaign) -> dict[str, Any]:
         "delay_levels_ms": delay_levels_ms(campaign),
         "check_after_s": int(properties.get("transactionTimeOut", 6000)) / 1000,
         "check_max": int(properties.get("transactionCheckMax", 15)),
+        "check_every_s": int(properties.get("transactionCheckInterval", 60_000)) / 1000,
         "slave_behind_max_bytes": int(properties.get("haSlaveFallbehindMax", 256 << 20)),
         "timings": timings_of(campaign),
     }

@@ -24,6 +24,7 @@ from tests.support.history_language import facts
 from tests.support.reference_checkers import inconsistent_offsets
 from tests.support.semantic_histories import (
     CHECK_AFTER_S,
+    CHECK_EVERY_S,
     CHECK_MAX,
     FACTS,
     GROUPS,
@@ -42,7 +43,7 @@ REFERENCES: dict[str, Callable[[Sequence[Op]], reference.Found]] = {
     "sharding_keys": reference.moved_keys,
     "retries": lambda ops: reference.retries(ops, FACTS["retries_max"], LEVELS_MS),
     "transactions": lambda ops: reference.transactions(
-        ops, GROUPS, FACTS["wanted_tags"], CHECK_AFTER_S, CHECK_MAX
+        ops, GROUPS, FACTS["wanted_tags"], CHECK_AFTER_S, CHECK_MAX, CHECK_EVERY_S
     ),
     "broadcasting": lambda ops: reference.missed_by_members(ops, GROUPS, FACTS["broadcasting"]),
     "recovery": reference.vanished,

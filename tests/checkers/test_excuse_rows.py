@@ -466,6 +466,26 @@ def _histories() -> Iterator[Legal]:
         faults=(fault("kill", "n0", at_s=7.5, healed_s=8.0),),
         known={"check_after_s": 6.0, "check_max": 2},
     )
+    over = Story().send(1.0, "a", transaction="commit", state="commit")
+    over.op(7.1, "ok", "check_back", {"topic": "t", "key": "a", "state": "commit"})
+    for mechanism, of in (
+        (
+            "the broker did not learn how it ended, or forgot it, or that it had asked",
+            fault("power_cut", "n0", at_s=2.0, healed_s=3.0),
+        ),
+        (
+            "a producer answered late, or its answer did not arrive",
+            fault("pause", "p1", at_s=2.0, healed_s=7.0),
+        ),
+    ):
+        yield Legal(
+            mechanism=mechanism,
+            anomaly="checked_too_often",
+            row_of="asked_again",
+            ops=over,
+            faults=(of,),
+            known={"check_after_s": 6.0, "producers": ("p1",)},
+        )
     yield Legal(
         mechanism="the clock of the broker was wrong",
         anomaly="early_delivery",

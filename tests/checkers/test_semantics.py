@@ -213,7 +213,8 @@ def test_without_any_answer_it_is_unknown_when_a_transaction_was_committed() -> 
     assert (verdict.valid, verdict.findings) == ("unknown", ())
     assert verdict.counts["ends_unknown"] == 1
     # one answer of any other transaction shows that producers report them
-    silent.op(8.0, "ok", "check_back", {"topic": "t", "key": "z", "state": "commit"})
+    silent.send(7.5, "z", "info", transaction="commit", state="unknown")
+    silent.op(14.0, "ok", "check_back", {"topic": "t", "key": "z", "state": "commit"})
     assert silent.counts("transactions", **CHECKS) == {"rolled_back_visible"}
     # what its producer rolled back needs no answer
     rolled_back = transaction("rollback", "info", "unknown").consume(7.0, "a", 0)
@@ -258,6 +259,59 @@ def test_a_half_is_asked_for_so_often_and_more_after_a_crash(
         story.op(7.1 + number, "ok", "check_back", answer)
     story.consume(15.0, "a", 0)
     assert story.counts("transactions", **CHECKS, faults=faults) == found
+
+
+def asked_at(*asked_s: float, end: OpType = "info", state: str = "unknown", **more: Any) -> Story:
+    """A transaction that is to be committed, begun at 1 s, and what its producer said when it was asked."""
+    story = Story().send(1.0, "a", end, transaction="commit", state=state, **more)
+    for at_s in asked_s:
+        story.op(at_s, "ok", "check_back", {"topic": "t", "key": "a", "state": state})
+    return story
+
+
+@pytest.mark.parametrize(
+    ("story", "found"),
+    [
+        (asked_at(7.1, 10.0, state="commit"), set()),  # in flight for as long as a request waits
+        (asked_at(7.1, 10.2, state="commit"), {"checked_too_often"}),
+        (asked_at(7.1, 12.1), set()),  # undecided as yet
+        (asked_at(7.1, end="ok", state="commit"), {"checked_too_often"}),  # committed at 1 s
+        (asked_at(7.1, 12.1).consume(13.0, "a", 0), {"rolled_back_visible"}),
+        (asked_at(7.1, 9.5), {"checked_too_often"}),  # twice in one round
+        (asked_at(7.1, 9.7), set()),
+        (asked_at(7.1, 7.1, 12.1, state="commit", attempts=2), set()),  # of a half each
+    ],
+)
+def test_nothing_is_asked_about_that_is_over_and_nothing_twice_in_one_round(
+    story: Story, found: set[str]
+) -> None:
+    rounds = {"check_after_s": 6.0, "check_every_s": 5.0}
+    assert story.counts("transactions", **rounds) == found
+
+
+def test_what_a_consumer_has_had_is_over() -> None:
+    seen = asked_at(7.1, state="commit").consume(7.2, "a", 0)
+    late = seen.op(12.1, "ok", "check_back", {"topic": "t", "key": "a", "state": "commit"})
+    assert late.counts("transactions", **CHECKS) == {"checked_too_often"}
+    # a busy broker of real machines refuses the end of a transaction, and its producer does not hear of it
+    allowed = late.counts("transactions", **CHECKS, disks_observed=False)
+    assert allowed == {"checked_too_often_allowed"}
+
+
+def test_how_far_apart_rounds_are_must_be_known() -> None:
+    assert asked_at(7.1, 7.2).counts("transactions", **CHECKS) == set()
+
+
+def test_nothing_is_asked_about_that_no_producer_has_sent() -> None:
+    story = asked_at(7.1, state="commit")
+    story.op(8.0, "ok", "check_back", {"topic": "t", "key": "z", "state": "commit"})
+    [finding] = story.verdict("transactions", **CHECKS).findings
+    assert finding.anomaly == "checked_too_often"
+    assert "1 transactions that no producer had sent" in finding.detail
+    # half messages of an earlier run with the same group of producers
+    earlier = asked_at(7.1, state="commit")
+    earlier.op(8.0, "ok", "check_back", {"topic": "u", "key": "z", "state": "commit"})
+    assert earlier.counts("transactions", **CHECKS) == set()
 
 
 def test_nobody_knows_how_many_halves_a_producer_stored_that_died() -> None:

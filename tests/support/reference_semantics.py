@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from checkers.history import Op
@@ -23,6 +24,7 @@ from tests.support.reference_loss import stored_sends
 Found = Counter[tuple[Any, ...]]
 NS_PER_MS, NS_PER_S = 1_000_000, 1_000_000_000
 ROUGHLY_NS = 2 * NS_PER_MS  # clocks of brokers count whole milliseconds
+REQUEST_NS = 3 * NS_PER_S
 GIVEN_UP_NS = 900 * NS_PER_S
 Groups = Mapping[str, tuple[str, ...]]
 
@@ -248,7 +250,12 @@ def _overlong(ops: Sequence[Op], given: Delivery) -> bool:
 
 
 def transactions(
-    ops: Sequence[Op], groups: Groups, wanted: Groups, after_s: float, check_max: int
+    ops: Sequence[Op],
+    groups: Groups,
+    wanted: Groups,
+    after_s: float,
+    check_max: int,
+    every_s: float,
 ) -> Found:
     found: Found = Counter()
     seen = {given.key for given in deliveries_of(ops)}
@@ -285,9 +292,26 @@ def transactions(
             early_ns = began_ns(ops, send) + round(after_s * NS_PER_S) - asked[0].time_ns
             if early_ns > ROUGHLY_NS:
                 found["check_too_early", send.key] += 1
-            if send.attempts > 0 and len(asked) > check_max * send.attempts:
+            too_many = send.attempts > 0 and len(asked) > check_max * send.attempts
+            if too_many or _asked_again(ops, send, end, asked, every_s):
                 found["checked_too_often", send.key] += 1
+    begun = {send.key for send in sends_of(ops) if "transaction" in value_of(ops, send)}
+    if any(op.f == "check_back" and op.value["key"] not in begun for op in ops):
+        found["checked_too_often", None] += 1
     return found
+
+
+def _asked_again(
+    ops: Sequence[Op], send: Send, end: str, asked: Sequence[Op], every_s: float
+) -> bool:
+    """Whether it was asked about after it was over, or twice in one round; only of what may have one half alone."""
+    over = [op.time_ns for op in asked if op.value["state"] in ("commit", "rollback")]
+    over += [began_ns(ops, given) for given in deliveries_of(ops) if given.key == send.key]
+    if send.outcome == "ok" and end == "commit":
+        over.append(ended_ns(ops, send))
+    is_over = bool(over) and asked[-1].time_ns - min(over) > REQUEST_NS
+    gaps = [later.time_ns - earlier.time_ns for earlier, later in pairwise(asked)]
+    return send.attempts == 1 and (is_over or any(gap < every_s * NS_PER_S / 2 for gap in gaps))
 
 
 def has_passed(ops: Sequence[Op], group: str, send: Send) -> bool:

@@ -13,7 +13,7 @@ from tests.support.told_ops import ToldOps
 GROUPS = {"g": ("t",), "h": ("t", "u"), "all": ("t",)}
 TAGS, SHARDS = ["red", "blue"], ["s0", "s1"]
 LEVELS_MS = (10, 50, 1000, 5000)
-RETRIES_MAX, CHECK_AFTER_S, CHECK_MAX = 2, 5.0, 2
+RETRIES_MAX, CHECK_AFTER_S, CHECK_MAX, CHECK_EVERY_S = 2, 5.0, 2, 1.0
 FACTS: dict[str, Any] = {
     "groups": GROUPS,
     "topics": ("t", "u"),
@@ -24,6 +24,7 @@ FACTS: dict[str, Any] = {
     "delay_levels_ms": LEVELS_MS,
     "check_after_s": CHECK_AFTER_S,
     "check_max": CHECK_MAX,
+    "check_every_s": CHECK_EVERY_S,
 }
 PAUSES_NS = [10**6, 10**6, 10**6, 2 * 10**7, 10**9, 20 * 10**9, 950 * 10**9]
 
@@ -110,7 +111,7 @@ class _Run(ToldOps):
         self.op(self._random.choice([10, 11]), "ok", "commit", value)
 
     def ask(self) -> None:
-        value = {"key": self._some_key(), "topic": "t", "state": "commit"}
+        value = {"key": self._some_key(), "topic": "t", "state": self._random.choice(["commit", "unknown"])}
         for _ in range(self._random.choice([1, 1, 3])):
             self.op(1, "ok", "check_back", value)
 

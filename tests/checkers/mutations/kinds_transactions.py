@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 from typing import Any
 
+from checkers.history import Op
 from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.events import Sent
 from tests.checkers.mutations.kinds import KINDS
@@ -223,3 +225,56 @@ def checked_too_often(run: Run, rng: Random, site: Site) -> Run | None:
             **{**check.value, "times": n + 1, "state": "unknown"},
         )
     return draft.finish()
+
+
+def _one_check(run: Run, rng: Random, site: Site) -> Op | None:
+    """The only question about a transaction, which its producer answered, in one attempt."""
+    checks = [op for op in run.ops if op.f == "check_back" and op.value["key"] in run.sends]
+    counts = Counter(op.value["key"] for op in checks)
+    return choose(
+        rng,
+        checks,
+        lambda op: (
+            run.is_at(site, op.time_ns)
+            and op.value["state"] in ("commit", "rollback")
+            and counts[op.value["key"]] == 1
+            and (at := run.sends[op.value["key"]].at) is not None
+            and run.ops[at].value.get("attempts") == 1
+        ),
+    )
+
+
+def _also_asked(run: Run, check: Op | None, after_ns: int, **value: Any) -> Run | None:
+    if check is None:
+        return None
+    draft = Draft(run)
+    at_ns = check.time_ns + after_ns
+    draft.event(at_ns, check.process, "check_back", check.node, **{**check.value, **value})
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "checked_too_often",
+    "a broker asks for a transaction again 5 s after it was told how it ended",
+    workloads=("transactional",),
+)
+def checked_after_the_end(run: Run, rng: Random, site: Site) -> Run | None:
+    return _also_asked(run, _one_check(run, rng, site), 5 * S, times=2)
+
+
+@KINDS.mutation(
+    "checked_too_often",
+    "a broker asks for a transaction twice at once",
+    workloads=("transactional",),
+)
+def checked_twice_at_once(run: Run, rng: Random, site: Site) -> Run | None:
+    return _also_asked(run, _one_check(run, rng, site), MS)
+
+
+@KINDS.mutation(
+    "checked_too_often",
+    "a broker asks for a transaction that no producer has sent",
+    workloads=("transactional",),
+)
+def checked_what_was_never_sent(run: Run, rng: Random, site: Site) -> Run | None:
+    return _also_asked(run, _one_check(run, rng, site), MS, key="p77-123456")
