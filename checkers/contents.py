@@ -10,7 +10,7 @@ sent in one attempt. Of a retry that is judged only where each delivery before i
 broker, as the consumer reports (`send_back`): a client that sends a copy of its own makes a new born time.
 **store_time_changed**: the record at one place (queue, queue offset, physical offset) was given out with another store
 time before. **origin_changed**: a retry or a dead letter names no original (ORIGIN_MESSAGE_ID), or one that is not
-where the message was delivered from.
+where the message was delivered from; or a delivery from the message's own topic names one.
 
 Bodies are compared by `provenance`, with the key; here only their size, because a shorter body may prove itself, too.
 
@@ -161,19 +161,20 @@ class _Contents:
 
     def other_store_time(self) -> Mask:
         got = self.deliveries
-        record = _numbered(got.message, got.queue, got.queue_offset, got.physical_offset)
+        record = numbered(got.message, got.queue, got.queue_offset, got.physical_offset)
         first = self._first_known(got.stored_ms, record, got.message != UNKNOWN)
         return _differ(got.stored_ms, first)
 
     def other_origin(self) -> Mask:
         got = self.deliveries
         internal = self._columns.names.internal_topic[got.topic]
-        place = _numbered(got.message, got.physical_offset)
+        place = numbered(got.message, got.physical_offset)
         originals = place[~internal]
         named = _numbered_like(place, (got.message, got.physical_offset), (got.message, got.origin))
         right: Mask = np.isin(named, originals) | (got.origin == got.message_id)
         known: Mask = (got.message_id != UNKNOWN) & (got.message != UNKNOWN)
-        found: Mask = internal & known & ~right
+        copied = (got.message != UNKNOWN) & ~internal & (got.origin != UNKNOWN)
+        found: Mask = (internal & known & ~right) | copied
         return found
 
     def _first_known(self, values: Ints, of: Ints, rows: Mask) -> Ints:
@@ -194,7 +195,7 @@ def _differ(got: Ints, expected: Ints) -> Mask:
     return found
 
 
-def _numbered(*columns: Ints) -> Ints:
+def numbered(*columns: Ints) -> Ints:
     """A number for each row, the same for rows that are alike in all columns."""
     number = np.zeros(len(columns[0]), np.int64)
     for column in columns:
@@ -206,7 +207,7 @@ def _numbered(*columns: Ints) -> Ints:
 def _numbered_like(numbers: Ints, like: tuple[Ints, Ints], columns: tuple[Ints, Ints]) -> Ints:
     """The numbers that rows of `columns` have among those of `like`; UNKNOWN for what is not among them."""
     size = len(numbers)
-    both = _numbered(*(np.concatenate(pair) for pair in zip(like, columns, strict=True)))
+    both = numbered(*(np.concatenate(pair) for pair in zip(like, columns, strict=True)))
     table = np.full(int(both.max()) + 1 if size else 0, UNKNOWN)
     table[both[:size]] = numbers
     found: Ints = table[both[size:]]
@@ -241,6 +242,7 @@ def changed_among(columns: Columns, _context: Context, cleared: Mask) -> Ints:
     suspect |= (deliveries.tag != UNKNOWN) & (
         deliveries.tag != np.where(tag == UNKNOWN, untagged, tag)
     )
+    suspect |= (deliveries.origin != UNKNOWN) & ~columns.names.internal_topic[deliveries.topic]
     every = np.arange(len(deliveries))
     for name in ("message_id", "born_ms", "stored_ms"):
         any_of = _at_places(index.size, place, deliveries, name, every)
@@ -283,6 +285,8 @@ def _detail(columns: Columns, judged: _Contents, anomaly: str, row: int) -> str:
         size = body_size(columns, int(got.message[row]), int(judged.sent("size")[row]))
         return f"a body of {got.size[row]} bytes, sent with {size}"
     if anomaly == "origin_changed":
+        if not columns.names.internal_topic[got.topic[row]]:
+            return f"named as a copy of a message at physical offset {got.origin[row]}, and it was never sent back"
         if got.origin[row] == UNKNOWN:
             return "a copy that names no original (ORIGIN_MESSAGE_ID)"
         return f"a copy of a message at physical offset {got.origin[row]}, where this one was never delivered from"

@@ -3,7 +3,8 @@
 **wrong_born_time**: the born time of a message that was delivered from its own topic lies outside its send (a copy
 that a client made for the retry topic is born again: `contents.py`). **wrong_store_time**: its store time
 lies before its send began or after it was delivered; after the end of its send, where that was acknowledged in one
-attempt and brokers keep nothing back first (a delay, a transaction, a retry).
+attempt and brokers keep nothing back first (a delay, a transaction, a retry); or, of a retry and a dead letter, before
+any delivery of the step before it began.
 
 Neither is asked where a fault that bit had set the wall clock of the producer or of the broker wrong by then: such a
 clock may be wrong until its node starts again.
@@ -19,10 +20,12 @@ from __future__ import annotations
 import numpy as np
 
 from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Transaction
+from checkers.contents import numbered
 from checkers.excuses import began_ns
 from checkers.fault_effects import CLOCK
 from checkers.kernel import Context, Kernel, finding_at, nothing_missing
 from checkers.promises import FOREVER_NS, NS_PER_S, judge
+from checkers.screening import is_among
 from checkers.verdict import Finding, Tally
 
 NS_PER_MS = 1_000_000
@@ -81,7 +84,8 @@ def _wrong(columns: Columns, context: Context) -> dict[str, Mask]:
         ],
         np.int64,
     )[columns.names.broker_of_queue[given.queue]]
-    stored = _outside(stored_ns, began_ns, by_ns) & (given.invoke_ns < of_brokers)
+    since_ns = np.maximum(began_ns, _sent_back_ns(columns))
+    stored = _outside(stored_ns, since_ns, by_ns) & (given.invoke_ns < of_brokers)
     return {
         BORN: is_sent
         & (given.born_ms != UNKNOWN)
@@ -89,6 +93,27 @@ def _wrong(columns: Columns, context: Context) -> dict[str, Mask]:
         & ~columns.names.internal_topic[given.topic],
         STORED: is_sent & (given.stored_ms != UNKNOWN) & stored,
     }
+
+
+def _sent_back_ns(columns: Columns) -> Ints:
+    """Of each copy the earliest moment at which it may have been sent back, shape (deliveries,); -1 of others.
+
+    That is when the first delivery began to the same group with one try less.
+    """
+    given = columns.deliveries
+    found: Ints = np.full(len(given), -1, np.int64)
+    copies = np.flatnonzero(columns.names.internal_topic[given.topic] & (given.tries > 0))
+    if not len(copies):
+        return found
+    rows = np.flatnonzero(is_among(given.message, np.unique(given.message[copies])))
+    steps = given.message[rows], given.group[rows], given.tries[rows]
+    made_of = given.message[copies], given.group[copies], given.tries[copies] - 1
+    numbers = numbered(*(np.concatenate(pair) for pair in zip(steps, made_of, strict=True)))
+    first_ns = np.full(int(numbers.max()) + 1, FOREVER_NS)
+    np.minimum.at(first_ns, numbers[: len(rows)], given.invoke_ns[rows])
+    began_ns = first_ns[numbers[len(rows) :]]
+    found[copies] = np.where(began_ns == FOREVER_NS, -1, began_ns)
+    return found
 
 
 def _since(wall_ms: Ints, epoch_ms: int) -> Ints:

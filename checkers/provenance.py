@@ -3,7 +3,8 @@
 **phantom**: delivered, never sent. **aborted_read**: delivered, although its send definitely failed,
 whoever read it and however that ended. **misrouted**: delivered from another topic than it was sent to,
 or from another queue or offset than the one that acknowledged it, with one attempt only (a retry may leave
-a copy elsewhere). **corrupt**: the body is not what was sent, or holds no readable key.
+a copy elsewhere); or from the retry or dead-letter topic of another group. **corrupt**: the body is not what
+was sent, or holds no readable key.
 
 A corrupt body proves nothing about its key, so it is never a phantom. Retry and dead-letter topics are
 where the broker itself moves messages.
@@ -19,6 +20,7 @@ from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches
 from checkers.kernel import Context, Kernel, finding_at, nothing_missing
 from checkers.message_ids import dense_numbers
 from checkers.promises import judge
+from checkers.retries import DEAD, RETRY
 from checkers.verdict import Finding, Tally
 
 NEVER_SENT = -1
@@ -69,8 +71,25 @@ def _misrouted(columns: Columns, readable: Ints, source: Ints, outcome: Ints) ->
     wrong_offset = (acked_at != UNKNOWN) & (acked_at != delivered.queue_offset[readable])
     wrong_place = placed & ((acked_by != delivered.queue[readable]) | wrong_offset)
     moved_by_broker = columns.names.internal_topic[topic]
-    wrong: Mask = (wrong_topic | wrong_place) & ~moved_by_broker & (outcome != Outcome.FAILED)
-    return readable[wrong]
+    group = delivered.group[readable]
+    wrong: Mask = np.where(
+        moved_by_broker,
+        _is_of_others(columns)[group, topic] & (outcome != NEVER_SENT),
+        wrong_topic | wrong_place,
+    )
+    found: Ints = readable[wrong & (outcome != Outcome.FAILED)]
+    return found
+
+
+def _is_of_others(columns: Columns) -> Mask:
+    """Which topics are for the retries or dead letters of another group, shape (groups, topics)."""
+    groups, topics = columns.names.groups, columns.names.topics
+    found = np.zeros((len(groups), len(topics)), np.bool_)
+    for number, topic in enumerate(topics):
+        if topic.startswith((RETRY, DEAD)):
+            of_group = topic.removeprefix(RETRY).removeprefix(DEAD)
+            found[:, number] = [group != of_group for group in groups]
+    return found
 
 
 def _first_findings(
@@ -99,6 +118,9 @@ def _findings(columns: Columns, context: Context, rows: Ints, anomaly: str) -> I
 def _detail(columns: Columns, delivered: Touches, row: int, anomaly: str) -> str:
     if anomaly == "misrouted":
         sent = np.flatnonzero(columns.sends.message == delivered.message[row])[0]
+        came_from = columns.names.topics[delivered.topic[row]]
+        if came_from.startswith((RETRY, DEAD)):
+            return f"delivered from {came_from}, which is for another group"
         queue, offset = columns.sends.queue[sent], columns.sends.queue_offset[sent]
         if queue != UNKNOWN and queue == delivered.queue[row]:
             return f"acknowledged at offset {offset} of this queue"

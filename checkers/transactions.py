@@ -8,8 +8,8 @@ would have answered "commit", and a group has read everything without it. (A tra
 seen is `lost`.) **check_too_early**: a broker asked before the time in which it must not (allowed where its clock was
 stepped). **checked_too_often**: it asked more often than configured, for each half that the send may have stored
 (allowed where a broker died meanwhile and may have forgotten, and where the producer died before it could say how
-often it had sent it). Also: it asked again more than a request after the transaction was over (its producer had ended it with
-a commit, or had answered with commit or rollback, or a consumer was given it), or twice within half of the time
+often it had sent it). Also: it asked again more than a request after the transaction was over (its producer had ended
+it with a commit, or had answered with commit or rollback, or a consumer was given it), or twice within half of the time
 between its rounds, of a transaction that was sent in one attempt (allowed where a fault may have kept the end from the
 broker, or made it forget; outside the simulation always, as a busy broker refuses the end of a transaction, and the
 producer does not hear of it). Also, once a run: it asked about what no producer of the run had sent as a transaction.

@@ -205,6 +205,14 @@ def test_a_copy_names_its_original(topic: str) -> None:
         assert anomalies_of(script.ops) == found
 
 
+@pytest.mark.parametrize(("origin", "found"), [(None, set()), (500, {"origin_changed"})])
+def test_what_was_never_sent_back_names_no_original(origin: int | None, found: set[str]) -> None:
+    script = Script()
+    script.send()
+    script.consume(changed(origin=origin))
+    assert anomalies_of(script.ops) == found
+
+
 def random_history(random: Random) -> list[Op]:
     """Few keys, few values of each column, copies, and much that is not reported."""
     script = Script(random)

@@ -103,6 +103,30 @@ def test_without_the_wall_time_of_the_run_nothing_is_asked(monkeypatch: pytest.M
     assert found(-3600, 3600) == set()
 
 
+@pytest.mark.parametrize("topic", ["%RETRY%g", "%DLQ%g"])
+@pytest.mark.parametrize(
+    ("stored_s", "tries", "anomalies"),
+    [
+        (14.95, 1, set()),
+        (
+            14.8,
+            1,
+            {"wrong_store_time"},
+        ),  # given out for the first time at 15 s, and sent back later
+        (14.8, 2, set()),  # nothing was delivered of which it can be a copy
+    ],
+)
+def test_a_copy_is_stored_after_its_group_was_given_the_message(
+    topic: str, stored_s: float, tries: int, anomalies: set[str]
+) -> None:
+    story = Story().send(10.0, "a").consume(13.0, "a", 0, group="h").consume(15.0, "a", 0, "info")
+    stored_ms = EPOCH_MS + round(1000 * stored_s)
+    contents = [None, None, None, None, stored_ms, None, None]
+    value = {"group": "g", "topic": topic, "broker": "b", "queue": 0}
+    story.op(30.0, "ok", "consume", {**value, "messages": [["a", 0, 0, True, tries, contents]]})
+    assert story.counts("message_times", **KNOWN) == anomalies
+
+
 def random_story(random: Random) -> Story:
     """Sends that overlap with what was skewed, and deliveries with times near the borders."""
     story = Story().op(1.0, "ok", "open", {}, process=0, node="p1")
@@ -122,12 +146,15 @@ def random_story(random: Random) -> Story:
             for _ in range(2)
         ]
         topic = random.choice(["t", "t", "%RETRY%g"])
+        group, tries = random.choice(["g", "g", "h"]), random.choice([0, 0, 1, 2])
         value = {
-            "group": "g",
+            "group": group,
             "topic": topic,
             "broker": "b",
             "queue": 0,
-            "messages": [[f"k{sent}", sent, 0, True, 0, [None, None, None, *times, None, None]]],
+            "messages": [
+                [f"k{sent}", sent, 0, True, tries, [None, None, None, *times, None, None]]
+            ],
         }
         for type_ in ("invoke", "ok"):
             story.op(20.0 + number, type_, "consume", value, process=100)

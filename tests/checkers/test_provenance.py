@@ -42,6 +42,9 @@ def check_provenance(*ops: str) -> Verdict:
         # the broker itself moves messages there
         (["0 ok send a", "1 ok consume a@0:0 topic=%RETRY%g"], None),
         (["0 ok send a", "1 ok consume a@0:0 topic=%DLQ%g"], None),
+        # where it moves messages of another group
+        (["0 ok send a", "1 ok consume a@0:0 topic=%RETRY%h"], "misrouted"),
+        (["0 ok send a", "1 ok consume a@0:0 topic=%DLQ%gg"], "misrouted"),
         # a probe is a message like any other
         (["9 ok probe b key=p", "1 ok consume p"], None),
     ],

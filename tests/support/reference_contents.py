@@ -85,7 +85,8 @@ def _wrong(
     if one.stored is not None and one.stored != stored[0]:
         yield "store_time_changed"
     places = [of.physical for of in same if not of.is_copy]
-    if one.is_copy and one.id is not None and one.origin not in (one.id, *places):
+    names_none = one.id is not None and one.origin not in (one.id, *places)
+    if names_none if one.is_copy else one.origin is not None:
         yield "origin_changed"
 
 
@@ -148,6 +149,18 @@ def times(
         there = (send.queue, send.offset) == (one.delivery.queue, one.delivery.offset)
         until_ms = ended_ms if send.outcome == "ok" and at_once and there else given_ms
         clocks = [skewed.get(node, 1 << 62) for node in brokers[one.delivery.queue[1]]]
+        since_ms = max(began_ms, _sent_back_ms(ops, one, epoch_ms))
         if one.stored is not None and given.time_ns < min(clocks):
-            found["wrong_store_time", *what] += not began_ms - 100 <= one.stored <= until_ms + 100
+            found["wrong_store_time", *what] += not since_ms - 100 <= one.stored <= until_ms + 100
     return +found
+
+
+def _sent_back_ms(ops: Sequence[Op], one: Given, epoch_ms: int) -> float:
+    """When the first delivery began of which a copy can have been made; 0 of what is no copy."""
+    made_of = (
+        epoch_ms + ops[of.began].time_ns / 1e6
+        for of in deliveries_of(ops)
+        if one.is_copy and (of.key, of.group) == (one.delivery.key, one.delivery.group)
+        if of.tries == one.delivery.tries - 1
+    )
+    return min(made_of, default=0)

@@ -111,7 +111,11 @@ class _Run(ToldOps):
         self.op(self._random.choice([10, 11]), "ok", "commit", value)
 
     def ask(self) -> None:
-        value = {"key": self._some_key(), "topic": "t", "state": self._random.choice(["commit", "unknown"])}
+        value = {
+            "key": self._some_key(),
+            "topic": "t",
+            "state": self._random.choice(["commit", "unknown"]),
+        }
         for _ in range(self._random.choice([1, 1, 3])):
             self.op(1, "ok", "check_back", value)
 

@@ -9,7 +9,7 @@ from typing import Any
 from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.events import BARE, Delivery
 from tests.checkers.mutations.kinds import KINDS
-from tests.checkers.mutations.model import MS, Run, Site, choose, without
+from tests.checkers.mutations.model import MS, Run, S, Site, choose, without
 from tests.checkers.mutations.pick import pick_delivery, two_groups
 
 CONTENTS = (
@@ -259,3 +259,32 @@ def stored_before_send(run: Run, rng: Random, site: Site) -> Run | None:
 @KINDS.mutation("wrong_store_time", "a message was stored after it was delivered", workloads=SINGLE)
 def stored_after_delivery(run: Run, rng: Random, site: Site) -> Run | None:
     return _at_wrong_time(run, rng, site, STORED, "delivery", 500)
+
+
+@KINDS.mutation(
+    "contents", "a message that was never sent back names an original", workloads=SINGLE
+)
+def first_delivery_names_an_origin(run: Run, rng: Random, site: Site) -> Run | None:
+    like = pick_delivery(run, rng, site, lambda d: d.tries == 0 and _contents(run, d) is not None)
+    return _with_contents(run, like, ORIGIN, max(like.physical - 700, 0)) if like else None
+
+
+@KINDS.mutation("contents", "a dead letter was stored before its last retry", workloads=("retry",))
+def dead_letter_stored_before_its_retry(run: Run, rng: Random, site: Site) -> Run | None:
+    def made_of(dead: Delivery) -> list[Delivery]:
+        return [d for d in run.by_key[dead.key] if d.tries == dead.tries - 1]
+
+    like = choose(
+        rng,
+        [d for d in run.deliveries if d.topic.startswith("%DLQ%") and d.key in run.sends],
+        lambda d: (
+            (site == "fault") == bool(run.facts.faults)
+            and _contents(run, d) is not None
+            and len(made_of(d)) == 1
+        ),
+    )
+    epoch_ms = run.facts.wall_epoch_ms
+    if like is None or epoch_ms is None:
+        return None
+    stored_ns = made_of(like)[0].begin_ns - S
+    return _with_contents(run, like, STORED, epoch_ms + stored_ns // 1_000_000)

@@ -253,4 +253,19 @@ def unreadable_topic(run: Run, rng: Random, site: Site) -> Run | None:
         return None
     draft = Draft(run)
     draft.replace(op.index, type="fail", error="refused with code 16: no permission to read")
+
+
+    "misrouted", "a retry comes from the retry topic of another group", workloads=("retry",)
+)
+def retry_of_other_group(run: Run, rng: Random, site: Site) -> Run | None:
+    like = choose(
+        rng,
+        run.deliveries,
+        lambda d: d.topic.startswith("%RETRY%") and d.alone and run.is_at(site, d.time_ns),
+    )
+    if like is None:
+        return None
+    draft = Draft(run)
+    for at in {like.begin, like.at}:
+        draft.alter(at, topic="%RETRY%other-group")
     return draft.finish()
