@@ -1,7 +1,9 @@
 """The retry ladder and dead letters: sent = consumed + dead letters + pending, and each step in its time.
 
 **retry_unprovoked**: a message came from the retry topic for the nth time, and no listener of the group had failed
-for, or not finished, its delivery before that; or it came from its own topic with reconsume times, which a client
+for, or not finished, its delivery before that; or none of the members that had been given it before, and that told of
+other things half a minute later, told that it had sent it back (`send_back`; asked of groups that tell it at all, and
+of dead letters, too); or it came from its own topic with reconsume times, which a client
 counts that tries again by itself, and the group had not been given it before, with fewer and without success.
 **retry_early**: it came before the delay of that step was over (level 3 for the first retry, one more for each; allowed
 where a broker's clock was stepped). **retried_too_often**: more retries than the group allows. **dead_too_early**: it
@@ -25,7 +27,7 @@ clients that drop what they could not send back (client-cpp #208, client-go #797
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -43,6 +45,9 @@ NS_PER_MS = 1_000_000
 # How late a harness outside the simulation may write down an event that its client did not stamp: a busy one was 31 ms
 # late. Delays of retries are at least 1 s, and a broker that gets one wrong is wrong by a whole level.
 WRITTEN_LATE_NS = 100 * NS_PER_MS
+# How many times as long as a request, and in ns: until a member has said that it sent something back. It waits for the
+# broker, then for others to which it sends a copy of its own.
+SAID_WITHIN = 10 * NS_PER_S
 
 
 @dataclass(slots=True)
@@ -119,6 +124,9 @@ def _judge(columns: Columns, context: Context, group: str, story: _Story) -> Ite
             what = f"retry {tries} of what no listener had failed for"
             yield _finding(columns, context, row, "retry_unprovoked", what, group)
         else:
+            if not _may_be_sent_back(columns, context, group, row, before):
+                what = f"retry {tries} of what no member has sent back"
+                yield _finding(columns, context, row, "retry_unprovoked", what, group)
             yield from _judge_time(columns, context, group, row, before)
             if all(_is_overlong(context, deliveries, r) for r in before):
                 yield _overlong(columns, context, group, row, before[0])
@@ -129,7 +137,38 @@ def _judge(columns: Columns, context: Context, group: str, story: _Story) -> Ite
         elif deliveries.tries[row] < retries_max:
             what = f"a dead letter of try {deliveries.tries[row]}, and the group allows {retries_max} retries"
             yield _finding(columns, context, row, "dead_too_early", what, group)
+        before = [r for r in lived if _provokes(context, deliveries, r, row)]
+        if before and not _may_be_sent_back(columns, context, group, row, before):
+            what = "a dead letter that no member has sent back"
+            yield _finding(columns, context, row, "retry_unprovoked", what, group)
     yield from _dead_twice(columns, context, group, story, retries_max)
+
+
+def _may_be_sent_back(
+    columns: Columns, context: Context, group: str, row: int, before: list[int]
+) -> bool:
+    """Whether a member sent a copy's message back, or may have, and ended before it could say so."""
+    deliveries, sent_back = columns.deliveries, context.timeline.sent_back
+    heard_ns = _heard_ns(context)
+    if group not in heard_ns:
+        return True
+    tries = int(deliveries.tries[row]) - 1
+    reports = sent_back.get(columns.names.key(int(deliveries.message[row])) or "", ())
+    if any(of.group == group and of.tries == tries for of in reports):
+        return True
+    said_by_ns = int(deliveries.invoke_ns[row] + context.facts.timings.request_s * SAID_WITHIN)
+    return any(heard_ns[group].get(int(deliveries.process[r]), 0) < said_by_ns for r in before)
+
+
+def _heard_ns(context: Context) -> Mapping[str, Mapping[int, int]]:
+    """When each process was last heard of, by group; of the groups that tell what they send back."""
+    found = context.cache.get("heard of consumers")
+    if found is None:
+        groups = {of.group for many in context.timeline.sent_back.values() for of in many}
+        heard_ns = context.timeline.heard_ns() if groups else {}
+        found = context.cache["heard of consumers"] = dict.fromkeys(groups, heard_ns)
+    assert isinstance(found, dict)
+    return found
 
 
 def _dead_twice(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -243,6 +244,8 @@ class SentBack(NamedTuple):
         bool  # the broker made the copy, and not the client; False, too, if the client does not say
     )
     is_clear: bool  # a broker answered that it has a copy as safe as asked
+    time_ns: int
+    process: int
 
 
 class FaultOp(NamedTuple):
@@ -281,6 +284,18 @@ class Timeline:
 
     def drains_of(self, group: str, topic: str) -> Drain | None:
         return self.drains.get((group, topic))
+
+    def heard_ns(self) -> dict[int, int]:
+        """When each consumer last told of offsets, queues or messages that it had sent back."""
+        found: dict[int, int] = {}
+        for told in chain(
+            *self.commits.values(),
+            *self.ownership.values(),
+            *self.begins.values(),
+            *self.sent_back.values(),
+        ):
+            found[told.process] = max(told.time_ns, found.get(told.process, 0))
+        return found
 
     def ownership_between(
         self, group: str, queue: QueueKey, after: int, until: int

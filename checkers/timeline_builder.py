@@ -243,7 +243,8 @@ class TimelineBuilder:
             return
         group, by_broker = text(op.value["group"]), op.value.get("copied") is False
         for key, _, tries in op.value["messages"]:
-            found = SentBack(group, integer(tries), by_broker, op.type == "ok")
+            is_clear = op.type == "ok"
+            found = SentBack(group, integer(tries), by_broker, is_clear, op.time_ns, op.process)
             self._sent_back.setdefault(text(key), []).append(found)
 
     def _try_read(self, op: Op) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -104,6 +105,80 @@ def passing(every_s: float, *, took_s: float = 0.5, queue: int = 0, end: OpType 
 )
 def test_a_fault_is_in_no_way_while_others_pass(story: Story, expected: set[str]) -> None:
     assert found(story, fault("kill", NODE, at_s=5.0, healed_s=40.0)) == expected
+
+
+RETRY_TOPIC = "%RETRY%g"
+LADDER = {"retries_max": {GROUP: 2}, "delay_levels_ms": (1000, 2000, 5000, 10_000)}
+
+
+def retried(at_s: float, *, end: OpType = "ok", **told: Any) -> Story:
+    """The listener fails at 1 s, the broker has the message back at 1.5 s, and the first retry is due at 6.5 s."""
+    story = Story().send(0.5, "a").consume(1.0, "a", 0, "info")
+    place = {"group": GROUP, "topic": TOPIC, "broker": BROKER, "queue": 0}
+    value = {**place, "messages": [["a", 0, 0]], "copied": False, **told}
+    story.op(1.5, end, "send_back", value, process=100)
+    return story.consume(at_s, "a", 0, topic=RETRY_TOPIC, tries=1)
+
+
+@pytest.mark.parametrize(
+    ("story", "expected"),
+    [
+        (retried(6.6), set()),
+        (retried(21.4), set()),
+        (retried(21.6), LATE),
+        (retried(60.0, end="info"), set()),  # nobody knows whether a broker has it
+        (
+            retried(60.0, copied=True),
+            set(),
+        ),  # the client made a copy, and the broker may have one, too
+        (retried(60.0, messages=[["a", 0, 1]]), set()),  # that of the next step
+        (retried(60.0, group="h"), set()),
+        (retried(6.6).consume(60.0, "a", 0, topic=RETRY_TOPIC, tries=1), set()),  # given out again
+    ],
+)
+def test_a_retry_comes_soon_after_its_step_of_the_ladder(story: Story, expected: set[str]) -> None:
+    assert story.counts("late_deliveries", **LADDER) == expected
+
+
+def other_retries(every_s: float, *, late_s: float = 0.5) -> Story:
+    """A retry that is due at 6.5 s and comes at 47 s, and others of its queue that come meanwhile."""
+    story = Story().send(0.5, "a").consume(1.0, "a", 0, "info")
+    place = {"group": GROUP, "topic": TOPIC, "broker": BROKER, "queue": 0, "copied": False}
+    story.op(1.5, "ok", "send_back", {**place, "messages": [["a", 0, 0]]}, process=100)
+    for number in range(round(45 / every_s)):
+        sent_back = {**place, "messages": [[f"p0-{number}", number, 0]]}
+        at_s = 2 + number * every_s
+        story.op(at_s, "ok", "send_back", sent_back, process=100)
+    for number in range(round(45 / every_s)):
+        due_s = 2 + number * every_s + 5
+        story.consume(due_s + late_s, f"p0-{number}", 1 + number, topic=RETRY_TOPIC, tries=1)
+    return story.consume(60.0, "a", 0, topic=RETRY_TOPIC, tries=1)
+
+
+@pytest.mark.parametrize(
+    ("story", "expected"),
+    [
+        (other_retries(2.0), LATE),
+        (other_retries(4.0), set()),  # further apart than a request waits
+        (other_retries(2.0, late_s=3.1), set()),  # they are late themselves
+    ],
+)
+def test_a_fault_is_in_no_way_while_other_retries_come_in_time(
+    story: Story, expected: set[str]
+) -> None:
+    pause = fault("kill", NODE, at_s=5.0, healed_s=52.0)
+    assert story.counts("late_deliveries", **LADDER, faults=(pause,)) == expected
+
+
+@pytest.mark.parametrize("every_s", [0.5, 2.0, 4.0])
+def test_few_retries_say_the_same_as_all(every_s: float) -> None:
+    columns, timeline = build_columns(other_retries(every_s).drained(90.0).ops)
+    known = facts(faults=(fault("kill", NODE, at_s=5.0, healed_s=52.0),), **LADDER)
+    context = Context(facts=known, timeline=timeline, promises=LossPromises(known))
+    few = late_rows(columns, context)
+
+    assert check_late_deliveries(few, context) == check_late_deliveries(columns, context)
+    assert len(few.deliveries) <= 2 + 45 / 1.5
 
 
 def owned(*changes: tuple[float, int, bool]) -> Story:

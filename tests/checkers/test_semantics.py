@@ -152,6 +152,49 @@ def test_what_failed_and_never_came_again_is_lost_to_the_group() -> None:
     assert story.counts("loss", **LADDER) == {"unseen"}
 
 
+def told(
+    story: Story, at_s: float, f: str, tries: int, *, group: str = GROUP, process: int = 100
+) -> Story:
+    """A member says that it has sent the message back, or that it has committed an offset."""
+    value: dict[str, Any] = {"group": group, "topic": "t", "broker": "b", "queue": 0}
+    if f == "send_back":
+        return story.op(at_s, "ok", f, {**value, "messages": [["a", 0, tries]]}, process=process)
+    return story.op(at_s, "ok", f, {**value, "offsets": [["b", 0, tries]]}, process=process)
+
+
+@pytest.mark.parametrize(
+    ("story", "found"),
+    [
+        (told(told(retried(4.02), 4.5, "send_back", 0), 50, "commit", 1), set()),
+        # of another step, or another group
+        (told(told(retried(4.02), 4.5, "send_back", 1), 50, "commit", 1), {"retry_unprovoked"}),
+        (
+            told(
+                told(told(retried(4.02), 4.5, "send_back", 1), 4.5, "send_back", 0, group="h"),
+                50,
+                "commit",
+                1,
+            ),
+            {"retry_unprovoked"},
+        ),
+        # by then it may have ended before it could say so
+        (told(told(retried(4.02), 4.5, "send_back", 1), 34.0, "commit", 1), set()),
+        (told(told(retried(4.02), 4.5, "send_back", 1), 50, "commit", 1, process=101), set()),
+        # a group that never says what it sends back
+        (told(retried(4.02), 50, "commit", 1), set()),
+        (told(told(retried(4.02), 4.5, "send_back", 0, group="h"), 50, "commit", 1), set()),
+    ],
+)
+def test_a_retry_was_sent_back_by_a_member_that_says_so(story: Story, found: set[str]) -> None:
+    assert story.counts("retries", **LADDER) == found
+
+
+def test_a_dead_letter_was_sent_back_by_a_member_that_says_so() -> None:
+    story = told(told(told(died(2), 150, "commit", 1), 150, "send_back", 0), 150, "send_back", 1)
+    assert story.counts("retries", **LADDER) == {"retry_unprovoked"}
+    assert told(story, 150, "send_back", 2).counts("retries", **LADDER) == set()
+
+
 # Transactions
 
 CHECKS = {"check_after_s": 6.0, "check_max": 2}

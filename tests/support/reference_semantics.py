@@ -61,8 +61,8 @@ def early(ops: Sequence[Op]) -> Found:
     )
 
 
-def late(ops: Sequence[Op]) -> Found:
-    """First deliveries of delayed messages, in the queue of their send, long after their time."""
+def late(ops: Sequence[Op], levels_ms: Sequence[int]) -> Found:
+    """First deliveries of delayed messages, in the queue of their send, and of retries, long after their time."""
     found: Found = Counter()
     had: set[tuple[Any, ...]] = set()
     for send, given in _delayed_ones(ops):
@@ -74,6 +74,29 @@ def late(ops: Sequence[Op]) -> Found:
         is_late = began_ns(ops, given) - known_ns > 15 * NS_PER_S
         if first and is_late and send.outcome in ("ok", "weak") and send.attempts == 1:
             found["late_delivery", given.key, given.group] += 1
+    return found + _late_retries(ops, levels_ms)
+
+
+def _late_retries(ops: Sequence[Op], levels_ms: Sequence[int]) -> Found:
+    """Retries of what one member has said once to be sent back, and kept by the broker."""
+    found: Found = Counter()
+    had: set[tuple[Any, ...]] = set()
+    for given in deliveries_of(ops):
+        one = given.key, given.group, given.tries, given.queue
+        if not given.queue[0].startswith("%RETRY%") or given.tries == 0 or one in had:
+            continue
+        had.add(one)
+        told = [
+            op
+            for op in ops
+            if op.f == "send_back" and op.type != "invoke" and op.value["group"] == given.group
+            for key, _, tries in op.value["messages"]
+            if (key, tries) == (given.key, given.tries - 1)
+        ]
+        if len(told) == 1 and told[0].type == "ok" and told[0].value.get("copied") is False:
+            wait_ns = levels_ms[min(2 + given.tries, len(levels_ms)) - 1] * NS_PER_MS
+            if began_ns(ops, given) - told[0].time_ns - wait_ns > 15 * NS_PER_S:
+                found["late_delivery", given.key, given.group] += 1
     return found
 
 
@@ -193,6 +216,8 @@ def retries(ops: Sequence[Op], retries_max: Mapping[str, int], levels_ms: Sequen
             provoked = any(
                 before.tries >= retries_max[group] and not before.consumed for before in lived
             )
+            if given not in lived and _never_sent_back(ops, many, given):
+                found["retry_unprovoked", key, group] += 1
             if given not in lived and not (provoked and given.tries >= retries_max[group]):
                 found["dead_too_early", key, group] += 1
         used_up = sum(g.tries >= retries_max[group] and not g.consumed for g in lived)
@@ -237,12 +262,35 @@ def _wrong_retry(
     ]
     if not reasons:
         return [*wrong, "retry_unprovoked"]
+    if _never_sent_back(ops, lived, retry):
+        wrong.append("retry_unprovoked")
     in_time = [given for given in reasons if not _overlong(ops, given)]
     if not in_time:
         return [*wrong, "consumed_too_long"]
     wait_ns = levels_ms[min(2 + retry.tries, len(levels_ms)) - 1] * NS_PER_MS
     due_ns = min(ended_ns(ops, given) for given in in_time) + wait_ns
     return [*wrong, "retry_early"] if due_ns - began_ns(ops, retry) > ROUGHLY_NS else wrong
+
+
+def _never_sent_back(ops: Sequence[Op], many: Sequence[Delivery], copy: Delivery) -> bool:
+    """Whether all that may have sent a message back for this copy lived on for long, and none of them said so."""
+    told = [op for op in ops if op.f == "send_back" and op.value["group"] == copy.group]
+    row = [copy.key, copy.tries - 1]
+    if not told or any(
+        row in [[key, tries] for key, _, tries in op.value["messages"]] for op in told
+    ):
+        return False
+    reasons = [
+        given.process
+        for given in many
+        if given.began < copy.began and given.tries == copy.tries - 1
+        if not given.queue[0].startswith("%DLQ%") and (not given.consumed or _overlong(ops, given))
+    ]
+    signs = [op for op in ops if op.f in ("assign", "begin", "commit", "send_back")]
+    until_ns = began_ns(ops, copy) + 10 * REQUEST_NS
+    return bool(reasons) and all(
+        any(op.process == process and op.time_ns >= until_ns for op in signs) for process in reasons
+    )
 
 
 def _overlong(ops: Sequence[Op], given: Delivery) -> bool:

@@ -110,6 +110,12 @@ class _Run(ToldOps):
         value = {"group": "g", "topic": "t", "offsets": offsets}
         self.op(self._random.choice([10, 11]), "ok", "commit", value)
 
+    def send_back(self) -> None:
+        value = {"group": "g", "topic": "t", "broker": "b", "queue": 0}
+        value |= {"messages": [[self._some_key(), 0, self._random.randrange(3)]]}
+        value |= {"copied": self._random.random() < 0.1}
+        self.op(self._random.choice([10, 11]), "ok", "send_back", value)
+
     def ask(self) -> None:
         value = {
             "key": self._some_key(),
@@ -135,7 +141,7 @@ def semantic_history(random: Random) -> list[Op]:
         run.op(process, "ok", "open", told, node)
     for _ in range(random.randrange(4, 40)):
         steps = [run.send, run.send, run.consume, run.consume, run.consume, run.finish, run.finish]
-        steps += [run.commit, run.ask]
+        steps += [run.commit, run.ask, run.send_back]
         random.choice(steps)()
     for _ in range(random.randrange(5)):
         run.drain()

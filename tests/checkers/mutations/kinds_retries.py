@@ -269,3 +269,41 @@ def retry_of_other_group(run: Run, rng: Random, site: Site) -> Run | None:
     for at in {like.begin, like.at}:
         draft.alter(at, topic="%RETRY%other-group")
     return draft.finish()
+
+
+@KINDS.mutation(
+    "retry_unprovoked",
+    "a retry comes, and the member that failed for it has not sent it back",
+    workloads=("retry",),
+)
+def retry_never_sent_back(run: Run, rng: Random, site: Site) -> Run | None:
+    like = _failed(run, rng, site, lambda d: run.end_ns - d.time_ns > 60 * S)
+    if like is None:
+        return None
+    draft = Draft(run)
+    for at, op in draft.ops():
+        if op.f == "send_back" and op.value["messages"][0][::2] == [like.key, like.tries]:
+            draft.drop(at)
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "late_delivery", "a retry, and all that follows of it, comes 40 s late", workloads=("retry",)
+)
+def retry_stalled(run: Run, rng: Random, site: Site) -> Run | None:
+    like = _failed(
+        run,
+        rng,
+        site,
+        lambda d: (
+            d.time_ns + 60 * S < run.end_ns
+            and run.is_at(site, d.time_ns, d.time_ns + 60 * S)
+            and len(_retries(run, d)) == 1
+        ),
+    )
+    if like is None:
+        return None
+    draft = Draft(run)
+    [retry] = _retries(run, like)
+    draft.move_deliveries([retry], retry.time_ns + 40 * S)
+    return draft.finish()
