@@ -253,8 +253,10 @@ def unreadable_topic(run: Run, rng: Random, site: Site) -> Run | None:
         return None
     draft = Draft(run)
     draft.replace(op.index, type="fail", error="refused with code 16: no permission to read")
+    return draft.finish()
 
 
+@KINDS.mutation(
     "misrouted", "a retry comes from the retry topic of another group", workloads=("retry",)
 )
 def retry_of_other_group(run: Run, rng: Random, site: Site) -> Run | None:
