@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Literal, NamedTuple
@@ -288,13 +288,14 @@ class Timeline:
     def heard_ns(self) -> dict[int, int]:
         """When each consumer last told of offsets, queues or messages that it had sent back."""
         found: dict[int, int] = {}
-        for told in chain(
-            *self.commits.values(),
-            *self.ownership.values(),
-            *self.begins.values(),
-            *self.sent_back.values(),
-        ):
-            found[told.process] = max(told.time_ns, found.get(told.process, 0))
+        told: Iterable[Iterable[Commit | Ownership | Begun | SentBack]] = chain(
+            self.commits.values(),
+            self.ownership.values(),
+            self.begins.values(),
+            self.sent_back.values(),
+        )
+        for one in chain.from_iterable(told):
+            found[one.process] = max(one.time_ns, found.get(one.process, 0))
         return found
 
     def ownership_between(
