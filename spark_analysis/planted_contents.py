@@ -12,6 +12,7 @@ PROPERTIES = {"colour": "red"}
 SENT: Mapping[str, Any] = {"tag": "x", "properties": PROPERTIES, "id": 77}
 NS_PER_MS = 1_000_000
 HOUR_MS = 3_600_000
+RETRY_MS = 11_000  # after the send, when a retry that is given out at 12 s is stored
 
 
 def _given(story: Story) -> list[Any]:
@@ -59,6 +60,7 @@ def _origin_changed(story: Story, _sets: int) -> None:
     key = story.send(0, **SENT)
     story.consume(1, key, 0, "info", contents=_given(story))
     other = _changed(story, "origin", 7 * RECORD_BYTES)
+    other[CONTENTS.index("stored_ms")] += RETRY_MS
     story.consume(12, key, 0, topic=story.retry_topic, tries=1, contents=other)
     story.drained(20)
     story.tell_again(key)

@@ -72,7 +72,7 @@ def _judge(read: Callable[[], list[Op]]) -> str:
 
 
 def test_a_message_that_is_no_list_is_a_sentence() -> None:
-    assert "message is" in _judge(lambda: hostile(Random(1367)))
+    assert "message is" in _judge(lambda: hostile(Random(435)))
 
 
 @STEADY
