@@ -262,14 +262,16 @@ def stored_after_delivery(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "contents", "a message that was never sent back names an original", workloads=SINGLE
+    "origin_changed", "a message that was never sent back names an original", workloads=SINGLE
 )
 def first_delivery_names_an_origin(run: Run, rng: Random, site: Site) -> Run | None:
     like = pick_delivery(run, rng, site, lambda d: d.tries == 0 and _contents(run, d) is not None)
     return _with_contents(run, like, ORIGIN, max(like.physical - 700, 0)) if like else None
 
 
-@KINDS.mutation("contents", "a dead letter was stored before its last retry", workloads=("retry",))
+@KINDS.mutation(
+    "wrong_store_time", "a dead letter was stored before its last retry", workloads=("retry",)
+)
 def dead_letter_stored_before_its_retry(run: Run, rng: Random, site: Site) -> Run | None:
     def made_of(dead: Delivery) -> list[Delivery]:
         return [d for d in run.by_key[dead.key] if d.tries == dead.tries - 1]
