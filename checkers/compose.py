@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Self
 
+from checkers.agreement import AGREEMENT
 from checkers.availability import LIVENESS
 from checkers.availability_gaps import AVAILABILITY_GAPS
 from checkers.broadcasting import BROADCASTING
@@ -82,6 +83,7 @@ KERNELS = (
     LATENCY,
     RECOVERY_TIMES,
     RECOVERY,
+    AGREEMENT,
     COVERAGE,
 )
 ALL_CHECKERS: tuple[Checker, ...] = (

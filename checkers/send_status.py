@@ -126,7 +126,7 @@ def tally_durable_before_ack(columns: Columns, context: Context) -> Tally:
     copies = _Copies(context.facts)
     gone = _gone(context.facts)
     findings, proven, excused, unclear = [], 0, 0, 0
-    observed = list(_observed(columns, context, acked))
+    observed = list(sends_seen(columns, context, acked))
     rows = [row for _, row, _ in observed]
     robbed = _robbed(columns, context, np.array(rows, np.int64))
     for broker, row, seen in observed:
@@ -182,10 +182,10 @@ def check_weak_statuses(columns: Columns, context: Context) -> Verdict:
     sends = columns.sends
     weak = np.flatnonzero((sends.outcome == Outcome.WEAK) & (sends.queue != UNKNOWN))
     copies = _Copies(context.facts)
-    observed = list(_observed(columns, context, weak))
+    observed = list(sends_seen(columns, context, weak))
     held = (
         seen
-        for seen in _sightings(columns, context)[0]
+        for seen in sightings(columns, context)[0]
         if copies.missing(seen["broker_name"], seen, NOBODY) is None
     )
     behind_max = context.facts.slave_behind_max_bytes
@@ -243,11 +243,11 @@ def _where_highest(values: Ints) -> Ints:
     return found
 
 
-def _observed(
+def sends_seen(
     columns: Columns, context: Context, rows: Ints
 ) -> Iterator[tuple[str, int, Mapping[str, Any]]]:
     """What was seen of some sends: broker name, row, observation."""
-    observations, messages = _sightings(columns, context)
+    observations, messages = sightings(columns, context)
     sends = columns.sends
     rows = rows[is_among(sends.message[rows], np.unique(messages))]
     rows = rows[np.argsort(sends.message[rows], kind="stable")]
@@ -261,7 +261,7 @@ def _observed(
             yield broker_of[place], numbers[place], observations[at]
 
 
-def _sightings(columns: Columns, context: Context) -> tuple[list[Mapping[str, Any]], Ints]:
+def sightings(columns: Columns, context: Context) -> tuple[list[Mapping[str, Any]], Ints]:
     """The observations of acknowledged messages, and the ids of these, made once."""
     known = columns.cache.get("sightings")
     if known is None:

@@ -110,6 +110,8 @@ def _due(campaign: Campaign, lives: bool, ops: Sequence[Op]) -> Iterator[str]:
     """What a history of this campaign must hold, unless the harness did not look: see checkers/evidence.py."""
     if lives:  # there is a master to be asked
         yield "look_up"
+    if campaign.environment == "simulation":  # its nodes keep their logs through every fault
+        yield "recovery"
     if campaign.client != "own":  # others need not report the rest
         return
     yield from ("open", "assign")

@@ -54,7 +54,7 @@ class Inspector:
             # Slaves first: a real master may write on its own account while they are read.
             logs = {node: await self._look_into(name, node) for node in reversed(living)}
             if replicas[0].node not in logs:
-                living.sort(key=lambda node: -len(logs[node]))
+                living.sort(key=lambda node: -logs[node].end)
             for node in living[1:]:
                 self._compare(name, living[0], node, logs)
 
@@ -82,8 +82,8 @@ class Inspector:
             broker_name=name,
             master=master,
             slave=slave,
-            master_end=len(logs[master]),
-            slave_end=len(logs[slave]),
+            master_end=logs[master].end,
+            slave_end=logs[slave].end,
             first_difference=found[0] if found else None,
             differences=found,
         )

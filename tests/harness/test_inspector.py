@@ -83,3 +83,26 @@ def test_records_that_have_just_come_are_looked_for_again(
     broker = OneBroker(*looks)
     World(1).run(Inspector(cast(Environment, broker)).compare_replicas)
     assert (broker.seen["missing"], broker.seen["entries"]) == (missing, seen)
+
+
+class Replicas(OneBroker):
+    """A lost master, and two slaves of which the second one has more."""
+
+    def replicas(self, _: str) -> list[SimpleNamespace]:
+        return [SimpleNamespace(node=node) for node in ("lost", "shorter", "longer")]
+
+    def is_lost(self, node: str) -> bool:
+        return node == "lost"
+
+    async def store_files(self, node: str) -> dict[str, bytes]:
+        return files(2, 2) if node == "shorter" else files(3, 3)
+
+
+def test_the_longest_log_stands_for_that_of_a_lost_master() -> None:
+    slaves = Replicas()
+
+    World(1).run(Inspector(cast(Environment, slaves)).compare_replicas)
+
+    assert (slaves.seen["master"], slaves.seen["slave"]) == ("longer", "shorter")
+    assert (slaves.seen["master_end"], slaves.seen["slave_end"]) == (len(log(3)), len(log(2)))
+    assert slaves.seen["first_difference"] is None

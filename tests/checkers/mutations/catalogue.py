@@ -28,6 +28,7 @@ for _name in (
     "kinds_forwarding",
     "kinds_nodes",
     "kinds_white_box",
+    "kinds_evidence",
     "kinds_routes",
     "kinds_resources",
     "kinds_crashes",

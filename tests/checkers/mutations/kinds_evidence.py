@@ -1,0 +1,346 @@
+"""Wrongs of evidence: a look-up, a drain or an observation that contradicts another record of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+from checkers.fault_effects import STOPS
+from tests.checkers.mutations.draft import Draft
+from tests.checkers.mutations.events import Sent
+from tests.checkers.mutations.kinds import KINDS
+from tests.checkers.mutations.kinds_white_box import is_side, seen_of, with_seen, without_kind
+from tests.checkers.mutations.model import Run, Site, choose
+from tests.checkers.mutations.pick import pick_sent
+
+STRANGE = 77  # the number of a queue that no topic has
+
+
+@KINDS.mutation(
+    "evidence", "a message was not looked up, and not asked for either", unknown_is_enough=True
+)
+def look_up_not_asked(run: Run, rng: Random, site: Site) -> Run | None:
+    sent = pick_sent(run, rng, site, lambda s: s.type == "ok" and s.offset >= 0 and s.slot == 0)
+    if sent is None:
+        return None
+    draft = Draft(run)
+    for op in run.ops:
+        if op.f == "look_up" and any(row[0] == sent.key for row in op.value["messages"]):
+            rows = [row for row in op.value["messages"] if row[0] != sent.key]
+            draft.alter(op.index, messages=rows, asked=op.value["asked"] - 1)
+    return draft.finish()
+
+
+@KINDS.mutation("evidence", "no look-up searched by time", unknown_is_enough=True)
+def nothing_searched(run: Run, rng: Random, site: Site) -> Run | None:
+    if not is_side(run, site):
+        return None
+    draft = Draft(run)
+    for op in run.ops:
+        if op.f == "look_up":
+            draft.alter(op.index, searched=[])
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "evidence", "every drain says that a queue begins five messages later", unknown_is_enough=True
+)
+def drain_begins_later(run: Run, rng: Random, site: Site) -> Run | None:
+    sent = pick_sent(run, rng, site, lambda s: s.type == "ok" and s.offset in range(5))
+    if sent is None or not is_side(run, site):
+        return None
+    draft = Draft(run)
+    for op in run.ops:
+        if op.f == "drain" and op.value["topic"] == sent.topic:
+            rows = [
+                [*row[:2], min(row[2] + 5, row[3]), *row[3:]]
+                if row[:2] == [sent.broker, sent.queue]
+                else row
+                for row in op.value["queues"]
+            ]
+            draft.alter(op.index, queues=rows)
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "evidence", "a queue has another number, everywhere in the history", unknown_is_enough=True
+)
+def queue_renumbered(run: Run, rng: Random, site: Site) -> Run | None:
+    sent = pick_sent(run, rng, site, lambda s: s.type == "ok")
+    if sent is None or not is_side(run, site) or _changes_queues(run):
+        return None
+    draft = Draft(run)
+    for op in run.ops:
+        value = op.value
+        if value.get("topic") != sent.topic:
+            continue
+        changed: dict[str, Any] = {}
+        if value.get("broker") == sent.broker and value.get("queue") == sent.queue:
+            changed["queue"] = STRANGE
+        for name in ("queues", "offsets"):
+            if isinstance(value.get(name), list):
+                changed[name] = [
+                    [row[0], STRANGE, *row[2:]] if row[:2] == [sent.broker, sent.queue] else row
+                    for row in value[name]
+                ]
+        if op.f == "look_up" and value["broker"] == sent.broker:
+            changed |= _renumbered_rows(value, sent.queue)
+        if changed:
+            draft.alter(op.index, **changed)
+    return draft.finish()
+
+
+def _renumbered_rows(value: dict[str, Any], queue: int) -> dict[str, Any]:
+    return {
+        name: [
+            [*row[:at], STRANGE, *row[at + 1 :]] if row[at] == queue else row for row in value[name]
+        ]
+        for name, at in (("messages", 1), ("searched", 1), ("torn", 1), ("first_offsets", 0))
+        if name in value
+    }
+
+
+def _changes_queues(run: Run) -> bool:
+    return any(fault.kind == "topic_change" for fault in run.facts.faults)
+
+
+@KINDS.mutation(
+    "evidence", "a member is assigned a queue that its topic does not have", unknown_is_enough=True
+)
+def strange_assignment(run: Run, rng: Random, site: Site) -> Run | None:
+    assigned = [
+        op for op in run.ops if op.f == "assign" and op.value["queues"] and not _changes_queues(run)
+    ]
+    op = choose(rng, assigned, lambda op: is_side(run, site))
+    if op is None:
+        return None
+    draft = Draft(run)
+    queues = op.value["queues"]
+    draft.alter(op.index, queues=[*queues, [queues[0][0], STRANGE]])
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "evidence", "a slave has a hundred queue entries less than its log", unknown_is_enough=True
+)
+def slave_entries_fewer(run: Run, rng: Random, site: Site) -> Run | None:
+    slaves = {node for nodes in run.facts.brokers.values() for node in nodes[1:]}
+    masters = {seen["slave"]: seen["master"] for seen in seen_of(run, "replica")}
+    entries = {seen["node"]: seen for seen in seen_of(run, "queue_entries")}
+    seen = choose(
+        rng,
+        seen_of(run, "queue_entries"),
+        lambda seen: (
+            is_side(run, site)
+            and seen["node"] in slaves & masters.keys()
+            and seen["entries"] >= 100
+            and seen["missing"] == 0
+            and entries[masters[seen["node"]]]["missing"] == 0
+        ),
+    )
+    return with_seen(run, seen, entries=seen["entries"] - 100) if seen else None
+
+
+@KINDS.mutation(
+    "evidence", "a master has half as many queue entries as drains say", unknown_is_enough=True
+)
+def master_entries_fewer(run: Run, rng: Random, site: Site) -> Run | None:
+    living = set(run.facts.living_brokers)
+    masters = {nodes[0] for name, nodes in run.facts.brokers.items() if name in living}
+    alone = {nodes[0] for nodes in run.facts.brokers.values() if len(nodes) == 1}
+    seen = choose(
+        rng,
+        seen_of(run, "queue_entries"),
+        lambda seen: (
+            is_side(run, site)
+            and seen["node"] in masters & alone
+            and seen["entries"] > 100
+            and seen["missing"] == 0
+        ),
+    )
+    return with_seen(run, seen, entries=seen["entries"] // 2) if seen else None
+
+
+@KINDS.mutation(
+    "evidence", "two replicas differ at a place, and there is no first one", unknown_is_enough=True
+)
+def difference_without_first(run: Run, rng: Random, site: Site) -> Run | None:
+    seen = choose(
+        rng,
+        seen_of(run, "replica"),
+        lambda seen: is_side(run, site) and seen.get("differences") == [],
+    )
+    return with_seen(run, seen, differences=[seen["slave_end"] // 2]) if seen else None
+
+
+Change = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def _with_acked_seen(
+    run: Run, rng: Random, site: Site, change: Change, fits: Callable[[Sent], bool]
+) -> Run | None:
+    times = {seen["key"]: seen for seen in seen_of(run, "ack_durability")}
+    sent = pick_sent(
+        run,
+        rng,
+        site,
+        lambda s: (
+            s.type == "ok" and s.key in times and times[s.key]["end_offset"] is not None and fits(s)
+        ),
+    )
+    if sent is None:
+        return None
+    seen = times[sent.key]
+    return with_seen(run, seen, **change(dict(seen)))
+
+
+def _undisturbed(run: Run, sent: Sent) -> bool:
+    """Whether nothing may have cost the broker of this send anything for a while."""
+    nodes = run.nodes_of_broker(sent.broker or "")
+    return not run.is_explained(sent.begin_ns, sent.time_ns, nodes, 40)
+
+
+@KINDS.mutation(
+    "evidence",
+    "a send is acknowledged with SEND_OK, and its client was seen to get another status",
+    unknown_is_enough=True,
+)
+def seen_with_other_status(run: Run, rng: Random, site: Site) -> Run | None:
+    return _with_acked_seen(
+        run, rng, site, lambda _: {"status": "FLUSH_SLAVE_TIMEOUT"}, lambda _: True
+    )
+
+
+@KINDS.mutation(
+    "evidence",
+    "an acknowledged record was seen to end 999 bytes further up",
+    unknown_is_enough=True,
+)
+def seen_to_end_later(run: Run, rng: Random, site: Site) -> Run | None:
+    acked = [s for s in run.sends.values() if s.type == "ok" and s.physical >= 0]
+
+    def fits(sent: Sent) -> bool:
+        """Another record must begin within the next 500 bytes; else the log may hold such a long one."""
+        near = (
+            of for of in acked if of.broker == sent.broker and 0 < of.physical - sent.physical < 500
+        )
+        return sent.physical >= 0 and any(_undisturbed(run, of) for of in near)
+
+    return _with_acked_seen(
+        run, rng, site, lambda seen: {"end_offset": seen["end_offset"] + 999}, fits
+    )
+
+
+@KINDS.mutation(
+    "evidence",
+    "two messages of a broker were seen to end at one place of its log",
+    unknown_is_enough=True,
+)
+def stored_at_one_place(run: Run, rng: Random, site: Site) -> Run | None:
+    ends: dict[str, list[tuple[int, int]]] = {}
+    for seen in seen_of(run, "ack_durability"):
+        if seen["end_offset"] is not None:
+            ends.setdefault(seen["broker_name"], []).append((seen["time_ns"], seen["end_offset"]))
+
+    def before(seen: dict[str, Any]) -> dict[str, Any]:
+        earlier = [end for at, end in ends[seen["broker_name"]] if at < seen["time_ns"]]
+        return {"end_offset": max(earlier, default=0)}
+
+    def fits(sent: Sent) -> bool:
+        return _undisturbed(run, sent)
+
+    return _with_acked_seen(run, rng, site, before, fits)
+
+
+@KINDS.mutation(
+    "evidence",
+    "a message lies within the record of another queue, everywhere",
+    unknown_is_enough=True,
+)
+def within_other_record(run: Run, rng: Random, site: Site) -> Run | None:
+    stored = sorted(
+        (s for s in run.sends.values() if s.type == "ok" and s.physical >= 0),
+        key=lambda s: (s.broker or "", s.physical),
+    )
+    pairs = [
+        (low, high)
+        for low, high in pairwise(stored)
+        if low.broker == high.broker and low.queue != high.queue and low.slot == high.slot == 0
+    ]
+    pair = choose(
+        rng,
+        pairs,
+        lambda pair: (
+            run.is_at(site, pair[0].begin_ns, pair[1].time_ns)
+            and not run.is_explained(
+                pair[0].begin_ns, pair[1].time_ns, run.nodes_of_broker(pair[0].broker or ""), 40
+            )
+        ),
+    )
+    if pair is None:
+        return None
+    low, high = pair
+    draft = Draft(run)
+    draft.place_message(high, high.offset, low.physical + 40)
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "evidence",
+    "a broker says that it had recovered more than it goes on from",
+    unknown_is_enough=True,
+)
+def recovered_too_far(run: Run, rng: Random, site: Site) -> Run | None:
+    masters = {nodes[0]: name for name, nodes in run.facts.brokers.items()}
+    acked = [s for s in run.sends.values() if s.type == "ok" and s.physical >= 0]
+    last = {
+        seen["node"]: seen
+        for seen in seen_of(run, "recovery")
+        if seen["node"] in masters and "end_offset" in seen
+    }
+    after = {
+        node: [s for s in acked if s.broker == masters[node] and s.begin_ns > seen["time_ns"]]
+        for node, seen in last.items()
+    }
+    node = choose(rng, sorted(last), lambda node: is_side(run, site) and bool(after[node]))
+    if node is None:
+        return None
+    lowest = min(s.physical for s in after[node])
+    return with_seen(run, last[node], end_offset=lowest + 999)
+
+
+@KINDS.mutation("evidence", "nothing says what brokers recovered", unknown_is_enough=True)
+def recoveries_unobserved(run: Run, rng: Random, site: Site) -> Run | None:
+    return without_kind(run, site, "recovery") if "recovery" in run.facts.due else None
+
+
+@KINDS.mutation(
+    "evidence",
+    "a broker was stopped by a fault, and nothing says that it opened its store again",
+    unknown_is_enough=True,
+)
+def restart_unobserved(run: Run, rng: Random, site: Site) -> Run | None:
+    brokers = {node for nodes in run.facts.brokers.values() for node in nodes}
+    stopped = [
+        (fault.fired_ns, node)
+        for fault in run.bitten()
+        for node in fault.targets
+        if node in brokers and STOPS in fault.effects and fault.healed_ns and not fault.permanent
+    ]
+    if "recovery" not in run.facts.due:
+        return None
+    stop = choose(rng, stopped, lambda _: is_side(run, site))
+    if stop is None:
+        return None
+    draft = Draft(run)
+    draft.observe(
+        lambda seen: (
+            seen["kind"] == "recovery"
+            and seen["node"] == stop[1]
+            and seen["time_ns"] > (stop[0] or 0)
+        ),
+        lambda seen: None,
+    )
+    return draft.finish()
