@@ -12,14 +12,14 @@ from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.events import Sent
 from tests.checkers.mutations.kinds import KINDS
 from tests.checkers.mutations.kinds_white_box import is_side, seen_of, with_seen, without_kind
-from tests.checkers.mutations.model import Run, Site, choose
+from tests.checkers.mutations.model import EVIDENCE, Run, Site, choose
 from tests.checkers.mutations.pick import pick_sent
 
 STRANGE = 77  # the number of a queue that no topic has
 
 
 @KINDS.mutation(
-    "evidence", "a message was not looked up, and not asked for either", unknown_is_enough=True
+    EVIDENCE, "a message was not looked up, and not asked for either", unknown_is_enough=True
 )
 def look_up_not_asked(run: Run, rng: Random, site: Site) -> Run | None:
     sent = pick_sent(run, rng, site, lambda s: s.type == "ok" and s.offset >= 0 and s.slot == 0)
@@ -33,7 +33,7 @@ def look_up_not_asked(run: Run, rng: Random, site: Site) -> Run | None:
     return draft.finish()
 
 
-@KINDS.mutation("evidence", "no look-up searched by time", unknown_is_enough=True)
+@KINDS.mutation(EVIDENCE, "no look-up searched by time", unknown_is_enough=True)
 def nothing_searched(run: Run, rng: Random, site: Site) -> Run | None:
     if not is_side(run, site):
         return None
@@ -45,7 +45,7 @@ def nothing_searched(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "evidence", "every drain says that a queue begins five messages later", unknown_is_enough=True
+    EVIDENCE, "every drain says that a queue begins five messages later", unknown_is_enough=True
 )
 def drain_begins_later(run: Run, rng: Random, site: Site) -> Run | None:
     sent = pick_sent(run, rng, site, lambda s: s.type == "ok" and s.offset in range(5))
@@ -65,7 +65,7 @@ def drain_begins_later(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "evidence", "a queue has another number, everywhere in the history", unknown_is_enough=True
+    EVIDENCE, "a queue has another number, everywhere in the history", unknown_is_enough=True
 )
 def queue_renumbered(run: Run, rng: Random, site: Site) -> Run | None:
     sent = pick_sent(run, rng, site, lambda s: s.type == "ok")
@@ -107,7 +107,7 @@ def _changes_queues(run: Run) -> bool:
 
 
 @KINDS.mutation(
-    "evidence", "a member is assigned a queue that its topic does not have", unknown_is_enough=True
+    EVIDENCE, "a member is assigned a queue that its topic does not have", unknown_is_enough=True
 )
 def strange_assignment(run: Run, rng: Random, site: Site) -> Run | None:
     assigned = [
@@ -123,7 +123,7 @@ def strange_assignment(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "evidence", "a slave has a hundred queue entries less than its log", unknown_is_enough=True
+    EVIDENCE, "a slave has a hundred queue entries less than its log", unknown_is_enough=True
 )
 def slave_entries_fewer(run: Run, rng: Random, site: Site) -> Run | None:
     slaves = {node for nodes in run.facts.brokers.values() for node in nodes[1:]}
@@ -144,7 +144,7 @@ def slave_entries_fewer(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "evidence", "a master has half as many queue entries as drains say", unknown_is_enough=True
+    EVIDENCE, "a master has half as many queue entries as drains say", unknown_is_enough=True
 )
 def master_entries_fewer(run: Run, rng: Random, site: Site) -> Run | None:
     living = set(run.facts.living_brokers)
@@ -164,7 +164,7 @@ def master_entries_fewer(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "evidence", "two replicas differ at a place, and there is no first one", unknown_is_enough=True
+    EVIDENCE, "two replicas differ at a place, and there is no first one", unknown_is_enough=True
 )
 def difference_without_first(run: Run, rng: Random, site: Site) -> Run | None:
     seen = choose(
@@ -203,7 +203,7 @@ def _undisturbed(run: Run, sent: Sent) -> bool:
 
 
 @KINDS.mutation(
-    "evidence",
+    EVIDENCE,
     "a send is acknowledged with SEND_OK, and its client was seen to get another status",
     unknown_is_enough=True,
 )
@@ -214,7 +214,7 @@ def seen_with_other_status(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "evidence",
+    EVIDENCE,
     "an acknowledged record was seen to end 999 bytes further up",
     unknown_is_enough=True,
 )
@@ -234,7 +234,7 @@ def seen_to_end_later(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "evidence",
+    EVIDENCE,
     "two messages of a broker were seen to end at one place of its log",
     unknown_is_enough=True,
 )
@@ -255,7 +255,7 @@ def stored_at_one_place(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "evidence",
+    EVIDENCE,
     "a message lies within the record of another queue, everywhere",
     unknown_is_enough=True,
 )
@@ -288,7 +288,7 @@ def within_other_record(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "evidence",
+    EVIDENCE,
     "a broker says that it had recovered more than it goes on from",
     unknown_is_enough=True,
 )
@@ -311,13 +311,13 @@ def recovered_too_far(run: Run, rng: Random, site: Site) -> Run | None:
     return with_seen(run, last[node], end_offset=lowest + 999)
 
 
-@KINDS.mutation("evidence", "nothing says what brokers recovered", unknown_is_enough=True)
+@KINDS.mutation(EVIDENCE, "nothing says what brokers recovered", unknown_is_enough=True)
 def recoveries_unobserved(run: Run, rng: Random, site: Site) -> Run | None:
     return without_kind(run, site, "recovery") if "recovery" in run.facts.due else None
 
 
 @KINDS.mutation(
-    "evidence",
+    EVIDENCE,
     "a broker was stopped by a fault, and nothing says that it opened its store again",
     unknown_is_enough=True,
 )
