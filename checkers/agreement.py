@@ -10,6 +10,10 @@ are compared with them:
   have cost a broker something, its records do not overlap;
 * its place with the end of the log that its broker had recovered before it was sent.
 
+Offsets of a queue are dense. At each place that a complete drain covers lies an acknowledged or delivered message, or
+one of a send that is unclear or was tried again. A group that wants all of a topic, on a broker that has lost nothing,
+was given what it has drained: there no such send explains an empty place.
+
 Cannot see: what was changed everywhere alike.
 """
 
@@ -24,9 +28,10 @@ import numpy as np
 from checkers.column_builder import WEAK_STATUSES
 from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, QueueKey
 from checkers.disagreements import disagreements, is_strange, queue_numbers
+from checkers.fault_effects import EMPTIES, OFFSETS, QUEUES, ROTS
 from checkers.kernel import Context, Kernel
 from checkers.message_ids import MessageIds
-from checkers.promises import NS_PER_S
+from checkers.promises import FOREVER_NS, NS_PER_S, Damage
 from checkers.send_status import sends_seen
 from checkers.timeline import LookUp
 from checkers.verdict import Tally
@@ -34,17 +39,23 @@ from checkers.verdict import Tally
 RECORD_MIN = 91  # bytes of a record without topic, properties and body (RocketMQ: MessageDecoder)
 COMPRESSED_FROM = 4096  # bytes of a body; a larger one may be stored in fewer
 SETTLED_NS = 30 * NS_PER_S  # after a fault: what was stored before it may still be acknowledged
+UNKNOWN_TRIES = 1 << 20  # of a client that does not say how often it tried
+EXPLAIN_PASSED = frozenset({OFFSETS, QUEUES, ROTS, EMPTIES})
 NOT_LOOKED_UP = "not_looked_up"
 STRANGE_QUEUES = "strange_queues"
 STATUSES_DIFFER = "statuses_differ"
 PLACES_DIFFER = "places_differ"
 BELOW_RECOVERY = "below_recovery"
+EMPTY_PLACES = "empty_places"
+PASSED_PLACES = "passed_places"
+UNPLACED = "unplaced"
 REASONS = {
     NOT_LOOKED_UP: "{} acknowledged messages of brokers that were asked for all of theirs are in no look-up",
     STRANGE_QUEUES: "{} messages are of queues that their topic does not have, by what its master says",
     STATUSES_DIFFER: "{} sends have another status than their producers were seen to get",
     PLACES_DIFFER: "{} acknowledged messages lie within the record of another one, by what disks were seen to hold",
     BELOW_RECOVERY: "{} messages lie below the end of the log that their broker had recovered before they were sent",
+    PASSED_PLACES: "drains have read {} places of queues at which no message was acknowledged or delivered",
 }
 
 
@@ -58,6 +69,7 @@ def tally_agreement(columns: Columns, context: Context) -> Tally:
             STATUSES_DIFFER: _with_other_status(columns, seen),
             PLACES_DIFFER: _misplaced(columns, context, seen),
             BELOW_RECOVERY: _below_recovery(columns, context),
+            **_places(columns, context),
         }
     )
 
@@ -66,7 +78,14 @@ def _disagreement(tally: Tally, context: Context) -> str | None:
     if context.facts.unread:
         return context.facts.unread
     counted = (words.format(n) for name, words in REASONS.items() if (n := tally.counts.get(name)))
-    return next(counted, None) or next(disagreements(context), None)
+    return next(counted, None) or _too_many_empty(tally) or next(disagreements(context), None)
+
+
+def _too_many_empty(tally: Tally) -> str | None:
+    empty, unplaced = tally.counts.get(EMPTY_PLACES, 0), tally.counts.get(UNPLACED, 0)
+    if empty <= unplaced:
+        return None
+    return f"drained queues have {empty} places without any message, and {unplaced} sends may have put one there"
 
 
 class _Asked(NamedTuple):
@@ -273,6 +292,90 @@ def _recoveries(context: Context) -> dict[str, list[tuple[int, int]]]:
         if seen["kind"] == "recovery" and "end_offset" in seen:
             found.setdefault(seen["node"], []).append((seen["time_ns"], seen["end_offset"]))
     return {node: sorted(starts) for node, starts in found.items()}
+
+
+def _places(columns: Columns, context: Context) -> dict[str, int]:
+    """How many drained places are empty, and how many messages may lie at places that nobody names."""
+    counts = {PASSED_PLACES: 0, EMPTY_PLACES: 0, UNPLACED: _unplaced(columns)}
+    names, sends, given = columns.names, columns.sends, columns.deliveries
+    ends = _drained_ends(context)
+    for number in np.union1d(np.unique(sends.queue), np.unique(given.queue)).tolist():
+        if number == UNKNOWN or names.internal_topic[names.topic_of_queue[number]]:
+            continue
+        queue = names.queues[number]
+        low, high = ends.get(queue, (0, 0))
+        if columns.piece is not None:
+            low = max(low, columns.piece.first_offset)
+            high = min(high, columns.piece.last_offset + 1)
+        if low < high:
+            stored = _of_queue(sends.queue, number), _of_queue(given.queue, number)
+            placed = sends.outcome[stored[0]] <= Outcome.WEAK
+            seen = sends.queue_offset[stored[0]][placed], given.queue_offset[stored[1]]
+            empty = high - low - _different(np.concatenate(seen), low, high)
+            counts[PASSED_PLACES if _all_is_delivered(context, queue) else EMPTY_PLACES] += empty
+    return counts
+
+
+def _of_queue(queues: Ints, number: int) -> slice:
+    """The rows of a queue; rows are sorted by it."""
+    return slice(*np.searchsorted(queues, [number, number + 1]).tolist())
+
+
+def _different(offsets: Ints, low: int, high: int) -> int:
+    """How many of the offsets from `low` to before `high` occur."""
+    within = offsets[(offsets >= low) & (offsets < high)] - low
+    if high - low > 4 * len(offsets) + 1024:  # a table would be mostly air
+        return len(np.unique(within))
+    occurs = np.zeros(high - low, np.bool_)
+    occurs[within] = True
+    return int(np.count_nonzero(occurs))
+
+
+def _unplaced(columns: Columns) -> int:
+    """Sends that may have stored a message, or one more, at a place that no answer named."""
+    sends = columns.sends
+    may_be_stored = sends.outcome != Outcome.FAILED
+    named = (sends.outcome <= Outcome.WEAK) & (sends.queue_offset != UNKNOWN)
+    again = np.where(sends.tries > 0, sends.tries - 1, UNKNOWN_TRIES)
+    return int(np.sum(np.where(may_be_stored, again + ~named, 0)))
+
+
+def _drained_ends(context: Context) -> Mapping[QueueKey, tuple[int, int]]:
+    """First offset and end of each queue, by the last complete drain that saw it."""
+    drains = sorted(context.timeline.drains.values(), key=lambda drain: drain.op_index)
+    return {
+        queue: (end.min_offset, end.max_offset)
+        for drain in drains
+        if drain.complete
+        for queue, end in drain.ends.items()
+    }
+
+
+def _all_is_delivered(context: Context, queue: QueueKey) -> bool:
+    """Whether some group was given everything that ever lay at a drained place of a queue."""
+    facts = context.facts
+    moved = any(EXPLAIN_PASSED & set(fault.effects) for fault in facts.faults)
+    lost = context.promises.damaged(
+        queue.broker, at_least=Damage.WRITE_ERROR, since_ns=0, until_ns=FOREVER_NS
+    )
+    return (
+        facts.mode == "hardened"
+        and bool(facts.due)
+        and not moved
+        and not lost
+        and any(
+            queue.topic in topics
+            and group not in facts.wanted_tags
+            and group not in facts.assigned
+            and _is_drained(context, group, queue.topic)
+            for group, topics in facts.groups.items()
+        )
+    )
+
+
+def _is_drained(context: Context, group: str, topic: str) -> bool:
+    drain = context.timeline.drains_of(group, topic)
+    return drain is not None and drain.complete
 
 
 AGREEMENT = Kernel(

@@ -12,8 +12,8 @@ from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.events import Sent
 from tests.checkers.mutations.kinds import KINDS
 from tests.checkers.mutations.kinds_white_box import is_side, seen_of, with_seen, without_kind
-from tests.checkers.mutations.model import EVIDENCE, Run, Site, choose
-from tests.checkers.mutations.pick import pick_sent
+from tests.checkers.mutations.model import EVIDENCE, Run, Site, choose, without
+from tests.checkers.mutations.pick import may_be_destroyed, pick_sent
 
 STRANGE = 77  # the number of a queue that no topic has
 
@@ -344,3 +344,74 @@ def restart_unobserved(run: Run, rng: Random, site: Site) -> Run | None:
         lambda seen: None,
     )
     return draft.finish()
+
+
+@KINDS.mutation(
+    EVIDENCE,
+    "an offset of a queue is skipped by acknowledgements, deliveries, commits, drains and look-ups",
+    unknown_is_enough=True,
+    workloads=without("bulk", "forwarded"),
+)
+def offset_skipped(run: Run, rng: Random, site: Site) -> Run | None:
+    sent = pick_sent(run, rng, site, lambda s: s.type == "ok" and s.offset > 0)
+    if sent is None or not is_side(run, site) or _may_be_passed(run, sent):
+        return None
+    draft = Draft(run)
+    for op in run.ops:
+        if op.value.get("topic") == sent.topic:
+            changed = _shifted(op.value, [sent.broker, sent.queue], sent.offset)
+            if changed:
+                draft.alter(op.index, **changed)
+    return draft.finish()
+
+
+def _may_be_passed(run: Run, sent: Sent) -> bool:
+    """Whether a message that nothing is known of may have lain there."""
+    lost = may_be_destroyed(run, sent.broker or "", 0)
+    kinds = ("offsets", "topic", "wiped", "bit", "disk", "power", "cluster", "failing")
+    moved = any(fault.kind.startswith(kinds) for fault in run.facts.faults)
+    filtered = set(run.facts.groups) <= set(run.facts.wanted_tags)
+    return lost or moved or filtered or run.facts.mode != "hardened"
+
+
+def _shifted(value: dict[str, Any], queue: list[Any], first: int) -> dict[str, Any]:
+    """The fields of an op in which offsets of a queue from the first one on are one higher."""
+
+    def moved(offset: int | None, first: int = first) -> int | None:
+        return offset + 1 if offset is not None and offset >= first else offset
+
+    def rows(name: str, at: int, key: int | None) -> list[list[Any]]:
+        """Rows with the offset at a place, of this queue if `key` says where its number is."""
+        return [
+            [*row[:at], moved(row[at]), *row[at + 1 :]]
+            if key is None or row[key] == queue[1]
+            else row
+            for row in value[name]
+        ]
+
+    is_here = [value.get("broker"), value.get("queue")] == queue
+    changed: dict[str, Any] = {}
+    if is_here and isinstance(value.get("queue_offset"), int):
+        changed["queue_offset"] = moved(value["queue_offset"])
+    if is_here and isinstance(value.get("offset"), int):
+        changed["offset"] = moved(value["offset"], first + 1)
+    if is_here and "messages" in value:
+        changed["messages"] = rows("messages", 1, None)
+    if "offsets" in value:
+        changed["offsets"] = [
+            [*row[:2], moved(row[2], first + 1)] if row[:2] == queue else row
+            for row in value["offsets"]
+        ]
+    if "lag" in value:
+        changed["queues"] = [
+            [*row[:3], *(moved(end, first + 1) for end in row[3:])] if row[:2] == queue else row
+            for row in value["queues"]
+        ]
+    if "indexed" in value and value["broker"] == queue[0]:
+        changed |= {name: rows(name, 2, 1) for name in ("messages", "searched") if name in value}
+        if "searched" in changed:
+            changed["searched"] = [
+                [*row[:4], moved(row[4]), *row[5:]] if row[1] == queue[1] else row
+                for row in changed["searched"]
+            ]
+    return changed
