@@ -103,8 +103,8 @@ def _not_looked_up(columns: Columns, context: Context) -> int:
         return 0
     first = np.ones(len(sends), np.bool_)  # row of its op
     first[1:] = (sends.op_index[1:] != sends.op_index[:-1]) | (sends.queue[1:] != sends.queue[:-1])
-    if columns.piece is not None and columns.piece.number > 0:
-        first[0] = False  # its op may have begun in the piece before
+    if columns.piece is not None:  # whose first message may not be the first one of its stretch
+        first &= sends.queue_offset != columns.piece.first_offset
     placed = (sends.queue != UNKNOWN) & (sends.queue_offset != UNKNOWN)
     rows = np.flatnonzero(first & placed & (sends.outcome == Outcome.OK))
     missing = 0
