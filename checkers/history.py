@@ -32,6 +32,7 @@ CLIENT_FUNCTIONS = frozenset(
         "assign",
         "begin",
         "commit",
+        "commit_to",
         "probe",
         "drain",
         "open",

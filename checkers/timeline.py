@@ -42,6 +42,15 @@ class Begun(NamedTuple):
     broker_id: int | None  # 0: the master; None: the client does not say
 
 
+class CommitTo(NamedTuple):
+    """A member commits offsets of queues of one broker name."""
+
+    op_index: int  # its commits come behind it
+    time_ns: int
+    broker_id: int  # of the one that it sends them to; 0: the master
+    earlier_arrived: bool  # what it sent to this broker name the time before has surely arrived
+
+
 class QueueEnd(NamedTuple):
     """Where one queue and one group's offset stood when the drain ended."""
 
@@ -266,6 +275,8 @@ class Timeline:
     commits: Mapping[tuple[str, QueueKey], Sequence[Commit]]  # by group and queue
     ownership: Mapping[tuple[str, QueueKey], Sequence[Ownership]]  # by group and queue
     begins: Mapping[tuple[str, QueueKey], Sequence[Begun]] = field(default_factory=dict)
+    # by group, broker name and process
+    commits_to: Mapping[tuple[str, str, int], Sequence[CommitTo]] = field(default_factory=dict)
     drains: Mapping[tuple[str, str], Drain]  # by group and topic
     probes: Sequence[Probe]
     opens: Sequence[Opened]

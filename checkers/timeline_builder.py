@@ -14,6 +14,7 @@ from checkers.timeline import (
     Begun,
     CheckBack,
     Commit,
+    CommitTo,
     Drain,
     Exchange,
     FaultOp,
@@ -45,6 +46,7 @@ class TimelineBuilder:
         "_assigned",
         "_begins",
         "_check_backs",
+        "_commits_to",
         "_drains",
         "_faults",
         "_forwards",
@@ -68,6 +70,7 @@ class TimelineBuilder:
         self.commits: dict[tuple[str, QueueKey], list[Commit]] = {}
         self.nodes: dict[int, str] = {}  # of clients that opened or sent
         self._begins: dict[tuple[str, QueueKey], list[Begun]] = {}
+        self._commits_to: dict[tuple[str, str, int], list[CommitTo]] = {}
         self._ownership: dict[tuple[str, QueueKey], list[Ownership]] = {}
         self._assigned: dict[tuple[int, str, str], set[QueueKey]] = {}
         self._drains: dict[tuple[str, str], Drain] = {}
@@ -106,6 +109,7 @@ class TimelineBuilder:
             "assign": self._assign,
             "begin": self._begin,
             "commit": self._commit,
+            "commit_to": self._commit_to,
             "drain": self._drain,
             "open": self._open,
             "look_up": self._look_up,
@@ -238,6 +242,13 @@ class TimelineBuilder:
         if op.type == "ok":
             self._begins.setdefault((group, queue), []).append(begun)
 
+    def _commit_to(self, op: Op) -> None:
+        group = text(op.value["group"])
+        for name, broker_id, arrived in op.value["brokers"]:
+            sent = CommitTo(op.index, op.time_ns, integer(broker_id), bool(arrived))
+            if op.type == "ok":
+                self._commits_to.setdefault((group, text(name), op.process), []).append(sent)
+
     def _send_back(self, op: Op) -> None:
         if op.type == "invoke":
             return
@@ -332,6 +343,7 @@ class TimelineBuilder:
         self.commits.clear()
         self._ownership.clear()
         self._begins.clear()
+        self._commits_to.clear()
         self._drains.clear()
         self._probes.clear()
         self._opens.clear()
@@ -355,6 +367,7 @@ class TimelineBuilder:
             commits=self.commits,
             ownership=self._ownership,
             begins=self._begins,
+            commits_to=self._commits_to,
             drains=self._drains,
             probes=self._probes,
             opens=self._opens,

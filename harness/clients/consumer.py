@@ -19,6 +19,7 @@ from harness.clients.forwarding import Forwarder, forwarder_config
 from harness.clients.payload import delivered_message, key_of, make_body
 from harness.clients.port import GO_ON, ClientSide, Outcome, Request
 from system_under_test.client.listening import SUCCESS, ConsumeResult
+from system_under_test.client.offset_store import CommitSent
 from system_under_test.client.producer import Producer
 from system_under_test.client.push_consumer import ConsumerConfig, PushConsumer
 from system_under_test.client.request_reply import wants_reply
@@ -160,6 +161,10 @@ class Reports:
         for topic, ours in rows.items():
             self._emit("commit", topic, offsets=ours)
 
+    def commits_sent(self, sent: list[CommitSent]) -> None:
+        value = {"group": self._group, "brokers": [list(row) for row in sent]}
+        self._port.emit("ok", "commit_to", value, None)
+
     def began(self, queue: MessageQueue, offset: int | None, broker_id: int) -> None:
         place = {"broker": queue.broker_name, "queue": queue.queue_id}
         self._emit("begin", queue.topic, **place, offset=offset, broker_id=broker_id)
@@ -212,6 +217,7 @@ async def serve_consumer(
         # The offsets of a broadcast consumer are its own, not the group's.
         on_commit=None if config.broadcast else reports.committed,
         on_offset_read=reports.began,
+        on_commit_sent=reports.commits_sent,
     )
     listener.reply = consumer.reply
     forwarder = listener.forwarder = _forwarder(env, config, port, control)
@@ -250,6 +256,7 @@ async def _serve_polled(
         on_assignment=reports.assigned,
         on_commit=reports.committed,
         on_offset_read=reports.began,
+        on_commit_sent=reports.commits_sent,
     )
     await member.start()
     port.emit("ok", "open", subscription_of(config), None)

@@ -38,15 +38,18 @@ EMITTED: dict[str, dict[str, Kind]] = {
     "send_back": {**SCOPE, "broker": TEXT, "queue": WHOLE, "messages": LIST},
     "forward": {**SCOPE, "broker": TEXT, "queue": WHOLE, "originals": LIST, "key": TEXT},
     "begin": {**SCOPE, "broker": TEXT, "queue": WHOLE},
+    "commit_to": {"group": TEXT, "brokers": LIST},
 }
 OPTIONAL: dict[str, dict[str, Kind]] = {"begin": {"offset": WHOLE_OR_NULL, "broker_id": WHOLE}}
 # The columns of the lists: broker, queue; broker, queue, offset; key, queue offset, physical offset, whether the body
 # is intact, how often it was tried before; of stretches also how many messages, and bytes from one to the next. Of
-# originals: the first queue offset, and how many follow each other.
+# originals: the first queue offset, and how many follow each other. Of brokers that took commits: the name, the id, and
+# whether what was sent to one of this name the time before has arrived.
 DELIVERED: tuple[Kind, ...] = (TEXT, WHOLE, WHOLE, FLAG, WHOLE)
 ROWS: dict[str, tuple[str, tuple[Kind, ...]]] = {
     "assign": ("queues", (TEXT, WHOLE)),
     "commit": ("offsets", (TEXT, WHOLE, WHOLE)),
+    "commit_to": ("brokers", (TEXT, WHOLE, FLAG)),
     "consume": ("messages", DELIVERED),
     "consume_many": ("stretches", (TEXT, WHOLE, WHOLE, FLAG, WHOLE, WHOLE, WHOLE)),
     "send_back": ("messages", (TEXT, WHOLE, WHOLE)),

@@ -19,7 +19,7 @@ from system_under_test.client.consumer_config import ConsumerConfig
 from system_under_test.client.errors import ClientError
 from system_under_test.client.listening import Listener, has_succeeded
 from system_under_test.client.lite_pull_consumer import LitePullConfig, LitePullConsumer
-from system_under_test.client.offset_store import OnOffsetRead
+from system_under_test.client.offset_store import OnCommitSent, OnOffsetRead
 from system_under_test.client.pull_consumer import (
     PullAnswer,
     PullConsumer,
@@ -71,6 +71,7 @@ def polled_member(
     on_assignment: OnAssignment,
     on_commit: OnCommit,
     on_offset_read: OnOffsetRead,
+    on_commit_sent: OnCommitSent,
 ) -> PolledMember:
     """A member of this kind.
 
@@ -78,9 +79,19 @@ def polled_member(
         share: its place in the group and the number of members, for kinds that choose their queues.
     """
     if kind == PULL:
-        return PullMember(env, config, share, listener, on_assignment, on_commit, on_offset_read)
+        return PullMember(
+            env, config, share, listener, on_assignment, on_commit, on_offset_read, on_commit_sent
+        )
     return LitePullMember(
-        env, config, kind, share, listener, on_assignment, on_commit, on_offset_read
+        env,
+        config,
+        kind,
+        share,
+        listener,
+        on_assignment,
+        on_commit,
+        on_offset_read,
+        on_commit_sent,
     )
 
 
@@ -107,6 +118,7 @@ class LitePullMember:
         on_assignment: OnAssignment,
         on_commit: OnCommit,
         on_offset_read: OnOffsetRead,
+        on_commit_sent: OnCommitSent,
     ) -> None:
         self._config = config
         self._share = share
@@ -132,6 +144,7 @@ class LitePullMember:
             on_assignment=on_assignment,
             on_commit=on_commit,
             on_offset_read=on_offset_read,
+            on_commit_sent=on_commit_sent,
         )
         self._now_s = asyncio.get_running_loop().time
         self._wanted: list[MessageQueue] = []
@@ -230,6 +243,7 @@ class PullMember:
         on_assignment: OnAssignment,
         on_commit: OnCommit,
         on_offset_read: OnOffsetRead,
+        on_commit_sent: OnCommitSent,
     ) -> None:
         self._config = config
         self._share = share
@@ -246,6 +260,7 @@ class PullMember:
                 credentials=config.credentials,
             ),
             on_offset_read=on_offset_read,
+            on_commit_sent=on_commit_sent,
         )
         self._readers: dict[MessageQueue, tuple[QueueReader, asyncio.Task[None]]] = {}
 

@@ -13,7 +13,12 @@ from system_under_test.client.consumption import UNLIMITED, ConsumerParts, SendB
 from system_under_test.client.listening import Listener
 from system_under_test.client.local_offsets import LocalOffsets
 from system_under_test.client.message_properties import retry_topic
-from system_under_test.client.offset_store import Offsets, OffsetStore, OnOffsetRead
+from system_under_test.client.offset_store import (
+    Offsets,
+    OffsetStore,
+    OnCommitSent,
+    OnOffsetRead,
+)
 from system_under_test.client.orderly_consumption import OrderlyConsumption
 from system_under_test.client.queue_consumer import QueueConsumer
 from system_under_test.client.send_back import OnSentBack
@@ -26,7 +31,10 @@ INNER_GROUP = "CLIENT_INNER_PRODUCER"  # RocketMQ: MixAll.CLIENT_INNER_PRODUCER_
 
 
 def offsets_of(
-    client: ClientInstance, config: ConsumerConfig, on_read: OnOffsetRead | None
+    client: ClientInstance,
+    config: ConsumerConfig,
+    on_read: OnOffsetRead | None,
+    on_sent: OnCommitSent | None,
 ) -> Offsets:
     """Where the consumer keeps its offsets. Raises OSError, ValueError."""
     timestamp_ms = config.consume_timestamp_ms
@@ -34,7 +42,9 @@ def offsets_of(
         assert config.offset_folder is not None, "the configuration has looked at it"
         folder = config.offset_folder
         return LocalOffsets(client, config.group, folder, timestamp_ms=timestamp_ms)
-    return OffsetStore(client, config.group, timestamp_ms=timestamp_ms, on_read=on_read)
+    return OffsetStore(
+        client, config.group, timestamp_ms=timestamp_ms, on_read=on_read, on_sent=on_sent
+    )
 
 
 def make_parts(

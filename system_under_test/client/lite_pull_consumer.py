@@ -18,7 +18,12 @@ from system_under_test.client.client_instance import ClientInstance
 from system_under_test.client.consume_figures import ConsumeFigures
 from system_under_test.client.errors import ClientError
 from system_under_test.client.lite_pull_info import LitePullInfo
-from system_under_test.client.offset_store import ConsumeFrom, OffsetStore, OnOffsetRead
+from system_under_test.client.offset_store import (
+    ConsumeFrom,
+    OffsetStore,
+    OnCommitSent,
+    OnOffsetRead,
+)
 from system_under_test.client.periodic_task import PeriodicTask
 from system_under_test.client.polled_consumption import PolledConsumption
 from system_under_test.client.queue_consumer import QueueConsumer
@@ -62,6 +67,7 @@ class LitePullConsumer:
         on_assignment: called with all queues of a subscribed member, sorted, after they changed.
         on_commit: called with the offsets that were just committed.
         on_offset_read: called with each offset that a broker told.
+        on_commit_sent: called with the brokers that offsets were sent to.
         allocate: in place of the strategy that the configuration names.
     """
 
@@ -73,6 +79,7 @@ class LitePullConsumer:
         on_assignment: OnAssignment | None = None,
         on_commit: OnCommit | None = None,
         on_offset_read: OnOffsetRead | None = None,
+        on_commit_sent: OnCommitSent | None = None,
         allocate: Allocate | None = None,
     ) -> None:
         """Raises ValueError for a strategy that there is not."""
@@ -86,6 +93,7 @@ class LitePullConsumer:
             config.group,
             timestamp_ms=config.consume_timestamp_ms,
             on_read=on_offset_read,
+            on_sent=on_commit_sent,
         )
         self._parts_of: dict[str, PullParts] = {}
         self._polled: dict[MessageQueue, PolledConsumption] = {}

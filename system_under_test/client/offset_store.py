@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from functools import partial
+from typing import NamedTuple, Protocol
 
 from system_under_test.client.client_instance import ClientInstance
 from system_under_test.client.errors import ClientError
@@ -29,6 +30,18 @@ __all__ = ["ConsumeFrom", "OffsetStore", "OffsetUnknown", "Offsets"]
 
 # A queue, the group's offset there or None if it has none, and the id of the broker that said so.
 OnOffsetRead = Callable[[MessageQueue, int | None, int], None]
+
+
+class CommitSent(NamedTuple):
+    """Where offsets of one broker name went."""
+
+    broker_name: str
+    broker_id: int
+    # The broker that was sent offsets of this name the time before has answered a later request on the same connection.
+    earlier_arrived: bool
+
+
+OnCommitSent = Callable[[list[CommitSent]], None]
 
 
 class OffsetUnknown(ClientError):
@@ -57,15 +70,19 @@ class OffsetStore:
         *,
         timestamp_ms: int | None = None,
         on_read: OnOffsetRead | None = None,
+        on_sent: OnCommitSent | None = None,
     ) -> None:
         """
         Args:
             timestamp_ms: what ConsumeFrom.TIMESTAMP means; milliseconds since 1970.
             on_read: called with each answer of a broker.
+            on_sent: called when offsets were sent, with a row for each broker name.
         """
         self._client = client
         self._group = group
         self._on_read = on_read
+        self._on_sent = on_sent
+        self._has_arrived: dict[str, Callable[[], bool]] = {}  # what was sent last, by broker name
         self.bounds = QueueBounds(client, timestamp_ms=timestamp_ms)
 
     async def start_offset(self, queue: MessageQueue, consume_from: ConsumeFrom) -> int:
@@ -118,24 +135,41 @@ class OffsetStore:
 
         Returns what was written; queues whose broker is not connected now are left to the next commit.
         """
-        return {
-            queue: offset for queue, offset in offsets.items() if self._commit_one(queue, offset)
-        }
-
-    def _commit_one(self, queue: MessageQueue, offset: int) -> bool:
-        replica = self._client.replica(queue.broker_name)
-        connection = None if replica is None else self._client.remoting.connection(replica[1])
-        if connection is None:
-            return False
-        connection.invoke_oneway(self._commit_command(queue, offset))
-        return True
+        written: dict[MessageQueue, int] = {}
+        sent: dict[str, tuple[int, Callable[[], bool]]] = {}
+        for queue, offset in offsets.items():
+            replica = self._client.replica(queue.broker_name)
+            connection = None if replica is None else self._client.remoting.connection(replica[1])
+            if replica is None or connection is None:
+                continue
+            command = self._commit_command(queue, offset)
+            connection.invoke_oneway(command)
+            written[queue] = offset
+            has_arrived = partial(connection.has_answered_after, command.opaque)
+            sent[queue.broker_name] = replica[0], has_arrived
+        self._report(sent)
+        return written
 
     async def commit_confirmed(self, queue: MessageQueue, offset: int) -> None:
         """Write one offset and wait for the answer. Raises: as `stored`."""
         command = self._commit_command(queue, offset)
-        _, response = await self._client.ask_replica(queue.broker_name, command, OFFSET_TIMEOUT_S)
+        broker_id, response = await self._client.ask_replica(
+            queue.broker_name, command, OFFSET_TIMEOUT_S
+        )
         if response.code != ResponseCode.SUCCESS:
             raise refused(response)
+        self._report({queue.broker_name: (broker_id, lambda: True)})
+
+    def _report(self, sent: Mapping[str, tuple[int, Callable[[], bool]]]) -> None:
+        """Tell where offsets went: by broker name a broker id, and what tells whether they have arrived."""
+        if self._on_sent is None or not sent:
+            return
+        rows = []
+        for broker_name, (broker_id, has_arrived) in sent.items():
+            earlier = self._has_arrived.get(broker_name)
+            rows.append(CommitSent(broker_name, broker_id, earlier is not None and earlier()))
+            self._has_arrived[broker_name] = has_arrived
+        self._on_sent(rows)
 
     def _commit_command(self, queue: MessageQueue, offset: int) -> RemotingCommand:
         header = UpdateConsumerOffsetHeader(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from system_under_test.acl.signature import Credentials
 from system_under_test.client.client_instance import ClientInstance
-from system_under_test.client.offset_store import OffsetStore, OnOffsetRead
+from system_under_test.client.offset_store import OffsetStore, OnCommitSent, OnOffsetRead
 from system_under_test.client.pulling import PullAnswer, PullOutcome, pull_command, read_answer
 from system_under_test.client.routes import MASTER_ID
 from system_under_test.client.subscription import ALL, TAG, Subscription
@@ -39,12 +39,23 @@ class PullConsumer:
     """All methods raise ClientError (no route, no replica, refused) or RemotingError (no answer)."""
 
     def __init__(
-        self, env: Env, config: PullConsumerConfig, *, on_offset_read: OnOffsetRead | None = None
+        self,
+        env: Env,
+        config: PullConsumerConfig,
+        *,
+        on_offset_read: OnOffsetRead | None = None,
+        on_commit_sent: OnCommitSent | None = None,
     ) -> None:
-        """`on_offset_read` is called with each offset that a broker told."""
+        """
+        Args:
+            on_offset_read: called with each offset that a broker told.
+            on_commit_sent: called with the broker that has taken an offset.
+        """
         self._config = config
         self._client = ClientInstance(env, config)
-        self._offsets = OffsetStore(self._client, config.group, on_read=on_offset_read)
+        self._offsets = OffsetStore(
+            self._client, config.group, on_read=on_offset_read, on_sent=on_commit_sent
+        )
         self._version_ms = env.clock.wall_ms()
         self._suggested_ids: dict[MessageQueue, int] = {}  # broker ids, by brokers' advice
 

@@ -22,7 +22,7 @@ from system_under_test.client.consumer_parts import (
 from system_under_test.client.consumer_requests import ConsumerRequests
 from system_under_test.client.listening import Listener
 from system_under_test.client.local_offsets import LocalOffsets
-from system_under_test.client.offset_store import OnOffsetRead
+from system_under_test.client.offset_store import OnCommitSent, OnOffsetRead
 from system_under_test.client.periodic_task import PeriodicTask
 from system_under_test.client.queue_locking import RENEW_INTERVAL_S, QueueLocking
 from system_under_test.client.rebalancing import OnAssignment, Rebalancing
@@ -53,6 +53,7 @@ class PushConsumer:
         on_assignment: called with all queues of this member, sorted, after they changed.
         on_commit: called with the offsets that were just committed.
         on_offset_read: called with each offset that a broker told where a queue was to begin.
+        on_commit_sent: called with the brokers that offsets were sent to.
         on_sent_back: called with each message that was sent back (see send_back).
         allocate: in place of the strategy that the configuration names.
     """
@@ -66,6 +67,7 @@ class PushConsumer:
         on_assignment: OnAssignment | None = None,
         on_commit: OnCommit | None = None,
         on_offset_read: OnOffsetRead | None = None,
+        on_commit_sent: OnCommitSent | None = None,
         on_sent_back: OnSentBack | None = None,
         allocate: Allocate | None = None,
     ) -> None:
@@ -83,7 +85,7 @@ class PushConsumer:
         self._client.on_request = self._requests.handle
         self._started_at_ms = 0
         self._sender: Sender | None = None  # for replies
-        self._offsets = offsets_of(self._client, config, on_offset_read)
+        self._offsets = offsets_of(self._client, config, on_offset_read, on_commit_sent)
         self._parts_of = make_parts(
             self._client,
             config,

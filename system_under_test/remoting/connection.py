@@ -165,6 +165,11 @@ class Connection(asyncio.Protocol):
             self._sign(command)
         self.send(command)
 
+    def has_answered_after(self, opaque: int) -> bool:
+        """Whether the peer has answered a request that was sent after this one: then it has read this one, too."""
+        # Behind the last opaque of all they begin at 0 again, and nothing is known.
+        return 0 < self._pending.answered - opaque < OPAQUE_MAX // 2
+
     # Ending
 
     def close(self) -> None:

@@ -50,7 +50,7 @@ class PendingRequests:
     `timed_out` makes the error of a late request and may close the connection: it is called while no state is held.
     """
 
-    __slots__ = ("_loop", "_requests", "_sweep_at_s", "_timed_out", "_timer")
+    __slots__ = ("_loop", "_requests", "_sweep_at_s", "_timed_out", "_timer", "answered")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, timed_out: TimedOut) -> None:
         self._loop = loop
@@ -58,6 +58,7 @@ class PendingRequests:
         self._requests: dict[int, PendingRequest] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._sweep_at_s = 0.0
+        self.answered = 0  # the highest opaque of a request that got its answer
 
     def __len__(self) -> int:
         return len(self._requests)
@@ -71,7 +72,11 @@ class PendingRequests:
     def answer(self, response: RemotingCommand) -> None:
         """Hand the response to whoever waits; one that nobody waits for any more is dropped."""
         request = self._requests.pop(response.opaque, None)
-        if request is not None and not request.future.done():
+        if request is None:
+            return
+        if response.opaque > self.answered:
+            self.answered = response.opaque
+        if not request.future.done():
             request.future.set_result(response)
 
     def discard(self, opaque: int) -> None:

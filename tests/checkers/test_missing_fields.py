@@ -27,7 +27,8 @@ OPTIONAL = {
 WHOLE = frozenset(
     {"group", "topic", "expression", "model", "orderly"}
 )  # told together or not at all
-REPORTS = ("assign", "commit", "check_back", "send_back")  # ops that a client need not report
+# Ops that a client need not report.
+REPORTS = ("assign", "begin", "commit", "commit_to", "check_back", "send_back")
 
 
 @pytest.fixture(scope="module", params=WORKLOADS)

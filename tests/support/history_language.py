@@ -8,6 +8,7 @@
     1 ok consume a! ? b~1   a with a wrong body, a body without a key, b for the second time
     1 ok assign 0 1         process 1 now owns queues 0 and 1
     1 ok commit 0:5         group g wants offset 5 of queue 0 next
+    1 ok commit_to 0        ... commits that follow go to the master of broker b; with arrived=1 earlier ones are there
     9 ok drain              group g has read every queue seen so far to its end
     9 info drain 0:8:5      ... queue 0 ends at 8, committed is 5
     9 ok probe b            a send to broker b after heal
@@ -148,6 +149,14 @@ class _Writer:
         _, broker, _ = self._queue(options)
         pairs = (map(int, word.split(":")) for word in words)
         return self._to_group(options, "offsets", [[broker, *pair] for pair in pairs])
+
+    def _commit_to(
+        self, _kind: str, words: list[str], options: Mapping[str, str]
+    ) -> dict[str, Any]:
+        _, broker, _ = self._queue(options)
+        [broker_id] = words
+        row = [broker, int(broker_id), "arrived" in options]
+        return {"group": options.get("group", GROUP), "brokers": [row]}
 
     def _begin(self, _kind: str, words: list[str], options: Mapping[str, str]) -> dict[str, Any]:
         topic, broker, _ = self._queue(options)

@@ -125,6 +125,16 @@ def test_where_members_begin_is_read_back(tmp_path: Path) -> None:
     assert list(read_ops(read)) == ops
 
 
+def test_where_members_commit_is_read_back(tmp_path: Path) -> None:
+    ops = history("1 ok commit_to 0", "1 ok commit 0:6", "1 ok commit_to 1 arrived=1")
+    read = record(ops, tmp_path / "h")
+
+    [told] = read.timeline().commits_to.values()
+    assert [sent[2:] for sent in told] == [(0, False), (1, True)]
+    assert read.timeline_of_events().commits_to == read.timeline().commits_to
+    assert list(read_ops(read)) == ops
+
+
 @pytest.mark.parametrize("held_rows", [1, 10, 1000])
 def test_each_queue_is_read_alone(tmp_path: Path, held_rows: int) -> None:
     ops = history(

@@ -90,6 +90,24 @@ def test_where_a_member_begins(told: dict[str, Any], complaint: str | None) -> N
 
 
 @pytest.mark.parametrize(
+    ("row", "complaint"),
+    [
+        (["b", 0, False], None),
+        (["b", 0], "a row of 'brokers' in the value of commit_to is .*; expected a list of 3"),
+        (["b", "0", True], "item 1 of a row of 'brokers' in the value of commit_to is '0'"),
+        (["b", 0, 1], "item 2 of a row of 'brokers' in the value of commit_to is 1"),
+    ],
+)
+def test_where_a_member_commits(row: list[Any], complaint: str | None) -> None:
+    value = {"group": "g", "brokers": [row]}
+    if complaint is None:
+        check_emitted("ok", "commit_to", value)
+        return
+    with pytest.raises(LineError, match=complaint):
+        check_emitted("ok", "commit_to", value)
+
+
+@pytest.mark.parametrize(
     ("original", "key", "complaint"),
     [
         ([0, LONG], "p1-0", f"{LONG} originals follow each other"),

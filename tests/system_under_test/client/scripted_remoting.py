@@ -43,6 +43,9 @@ class ScriptedConnection:
     def invoke_oneway(self, command: RemotingCommand) -> None:
         self._remoting.note(self._address, command)
 
+    def has_answered_after(self, _opaque: int) -> bool:
+        return self._address in self._remoting.have_answered
+
 
 class ScriptedRemoting:
     """Stands in for RemotingClient. Addresses without a script refuse connections."""
@@ -51,6 +54,7 @@ class ScriptedRemoting:
         self.scripts: dict[str, Script] = {}
         self.calls: list[Call] = []
         self.on_request: object = None
+        self.have_answered: set[str] = set()  # addresses that have answered whatever they were sent
         self._open: list[tuple[str, asyncio.Future[RemotingCommand]]] = []
 
     @property

@@ -8,9 +8,11 @@ import pytest
 
 from system_under_test.client.client_instance import ClientInstance
 from system_under_test.client.offset_store import (
+    CommitSent,
     ConsumeFrom,
     OffsetStore,
     OffsetUnknown,
+    OnCommitSent,
     OnOffsetRead,
 )
 from system_under_test.client.pull_consumer import PullConsumerConfig
@@ -51,16 +53,17 @@ def store_of(
     timestamp_ms: int | None = None,
     slave: bool = False,
     on_read: OnOffsetRead | None = None,
+    on_sent: OnCommitSent | None = None,
 ) -> OffsetStore:
     """Of group g, before a master that says this of its offset; or a slave that says so, without the master."""
-    script = by_code(c14=stored, c30=at(MAX), c29=at(FOUND_BY_TIME), other=at(-1))
+    script = by_code(c14=stored, c15=at(0), c30=at(MAX), c29=at(FOUND_BY_TIME), other=at(-1))
     remoting.scripts["a:0"] = stay_silent if slave else script
     remoting.scripts["a:1"] = script
     config = PullConsumerConfig(client_id="c", name_servers=(), group="g")
     client = ClientInstance(make_env(), config)
     for topic in ("t", RETRY):
         client.routes.update(topic, broker_routes(route_of("a", slaves=slave)), now_s())
-    return OffsetStore(client, "g", timestamp_ms=timestamp_ms, on_read=on_read)
+    return OffsetStore(client, "g", timestamp_ms=timestamp_ms, on_read=on_read, on_sent=on_sent)
 
 
 @pytest.mark.parametrize(
@@ -102,6 +105,28 @@ def test_what_a_broker_told_and_which(
             with suppress(OffsetUnknown):  # the master is silent, which is found out by asking it
                 await store.start_offset(queue, FIRST)
         assert set(read) == {(queue, offset, 1 if slave else 0)}
+
+    run(main())
+
+
+def test_which_broker_is_sent_offsets_and_whether_earlier_ones_have_arrived(
+    remoting: ScriptedRemoting,
+) -> None:
+    async def main() -> None:
+        told: list[list[CommitSent]] = []
+        store = store_of(remoting, at(7), on_sent=told.append)
+        queue = MessageQueue("t", "a", 0)
+        store.commit({queue: 1, MessageQueue("t", "a", 1): 1, MessageQueue("t", "x", 0): 1})
+        store.commit({queue: 2})
+        remoting.have_answered.add("a:0")
+        store.commit({queue: 3})
+        remoting.have_answered.clear()
+        await store.commit_confirmed(queue, 4)
+        store.commit({queue: 5})
+        store.commit({MessageQueue("t", "x", 0): 1})  # no such broker
+        assert told == [
+            [CommitSent("a", 0, earlier)] for earlier in (False, False, True, False, True)
+        ]
 
     run(main())
 

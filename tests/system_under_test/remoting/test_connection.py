@@ -99,6 +99,22 @@ def test_a_frame_may_come_byte_by_byte() -> None:
     assert [answer.opaque for answer in wire.transport.commands()] == [7]
 
 
+def test_an_answer_shows_that_the_peer_has_read_what_was_sent_before() -> None:
+    wire = Wire()
+    first, one_way, second = request(), request(), request()
+    for command in (first, one_way, second):
+        if command is one_way:
+            wire.connection.invoke_oneway(command)
+        else:
+            wire.connection.invoke_nowait(command, timeout_s=3)
+    for answered, is_read in ((first, False), (second, True), (first, True)):
+        wire.receive(RemotingCommand.response(answered, ResponseCode.SUCCESS))
+        assert wire.connection.has_answered_after(one_way.opaque) is is_read
+    wire.connection.abort()
+    assert wire.connection.has_answered_after(one_way.opaque)
+    assert not wire.connection.has_answered_after(second.opaque)
+
+
 @pytest.mark.parametrize("serialize_type", [0, 1])
 def test_answers_in_the_serialize_type_of_the_request(serialize_type: int) -> None:
     wire = Wire(echo)
