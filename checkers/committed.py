@@ -1,36 +1,41 @@
 """What a group had surely committed when a member took a queue: the member must not begin below it.
 
 A committed offset is a register, and where a member begins is a read of it. A client may say what it read and which
-broker answered (`begin`). The master knows every commit that reached it, so a commit before its answer counts unless
-the master ended before it had written the commit down, or the commit did not reach it (`offset_lost` in the table of
-excuses). A slave copies offsets now and then, so what it may not have yet does not count either. Neither does a commit
-that brokers may have forgotten, where they answered or not (`offset_forgotten`): a fault of any replica that may not
-have written or copied it yet, or between the replicas and the two members. Where a client does not say who answered,
-a slave is thought of near such faults alone. No commit counts across a disk that was emptied or a reset of offsets.
-What was committed after the last one that counts may have taken its place.
-So may what another member pulls with: each pull commits how far its member is, and one that gained the queue before the
-commit arrived began below it.
+broker answered (`begin`), which broker it sends commits to, and whether earlier ones have arrived there (`commit_to`).
+The master knows every commit that reached it, so a commit before its answer counts unless the master ended before it
+had written the commit down (`offset_lost` in the table of excuses). One that is not known to have arrived may be lost
+on its way (`offset_on_its_way`), and one that is not known to have been sent to the master may be with a slave
+(`offset_at_slave`). A slave copies offsets now and then, so what it may not have yet does not count either. Neither
+does a commit that brokers may have forgotten, where they answered or not (`offset_forgotten`): a fault of any replica
+that may not have written or copied it yet, or between the replicas and the two members. Where a client does not say who
+answered, a slave is thought of near such faults alone. No commit counts across a disk that was emptied or a reset of
+offsets. What was committed after the last one that counts may have taken its place. So may what another member pulls
+with: each pull commits how far its member is, and one that gained the queue before the commit arrived began below it.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import pairwise, zip_longest
 
 import numpy as np
 
 from checkers.columns import Columns, Commits, Ints, Mask, QueueKey
 from checkers.excuse_table import ON_ITS_WAY_S, Since
-from checkers.excuses import FOREVER_NS, Window
+from checkers.excuses import FOREVER_NS, Window, began_ns
 from checkers.kernel import Context
 from checkers.process_ends import ended_ns
 from checkers.promises import NS_PER_S
 from checkers.rebalances import starts_ns, stops_ns
-from checkers.spans import Span, joined
-from checkers.timeline import Ownership
+from checkers.spans import Span, joined, shared, without
+from checkers.timeline import Begun, CommitTo, Ownership
 
 # The time of the witness is that of the commit.
 LOST = "offset_lost"  # by the master, who answered
+ON_ITS_WAY = "offset_on_its_way"  # the same, unless the commit is known to have arrived there
+AT_SLAVE = "offset_at_slave"  # the same, unless the commit is known to have been sent there
 FORGOTTEN = "offset_forgotten"  # by any broker
 REPLACED = "offset_replaced"  # the time of the witness is that from the commit to its question
 ON_ITS_WAY_NS = int(ON_ITS_WAY_S * NS_PER_S)  # and until a member has asked where to begin
@@ -93,8 +98,8 @@ def reader_of(context: Context, group: str, process: int) -> str | None:
     return context.timeline.nodes.get(process, "")
 
 
-def answered_by(context: Context, pair: tuple[str, QueueKey], gain: Ownership) -> int | None:
-    """The id of the broker that told a member where to begin when it had gained a queue; None: not known."""
+def answer_to(context: Context, pair: tuple[str, QueueKey], gain: Ownership) -> Begun | None:
+    """What a broker told a member when it had gained a queue; None: not known."""
     begins = context.timeline.begins.get(pair, ())
     first = bisect_right(begins, gain.op_index, key=lambda begun: begun.op_index)
     changes = context.timeline.ownership_between(*pair, gain.op_index, FOREVER_NS)
@@ -103,7 +108,7 @@ def answered_by(context: Context, pair: tuple[str, QueueKey], gain: Ownership) -
         if begun.op_index > lost:
             break
         if begun.process == gain.process:
-            return begun.broker_id
+            return begun
     return None
 
 
@@ -117,27 +122,74 @@ def names_brokers(context: Context, group: str) -> bool:
     )
 
 
-def forgotten_spans(
-    context: Context, broker: str, nodes: Iterable[str | None], *, by_master: bool
-) -> list[Span]:
-    """When commits were sent that may not be known later: to the master, if it answers, else to any replica.
+def forgotten_spans(context: Context, group: str, broker: str, node: str | None) -> list[Span]:
+    """When a member on a node committed what may not be known later.
 
-    `nodes`: those of the member that commits and, if the master does not answer, of the one that asks.
+    It is asked of the master, if members of the group say which broker told them where to begin, and of any replica
+    where members do not say so or committed to a slave. Of each moment asked is the commit that the member sent next.
     """
-    known = frozenset(node for node in nodes if node is not None)
-    if not by_master:
-        return context.excuses.spans(FORGOTTEN, broker, known)
-    key = LOST, broker, known
+    by_any = context.excuses.spans(FORGOTTEN, broker, (node,))
+    if not names_brokers(context, group):
+        return by_any
+    key = "forgotten spans", group, broker, node
     if key not in context.cache:
-        windows = context.excuses.windows(*key)
-        spans = (_since(context, broker, known, window) for window in windows)
-        context.cache[key] = joined(span for span in spans if span is not None)
+        lost_spans = partial(_lost_spans, context, broker, node)
+        to_slave, sent, arrived = _destinations(context, group, broker, node)
+        context.cache[key] = joined(
+            [
+                *lost_spans(LOST, FOREVER_NS),
+                *without(lost_spans(ON_ITS_WAY, FOREVER_NS), arrived),
+                *without(lost_spans(AT_SLAVE, FOREVER_NS), sent),
+                *shared(by_any, to_slave),
+            ]
+        )
     found = context.cache[key]
     assert isinstance(found, list)
     return found
 
 
-def _since(context: Context, broker: str, members: frozenset[str], window: Window) -> Span | None:
+def _lost_spans(
+    context: Context, broker: str, node: str | None, anomaly: str, until_ns: int
+) -> list[Span]:
+    """When a member on this node committed what the master may have lost by then, by the rows of one name."""
+    key = anomaly, broker, node
+    if key not in context.cache:
+        windows = context.excuses.windows(anomaly, broker, (node,))
+        spans = ((began_ns(of.fault), _since(context, broker, of, node)) for of in windows)
+        context.cache[key] = [(at_ns, span) for at_ns, span in spans if span is not None]
+    found = context.cache[key]
+    assert isinstance(found, list)
+    return [span for at_ns, span in found if at_ns <= until_ns]
+
+
+def _destinations(
+    context: Context, group: str, broker: str, node: str | None
+) -> tuple[list[Span], list[Span], list[Span]]:
+    """The times that end with commits which members on this node sent to a slave, and to the master.
+
+    The third: with those of which it is known that they arrived at the master.
+    """
+    to_slave: list[Span] = []
+    sent: list[Span] = []
+    arrived: list[Span] = []
+    commit_ns = int(context.facts.timings.commit_s * NS_PER_S)
+    for (name, broker_name, process), told in context.timeline.commits_to.items():
+        if (name, broker_name, context.timeline.nodes.get(process)) != (group, broker, node):
+            continue
+        since_ns = told[0].time_ns - commit_ns
+        for one, following in zip_longest(told, told[1:]):
+            span = Span(since_ns, one.time_ns)
+            since_ns = one.time_ns
+            if one.broker_id != MASTER_ID:
+                to_slave.append(span)
+                continue
+            sent.append(span)
+            if following is not None and following.earlier_arrived:
+                arrived.append(span)
+    return joined(to_slave), joined(sent), joined(arrived)
+
+
+def _since(context: Context, broker: str, window: Window, node: str | None) -> Span | None:
     """The part of a window in which its row counts."""
     start_ns, end_ns = window.start_ns, window.end_ns
     match window.excuse.since:
@@ -145,8 +197,8 @@ def _since(context: Context, broker: str, members: frozenset[str], window: Windo
             master = frozenset(context.facts.brokers.get(broker, ())[:1])
             ends = any(start_ns <= at <= end_ns for at in stops_ns(context, master))
             return Span(start_ns, end_ns) if ends else None
-        case Since.MEMBER_STARTS if members:
-            starts = starts_ns(context, members)
+        case Since.MEMBER_STARTS if node is not None:
+            starts = starts_ns(context, frozenset({node}))
             first = min((at for at in starts if start_ns <= at <= end_ns), default=None)
             return None if first is None else Span(first, end_ns)
         case _:
@@ -160,23 +212,47 @@ def _forgotten(
     nodes, timings = context.timeline.nodes, context.facts.timings
     taker = nodes.get(gain.process)
     forgotten = np.zeros(len(commits), np.bool_)
-    asked = answered_by(context, pair, gain)
+    answer = answer_to(context, pair, gain)
+    asked = None if answer is None else answer.broker_id
+    broker = pair[1].broker
     for process in np.unique(commits.process).tolist():
-        mine = commits.process == process
-        known = nodes.get(process)
-        by_master = asked == MASTER_ID
-        spans = forgotten_spans(
-            context, pair[1].broker, (known,) if by_master else (known, taker), by_master=by_master
+        mine = np.flatnonzero(commits.process == process)
+        node, time_ns = nodes.get(process), commits.time_ns[mine]
+        if answer is None or asked != MASTER_ID:
+            spans = context.excuses.spans(FORGOTTEN, broker, (node, taker))
+            forgotten[mine] = _in_any(time_ns, spans)
+            continue
+        told = context.timeline.commits_to.get((pair[0], broker, process), ())
+        sent, arrived = _known_at_master(told, commits.op_index[mine], gain.op_index)
+        lost, on_its_way, at_slave = (
+            _in_any(time_ns, _lost_spans(context, broker, node, name, answer.time_ns))
+            for name in (LOST, ON_ITS_WAY, AT_SLAVE)
         )
-        forgotten |= mine & _in_any(commits.time_ns, spans)
+        forgotten[mine] = lost | (on_its_way & ~arrived) | (at_slave & ~sent)
     if asked is not None and asked != MASTER_ID:
         copied_s = timings.slave_sync_s + 2 * timings.request_s
         forgotten |= commits.time_ns > gain.time_ns - int(copied_s * NS_PER_S)
-    since = context.excuses.windows(REPLACED, pair[1].broker)
+    since = context.excuses.windows(REPLACED, broker)
     for window in since:
         if window.start_ns <= gain.time_ns:
             forgotten |= commits.time_ns <= window.end_ns
     return forgotten
+
+
+def _known_at_master(
+    told: Sequence[CommitTo], op_index: Ints, until_index: int
+) -> tuple[Mask, Mask]:
+    """Which of one process's commits were surely sent to the master, and which have arrived there by an op; (commits,).
+
+    `told`: what the process said of these commits and their broker name.
+    """
+    told = [one for one in told if one.op_index < until_index]
+    arrived = [
+        one.broker_id == MASTER_ID and after.earlier_arrived for one, after in pairwise(told)
+    ]
+    sent = [one.broker_id == MASTER_ID for one in told]
+    last = np.searchsorted([one.op_index for one in told], op_index)  # 0: nothing was told
+    return np.array([False, *sent])[last], np.array([False, *arrived, False])[: len(told) + 1][last]
 
 
 def _pulled_below(

@@ -236,15 +236,32 @@ _ROWS: tuple[Excuse, ...] = (
     ),
     Excuse(
         anomaly="offset_lost",
-        effects=(STOPS, STALLS, NETWORK, CUTS, ROUTES),
+        effects=(STOPS,),
+        on=(Role.MASTER,),
+        before=lambda _: ON_ITS_WAY_S,
+        mechanism="the master ended before it had carried the commit out",
+    ),
+    # ... unless the commit is known to have arrived there
+    Excuse(
+        anomaly="offset_on_its_way",
+        effects=(STOPS, STALLS, NETWORK, CUTS),
         on=(Role.MASTER,),
         across=(Role.INVOLVED,),
         before=lambda _: ON_ITS_WAY_S,
         after=_two_requests,
         mechanism="the commit was lost on its way, or a slave took it",
     ),
+    # ... unless it is known that it was sent there
     Excuse(
-        anomaly="offset_lost",
+        anomaly="offset_at_slave",
+        effects=(ROUTES,),
+        on=(Role.MASTER,),
+        before=lambda _: ON_ITS_WAY_S,
+        after=_two_requests,
+        mechanism="the master was not in the routes of the client, and a slave took the commit",
+    ),
+    Excuse(
+        anomaly="offset_at_slave",
         effects=(STOPS, STALLS),
         on=(Role.ALL_NAME_SERVERS,),
         after=lambda t: t.register_s,
@@ -252,7 +269,7 @@ _ROWS: tuple[Excuse, ...] = (
         mechanism="a client that starts knows only the slave, and commits there",
     ),
     Excuse(
-        anomaly="offset_lost",
+        anomaly="offset_at_slave",
         effects=(FORGETS,),
         on=(Role.ALL_NAME_SERVERS,),
         after=_routes_known,

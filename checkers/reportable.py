@@ -21,7 +21,7 @@ from functools import cache
 from itertools import product
 
 from checkers.columns import QueueKey
-from checkers.committed import FORGOTTEN, forgotten_spans, names_brokers
+from checkers.committed import FORGOTTEN, forgotten_spans
 from checkers.groups import owned_while_watched, watched_until_ns
 from checkers.kernel import Context
 from checkers.rebalances import excused_spans
@@ -114,8 +114,8 @@ class _Excused:
         if anomaly in OF_SHARING:
             return excused_spans(self._context, anomaly, group, broker, nodes)
         if anomaly == FORGOTTEN:
-            by_master = names_brokers(self._context, group)
-            return forgotten_spans(self._context, broker, nodes, by_master=by_master)
+            [owner] = nodes
+            return forgotten_spans(self._context, group, broker, owner)
         found = self._context.excuses.spans(anomaly, broker, nodes)
         if anomaly not in SET_BACK:
             return found

@@ -208,6 +208,7 @@ def begins(*words: str, taken_s: float = 60) -> tuple[str, ...]:
 
 NEAR_SLAVE = fault("pause", "n1", at_s=8, healed_s=20)
 NEAR_MASTER = fault("pause", "n0", at_s=5, healed_s=20)
+SOON = fault("kill", "n0", at_s=9, healed_s=10)
 LATER = fault("kill", "n0", at_s=12, healed_s=20)  # what was committed at 5 s is written down
 
 
@@ -220,6 +221,8 @@ LATER = fault("kill", "n0", at_s=12, healed_s=20)  # what was committed at 5 s i
         (begins("2 ok begin 0 by=1"), NEAR_SLAVE, True),
         (begins("2 ok begin 0 by=0"), NEAR_MASTER, True),
         (begins("2 ok begin 0 by=0"), LATER, False),
+        (begins("2 ok begin 0 by=0", taken_s=7), SOON, False),  # what comes later explains nothing
+        (begins("2 ok begin 0 by=0", taken_s=13), SOON, True),
         (begins("2 ok begin 0 by=1"), LATER, True),
         # another member was told
         (begins("1 ok begin 0 by=0"), NEAR_SLAVE, True),
@@ -236,6 +239,53 @@ def test_the_master_knows_what_was_committed_whatever_happens_to_a_slave(
 ) -> None:
     verdict = check_duplication(*lines, brokers={"b": ("n0", "n1")}, faults=(of,))
     assert verdict.valid is valid
+
+
+def sent(*told: str, taken_s: float = 60) -> tuple[str, ...]:
+    """The same, asked of the master, with what the owner said of its commit's destination at 4.9 s and later."""
+    lines = [*begins("2 ok begin 0 by=0", taken_s=taken_s)]
+    lines[3:3] = told[:1]
+    lines[-3:-3] = told[1:]
+    return tuple(lines)
+
+
+TO_MASTER, TO_SLAVE = "1 ok commit_to 0 t=4.9", "1 ok commit_to 1 t=4.9"
+ARRIVED = "1 ok commit_to 0 arrived=1 t=10"
+CUT_OFF = replace(fault("partition", "n0", at_s=4, healed_s=8), links=(("c1", "n0"),))
+NO_ROUTES = fault("name_server_amnesia", "ns-1", at_s=2, healed_s=3)
+
+
+@pytest.mark.parametrize(
+    ("lines", "of", "valid"),
+    [
+        (sent(), CUT_OFF, True),
+        (sent(TO_MASTER), CUT_OFF, True),
+        (sent(TO_MASTER, ARRIVED), CUT_OFF, False),
+        (sent(TO_MASTER, "1 ok commit_to 0 t=10"), CUT_OFF, True),
+        (sent(TO_MASTER, "1 ok commit_to 1 arrived=1 t=10"), CUT_OFF, False),
+        (sent(TO_SLAVE, ARRIVED), CUT_OFF, True),  # at the slave
+        (sent(TO_MASTER, ARRIVED.replace("1 ok", "3 ok")), CUT_OFF, True),  # of another process
+        (sent(TO_MASTER, f"{ARRIVED} broker=c"), CUT_OFF, True),
+        (sent(TO_MASTER, ARRIVED, taken_s=9), CUT_OFF, True),  # maybe after the master was asked
+        (sent(TO_MASTER, ARRIVED), fault("kill", "n0", at_s=9, healed_s=10), True),
+        (sent(), NO_ROUTES, True),
+        (sent(TO_MASTER), NO_ROUTES, False),
+        (sent(TO_SLAVE), NO_ROUTES, True),
+    ],
+)
+def test_a_commit_that_arrived_at_the_master_is_known_there(
+    lines: tuple[str, ...], of: FaultFacts, valid: bool
+) -> None:
+    known = {"brokers": {"b": ("n0", "n1")}, "name_servers": ("ns-1",)}
+    opened = ("1 ok open node=c1 t=0.1", "2 ok open node=c2 t=0.1")
+    lines = (*opened, *sorted(lines, key=_time_s))
+    assert check_duplication(*lines, faults=(of,), **known).valid is valid
+
+
+def _time_s(line: str) -> float:
+    """When an op of these histories happens; those without a time follow the one before."""
+    untimed = {"1 ok consume a": 1.1, "2 ok begin 0 by=0": 60.1}
+    return untimed.get(line) or float(line.partition(" t=")[2].split()[0])
 
 
 @pytest.mark.parametrize(("taken_s", "valid"), [(20, True), (22, False)])

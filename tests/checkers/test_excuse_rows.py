@@ -91,18 +91,25 @@ def goes_back(anomaly: str, *ops: str) -> Iterator[Legal]:
 
 def offsets(
     mechanism: str,
-    row_of: str,
+    row_of: str = "offset_lost",
     *more: FaultFacts,
     faults: tuple[FaultFacts, ...] = (),
     taken_s: float,
     opened: str = "2 ok open node=c2 t=4",
     asked: str = "",
+    sent_to: str = "",
+    arrived: bool = False,
     **known: Any,
 ) -> Legal:
-    """A member takes a queue over at 0, although 1 was committed at 5 s. `asked`: which broker told it so."""
+    """A member takes a queue over at 0, although 1 was committed at 5 s.
+
+    `asked`: which broker told it so; `sent_to`: which one was sent the commit; `arrived`: it had it at 5.4 s.
+    """
     ops = (
         *("1 ok open node=c1 t=0.2", "1 ok assign 0 t=0.5", "0 ok send a t=1", "1 ok consume a"),
-        *(opened, "1 ok commit 0:1 t=5", f"2 ok assign 0 t={taken_s}"),
+        *(opened, *((f"1 ok commit_to {sent_to} t=5",) if sent_to else ()), "1 ok commit 0:1 t=5"),
+        *((f"1 ok commit_to {sent_to} arrived=1 t=5.4",) if arrived else ()),
+        f"2 ok assign 0 t={taken_s}",
         *((f"2 ok begin 0:0 by={asked}",) if asked else ()),
         f"2 ok consume a t={taken_s + 1}",
     )
@@ -254,7 +261,7 @@ def _histories() -> Iterator[Legal]:
             known=NO_NAME_SERVER,
         )
     # committed.py
-    by_master = partial(offsets, row_of="offset_lost", asked="0")
+    by_master = partial(offsets, asked="0")
     yield by_master(
         "the master ended before it had written the offset down",
         faults=(fault("name_server_amnesia", "n0", at_s=9.5, healed_s=9.6),),
@@ -274,12 +281,29 @@ def _histories() -> Iterator[Legal]:
         taken_s=60,
     )
     yield by_master(
+        "the master ended before it had carried the commit out",
+        faults=(fault("graceful_stop", "n0", at_s=5.5, healed_s=7),),
+        taken_s=60,
+        sent_to="0",
+        arrived=True,
+    )
+    yield by_master(
         "the commit was lost on its way, or a slave took it",
+        "offset_on_its_way",
         faults=(cut("c1", "n0", at_s=4, healed_s=8),),
         taken_s=60,
+        sent_to="0",
+    )
+    yield by_master(
+        "the master was not in the routes of the client, and a slave took the commit",
+        "offset_at_slave",
+        faults=(fault("split_name_servers", "n0", at_s=4, healed_s=8),),
+        taken_s=60,
+        sent_to="1",
     )
     yield by_master(
         "a client that starts knows only the slave, and commits there",
+        "offset_at_slave",
         faults=(fault("pause", "ns-1", at_s=3, healed_s=4),),
         opened="3 ok open node=c1 t=4",
         taken_s=60,
@@ -287,6 +311,7 @@ def _histories() -> Iterator[Legal]:
     )
     yield by_master(
         "name servers that had forgotten all knew only the slave, and clients that asked committed there",
+        "offset_at_slave",
         faults=(fault("name_server_amnesia", "ns-1", at_s=3, healed_s=4),),
         taken_s=90,
         **NO_NAME_SERVER,

@@ -69,6 +69,26 @@ def test_where_members_say_who_told_them_the_master_is_asked() -> None:
     assert shares(of_master, lines=told, **pair)["offset_forgotten"] == 0.85
 
 
+def test_commits_that_the_master_took_are_excused_by_less() -> None:
+    pair: dict[str, Any] = {"brokers": {"b": ("n0", "n1")}, "name_servers": ("ns-1",)}
+    told = (*LINES[:-1], "1 ok begin 0 by=0 t=12")
+    pause = fault("pause", "n0", at_s=20, healed_s=24)  # excused are 11 of 100 s, for both owners
+    assert shares(pause, lines=(*told, LINES[-1]), **pair)["offset_forgotten"] == 0.89
+    commits = ("1 ok commit_to 0 t=19", "1 ok commit_to 0 arrived=1 t=26", "1 ok commit_to 0 t=31")
+    known = (*told, *commits, LINES[-1])
+    # What was consumed from 19 s to 26 s was sent at 26 s, and it is not known to have arrived.
+    assert shares(pause, lines=known, **pair)["offset_forgotten"] == 0.89
+    known = (*told, *commits[:-1], "1 ok commit_to 0 arrived=1 t=31", LINES[-1])
+    assert shares(pause, lines=known, **pair)["offset_forgotten"] == 0.925  # 7 s of one owner
+    amnesia = fault("name_server_amnesia", "ns-1", at_s=20, healed_s=26)  # 6 s, and 60 s
+    assert shares(amnesia, lines=(*told, LINES[-1]), **pair)["offset_forgotten"] == 0.34
+    sent = [f"1 ok commit_to 0 t={at_s}" for at_s in range(15, 105, 5)]
+    assert shares(amnesia, lines=(*told, *sent, LINES[-1]), **pair)["offset_forgotten"] == 0.67
+    # A slave may forget what it was sent in the 10 s before, too.
+    to_slave = [line.replace("_to 0", "_to 1") for line in sent]
+    assert shares(amnesia, lines=(*told, *to_slave, LINES[-1]), **pair)["offset_forgotten"] == 0.29
+
+
 def test_a_verdict_says_it_and_is_unknown_below_the_floor() -> None:
     ever = fault("pause", "n0", at_s=0, healed_s=200)
     verdict = check_run(history(*LINES), [], facts(faults=(ever,)))
