@@ -9,7 +9,14 @@ from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.events import Delivery
 from tests.checkers.mutations.kinds import KINDS
 from tests.checkers.mutations.model import EVIDENCE, GROUPED, MS, Run, S, Site, choose
-from tests.checkers.mutations.pick import is_settled, keeps_queue, other_member, pick_delivery
+from tests.checkers.mutations.pick import (
+    RESTARTS,
+    is_settled,
+    keeps_queue,
+    message_of,
+    other_member,
+    pick_delivery,
+)
 
 
 def _committed(run: Run, rng: Random, site: Site, spread: int = 5) -> Delivery | None:
@@ -64,6 +71,60 @@ def owner_commits_zero(run: Run, rng: Random, site: Site) -> Run | None:
     _commit(draft, like, like.time_ns + S, 0)
     _commit(draft, like, like.time_ns + 2 * S, like.offset + 1)
     return draft.finish()
+
+
+@KINDS.mutation(
+    "duplicate_unexplained",
+    "a member takes a queue over, the master tells it three messages less than were committed, and it gets them again",
+    workloads=GROUPED,
+)
+def master_forgets_offset(run: Run, rng: Random, site: Site) -> Run | None:
+    begins = [op for op in run.ops if op.f == "begin" and op.value.get("broker_id") == 0]
+    begun = choose(rng, begins, lambda op: run.is_at(site, op.time_ns) and bool(_known(run, op)))
+    if begun is None:
+        return None
+    draft = Draft(run)
+    again = _known(run, begun)
+    draft.alter(begun.index, offset=again[0].offset)
+    for n, delivery in enumerate(again, 1):
+        draft.deliver(
+            delivery,
+            begun.time_ns + n * MS,
+            [message_of(run, delivery)],
+            process=begun.process,
+            node=begun.node,
+        )
+    return draft.finish()
+
+
+def _known(run: Run, begun: Op) -> list[Delivery]:
+    """The last three messages below where a member begins, if their owner pulled on long after they were committed."""
+    value = begun.value
+    place, offset = (value["topic"], value["broker"], value["queue"]), value.get("offset") or 0
+    before = [
+        d
+        for d in run.deliveries
+        if (d.place, d.group) == (place, value["group"]) and d.time_ns < begun.time_ns
+    ]
+    last = [d for d in before if offset - 3 <= d.offset < offset]
+    owners = {d.process for d in last}
+    if len(last) != 3 or len(owners) != 1 or begun.process in owners:
+        return []
+    # Commits are sent every 5 s: with the third one the first has been followed by answers to pulls.
+    commits = [
+        op
+        for op in run.ops[last[-1].at : begun.index]
+        if op.f == "commit" and op.process in owners and op.value["group"] == value["group"]
+        if [value["broker"], value["queue"], offset] in op.value["offsets"]
+    ]
+    nodes = run.nodes_of_broker(value["broker"])
+    if len(commits) < 3 or run.is_explained(last[0].begin_ns, begun.time_ns, nodes, 10.0, RESTARTS):
+        return []
+    if not all(
+        d.offset >= offset for d in run.deliveries if d.at > begun.index and d.place == place
+    ):
+        return []
+    return last
 
 
 def _foreign_commit(run: Run, rng: Random, site: Site, offset: int) -> Run | None:
