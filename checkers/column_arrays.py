@@ -78,7 +78,7 @@ def send_touches(sends: Sequence[SendRow], messages: MessageIds) -> Touches:
         "time_ns": ints(time_ns, "time_ns", at),
         "invoke_ns": ints(invoke_ns, "time_ns", at),
         "process": ints(process, "process", at),
-        "outcome": np.array(outcome, np.int64),
+        "outcome": np.fromiter(outcome, np.int64, len(outcome)),
         "message": np.array(list(map(messages.__getitem__, keys)), np.int64),
         "topic": np.array(topic, np.int64),
         "queue": np.array(queue, np.int64),

@@ -90,11 +90,6 @@ def build_columns(ops: Iterable[Op]) -> tuple[Columns, Timeline]:
 R = TypeVar("R", Touches, Commits)
 
 
-def _end_of(op: Op, invoke: Op, outcome: Outcome) -> tuple[int, int, int, int, int, Outcome]:
-    """The first columns of a touch: when it ended and began, whose it was and how it ended."""
-    return op.index, invoke.index, op.time_ns, invoke.time_ns, op.process, outcome
-
-
 def _sorted(kind: type[R], parts: Sequence[R]) -> R:
     if len(parts) == 1:
         return parts[0]
@@ -220,8 +215,17 @@ class TouchBuilder:
         """What the messages of a `send_many` share."""
         if outcome is Outcome.OK and "stretches" not in op.value:
             raise KeyError("stretches")
-        queue, topic = self._queue_of(op.value, outcome), self.topics[op.value["topic"]]
-        return (*_end_of(op, invoke, outcome), topic, queue, UNKNOWN)
+        return (
+            op.index,
+            invoke.index,
+            op.time_ns,
+            invoke.time_ns,
+            op.process,
+            outcome,
+            self.topics[op.value["topic"]],
+            self._queue_of(op.value, outcome),
+            UNKNOWN,
+        )
 
     def _send_row(self, op: Op, invoke: Op, outcome: Outcome) -> SendRow:
         value = op.value
@@ -230,9 +234,15 @@ class TouchBuilder:
         queue = self._queue_of(value, outcome)
         if outcome is Outcome.OK:
             integer(value["queue_offset"])
-        sharding_key, tag, properties = get("sharding_key"), get("tag"), get("properties")
+        sharding_key, tag = get("sharding_key"), get("tag")
+        properties, size = get("properties"), get("size")
         return (
-            *_end_of(op, invoke, outcome),
+            op.index,
+            invoke.index,
+            op.time_ns,
+            invoke.time_ns,
+            op.process,
+            outcome,
             value["key"],
             self.topics[topic],
             queue,
@@ -245,7 +255,7 @@ class TouchBuilder:
             int(TRANSACTIONS[value["transaction"]]) if "transaction" in value else 0,
             get("id", UNKNOWN),
             digest_of_properties(properties) if properties else NO_PROPERTIES,
-            size if type(size := get("size")) is int else UNKNOWN,
+            size if type(size) is int else UNKNOWN,
         )
 
     def _probe(self, note: Callable[[Op], None], op: Op) -> None:
@@ -288,7 +298,12 @@ class TouchBuilder:
         value = op.value
         topic = value["topic"]
         shared = (
-            *_end_of(op, invoke, outcome),
+            op.index,
+            invoke.index,
+            op.time_ns,
+            invoke.time_ns,
+            op.process,
+            outcome,
             self.topics[topic],
             self.queues[topic, value["broker"], value["queue"]],
             self.groups[value["group"]],

@@ -53,7 +53,7 @@ def split(messages: Sequence[Sequence[Any]], width: int) -> tuple[Any, Sequence[
     Raises ValueError for a message that is no list.
     """
     try:
-        widest = max(map(len, messages), default=0)
+        widest = len(messages[0]) if len(messages) == 1 else max(map(len, messages), default=0)
     except TypeError:
         odd = next(message for message in messages if not hasattr(message, "__len__"))
         raise ValueError(f"message is {odd!r:.80}; expected a list") from None
