@@ -252,6 +252,8 @@ def _merged_states(
 
 def merged(one: Mapping[str, Tally], other: Mapping[str, Tally]) -> dict[str, Tally]:
     """Merge tallies kernel by kernel."""
+    if not one or not other:
+        return dict(one or other)
     names = dict.fromkeys((*one, *other))
     return {name: one.get(name, Tally()).merge(other.get(name, Tally())) for name in names}
 

@@ -41,12 +41,13 @@ class Window(NamedTuple):
 class Excuses:
     """Answers for one run. Windows are computed once for each anomaly and set of nodes."""
 
-    __slots__ = ("_facts", "_faults", "_known", "_rows", "_spans")
+    __slots__ = ("_effects", "_facts", "_faults", "_known", "_rows", "_spans")
 
     def __init__(self, facts: RunFacts) -> None:
         self._facts = facts
         fired = (fault for fault in facts.faults if _start_ns(fault) is not None)
         self._faults = (*chain.from_iterable(map(_by_target, fired)), *_exits(facts))
+        self._effects = [frozenset(fault.effects) for fault in self._faults]
         self._rows: dict[str, tuple[tuple[Excuse, _Possible], ...]] = {}
         self._known: dict[_Asked, tuple[Window, ...]] = {}
         self._spans: dict[_Asked, tuple[Span, ...]] = {}
@@ -60,9 +61,11 @@ class Excuses:
         self, anomaly: str, broker: str | None = None, nodes: Iterable[str | None] = ()
     ) -> tuple[Window, ...]:
         """When faults excuse the anomaly that involves these nodes and this broker name, sorted by start."""
+        rows = self._rows_of(anomaly)
+        if not rows:
+            return ()
         key = _asked(anomaly, broker, nodes)
         if key not in self._known:
-            rows = self._rows_of(anomaly)
             found = (
                 window for row, possible in rows for window in self._of(row, possible, *key[1:])
             )
@@ -100,11 +103,11 @@ class Excuses:
         return self._rows[anomaly]
 
     def _possible(self, row: Excuse) -> _Possible:
-        at_least_s = row.at_least(self._facts.timings)
+        at_least_s, wanted = row.at_least(self._facts.timings), frozenset(row.effects)
         return [
             (self._window(row, fault, began_ns(fault), healed_ns(fault)), effects)
-            for fault in self._faults
-            if (effects := frozenset(row.effects).intersection(fault.effects))
+            for fault, of_fault in zip(self._faults, self._effects, strict=True)
+            if (effects := wanted & of_fault)
             if (fault.bitten_ns is not None or row.unproven) and _length_s(fault) >= at_least_s
         ]
 
