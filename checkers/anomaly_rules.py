@@ -154,6 +154,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "unreadable_topic": PLAIN,
         # stuck_producers.py
         "producer_stuck": PLAIN,
+        "refused_at_rest": PLAIN,
         # refusals.py
         "wrong_refusal": _excused("a fault of its broker was near", ALLOWED),
         # send_status.py

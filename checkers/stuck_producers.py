@@ -8,7 +8,13 @@ stored counts as acknowledged, whatever becomes of its transaction, and so does 
 So what a fault leaves dead is found where the load goes on behind it for long enough: campaigns with a quiet end
 (`quiet_s`), or a long time between two faults.
 
-Cannot see: a producer that stops sending, one that gets through now and then, and sends of forwarders.
+**refused_at_rest**: sends were refused, or had no answer for as long as a request may take, in `SECONDS_MIN` different
+seconds of a minute, while the cluster was at rest (rest.py): brokers that are well store what they are sent. A broker
+that is busy for a moment may refuse what comes in that moment. Sends that must be refused have no attempts, which are
+asked for here, and a transaction may be rolled back, so its send is not counted.
+
+Cannot see: a producer that stops sending, one near faults that gets through now and then, sends of forwarders, refusals
+that are rarer, and sends of which nothing is known although the time of a request was not over (one-way sends end so).
 """
 
 from __future__ import annotations
@@ -17,24 +23,27 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches
+from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches, Transaction
 from checkers.gap_rows import next_acked, only_sends, unacknowledged
 from checkers.kernel import Checker, Context, finding_at
 from checkers.load import sends_by
 from checkers.observed import observed_verdict
 from checkers.promises import FOREVER_NS, NS_PER_S, judge
+from checkers.rest import spans_at_rest
 from checkers.spans import Span, without
 from checkers.verdict import Finding, Verdict, seconds
 
-STUCK = "producer_stuck"
+STUCK, REFUSED = "producer_stuck", "refused_at_rest"
 REQUESTS = 4  # in a row that had their whole time, and a broker that was well
 SENDS_MIN = 4
+SECONDS_MIN, WITHIN_S = 10, 60  # seconds with a refusal, and in how many
 
 
 def check_stuck_producers(columns: Columns, context: Context) -> Verdict:
-    """Look for the first stretch of each producer in which nothing got through."""
-    stuck = (_stuck(columns, context, node) for node in context.facts.producers)
-    findings = [finding for finding in stuck if finding is not None]
+    """Look for the first stretch of each producer in which nothing got through, and for refusals at rest."""
+    found = [_stuck(columns, context, node) for node in context.facts.producers]
+    found.append(_refused_at_rest(columns, context))
+    findings = [finding for finding in found if finding is not None]
     counts = {"producers": len(context.facts.producers)}
     return observed_verdict("stuck_producers", findings, counts, None)
 
@@ -93,6 +102,43 @@ def _finding(columns: Columns, context: Context, node: str, broker: str, failed:
     )
 
 
+def _refused_at_rest(columns: Columns, context: Context) -> Finding | None:
+    sends = columns.sends
+    rows = sends_by(sends, context, context.facts.producers)
+    rows = rows[_unserved(sends, context)[rows]]
+    if len(rows) < SECONDS_MIN:
+        return None
+    for rest in spans_at_rest(context):
+        inside = rows[
+            (sends.invoke_ns[rows] >= rest.start_ns) & (sends.time_ns[rows] <= rest.end_ns)
+        ]
+        at_s, first = np.unique(sends.invoke_ns[inside] // NS_PER_S, return_index=True)
+        together = np.flatnonzero(at_s[SECONDS_MIN - 1 :] - at_s[: 1 - SECONDS_MIN] < WITHIN_S)
+        if len(together):
+            since = int(together[0])
+            count = int(np.searchsorted(at_s, at_s[since] + WITHIN_S)) - since
+            return finding_at(
+                columns,
+                sends,
+                int(inside[first[since]]),
+                anomaly=REFUSED,
+                judgement=judge(context.facts.mode, REFUSED),
+                detail=f"sends were refused, or not answered, in {count} seconds of the next {WITHIN_S}, "
+                "and no fault was near",
+                at_invocation=True,
+            )
+    return None
+
+
+def _unserved(sends: Touches, context: Context) -> Mask:
+    """Legal sends, but for transactions, that were refused, or not answered in the time of a request."""
+    waited = sends.time_ns - sends.invoke_ns >= int(context.facts.timings.request_s * NS_PER_S)
+    silent = (sends.outcome == Outcome.UNKNOWN) & waited & (sends.queue == UNKNOWN)
+    tried = (sends.tries > 0) & (sends.transaction == Transaction.NONE)
+    found: Mask = tried & ((sends.outcome == Outcome.FAILED) | silent)
+    return found
+
+
 def first_rows(columns: Columns, context: Context) -> Columns:
     """The sends of producers that were not acknowledged."""
     return only_sends(columns, unacknowledged(columns.sends, context))
@@ -108,7 +154,7 @@ def rows_again(columns: Columns, context: Context, gathered: Columns) -> Columns
 
 STUCK_PRODUCERS = Checker(
     name="stuck_producers",
-    anomalies=(STUCK,),
+    anomalies=(STUCK, REFUSED),
     check=check_stuck_producers,
     rows=first_rows,
     rows_again=rows_again,

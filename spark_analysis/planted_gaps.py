@@ -41,6 +41,20 @@ def _producer_stuck(story: Story, _sets: int) -> None:
     story.tell_of_run("send_gap", key=first, topic=story.topic)
 
 
+def _refused_at_rest(story: Story, _sets: int) -> None:
+    """Every other send of a producer is refused, second after second."""
+    _producer(story)
+    first, *_ = [
+        key
+        for second in range(1, 11)
+        for key in (story.send(second, "fail", attempts=1), story.send(second + 0.5))
+    ]
+    for place in range(10):
+        story.consume(12, f"{first.rpartition('-')[0]}-{2 * place + 1}", place)
+    story.drained(13)
+    story.tell_of_run("refused_at_rest", key=first, topic=story.topic)
+
+
 def _start_gap(story: Story, _sets: int) -> None:
     """A consumer starts, and is given its queue late."""
     story.opened(0, 0)
@@ -66,6 +80,7 @@ def _delivery_gap(story: Story, _sets: int) -> None:
 GAP_PLANTS: Mapping[str, StoryPlant] = {
     "send_gap": _send_gap,
     "producer_stuck": _producer_stuck,
+    "refused_at_rest": _refused_at_rest,
     "start_gap": _start_gap,
     "delivery_gap": _delivery_gap,
 }

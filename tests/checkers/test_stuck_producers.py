@@ -137,3 +137,77 @@ def test_it_finds_what_the_reference_finds_and_from_few_rows(
     gathered = first_rows(columns, context)
     few = rows_again(columns, context, gathered)
     assert check_stuck_producers(few, context) == verdict
+
+
+def refusals(count: int, *, each_s: float = 2, end: str = "fail", **how: object) -> list[str]:
+    """A send that is served and one that is refused, again and again."""
+    ends = [one for _ in range(count) for one in ("ok", f"{end} attempts=1")]
+    return sends(*ends, each_s=each_s / 2, **how)  # type: ignore[arg-type]  # as it takes them
+
+
+def is_refused(ops: list[str], *faults: FaultFacts, **known: object) -> bool:
+    return bool(verdict_of(ops, *faults, **known).counts.get("refused_at_rest"))
+
+
+def test_refusals_at_rest_are_told_with_the_first() -> None:
+    verdict = verdict_of(refusals(12))
+    [finding] = verdict.findings
+    assert verdict.valid is False
+    assert (finding.anomaly, finding.key) == ("refused_at_rest", "p1x1")
+    assert finding.detail == (
+        "sends were refused, or not answered, in 12 seconds of the next 60, and no fault was near"
+    )
+
+
+@pytest.mark.parametrize(
+    ("ops", "refused"),
+    [
+        (refusals(10), True),
+        (refusals(9), False),
+        (refusals(10, each_s=6.4), True),
+        (refusals(10, each_s=7), False),  # ten in more than a minute
+        (refusals(40, each_s=0.2), False),  # in 8 s: busy for a moment
+        (refusals(10, end="info"), False),  # 1 s is too early to say that no answer came
+        (refusals(10, end="info", each_s=6.2), True),
+        (refusals(10, node="p3"), False),  # no producer of the load
+        ([line.replace(" attempts=1", "") for line in refusals(10)], False),  # nothing was sent
+    ],
+)
+def test_ten_seconds_of_a_minute_with_refusals(ops: list[str], refused: bool) -> None:
+    assert is_refused(ops) is refused
+
+
+@pytest.mark.parametrize(
+    ("of", "refused"),
+    [
+        (fault("kill", "n0", at_s=130, healed_s=140), False),
+        (fault("kill", "elsewhere", at_s=130, healed_s=140), False),  # any fault
+        (fault("kill", "n0", at_s=10, healed_s=20), False),
+        (fault("kill", "n0", at_s=0, healed_s=1), True),  # 120 s ago: forgotten
+        (fault("kill", "n0", at_s=500, healed_s=None), True),
+    ],
+)
+def test_any_fault_is_no_rest(of: FaultFacts, refused: bool) -> None:
+    assert is_refused(refusals(12, since_s=122), of) is refused
+
+
+def test_a_transaction_may_be_rolled_back() -> None:
+    ops = history(*refusals(12))
+    ops = [replace(op, value={**op.value, "transaction": "rollback"}) for op in ops]
+    known = facts(producers=("p1",), brokers=BROKERS)
+    verdicts = check_run(ops, [], known).verdicts
+    assert all("refused_at_rest" not in verdict.counts for verdict in verdicts)
+
+
+@given(
+    st.lists(st.sampled_from(["ok", "fail attempts=1", "info attempts=1", "fail"]), max_size=40),
+    st.sampled_from([1.0, 3.2, 4.0]),
+)
+def test_refusals_are_those_of_the_reference(ends: list[str], each_s: float) -> None:
+    lines = sends(*ends, each_s=each_s)
+    ops = history(*lines)
+    known = facts(producers=("p1",), brokers=BROKERS)
+    columns, timeline = build_columns(ops)
+    context = Context(facts=known, timeline=timeline, promises=LossPromises(known), observations=[])
+    verdict = check_stuck_producers(columns, context)
+    assert ("refused_at_rest" in verdict.counts) is reference_waits.refused(ops, ("p1",))

@@ -50,6 +50,19 @@ def stuck(ops: Sequence[Op], producers: Sequence[str]) -> set[str]:
     return found
 
 
+def refused(ops: Sequence[Op], producers: Sequence[str]) -> bool:
+    """Whether sends were refused, or silent for 3 s, in ten seconds of some minute, without any fault."""
+    bad: set[int] = set()
+    for send in sends_of(ops):
+        begin, end = ops[send.began], ops[send.ended]
+        waited_ns = end.time_ns - begin.time_ns
+        is_silent = end.type == "info" and "queue" not in end.value and waited_ns >= 3 * 10**9
+        is_legal = "transaction" not in begin.value and bool(end.value.get("attempts"))
+        if begin.node in producers and is_legal and (end.type == "fail" or is_silent):
+            bad.add(begin.time_ns // 10**9)
+    return any(sum(since <= at < since + 60 for at in bad) >= 10 for since in bad)
+
+
 def _first_ops(ops: Sequence[Op]) -> list[Op]:
     return [ops[send.began] for send in sends_of(ops)]
 

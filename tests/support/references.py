@@ -88,6 +88,7 @@ OF_FUNCTION: Mapping[Callable[..., Any], str] = {
     "int_nonmonotonic_send",
     reference_waits.waits: "send_gap start_gap delivery_gap",
     reference_waits.stuck: "producer_stuck",
+    reference_waits.refused: "refused_at_rest",
     reference_waits_of_messages.slow_deliveries: "slow_delivery",
 }
 REFERENCES: Mapping[str, Callable[..., Any]] = {

@@ -6,7 +6,7 @@ from dataclasses import replace
 from random import Random
 
 from checkers.facts import NodeExit
-from checkers.history import Op
+from checkers.history import Op, OpType
 from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.kinds import KINDS
 from tests.checkers.mutations.model import GROUPED, Run, S, Site, choose
@@ -117,4 +117,55 @@ def producer_stuck(run: Run, rng: Random, site: Site) -> Run | None:
             fields = dict.fromkeys(("queue_offset", "physical_offset", "status", "broker", "queue"))
             draft.alter(sent.at, **fields)
             draft.replace(sent.at, type="info", error="no answer in 3 s")
+    return draft.finish()
+
+
+def _send_unserved(draft: Draft, node: str, process: int, at_ns: int, ended: Op) -> None:
+    """One more send of a process on that node, which ends as told."""
+    value = {"topic": draft.run.facts.topics[0], "key": f"p{process}-0", "size": 100}
+    common = replace(ended, process=process, node=node, value=value)
+    draft.insert(replace(common, type="invoke", time_ns=at_ns, error=None))
+    draft.insert(replace(common, time_ns=at_ns + ended.time_ns, value={**value, "attempts": 1}))
+
+
+def _unserved(run: Run, rng: Random, ended: Op) -> Run | None:
+    """Further processes of a producer whose sends are not served for 40 s, one in 2 s; the others are."""
+    if not run.facts.producers or run.facts.faults:
+        return None
+    node, first = rng.choice(run.facts.producers), 70_500 + rng.randrange(400)
+    begin_ns = rng.randrange(3 * S, max(run.load_end_ns - 41 * S, 4 * S))
+    draft = Draft(run)
+    for number in range(20):
+        at_ns = begin_ns + number * 2 * S + rng.randrange(S // 2)
+        _send_unserved(draft, node, first + number, at_ns, ended)
+    return draft.finish()
+
+
+def _ended(type_: OpType, error: str, took_ns: int) -> Op:
+    return Op(
+        index=0, time_ns=took_ns, process=0, type=type_, f="send", value={}, node=None, error=error
+    )
+
+
+@KINDS.mutation("refused_at_rest", "for 40 s a producer has a send refused every other second")
+def refused_now_and_then(run: Run, rng: Random, site: Site) -> Run | None:
+    error = "broker-a refused the message with code 14: service not available now"
+    return _unserved(run, rng, _ended("fail", error, S // 100))
+
+
+@KINDS.mutation("refused_at_rest", "for 40 s a send of a producer in 2 s gets no answer in 3 s")
+def unanswered_now_and_then(run: Run, rng: Random, site: Site) -> Run | None:
+    return _unserved(run, rng, _ended("info", "no answer in 3 s", 3 * S))
+
+
+@KINDS.oddity("a broker that is busy for a moment refuses all that comes in that moment")
+def busy_for_a_moment(run: Run, rng: Random, site: Site) -> Run | None:
+    if not run.facts.producers:
+        return None
+    node = rng.choice(run.facts.producers)
+    begin_ns = rng.randrange(3 * S, max(run.load_end_ns - 3 * S, 4 * S))
+    ended = _ended("fail", "broker-a refused the message with code 2: system busy", S)
+    draft = Draft(run)
+    for number in range(60):
+        _send_unserved(draft, node, 70_500 + number, begin_ns + number * S // 60, ended)
     return draft.finish()
