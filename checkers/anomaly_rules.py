@@ -99,6 +99,8 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         # groups.py
         "queue_unowned": PLAIN,
         "owned_twice": PLAIN,
+        # shares.py
+        "uneven_shares": PLAIN,
         # ownership.py
         "unowned_delivery": PLAIN,
         "unowned_commit": PLAIN,

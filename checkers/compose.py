@@ -62,6 +62,7 @@ from checkers.route_contents import ROUTE_CONTENTS
 from checkers.routes import NAME_SERVER_SWITCH, ROUTES
 from checkers.send_status import DURABLE_BEFORE_ACK, WEAK_STATUSES
 from checkers.sharding import ORDERLY, SHARDING_KEYS
+from checkers.shares import SHARES
 from checkers.storage_order import STORAGE_ORDER
 from checkers.stuck_producers import STUCK_PRODUCERS
 from checkers.subscriptions import SUBSCRIPTIONS
@@ -93,6 +94,7 @@ ALL_CHECKERS: tuple[Checker, ...] = (
     AVAILABILITY_GAPS,
     STUCK_PRODUCERS,
     GROUPS,
+    SHARES,
     LATE_DELIVERIES,
     SHARDING_KEYS,
     REQUESTS,

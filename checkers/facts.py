@@ -124,6 +124,7 @@ class RunFacts:
     broadcasting: tuple[str, ...] = ()  # groups of which every member gets every message
     # Groups whose members choose queues and positions themselves: none of them must see everything.
     assigned: tuple[str, ...] = ()
+    evenly: tuple[str, ...] = ()  # groups that share queues out by AVG or AVG_BY_CIRCLE
     wanted_tags: Mapping[str, tuple[str, ...]] = field(
         default_factory=dict
     )  # groups that want not all
@@ -209,6 +210,7 @@ class RunFacts:
                 "orderly": tuple(fields.get("orderly", ())),
                 "broadcasting": tuple(fields.get("broadcasting", ())),
                 "assigned": tuple(fields.get("assigned", ())),
+                "evenly": tuple(fields.get("evenly", ())),
                 "producers": tuple(fields.get("producers", ())),
                 "consumers": tuple(fields.get("consumers", ())),
                 "forwarders": tuple(fields.get("forwarders", ())),

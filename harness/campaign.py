@@ -54,6 +54,7 @@ class CampaignError(ValueError):
 # How members may share out queues: names of RocketMQ. The first is what it does by itself.
 STRATEGIES = ("AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH")
 AVERAGELY = STRATEGIES[0]
+EVEN_STRATEGIES = STRATEGIES[:2]  # no member gets two queues more than another one
 
 
 @dataclass(frozen=True, slots=True)

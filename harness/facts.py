@@ -23,7 +23,8 @@ from checkers.facts import (
 from checkers.history import CLUSTER_GONE, NEMESIS, Op
 from faults.catalogue import fault_named
 from faults.options_change import OptionsChange, option_of
-from harness.campaign import Campaign
+from harness.campaign import EVEN_STRATEGIES, Campaign
+from harness.clients.consumer_kinds import CHOOSING
 from harness.generators.illegal_sends import refused_topics
 from harness.nemesis import FaultRecord
 from harness.simulation.clock import EPOCH_MS
@@ -70,6 +71,7 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
         broadcasting=tuple(
             group for group, told in groups.items() if told[0].model == BROADCASTING
         ),
+        evenly=_evenly(campaign, groups),
         **_filters(campaign, groups, ops),
         retries_max={
             group: told[0].retries_max for group, told in groups.items() if told[0].sends_back
@@ -147,6 +149,22 @@ def _side_groups(ops: Sequence[Op]) -> dict[str, tuple[str, ...]]:
     """The groups that administrators made beside the load (`harness/side_topics.py`), and their topics."""
     made = (op.value["evidence"] for op in ops if op.f in SIDE_STARTS and "evidence" in op.value)
     return {group: (seen["topic"],) for seen in made for group in seen["groups"]}
+
+
+def _evenly(campaign: Campaign, groups: Mapping[str, Sequence[Membership]]) -> tuple[str, ...]:
+    """The groups whose members share out queues that all of them know, as evenly as can be."""
+    if campaign.auto_topic:
+        return ()
+    return tuple(
+        group
+        for group, told in groups.items()
+        if all(
+            member.strategy in EVEN_STRATEGIES
+            and member.kind not in CHOOSING
+            and member.model != BROADCASTING
+            for member in told
+        )
+    )
 
 
 def _wanted_tags(told: Sequence[Membership]) -> tuple[str, ...] | None:

@@ -304,6 +304,18 @@ def _owned_twice(story: Story, _sets: int) -> None:
     story.tell("owned_twice")
 
 
+def _uneven_shares(story: Story, _sets: int) -> None:
+    """One of two members has both queues for longer than a rebalance takes."""
+    key = story.send(0.1)
+    for member in (0, 1):
+        story.opened(0, member)
+    story.to_group(0.1, "assign", "queues", [[story.broker, 0], [story.broker, 1]])
+    story.consume(1, key, 0)
+    story.drained(100)
+    story.facts["evenly"] = (story.group,)
+    story.tell_of_run("uneven_shares", group=story.group, topic=story.topic)
+
+
 def _not_serving(story: Story, _sets: int) -> None:
     broker = f"{story.name}-broker"
     story.facts["brokers"] = {broker: (f"{broker}-node",)}
@@ -425,6 +437,7 @@ STORIES: Mapping[str, StoryPlant] = {
     "subscriptions_differ": _subscriptions_differ,
     "queue_unowned": _queue_unowned,
     "owned_twice": _owned_twice,
+    "uneven_shares": _uneven_shares,
     "not_serving": _not_serving,
     "not_drained": _not_drained,
     "node_died": _node_died,

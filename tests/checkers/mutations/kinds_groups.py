@@ -119,6 +119,41 @@ def queue_unowned(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
+    "uneven_shares",
+    "for 35 s one member owns, consumes and commits all queues, and the others own none",
+    workloads=without("broadcast", "ordered", "request-reply", "forwarded"),
+)
+def one_member_has_all(run: Run, rng: Random, site: Site) -> Run | None:
+    """At rest only: near a fault members may disagree for long."""
+    span_ns = 35 * S
+    found = _long_tenure(run, rng, site, span_ns) if not run.facts.faults else None
+    if found is None:
+        return None
+    tenure, begin_ns = found
+    end_ns = begin_ns + span_ns
+    others = [m for m in run.members if m.group == tenure.group and m.process != tenure.process]
+    if not others or any(op.f == "open" and op.time_ns >= begin_ns for op in run.ops):
+        return None
+    common = {"group": tenure.group, "topic": tenure.topic}
+    nodes = {tenure.process: tenure.node, **{m.process: m.node for m in others}}
+    had = {
+        process: queues_at(run, process, tenure.group, tenure.topic, end_ns) for process in nodes
+    }
+    draft = Draft(run)
+    for op in run.ops:
+        if op.process in had and op.value.get("group") == tenure.group:
+            if begin_ns <= op.time_ns <= end_ns and op.f == "assign":
+                draft.drop(op.index)
+            elif begin_ns <= op.time_ns <= end_ns:
+                draft.replace(op.index, process=tenure.process, node=tenure.node)
+    every = sorted(queue for queues in had.values() for queue in queues)
+    for at_ns, of in ((begin_ns, {tenure.process: every}), (end_ns, had)):
+        for process, node in reversed(nodes.items()):
+            draft.event(at_ns, process, "assign", node, **common, queues=of.get(process, []))
+    return draft.finish()
+
+
+@KINDS.mutation(
     "two_listeners",
     "two members of an orderly group have one queue in work at the same time",
     workloads=("ordered",),

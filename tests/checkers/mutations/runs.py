@@ -11,6 +11,7 @@ import orjson
 from checkers.compose import check_run
 from checkers.facts import RunFacts
 from checkers.history import HistoryError, encode_op, read_history
+from harness.campaign import AVERAGELY
 from harness.campaign_draw import draw_campaign
 from harness.runner import run_simulated
 from tests.checkers.mutations.model import Run
@@ -26,7 +27,8 @@ def campaign_options(workload: str, style: str) -> dict[str, object]:
     """`faults` is the default campaign of a workload; `clean` is the same without any fault."""
     if style == FAULTS:
         return {"workload": workload, "time_s": FAULTS_S}
-    return {"workload": workload, "time_s": CLEAN_S, "think_ms": CLEAN_THINK_MS, "faults": ()}
+    usual = {"think_ms": CLEAN_THINK_MS, "strategy": AVERAGELY}  # shares that can be judged
+    return {"workload": workload, "time_s": CLEAN_S, "faults": (), **usual}
 
 
 def make_run(workload: str, style: str, seed: int, folder: Path | None) -> Run | None:
