@@ -44,13 +44,13 @@ def _producer_stuck(story: Story, _sets: int) -> None:
 def _refused_at_rest(story: Story, _sets: int) -> None:
     """Every other send of a producer is refused, second after second."""
     _producer(story)
-    first, *_ = [
-        key
+    sent = [
+        (story.send(second, "fail", attempts=1), story.send(second + 0.5, queue=1))
         for second in range(1, 11)
-        for key in (story.send(second, "fail", attempts=1), story.send(second + 0.5))
     ]
-    for place in range(10):
-        story.consume(12, f"{first.rpartition('-')[0]}-{2 * place + 1}", place)
+    first = sent[0][0]
+    for place, (_, key) in enumerate(sent):
+        story.consume(place + 1.8, key, place, queue=1)
     story.drained(13)
     story.tell_of_run("refused_at_rest", key=first, topic=story.topic)
 
