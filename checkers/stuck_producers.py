@@ -8,10 +8,10 @@ stored counts as acknowledged, whatever becomes of its transaction, and so does 
 So what a fault leaves dead is found where the load goes on behind it for long enough: campaigns with a quiet end
 (`quiet_s`), or a long time between two faults.
 
-**refused_at_rest**: sends were refused, or had no answer for as long as a request may take, in `SECONDS_MIN` different
-seconds of a minute, while the cluster was at rest (rest.py): brokers that are well store what they are sent. A broker
-that is busy for a moment may refuse what comes in that moment. Sends that must be refused have no attempts, which are
-asked for here, and a transaction may be rolled back, so its send is not counted.
+**refused_at_rest**: sends of a producer were refused, or had no answer for as long as a request may take, in
+`SECONDS_MIN` different seconds of a minute, while the cluster was at rest (rest.py): brokers that are well store what
+they are sent. A broker that is busy for a moment may refuse what comes in that moment. Sends that must be refused have
+no attempts, which are asked for here, and a transaction may be rolled back, so its send is not counted.
 
 Cannot see: a producer that stops sending, one near faults that gets through now and then, sends of forwarders, refusals
 that are rarer, and sends of which nothing is known although the time of a request was not over (one-way sends end so).
@@ -41,9 +41,12 @@ SECONDS_MIN, WITHIN_S = 10, 60  # seconds with a refusal, and in how many
 
 def check_stuck_producers(columns: Columns, context: Context) -> Verdict:
     """Look for the first stretch of each producer in which nothing got through, and for refusals at rest."""
-    found = [_stuck(columns, context, node) for node in context.facts.producers]
-    found.append(_refused_at_rest(columns, context))
-    findings = [finding for finding in found if finding is not None]
+    findings = [
+        finding
+        for node in context.facts.producers
+        for judged in (_stuck, _refused_at_rest)
+        if (finding := judged(columns, context, node)) is not None
+    ]
     counts = {"producers": len(context.facts.producers)}
     return observed_verdict("stuck_producers", findings, counts, None)
 
@@ -102,9 +105,9 @@ def _finding(columns: Columns, context: Context, node: str, broker: str, failed:
     )
 
 
-def _refused_at_rest(columns: Columns, context: Context) -> Finding | None:
+def _refused_at_rest(columns: Columns, context: Context, node: str) -> Finding | None:
     sends = columns.sends
-    rows = sends_by(sends, context, context.facts.producers)
+    rows = sends_by(sends, context, (node,))
     rows = rows[_unserved(sends, context)[rows]]
     if len(rows) < SECONDS_MIN:
         return None
@@ -123,7 +126,7 @@ def _refused_at_rest(columns: Columns, context: Context) -> Finding | None:
                 int(inside[first[since]]),
                 anomaly=REFUSED,
                 judgement=judge(context.facts.mode, REFUSED),
-                detail=f"sends were refused, or not answered, in {count} seconds of the next {WITHIN_S}, "
+                detail=f"sends of {node} were refused, or not answered, in {count} seconds of the next {WITHIN_S}, "
                 "and no fault was near",
                 at_invocation=True,
             )

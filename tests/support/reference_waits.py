@@ -50,17 +50,21 @@ def stuck(ops: Sequence[Op], producers: Sequence[str]) -> set[str]:
     return found
 
 
-def refused(ops: Sequence[Op], producers: Sequence[str]) -> bool:
-    """Whether sends were refused, or silent for 3 s, in ten seconds of some minute, without any fault."""
-    bad: set[int] = set()
+def refused(ops: Sequence[Op], producers: Sequence[str]) -> set[str]:
+    """Producers of which sends were refused, or silent for 3 s, in ten seconds of a minute, without any fault."""
+    bad: dict[str, set[int]] = {node: set() for node in producers}
     for send in sends_of(ops):
         begin, end = ops[send.began], ops[send.ended]
         waited_ns = end.time_ns - begin.time_ns
         is_silent = end.type == "info" and "queue" not in end.value and waited_ns >= 3 * 10**9
         is_legal = "transaction" not in begin.value and bool(end.value.get("attempts"))
-        if begin.node in producers and is_legal and (end.type == "fail" or is_silent):
-            bad.add(begin.time_ns // 10**9)
-    return any(sum(since <= at < since + 60 for at in bad) >= 10 for since in bad)
+        if begin.node in bad and is_legal and (end.type == "fail" or is_silent):
+            bad[begin.node].add(begin.time_ns // 10**9)
+    return {
+        node
+        for node, times in bad.items()
+        if any(sum(since <= at < since + 60 for at in times) >= 10 for since in times)
+    }
 
 
 def _first_ops(ops: Sequence[Op]) -> list[Op]:
