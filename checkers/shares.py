@@ -6,8 +6,11 @@ strategies AVG and AVG_BY_CIRCLE promise, in which every member computes its sha
 name the groups that use one of them (`evenly`). A lock that a member left behind may keep a queue from its new owner of
 an orderly group for as long as it lives.
 
-Cannot see: groups in which a member does not say what it subscribes to, or in which members subscribe to different
-topics; topics that their first message makes, of which clients learn at different times; uneven shares near faults.
+A member that gives its last queue up, and never has one again, may have left: it counts as long as it had one.
+
+Cannot see: a member that never has a queue; groups in which a member does not say what it subscribes to, or in which
+members subscribe to different topics; topics that their first message makes, of which clients learn at different times;
+uneven shares near faults.
 
 Source: AllocateMessageQueueAveragely, AllocateMessageQueueAveragelyByCircle and RebalanceImpl of Apache RocketMQ 4.9;
 Jepsen judges no groups.
@@ -92,9 +95,22 @@ def _lives(context: Context, group: str, topic: str) -> Mapping[int, Span] | Non
     }
     if len(members) < 2 or {one.topic for one in told} != {topic} or not owners <= members.keys():
         return None
+    had_until: dict[int, int] = {}
+    for process, span in _owned(context, group, topic):
+        had_until[process] = max(span.end_ns, had_until.get(process, 0))
     return {
-        process: Span(since_ns, ended_ns(context, process)) for process, since_ns in members.items()
+        process: Span(members[process], min(until_ns, ended_ns(context, process)))
+        for process, until_ns in had_until.items()
+        if members[process] < until_ns
     }
+
+
+def _owned(context: Context, group: str, topic: str) -> Iterator[tuple[int, Span]]:
+    """When each process had a queue of the topic, once for each queue."""
+    end_ns = watched_until_ns(context)
+    for pair in context.timeline.ownership:
+        if pair[0] == group and pair[1].topic == topic:
+            yield from owned_spans(context, pair, end_ns)
 
 
 def _events(context: Context, group: str, topic: str, lives: Mapping[int, Span]) -> Sequence[Event]:
@@ -104,11 +120,8 @@ def _events(context: Context, group: str, topic: str, lives: Mapping[int, Span])
         for process, life in lives.items()
         for event in ((life.start_ns, process, 0, 1), (life.end_ns, process, 0, -1))
     ]
-    end_ns = watched_until_ns(context)
-    for pair in context.timeline.ownership:
-        if pair[0] == group and pair[1].topic == topic:
-            for process, span in owned_spans(context, pair, end_ns):
-                events += [(span.start_ns, process, 1, 0), (span.end_ns, process, -1, 0)]
+    for process, span in _owned(context, group, topic):
+        events += [(span.start_ns, process, 1, 0), (span.end_ns, process, -1, 0)]
     return sorted(events)
 
 

@@ -305,11 +305,12 @@ def _owned_twice(story: Story, _sets: int) -> None:
 
 
 def _uneven_shares(story: Story, _sets: int) -> None:
-    """One of two members has both queues for longer than a rebalance takes."""
+    """For longer than a rebalance takes one of two members has three queues, and the other one has one."""
     key = story.send(0.1)
     for member in (0, 1):
         story.opened(0, member)
-    story.to_group(0.1, "assign", "queues", [[story.broker, 0], [story.broker, 1]])
+    story.to_group(0.1, "assign", "queues", [[story.broker, queue] for queue in (0, 1, 2)])
+    story.to_group(0.1, "assign", "queues", [[story.broker, 3]], member=1)
     story.consume(1, key, 0)
     story.drained(100)
     story.facts["evenly"] = (story.group,)

@@ -37,17 +37,23 @@ def _is_uneven(ops: Sequence[Op], topic: str, bound_s: int, faults: Sequence[Fau
         return False
     had: dict[int, int] = {}
     node_of: dict[str | None, int] = {}
-    lasted_s = 0
+    seconds: list[dict[int, int]] = []
     for second in range(ops[-1].time_ns // S):
         for op in (op for op in ops if op.time_ns == second * S):
             if op.f == "open":
                 had.pop(node_of.get(op.node, -1), None)
                 node_of[op.node] = op.process
                 had[op.process] = 0
-                lasted_s = 0
             elif op.f == "assign" and op.process in had:
                 had[op.process] = len(op.value["queues"])
-        is_uneven = bool(had) and max(had.values()) - min(had.values()) >= 2
+        seconds.append(dict(had))
+    last = {process: at for at, of in enumerate(seconds) for process in of if of[process]}
+    lasted_s = 0
+    for second, of in enumerate(seconds):
+        if any(op.f == "open" and op.time_ns == second * S for op in ops):
+            lasted_s = 0
+        counts = [of[process] for process in of if second <= last.get(process, -1)]
+        is_uneven = bool(counts) and max(counts) - min(counts) >= 2
         lasted_s = lasted_s + 1 if is_uneven and _is_rest(second, faults) else 0
         if lasted_s > bound_s:
             return True
