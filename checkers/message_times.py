@@ -3,8 +3,8 @@
 **wrong_born_time**: the born time of a message that was delivered from its own topic lies outside its send (a copy
 that a client made for the retry topic is born again: `contents.py`). **wrong_store_time**: its store time
 lies before its send began or after it was delivered; after the end of its send, where that was acknowledged in one
-attempt and brokers keep nothing back first (a delay, a transaction, a retry); or, of a retry and a dead letter, before
-any delivery of the step before it began.
+attempt and brokers keep nothing back first (a delay, a transaction, a retry); or, of a dead letter, before any delivery
+of the step before it began. (A client that cannot send back a retry counts its tries by itself: the record is older.)
 
 Neither is asked where a fault that bit had set the wall clock of the producer or of the broker wrong by then: such a
 clock may be wrong until its node starts again.
@@ -25,6 +25,7 @@ from checkers.excuses import began_ns
 from checkers.fault_effects import CLOCK
 from checkers.kernel import Context, Kernel, finding_at, nothing_missing
 from checkers.promises import FOREVER_NS, NS_PER_S, judge
+from checkers.retries import DEAD
 from checkers.screening import is_among
 from checkers.verdict import Finding, Tally
 
@@ -96,13 +97,14 @@ def _wrong(columns: Columns, context: Context) -> dict[str, Mask]:
 
 
 def _sent_back_ns(columns: Columns) -> Ints:
-    """Of each copy the earliest moment at which it may have been sent back, shape (deliveries,); -1 of others.
+    """Of each dead letter the earliest moment at which it may have been sent back, shape (deliveries,); -1 of others.
 
     That is when the first delivery began to the same group with one try less.
     """
     given = columns.deliveries
     found: Ints = np.full(len(given), -1, np.int64)
-    copies = np.flatnonzero(columns.names.internal_topic[given.topic] & (given.tries > 0))
+    is_dead = np.array([topic.startswith(DEAD) for topic in columns.names.topics], np.bool_)
+    copies = np.flatnonzero(is_dead[given.topic] & (given.tries > 0))
     if not len(copies):
         return found
     rows = np.flatnonzero(is_among(given.message, np.unique(given.message[copies])))

@@ -156,11 +156,12 @@ def times(
 
 
 def _sent_back_ms(ops: Sequence[Op], one: Given, epoch_ms: int) -> float:
-    """When the first delivery began of which a copy can have been made; 0 of what is no copy."""
+    """When the first delivery began of which a dead letter can have been made; 0 of all others."""
     made_of = (
         epoch_ms + ops[of.began].time_ns / 1e6
         for of in deliveries_of(ops)
-        if one.is_copy and (of.key, of.group) == (one.delivery.key, one.delivery.group)
+        if one.delivery.queue[0].startswith("%DLQ%")
+        if (of.key, of.group) == (one.delivery.key, one.delivery.group)
         if of.tries == one.delivery.tries - 1
     )
     return min(made_of, default=0)
