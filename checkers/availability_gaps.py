@@ -8,7 +8,7 @@ from the beginning of the first send after the last acknowledgement (after its s
 its sends answered meanwhile. **start_gap**: a consumer node had started and was given no queue for too long. Not asked
 when the group has fewer queues than members. **delivery_gap**: an acknowledged message waited too long for its first
 successful delivery in a group. That is asked of the group as a whole: a consumer whose queues receive nothing has no
-gap, and whoever takes a dead member's queues over must be in time.
+gap, and the member that takes a dead one's queues over must be in time.
 
 Cannot see: a client that never started (nothing in the history says that it should have), and whether a delivery gap is
 the fault of a plan that left a group without any member.

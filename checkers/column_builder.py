@@ -112,7 +112,7 @@ def _check_op(op: Op) -> None:
 
 
 class TouchBuilder:
-    """Collects ops; `take` makes touches of those that have ended, `finish` of those that nobody ended."""
+    """Collects ops; `take` makes touches of those that have ended, `finish` of those that never ended."""
 
     __slots__ = (
         "_commits",
@@ -360,7 +360,7 @@ class TouchBuilder:
         self.timeline.forget()
 
     def finish(self) -> None:
-        """Nobody answers any more: what is open ends as unknown, to be taken once more. Raises HistoryError."""
+        """No answer comes any more: what is open ends as unknown, to be taken once more. Raises HistoryError."""
         try:
             for op in self._open_sends.values():
                 self._sent(op, op, Outcome.UNKNOWN)
@@ -386,7 +386,7 @@ class TouchBuilder:
 
 
 def check_sent_once(sends: Touches, names: Names) -> None:
-    """Raise HistoryError for a key that was sent twice: nobody could tell the two messages apart."""
+    """Raise HistoryError for a key that was sent twice: the two messages could not be told apart."""
     order = np.argsort(sends.message, kind="stable")
     message = sends.message[order]
     again = np.flatnonzero(message[1:] == message[:-1])

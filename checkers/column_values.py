@@ -1,4 +1,4 @@
-"""Values of ops on their way into columns: whoever breaks the conventions of values is named.
+"""Values of ops on their way into columns: a value that breaks the conventions is named.
 
 Types are checked by column (a set of types), and only a bad column is searched for its culprit.
 """

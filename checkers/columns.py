@@ -65,7 +65,7 @@ class Touches:
     outcome: Ints  # Outcome
     message: Ints  # Names.key tells its key; UNKNOWN when the body held no readable key
     topic: Ints  # id in Names.topics
-    queue: Ints  # id in Names.queues; UNKNOWN for a send that nobody answered
+    queue: Ints  # id in Names.queues; UNKNOWN for a send that no broker answered
     group: Ints  # id in Names.groups; UNKNOWN for sends
     queue_offset: Ints
     physical_offset: Ints

@@ -1,6 +1,6 @@
 """Holes in a commit log: a power loss may cost a suffix of the log, never something out of its middle.
 
-**log_hole**: an acknowledged copy that nobody got from its broker, excused as part of a lost suffix,
+**log_hole**: an acknowledged copy that no consumer got from its broker, excused as part of a lost suffix,
 although the log reached beyond it: a recovery observation says so, or a message that was acknowledged
 before the fault, further up in the log, has survived. That one has survived for certain when the drained
 queue goes on past its offset and the offset holds no other message.
@@ -42,7 +42,7 @@ def tally_log_holes(columns: Columns, context: Context) -> Tally:
 
 
 def _delivered_from_broker(columns: Columns, acked: Touches) -> Mask:
-    """Which copies somebody got from the broker that acknowledged them, shape (acked,)."""
+    """Which copies a consumer got from the broker that acknowledged them, shape (acked,)."""
     brokers = columns.names.broker_of_queue
     size = len(columns.names.brokers)
     read = columns.deliveries.where(columns.deliveries.message != UNKNOWN)

@@ -1,6 +1,6 @@
 """Many checkers, one verdict: history, observations and facts of a run in, RunVerdict out.
 
-Each checker answers for itself: one that crashes is unknown and hides nobody else's finding. A run below
+Each checker answers for itself: one that crashes is unknown and hides no other checker's finding. A run below
 its floors (too few acknowledgements, no fault that bit, no drain, a fault that failed or was not healed)
 proves nothing: it may be invalid, it is never valid.
 """

@@ -125,7 +125,7 @@ def realtime_edges(log: TxnLog, segment: Segment) -> Iterator[Edge]:
         before = bisect_left(ends, log.txns[number].invoke_index)  # how many had ended
         for at in range(before - 1, -1, -1):
             if ends[at] < latest_begin[before - 1]:
-                break  # somebody who began after that, and has ended, stands between
+                break  # a transaction that began after that, and has ended, stands between
             yield Edge(ended[at], number, "realtime")
 
 

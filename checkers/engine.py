@@ -224,7 +224,7 @@ def _in_order(rows: R) -> R:
 def of_messages(columns: Columns, messages: Ints) -> Columns:
     """The touches of some messages (ids, sorted), and the commits of the queues where they were delivered.
 
-    Of a piece all commits to its offsets: what was delivered in another piece, nobody knows here.
+    Of a piece all commits to its offsets: what was delivered in another piece is not known here.
     """
     sends = np.flatnonzero(is_among(columns.sends.message, messages))
     deliveries = np.flatnonzero(is_among(columns.deliveries.message, messages))

@@ -153,14 +153,14 @@ class RunFacts:
     name_servers: tuple[str, ...] = ()
     reserved_s: float = 0.0  # younger messages that not all groups have consumed are not deleted
     floors: Floors = field(default_factory=Floors)
-    disks_observed: bool = True  # somebody could look at the disks at each acknowledgement
-    routes_observed: bool = False  # somebody asked the name servers, again and again
+    disks_observed: bool = True  # the harness looked at the disks at each acknowledgement
+    routes_observed: bool = False  # the harness asked the name servers, again and again
     resources_observed: bool = False  # what servers hold was measured, before and after the load
     topic_routes_observed: bool = False  # name servers were compared with masters after the drain
     topics_everywhere: bool = (
         True  # made on every broker beforehand; else its first message makes them
     )
-    files_observed: bool = True  # somebody could read the files of brokers after the run
+    files_observed: bool = True  # the harness could read the files of brokers after the run
     clock_uncertainty_ns: Mapping[str, int] = field(
         default_factory=dict
     )  # client node -> the most that the stamps of its events may be off; none in a simulation
@@ -168,11 +168,11 @@ class RunFacts:
         None  # what all wall clocks showed at time 0 of the history; None: not known
     )
     due: tuple[str, ...] = ()  # kinds of op that the run set out to record: checkers/evidence.py
-    gone: str = ""  # a cluster that somebody runs went away: how that was seen
+    gone: str = ""  # a cluster that is not ours went away: how that was seen
     torn: bool = False  # the history's last line was cut short
     unfinished: bool = False  # the run broke off before it wrote its verdict
     unchecked: bool = False  # no checksums tie history, observations and these facts together
-    unread: str = ""  # there are observations, and why nobody has read them
+    unread: str = ""  # there are observations, and why they were not read
 
     @property
     def masters_keeping(self) -> Keeping:

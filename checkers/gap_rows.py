@@ -146,7 +146,7 @@ def longest_waits(
 ) -> Iterator[tuple[int, int]]:
     """Of each queue that `group` reads: the row of the acknowledged send that waited longest for it, and how long (ns).
 
-    A message that nobody got waits until the load ends.
+    A message that no consumer got waits until the load ends.
     """
     sends = columns.sends
     topics = context.facts.groups[group]

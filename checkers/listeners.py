@@ -11,7 +11,7 @@ queue forgot its locks (excuse_table.py). In faithful mode more faults may: Rock
 its members keep what they have cached when they lose a broker, and unlock at their end what their listeners are busy
 with. What is excused is informational. Which groups are orderly is one of the facts of a run.
 
-Cannot see: a listener whose end nobody wrote down, it counts as ended when it was called; `overlapping_owners` of
+Cannot see: a listener whose end was not written down: it counts as ended when it was called; `overlapping_owners` of
 members that do not report what they own; and a lock given twice while one of the two was given no messages.
 
 Source: RebalanceLockManager and ConsumeMessageOrderlyService of Apache RocketMQ 4.9.

@@ -117,7 +117,7 @@ def _judge_fragile(context: Context, broker: str, since_ns: int, until_ns: int) 
 def _misordered_sends(columns: Columns, context: Context) -> Iterator[Finding]:
     """Compare each send with the highest offset acknowledged before it began."""
     sends = columns.sends
-    # Of a message that its broker kept back at first nobody knows the place.
+    # The place of a message that its broker kept back at first is not known.
     acked = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.queue_offset != UNKNOWN))
     queue, offset = sends.queue[acked], sends.queue_offset[acked]
     if not np.any((offset[1:] <= offset[:-1]) & (queue[1:] == queue[:-1])):

@@ -97,7 +97,7 @@ KEPT: Mapping[tuple[Keeping, Damage], Kept] = MappingProxyType(
     }
 )
 
-# SEND_OK of a synchronous master means: one slave has it, too. Which one, nobody knows.
+# SEND_OK of a synchronous master means: one slave has it, too. Which one, no node knows.
 SLAVE_HOLDS_ACKED: Mapping[Replication, bool] = MappingProxyType(
     {"none": False, "async": False, "sync": True}
 )

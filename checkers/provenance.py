@@ -1,7 +1,7 @@
 """Provenance: where a delivered message came from, and whether it arrived as it was sent.
 
 **phantom**: delivered, never sent. **aborted_read**: delivered, although its send definitely failed,
-whoever read it and however that ended. **misrouted**: delivered from another topic than it was sent to,
+by whichever consumer, and however that ended. **misrouted**: delivered from another topic than it was sent to,
 or from another queue or offset than the one that acknowledged it, with one attempt only (a retry may leave
 a copy elsewhere); or from the retry or dead-letter topic of another group. **corrupt**: the body is not what
 was sent, or holds no readable key.

@@ -3,7 +3,7 @@
 **queue_hole**: a queue of a broker has no entry at an offset between two that it has: a consumer stops there, or skips
 messages that are in the log. **queue_entry_wrong**: an entry leads to no record, or to one of another queue or offset.
 **queue_entry_missing**: the log holds more messages than the queues have entries (half and rolled-back messages have
-none), so some are visible to nobody.
+none), so consumers see some of them not at all.
 
 The harness reads the files of brokers after the run. Cannot see: entries that were wrong before and rebuilt since,
 whether the topic of a record is that of the queue, and records without an entry once retention has deleted log files.

@@ -1,6 +1,6 @@
 """What checkers read that are no kernels: rows of each partition (`Checker.rows`), some twice (`Checker.rows_again`).
 
-One that raises on the way is unknown, with the reason, and hides nobody else's answer.
+One that raises on the way is unknown, with the reason, and hides no other checker's answer.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Recovery is stable: what was visible before a restart is there after it, and nothing else.
 
-**vanished**: an acknowledged message that a group had been given, or that somebody could have been given, is not in
+**vanished**: an acknowledged message that a group had been given, or that a consumer could have been given, is not in
 its queue after the drain, although retention has not taken it. Where the master is lost for good, it must be in no
 queue of any slave (`only_on_another_replica` counts the others). `loss` asks whether groups got their messages; this
 asks whether the log still has them, so a message that was consumed and then lost is found here only.
@@ -8,10 +8,10 @@ asks whether the log still has them, so a message that was consumed and then los
 from beyond it that had been acknowledged before: stale bytes that a recovery must destroy.
 
 What a fault may cost excuses `vanished` as it excuses loss. Cannot see: messages that no producer knows to be stored;
-what came back from a replica is there; a run whose brokers nobody asked for their messages (`look_up`) has only ends
+what came back from a replica is there; a run whose brokers were not asked for their messages (`look_up`) has only ends
 of queues.
 
-Source: the promise of the hardened broker that a power cut never takes back what somebody has consumed; the recovery
+Source: the promise of the hardened broker that a power cut never takes back what a group has consumed; the recovery
 rules of CommitLog (recoverNormally, recoverAbnormally) of Apache RocketMQ 4.9.
 """
 

@@ -6,7 +6,7 @@ than its master; then it is no prefix.
 A record that a fault has changed (`FaultFacts.records`) and that was not read again still differs: that excuses this
 one record, and no byte of another.
 
-An observation that nobody made is 'not observed': unknown, never green.
+An observation that was not made is 'not observed': unknown, never green.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Requests and their answers: each answer belongs to its request, and nobody makes one up.
+"""Requests and their answers: each answer belongs to its request, and none is made up.
 
 **wrong_answer**: a requester was given the answer to another request, or to a request of another process.
 **answered_twice**: one request ended with two answers, or was answered after it had ended as answered.

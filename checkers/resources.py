@@ -7,7 +7,7 @@ removed, and all but the first of each other file. **memory_leak**: its resident
 
 **table_leak**: a table in a broker's memory has more entries (`TABLE_SLACK`): pulls that are held, locks of queues,
 members of groups, half messages that are over, pairs of topic and group with offsets. Without clients, each of the
-first ones belongs to somebody who is gone, and a broker forgets it in 120 s at most.
+first ones belongs to a client that is gone, and a broker forgets it in 120 s at most.
 
 The harness measures before it starts the clients, and when it has ended them after the run; until the two agree it
 looks again, for longer than a server keeps a silent connection (120 s). So no fault excuses a difference: what it left

@@ -11,7 +11,7 @@ broken and another one was not, and nothing else was, took too long to its first
 The harness asks every name server every few seconds, and writes down answers that changed, with the brokers that ran
 at that moment. Cannot see: what lasts less than that, a name server that does not answer (no answer is no lie), and
 clients that had learned their route before a name server broke, because they need none; a broker that made the topic
-itself and never told anybody.
+itself and never told another node.
 
 Source: RouteInfoManager of Apache RocketMQ 4.9 (scanNotActiveBroker); bugs of stale routes after a restart.
 """
@@ -59,7 +59,7 @@ def check_routes(_columns: Columns, context: Context) -> Verdict:
 
 
 def _known_since(context: Context, answers: Mapping[str, Sequence[Seen]]) -> dict[str, int]:
-    """From when each broker has the topic, as far as anybody knows."""
+    """From when each broker has the topic, as far as is known."""
     if context.facts.topics_everywhere:
         return dict.fromkeys(context.facts.brokers, 0)
     first: dict[str, int] = {}

@@ -40,7 +40,7 @@ class Stored(NamedTuple):
 
     touches: Touches  # one row: its send, or a delivery
     from_send: bool
-    delivered: bool  # to anybody, from this place
+    delivered: bool  # to a consumer, from this place
 
     @property
     def since_ns(self) -> int:

@@ -46,7 +46,7 @@ class StretchTouches:
         value = op.value
         count, attempts = _count(value["count"]), integer(value.get("attempts", 0))
         first, size = text(value["key"]), value.get("size", UNKNOWN)
-        if "stretches" not in value:  # nobody knows where they are
+        if "stretches" not in value:  # it is not known where they are
             stretches: Iterator[Stretch] = iter(
                 [Stretch(first, UNKNOWN, UNKNOWN, True, attempts, count, 0)]
             )

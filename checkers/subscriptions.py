@@ -2,7 +2,7 @@
 
 **subscriptions_differ**: members of one group were told different topics, expressions, models or kinds of listener. The
 finding says in words who asks for what, what became of the messages, and why. Those that were passed over are `lost` or
-`unseen` besides, and queues that nobody takes are `queue_unowned`.
+`unseen` besides, and queues that no member takes are `queue_unowned`.
 
 Cannot see: members that join a group from outside of the run, and clients that do not say what they were told.
 

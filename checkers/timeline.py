@@ -157,7 +157,7 @@ class Txn(NamedTuple):
     op_index: int  # of the completion; of the invocation when there is none
     time_ns: int
     process: int
-    type: OpType  # "info" when nobody completed it
+    type: OpType  # "info" when it was never completed
     mops: Sequence[Sent | Polled]
 
 

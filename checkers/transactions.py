@@ -14,7 +14,7 @@ between its rounds, of a transaction that was sent in one attempt (allowed where
 broker, or made it forget; outside the simulation always, as a busy broker refuses the end of a transaction, and the
 producer does not hear of it). Also, once a run: it asked about what no producer of the run had sent as a transaction.
 
-Cannot see: a transaction whose half message nobody acknowledged, unless it shows up; questions that never reached a
+Cannot see: a transaction whose half message no broker acknowledged, unless it shows up; questions that never reached a
 producer; that one was asked about which its producer had rolled back by itself.
 
 Source: TransactionalMessageServiceImpl of Apache RocketMQ 4.9; bug #544, a half message that was skipped in the time in
@@ -250,7 +250,7 @@ def _end_not_known(
 
 
 def _many_halves(halves: Touches, row: int) -> str | None:
-    """Why there may be more halves than anybody has told of."""
+    """Why there may be more halves than producers have told of."""
     if halves.tries[row] == 0:
         return "the number of attempts is not known, and each may have stored a half of its own"
     return None

@@ -107,7 +107,9 @@ class Campaign:
     defect: str = ""
     broker_properties: Properties = ()  # of every broker, under the names of a `.properties` file
     name_server_properties: Properties = ()
-    brokers: tuple[str, ...] = ()  # of somebody's cluster, each `name:id`, masters first; (): ours
+    brokers: tuple[
+        str, ...
+    ] = ()  # of a cluster that is not ours, each `name:id`, masters first; (): ours
     consumer_topics: tuple[str, ...] = ()  # of the consumers in turn; (): the topic of the campaign
     expressions: tuple[
         str, ...
@@ -117,8 +119,10 @@ class Campaign:
     # a group of their own, consume it there.
     forwarding: tuple[int, int] = (0, 0)
     hot_share: float = 0.0  # of ordered messages, for the key that all share; 0: the workload's
-    auto_topic: bool = False  # nobody creates the topic: the first message that a broker gets does
-    token: str = ""  # what makes topic and group those of one run, in somebody's cluster
+    auto_topic: bool = (
+        False  # no operator creates the topic: the first message that a broker gets does
+    )
+    token: str = ""  # what makes topic and group those of one run, in a cluster that is not ours
 
     @property
     def masters(self) -> int:
@@ -144,7 +148,7 @@ class Campaign:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether the servers are somebody's, who runs them."""
+        """Whether the servers are not ours to start and stop."""
         return self.environment == "address"
 
     def shape(self) -> ClusterShape:

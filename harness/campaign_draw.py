@@ -219,7 +219,7 @@ _DRAWS: dict[str, _Draw] = {
     "acks_min": lambda random, drawn: 100,
     "target": lambda random, drawn: "address" if drawn["environment"] == "address" else "own",
     "client": lambda random, drawn: "own",
-    # A swarm looks for bugs, and faithful mode has them; nobody else's product is anything but faithful.
+    # A swarm looks for bugs, and faithful mode has them; the product of others is always faithful.
     "mode": lambda random, drawn: "hardened" if drawn["target"] == "own" else "faithful",
     "policies": lambda random, drawn: (),
     "strategy": _draw_strategy,
@@ -338,7 +338,7 @@ def _put_off(planned: PlannedFault, idle_from_s: float, idle_s: float) -> Planne
 
 
 def situation(campaign: Campaign) -> Situation:
-    """In somebody's cluster only the links of clients can be broken, and those go to masters."""
+    """In a cluster that is not ours only the links of clients can be broken, and those go to masters."""
     shape = campaign.shape()
     return Situation(
         shape=replace(shape, brokers=shape.masters) if campaign.is_foreign else shape,

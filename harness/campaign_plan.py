@@ -1,6 +1,6 @@
 """What an entry of a fault plan may be: the nodes that its kind can strike, and the parameters that it needs.
 
-A plan that was drawn is always within these rules; one that somebody wrote or changed may not be, and a fault
+A plan that was drawn is always within these rules; one that a user wrote or changed may not be, and a fault
 that cannot be carried out is better refused than found out in the middle of a run.
 """
 

@@ -1,6 +1,6 @@
 """The loop of a run: asks the generator for ops, has clients apply them, writes the history.
 
-A process does one op at a time. If an op ends as `info` nobody knows whether it still happens, so its process retires:
+A process does one op at a time. If an op ends as `info`, it may still happen, so its process retires:
 the client is opened anew under a process number that was never used (Jepsen: generator/interpreter.clj). A client that
 sent one way is well, and goes on under a new number. A batch is one request, and in the history a send a message; so is
 whatever else puts a message in (docs/history.md).
@@ -189,7 +189,7 @@ def _end_of_send(send: dict[str, Any], outcome: Outcome) -> tuple[OpType, str | 
     if decision is None or outcome.type == "fail":
         return outcome.type, outcome.error
     if decision != "commit":
-        # Whatever is stored of it, nobody will ever commit it.
+        # Whatever is stored of it, no producer will ever commit it.
         return "fail", "rolled back" if decision == "rollback" else "never decided"
     if outcome.type == "ok" and send["state"] == "unknown":
         return "info", TO_BE_ASKED

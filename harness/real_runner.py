@@ -104,7 +104,7 @@ async def carry_out(
 
 
 async def _run_while_it_is_there(run: Run, recorder: Recorder, gone: asyncio.Future[str]) -> None:
-    """`run.main()`; once the cluster is gone faults are healed, and nobody waits for its answers any more.
+    """`run.main()`; once the cluster is gone faults are healed, and its answers are not waited for any more.
 
     Raises EnvironmentFailed if it went before it was up.
     """

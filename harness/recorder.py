@@ -1,4 +1,4 @@
-"""Appends ops to the history as they happen: one JSON line an op, written before anybody acts on it.
+"""Appends ops to the history as they happen: one JSON line an op, written before any part of the harness acts on it.
 
 A crash of the harness therefore loses no op that mattered; a torn last line is dropped by the reader.
 """
@@ -20,7 +20,7 @@ STORED = frozenset({"physical_offset", "stored_at", "stretches"})  # one of them
 
 
 class Columns(Protocol):
-    """Whoever keeps the history as columns, too."""
+    """The part that keeps the history as columns, too."""
 
     def add(self, op: Op, line: bytes) -> None: ...
 

@@ -111,7 +111,7 @@ class RunFolder:
 
     @contextmanager
     def keep_columns(self) -> Iterator[ColumnKeeper]:
-        """Whoever keeps the history as columns while it happens. What fails is said, and ends nothing."""
+        """The part that keeps the history as columns while it happens. What fails is said, and ends nothing."""
         keeper = ColumnKeeper(self.columns, self.path.name)
         try:
             yield keeper

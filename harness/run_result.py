@@ -34,6 +34,6 @@ class RunResult:
     faults: list[FaultRecord]
     digest: str  # of everything that happened, history included
     nodes: list[NodeRecord]  # of servers
-    interrupted: bool = False  # somebody ended the load early
+    interrupted: bool = False  # the user ended the load early
     up_s: float  # until every broker served
     run_s: float

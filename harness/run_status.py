@@ -22,4 +22,4 @@ Progress = Callable[[RunStatus], None]
 
 
 def no_progress(_status: RunStatus) -> None:
-    """For whoever does not want to know."""
+    """For callers that do not want to know."""

@@ -2,7 +2,7 @@
 
 The main topic is not touched. A side topic is filled through the producer that no fault touches and read with the
 harness's own client, so that the checkers judge it like any other topic: what was acknowledged must come, and what
-nobody sent since it was made must not.
+was not sent since it was made must not.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
     manifest.json                        what there is, see `manifest.py`; without it there is no history
     touches/queue-<id>/part-<n>.parquet  rows of one queue; id is the place of the queue in the dictionary of queues,
-                                         -1 holds the sends that nobody answered
+                                         -1 holds the sends that no broker answered
     ops/part-<n>.parquet                 one row an op, for latency and availability
     events.jsonl                         every op that touches no message, faults included, as a line of JSON
 
@@ -35,7 +35,7 @@ Columns of `ops` (`schema.OPS`):
     index, invoke_index, time_ns, invoke_ns, process   as above, 64 bits
     touches          how many rows the op has in `touches`
     size             bytes of the body of a send, else -1
-    type             text: ok, info, fail; invoke when nobody completed it
+    type             text: ok, info, fail; invoke when it was never completed
     f                text
     node, error      text or null
     value            text: the value as JSON, null when it follows from the touches
@@ -44,10 +44,10 @@ Columns of `ops` (`schema.OPS`):
 A column that a file lacks is read as -1 (null, true for body_ok); one that the reader does not know is ignored.
 
 Order: rows of a queue are in the order of op_index, over all its parts, and rows of one op are in the order of its
-value. Only ops that nobody completed come late: when that was found out, at the end of the run at the latest.
+value. Only ops that were never completed come late: when that was found out, at the end of the run at the latest.
 Readers of this package put them in their place. `ops` is in the same order.
 
 A part is written under another name, synced, and renamed; the manifest names it, with its rows, size and CRC-32, and
-`complete` is true only when everything is there. So whoever dies while writing leaves a history that says that it is
+`complete` is true only when everything is there. So a writer that dies leaves a history that says that it is
 torn, and a part that is missing, damaged or of another history is an error.
 """

@@ -1,6 +1,6 @@
 """Rows that cannot be: ids without a name, queues of another part, time that runs backwards.
 
-Whoever wrote the file, a verdict over rows that say what no history can say would be worth nothing.
+Whichever program wrote the file, a verdict over rows that say what no history can say would be worth nothing.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ _BLOCK = 1 << 20
 
 
 def write_durably(path: Path, data: bytes | memoryview) -> None:
-    """Put `data` at `path`, whole or not at all, whoever dies meanwhile. Raises OSError."""
+    """Put `data` at `path`, whole or not at all, even if this process dies meanwhile. Raises OSError."""
     temporary = path.with_name(f".{path.name}.tmp")
     with temporary.open("wb") as file:
         file.write(data)

@@ -1,6 +1,6 @@
 """Columns back to ops, in order of index, with a window of the history in memory.
 
-An op whose completion is far behind its invocation, or that nobody completed, would hold up everything in between:
+An op whose completion is far behind its invocation, or that was never completed, would hold up everything in between:
 those few are found first, in a pass over few columns.
 """
 
@@ -108,7 +108,7 @@ def _windows(history: ColumnarHistory) -> Iterator[pa.Table]:
 
 
 def _far_ops(history: ColumnarHistory) -> Ints:
-    """Indices of ops that nobody completed, or long after they began; ascending."""
+    """Indices of ops that were never completed, or long after they began; ascending."""
     found = [np.zeros(0, np.int64)]
     for part in history.manifest.op_parts:
         table = history.op_table(part, ("index", "invoke_index", "touches", "type"))

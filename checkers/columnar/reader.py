@@ -47,7 +47,7 @@ class ColumnarHistory:
         return self.manifest.dictionaries.names()
 
     def queues(self) -> list[int]:
-        """Ids of the queues that have rows, ascending; -1 stands for sends that nobody answered."""
+        """Ids of the queues that have rows, ascending; -1 stands for sends that no broker answered."""
         return sorted({part.queue for part in self.manifest.touches})
 
     def rows(self, queue: int) -> int:

@@ -17,7 +17,7 @@ from checkers.columns import UNKNOWN, QueueKey
 from checkers.history import NEMESIS, Op
 from checkers.stretches import CONDENSED, SEND_MANY, messages_in
 
-NOWHERE = QueueKey("-", "-", UNKNOWN)  # sends that nobody placed
+NOWHERE = QueueKey("-", "-", UNKNOWN)  # sends that no broker placed
 
 
 @dataclass(slots=True, kw_only=True)

@@ -104,7 +104,7 @@ class ColumnarWriter:
     ) -> None:
         """Make everything so far durable. The history still says that it is torn.
 
-        `ops`: the next index. `open_touches` and `open_ops` are rows of what nobody has completed yet: they count only
+        `ops`: the next index. `open_touches` and `open_ops` are rows of what is not completed yet: they count only
         until the next time.
         """
         self._flushes += 1
@@ -146,7 +146,7 @@ class ColumnarWriter:
         return manifest
 
     def _merge(self, parts: list[Part]) -> list[Path]:
-        """Make few large parts of many small ones, which flushes leave; return the files that nobody needs any more.
+        """Make few large parts of many small ones, which flushes leave; return the files that are not needed any more.
 
         Many means more than the rows ask for, so each row is written twice at most.
         """

@@ -162,7 +162,7 @@ class JepsenWriter:
         return [Keyword("poll"), {self._key(place): got}]
 
     def _unplaced(self, topic: str, key: str) -> _Place:
-        """Where a message belongs that nobody placed: the key of one that came from Jepsen says it."""
+        """Where a message belongs that no broker placed: the key of one that came from Jepsen says it."""
         number = key.partition("-")[0].removeprefix("p")
         if topic == TOPIC and number.isdecimal():
             return (TOPIC, BROKER, int(number))

@@ -65,7 +65,7 @@ class _Commands(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Click would turn a pipe that nobody reads into status 1, which means "invalid" here."""
+        """Click would turn a pipe without a reader into status 1, which means "invalid" here."""
         try:
             return super().invoke(ctx)
         except OSError as error:

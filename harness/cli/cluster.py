@@ -130,7 +130,7 @@ def _folder(text: str | None) -> Path | None:
 
 
 def _report(woken: threading.Event) -> Callable[[str], None]:
-    """Says on stderr that a node has ended by itself, and wakes whoever waits."""
+    """Says on stderr that a node has ended by itself, and wakes what waits."""
 
     def report(reason: str) -> None:
         print(f"staticfire: {one_sentence(reason)}", file=sys.stderr, flush=True)

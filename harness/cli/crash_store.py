@@ -14,7 +14,7 @@ from harness.defective import use_defect
 if TYPE_CHECKING:
     from harness.store_crash.cycles import CrashSummary
 
-LOG_EVERY_CYCLES = 5_000  # a line of progress, where nobody watches
+LOG_EVERY_CYCLES = 5_000  # a line of progress, where there is no terminal
 
 
 @click.command(short_help="Crash the store alone, thousands of times.")

@@ -13,7 +13,7 @@ from harness.environments.fleet_options import FleetOptions
 
 
 def take_cluster(given: dict[str, Any], fleet: FleetOptions) -> None:
-    """Ask the cluster for its shape, before a plan is drawn. Promises that nobody gave are the weakest ones.
+    """Ask the cluster for its shape, before a plan is drawn. Promises that the user did not give are the weakest ones.
 
     Raises BadInput, and HarnessError if the cluster does not answer.
     """

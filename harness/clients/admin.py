@@ -55,7 +55,7 @@ async def serve_admin(env: Env, port: ClientSide, credentials: Credentials | Non
 
 
 async def carry_out(remoting: RemotingClient, request: Request, reply: Reply) -> None:
-    """Reply in any case: an answer that makes no sense must not leave anybody waiting for ever."""
+    """Reply in any case: an answer that makes no sense must not leave the harness waiting for ever."""
     try:
         value = await ACTIONS[request["f"]](remoting, request)
     except (RemotingError, AdminError) as error:

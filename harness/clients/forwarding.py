@@ -92,7 +92,7 @@ class Forwarder:
             self._answer(goes_on=True)
 
     def end(self) -> None:
-        """Nobody will say any more that sends may go on."""
+        """The harness will say no more that sends may go on."""
         self._is_over = True
         self._answer(goes_on=False)
 

@@ -40,7 +40,7 @@ class LinePort:
     """What a client has of its port; see `port.ClientSide`.
 
     Args:
-        write: returns only when all of it is written; raises OSError if nobody reads.
+        write: returns only when all of it is written; raises OSError if there is no reader.
         check: looks at each request before the client gets it.
         now_ns: a monotonic clock; each line says when it was written.
     """
@@ -59,14 +59,14 @@ class LinePort:
         self._closed = False
 
     def emit(self, type: OpType, f: str, value: dict[str, Any], error: str | None) -> None:
-        """Raises OSError if nobody reads."""
+        """Raises OSError if there is no reader."""
         self._say({"emit": f, "type": type, "value": value, "error": error})
 
     async def next(self) -> tuple[Request, Reply]:
-        """Raises PortClosed after the last request, LineError at a bad line, OSError if nobody reads."""
+        """Raises PortClosed after the last request, LineError at a bad line, OSError if there is no reader."""
         found = await self._requests.get()
         if isinstance(found, Exception):
-            self._requests.put_nowait(found)  # for whoever asks again
+            self._requests.put_nowait(found)  # for the next one that asks
             raise found
         return found
 
@@ -82,13 +82,13 @@ class LinePort:
                 else:
                     self._check(request)
                     self._requests.put_nowait((request, reply))
-        except OSError:  # nobody reads: `_say` has closed the port
+        except OSError:  # no reader: `_say` has closed the port
             return
         except LineError as error:
             self._close(error)
 
     def end(self) -> None:
-        """There is no more to read. Half a line is no request: whoever wrote it died meanwhile."""
+        """There is no more to read. Half a line is no request: its writer died meanwhile."""
         if not self._closed:
             self._close(PortClosed("standard input has ended"))
 
@@ -132,7 +132,7 @@ def write_all(descriptor: int, data: bytes) -> None:
     while left:
         try:
             left = left[os.write(descriptor, left) :]
-        except BlockingIOError:  # whoever gave it to us does not want to wait; we do
+        except BlockingIOError:  # the parent does not want to wait on it; we do
             poll = select.poll()
             poll.register(descriptor, select.POLLOUT)
             poll.poll()

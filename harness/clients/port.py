@@ -53,7 +53,7 @@ class ClientSide(Protocol):
 
     @property
     def emit(self) -> Emit:
-        """Have an op that nobody asked for written down; it is, once this returns."""
+        """Have an op written down that the harness did not ask for; it is, once this returns."""
         ...
 
     async def next(self) -> tuple[Request, Reply]:

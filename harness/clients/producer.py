@@ -122,7 +122,7 @@ async def _send_async(producer: Producer, message: Message) -> SendResult:
     called: asyncio.Future[SendResult | SendFailed] = asyncio.get_running_loop().create_future()
 
     def done(outcome: SendResult | SendFailed) -> None:
-        if not called.done():  # the client ends: nobody waits any more
+        if not called.done():  # the client ends: the call is not waited for any more
             called.set_result(outcome)
 
     producer.send_async(message, done)
@@ -206,7 +206,7 @@ def default_answer(request: Request) -> str:
 
 
 async def answer_check(port: ClientSide, message: Message) -> TransactionState:
-    """What was decided when the message was sent, by whoever did: the message says it, so any producer knows it."""
+    """What was decided when the message was sent, by any producer: the message says it, so any producer knows it."""
     properties = message.properties
     answers = properties.get(ANSWERS, "rollback").split(",")
     times = int(properties.get(CHECK_TIMES, "0"))

@@ -27,7 +27,7 @@ class Case:
     trial: Trial
     limit_s: float  # longer than that is a failure
     is_slow: (
-        bool  # takes minutes by the wall clock: only where somebody asks for it, or time is virtual
+        bool  # takes minutes by the wall clock: only where the user asks for it, or time is virtual
     )
     is_alone: bool  # breaks nodes or changes their options: nothing else may run beside it
     # Options of the campaign that describes its cluster, where it needs others than the rest.

@@ -7,7 +7,7 @@
     expires = 2027-06-30
 
 A case that passes although it is expected to fail, and an entry whose day has passed, are failures: a list of excuses
-that nobody looks at hides the next bug.
+that is not looked at hides the next bug.
 """
 
 from __future__ import annotations

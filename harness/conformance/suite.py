@@ -126,7 +126,7 @@ def _runnable(
 
 
 def is_quirk(clause: Clause) -> bool:
-    """Whether Java itself does not keep the clause, so that nobody is failed for it."""
+    """Whether Java itself does not keep the clause, so that no target is failed for it."""
     return clause.level is Level.QUIRK or bool(clause.quirk)
 
 

@@ -1,4 +1,4 @@
-"""A database write and its message, kept together by transactions although nobody told the broker how some ended.
+"""A database write and its message, kept together by transactions although no producer told the broker how some ended.
 
 Source: transactional messages of RocketMQ. The half message comes first, the local write decides, and a broker that is
 not told asks any producer of the group, which looks into the database.

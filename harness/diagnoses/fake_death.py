@@ -1,4 +1,4 @@
-"""A host that plays dead: a name server and a broker that keep their connections and answer nobody.
+"""A host that plays dead: a name server and a broker that keep their connections and answer no request.
 
 Source: NettyRemotingClient of RocketMQ, which asks one chosen name server and chooses it again while the connection
 is open; RocketMQ #2042, #5916, #8712.

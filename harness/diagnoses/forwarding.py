@@ -16,7 +16,9 @@ from checkers.stretches import CONSUME_MANY, DELIVERIES, SEND_MANY, messages_in
 from checkers.verdict import seconds
 from harness.diagnoses.new_deliveries import NewDeliveries
 
-KEPT_UP_SHARE = 10  # of the time: whoever ends no later than that behind the forwarders kept up
+KEPT_UP_SHARE = (
+    10  # of the time: a group that ends no later than that behind the forwarders kept up
+)
 
 
 class Sent(NamedTuple):

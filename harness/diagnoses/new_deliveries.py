@@ -1,4 +1,4 @@
-"""Which messages of a delivery nobody had before: by queue offset, so that millions of them take little."""
+"""Which messages of a delivery no member had before: by queue offset, so that millions of them take little."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class NewDeliveries:
         self._taken: dict[Place, bytearray] = {}
 
     def count(self, op: Op) -> int:
-        """How many messages of a `consume_many` nobody had before; marks them."""
+        """How many messages of a `consume_many` no member had before; marks them."""
         place = op.value["topic"], op.value["broker"], op.value["queue"]
         taken = self._taken.setdefault(place, bytearray())
         new = 0

@@ -1,4 +1,4 @@
-"""A topic that only one of several masters has: it was made by the first message that somebody sent.
+"""A topic that only one of several masters has: it was made by the first message that a producer sent.
 
 Source: automatic creation of topics in RocketMQ. A producer without a route takes that of TBW102, which names all
 brokers; the one that gets its first message makes the topic and registers it, and from then on everybody's route has it

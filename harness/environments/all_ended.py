@@ -32,5 +32,5 @@ async def to_its_end(thread: asyncio.Future[Made]) -> Made:
     except asyncio.CancelledError:
         await asyncio.wait([thread], timeout=THREAD_S)
         if thread.done() and not thread.cancelled():
-            thread.exception()  # nobody waits for it any more
+            thread.exception()  # it is not waited for any more
         raise

@@ -1,4 +1,4 @@
-"""Whether a cluster that somebody runs is still there: its servers are asked all the time, past the proxy."""
+"""Whether a cluster that is not ours is still there: its servers are asked all the time, past the proxy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from system_under_test.admin.errors import AdminError
 
 LOOK_S = 1.0  # between two looks at a server
 ANSWER_S = 2.0  # that it has to answer
-GONE_S = 10.0  # whoever restarts a cluster has so much time
+GONE_S = 10.0  # how long its operator has to restart it
 LOOKS_MIN = 3  # that failed: we may have stood still ourselves
 QUESTIONS = {ServerKind.NAME_SERVER: NAME_SERVER_QUESTION, ServerKind.BROKER: BROKER_QUESTION}
 NAMES = {ServerKind.NAME_SERVER: "name server", ServerKind.BROKER: "broker"}

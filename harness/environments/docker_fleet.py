@@ -98,7 +98,7 @@ class DockerFleet:
         }
 
     async def _ready(self, node: str, making: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """When the disks and the node's pod are there, which is made now if nobody asked for it before."""
+        """When the disks and the node's pod are there, which is made now if it was not asked for before."""
         assert self._disks is not None
         if node in WITHOUT_POD:
             return

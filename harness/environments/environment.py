@@ -56,7 +56,7 @@ class Environment(Protocol):
         ...
 
     def is_foreign(self, node: str) -> bool:
-        """Whether a server is somebody else's: it is asked, but neither started nor looked into."""
+        """Whether a server is not ours: it is asked, but neither started nor looked into."""
         ...
 
     def ask_anew(self, node: str) -> None:

@@ -52,7 +52,7 @@ class FleetOptions:
     ssh_key: str | None = None
     known_hosts: str | None = None
     ssh_python: str = "python3"
-    name_servers: tuple[str, ...] = ()  # of somebody's cluster
+    name_servers: tuple[str, ...] = ()  # of a cluster that is not ours
     home: str | None = None  # of the distribution that is tested, on the machines
 
 

@@ -109,7 +109,7 @@ class LoopDisks:
         }
 
     async def power_cut(self, nodes: Sequence[str]) -> Evidence:
-        """Nobody hears of it: first the machines fall silent, then their file systems go, then their processes."""
+        """No program hears of it: first the machines fall silent, then their file systems go, then their processes."""
         environment = self._environment
         nodes = [node for node in nodes if environment.nodes[node].powered]
         alive = [node for node in nodes if environment.nodes[node].running is not None]

@@ -92,7 +92,7 @@ class ProcessFleet(OurInterpreter):
 
 
 def _free_block(count: int) -> str:
-    """The first three numbers of loopback addresses that nobody listens on. Raises EnvironmentFailed."""
+    """The first three numbers of loopback addresses on which no process listens. Raises EnvironmentFailed."""
     if sys.platform != "linux":
         raise EnvironmentFailed(
             f"--environment processes needs Linux, where all of 127.0.0.0/8 is loopback; this is {sys.platform}"

@@ -1,4 +1,4 @@
-"""A cluster that somebody runs: what it consists of, and the traces of a run in it removed."""
+"""A cluster that is not ours: what it consists of, and the traces of a run in it removed."""
 
 from __future__ import annotations
 

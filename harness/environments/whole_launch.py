@@ -1,4 +1,4 @@
-"""A launch that is cancelled half way would leave its process running: nobody knows of it yet."""
+"""A launch that is cancelled half way would leave its process running: no list names it yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A RocketMQ cluster on loopback for whoever needs one: `with LocalCluster() as cluster:`, `staticfire cluster up`.
+"""A RocketMQ cluster on loopback for tests and programs: `with LocalCluster() as cluster:`, `staticfire cluster up`.
 
 By default every node runs on one event loop in a thread of this process: that starts in a fraction of a second and
 costs one interpreter. With `processes=True` each node is a process of its own, which can be killed.

@@ -261,7 +261,7 @@ class LocalCluster:
             self._starting = None
 
     async def _start_somewhere(self, folder: StoreFolder) -> None:
-        """Free ports may be taken by somebody else at the last moment: then others are tried."""
+        """Free ports may be taken by another process at the last moment: then others are tried."""
         for attempt in range(PORT_ATTEMPTS_MAX):
             ports, may_change = self._choose_ports(folder)
             nodes = make_nodes(self.options, ports, folder.path, is_new=folder.is_new)
@@ -309,7 +309,7 @@ class LocalCluster:
         """Stop all nodes, and let what was cancelled end as it should.
 
         A start that Ctrl-C interrupted stops its nodes. Its task was not cancelled if the interrupt came before
-        anybody had its future.
+        any caller had its future.
         """
         if self._starting is not None:
             if not self._starting.cancelling():

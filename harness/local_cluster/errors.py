@@ -16,4 +16,4 @@ class NodeRefused(ClusterError):
 
 
 class PortInUse(ClusterError):
-    """Somebody else listens where a node was to listen."""
+    """Another process listens where a node was to listen."""

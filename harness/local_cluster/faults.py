@@ -42,7 +42,7 @@ class ClusterFaults:
         self._cluster.start_node(node)
 
     def freeze(self, node: str) -> None:
-        """SIGSTOP: connections stay open, and nobody answers."""
+        """SIGSTOP: connections stay open, and no answer comes."""
         os.kill(self._pid(node), signal.SIGSTOP)
         self._frozen.add(node)
 

@@ -96,7 +96,7 @@ def make_nodes(
 ) -> tuple[Node, ...]:
     """The nodes in starting order; their data are below `folder`.
 
-    In a new cluster nobody has anything that a master could lack, so masters do not ask their slaves first.
+    In a new cluster no slave has anything that a master could lack, so masters do not ask their slaves first.
 
     Raises ClusterOptionError for a broker property that cannot be used.
     """

@@ -22,7 +22,7 @@ from system_under_test.real_tls import RealTls, TlsOptions
 
 
 def _end_with_parent() -> None:
-    """Nobody writes more on standard input; its end means that whoever started us is gone."""
+    """Nothing is written on standard input; its end means that the process that started us is gone."""
     while os.read(0, 1):  # not sys.stdin: its lock would be held at the end of the interpreter
         pass
     os.kill(os.getpid(), signal.SIGTERM)

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from harness.local_cluster.errors import ClusterError
 
 HOST = "127.0.0.1"
-# Below Linux's range for outgoing connections (32768 up): nobody gets such a port by chance.
+# Below Linux's range for outgoing connections (32768 up): no connection gets such a port by chance.
 FREE_LOW = 11_000
 FREE_HIGH = 32_000
 ATTEMPTS_MAX = 1000
@@ -25,7 +25,7 @@ BLOCK = (FAST_PORT_DISTANCE, 0, HA_PORT_DISTANCE)
 def free_ports(count: int) -> list[int]:
     """Ports whose blocks are free and apart from each other.
 
-    Somebody may take one before it is used: whoever cannot bind it asks again. Raises ClusterError.
+    Another process may take one before it is used: a node that cannot bind it asks again. Raises ClusterError.
     """
     generator = (
         random.SystemRandom()

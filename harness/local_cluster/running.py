@@ -66,7 +66,7 @@ class _Milestones:
         for promise in (self.started, self.settled):
             if not promise.done():
                 promise.set_exception(error)
-                promise.exception()  # it is looked at only if somebody waits for it
+                promise.exception()  # it is looked at only if a caller waits for it
 
 
 class LoopNode(_Milestones):

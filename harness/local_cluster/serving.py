@@ -34,7 +34,7 @@ async def serve(env: Env, config: Config, say: Say, *, peers: int) -> None:
     `peers` is how many other brokers of this name run: the slaves of a master, the master of a slave.
 
     Raises:
-        PortInUse: somebody else listens there.
+        PortInUse: another process listens there.
         NodeRefused: its store or its address cannot be used.
         StoreFailed: in one sentence, what ended the node.
     """

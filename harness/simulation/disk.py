@@ -77,7 +77,9 @@ class SimDisk(DiskDevice):
     def listdir(self, path: str) -> list[str]:
         self._begin_call(path)
         names = self._names.names(path)
-        turn = draw_below(self.random, max(1, len(names)))  # so that nobody can rely on an order
+        turn = draw_below(
+            self.random, max(1, len(names))
+        )  # so that no program can rely on an order
         return names[turn:] + names[:turn]
 
     def makedirs(self, path: str) -> None:
@@ -191,7 +193,7 @@ class SimDisk(DiskDevice):
     def wipe(self) -> int:
         """Be empty, as a new disk is, whatever happens to the power; returns how many bytes the files had.
 
-        Nobody may have a file open.
+        No process may have a file open.
         """
         self.release_locks()
         size = sum(inode.cached.size for _, inode in self._names.files())
@@ -310,7 +312,7 @@ class SimDisk(DiskDevice):
             self._forget(replaced)
 
     def _forget(self, inode: Inode) -> None:
-        """The file has lost its name; its blocks are free as soon as nobody has it open."""
+        """The file has lost its name; its blocks are free as soon as no process has it open."""
         inode.links = 0
         if not inode.open_files:
             self.release(inode)

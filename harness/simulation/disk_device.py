@@ -62,7 +62,7 @@ class DiskDevice:
     # --- faults ---------------------------------------------------------------------------------------------------
 
     def fill(self, free_bytes: int = 0) -> None:
-        """Let somebody else's data take the space, all but `free_bytes`."""
+        """Let other data take the space, all but `free_bytes`."""
         self._filler_bytes = 0
         self._filler_bytes = max(0, self.free_bytes - free_bytes)
 

@@ -88,7 +88,7 @@ class ExecutorJob:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as raised:  # as concurrent.futures.thread._WorkItem.run does
-            # Without this frame: it holds the future that will hold the error, a cycle that nobody collects.
+            # Without this frame: it holds the future that will hold the error, a cycle that is not collected at once.
             error = raised.with_traceback(raised.__traceback__ and raised.__traceback__.tb_next)
         finally:
             owner.scheduler.job = None
@@ -103,7 +103,7 @@ class ExecutorJob:
 
 
 def settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
-    """Give `future` its outcome, unless somebody cancelled it meanwhile."""
+    """Give `future` its outcome, unless it was cancelled meanwhile."""
     if future.done():
         return
     if error is None:

@@ -56,7 +56,7 @@ READERS = ("importlib._bootstrap", "importlib._bootstrap_external", "linecache",
 
 
 class Escape(BaseException):
-    """A simulated process did what the seed does not decide. Not an Exception: nobody may swallow it."""
+    """A simulated process did what the seed does not decide. Not an Exception: no handler may swallow it."""
 
 
 class Guard:
@@ -70,7 +70,7 @@ class Guard:
 
     @contextmanager
     def watch(self, fail: Callable[[Escape], None]) -> Iterator[None]:
-        """Guard the processes of a world; `fail` gets every Escape, so that the run ends whoever caught it."""
+        """Guard the processes of a world; `fail` gets every Escape, so that the run ends even where it was caught."""
         self._fail = fail
         originals = [
             (owner, name, getattr(owner, name)) for owner, _, names in PATCHES for name in names

@@ -29,7 +29,7 @@ class Acceptor(Protocol):
 
 
 class Listener:
-    """A listening port. The kernel completes handshakes and fills the backlog whether or not anybody accepts."""
+    """A listening port. The kernel completes handshakes and fills the backlog whether or not the process accepts."""
 
     def __init__(self, address: Address, backlog: int, acceptor: Acceptor) -> None:
         self.address = address
@@ -43,7 +43,7 @@ class Listener:
         return len(self.waiting) > self.backlog
 
     def add(self, socket: TcpSocket) -> bool:
-        """Let `socket` wait to be accepted; False if nobody listens any more."""
+        """Let `socket` wait to be accepted; False if the process does not listen any more."""
         if not self._is_closed:
             self.waiting.append(socket)
             self._acceptor.acceptable()

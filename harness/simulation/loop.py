@@ -263,7 +263,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     # --- errors -------------------------------------------------------------------------------------
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Tell the process whose error nobody took. Finalizers of futures call this in a context of anybody."""
+        """Tell the process whose error was not taken. Finalizers of futures call this in the context of any process."""
         source = context.get("future") or context.get("task")
         owner = getattr(source, "owner", None) or OWNER.get(None)
         if owner is not None and owner.alive and not self._is_closed:

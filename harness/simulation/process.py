@@ -87,7 +87,7 @@ class SimProcess:
             self._runner.cancel()
 
     def pause(self) -> None:
-        """SIGSTOP: the kernel still accepts connections and acknowledges bytes, but nobody answers."""
+        """SIGSTOP: the kernel still accepts connections and acknowledges bytes, but no answer comes."""
         self.queue.pause()
 
     def resume(self) -> None:
@@ -149,7 +149,7 @@ class SimProcess:
         self.queue.die()
         self.host.disk.release_locks()
         self._loop.trace.record("exit", self._loop.scheduler.now_ns, self.queue.number, status.kind)
-        if not self.exit.done():  # whoever waits with a timeout cancels it
+        if not self.exit.done():  # a caller that waits with a timeout cancels it
             self.exit.set_result(status)
 
     def _report(self, message: str, error: BaseException | None) -> None:

@@ -31,7 +31,7 @@ class RunQueue:
     """Callbacks and tasks of one process.
 
     `ready` belongs to the hot path of the loop: append to it, then call `wake()` unless `scheduled`. A paused or dead
-    process has `scheduled` set for good: its queue grows and nobody runs it. Nothing of a dead process is released
+    process has `scheduled` set for good: its queue grows and is not run. Nothing of a dead process is released
     before the end of the run, because releasing a coroutine would run its `finally` blocks.
     """
 

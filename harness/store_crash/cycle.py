@@ -131,7 +131,7 @@ class Cycle:
         return self._disk.counters.write_errors + self._disk.counters.sync_errors
 
     def _check_store_has_stopped(self) -> None:
-        """The disk works again, but nobody knows what is on it: only a new start may find out."""
+        """The disk works again, but it is not known what is on it: only a new start may find out."""
         result = self._store.put(self._draw_message())
         if result.status is PutStatus.PUT_OK:
             raise PromiseBroken("a put was accepted after a failed write or sync")
@@ -153,9 +153,7 @@ class Cycle:
 
     def _end_process(self) -> None:
         if self.plan.pool:
-            self._model.promise_cached(
-                self._store.readable_end
-            )  # the rest was never told to anybody
+            self._model.promise_cached(self._store.readable_end)  # the rest was never acknowledged
         elif not self.plan.sync_flush:
             self._model.promise_cached(self._model.end_offset)  # where each put is when it returns
         self._disk.release_locks()
@@ -221,7 +219,7 @@ class Cycle:
             self.counts.puts += 1
             return True
         if self._store.failure is not None:
-            raise OSError(result.reason)  # nobody knows how much of the record has arrived
+            raise OSError(result.reason)  # it is not known how much of the record has arrived
         self._model.refuse_put()
         self.counts.refused_puts += 1
         return False

@@ -1,4 +1,4 @@
-"""A cluster that somebody runs: its addresses, and our clients of it."""
+"""A cluster that is not ours: its addresses, and our clients of it."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ class OwnCluster:
         return Credentials(**LOAD) if self._campaign.acl else None
 
     def _mode(self, *, is_broker: bool) -> dict[str, Any]:
-        """Whoever has none of the faithful policies that the campaign names is hardened."""
+        """A node that has none of the faithful policies that the campaign names is hardened."""
         policies = self._campaign.policies
         mine = tuple(
             name.removeprefix(NAME_SERVER_POLICY)

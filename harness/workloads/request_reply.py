@@ -1,4 +1,4 @@
-"""Requests: a message that wants an answer gets its own, or none, and never somebody else's."""
+"""Requests: a message that wants an answer gets its own, or none, and never that of another request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reservations that end without a coordinator: try, then confirm; a delayed message takes back what nobody confirmed.
+"""Reservations that end without a coordinator: try, then confirm; a delayed message takes back what was not confirmed.
 
 Source: the TCC pattern (try, confirm, cancel) over a message queue. With each reservation goes a delayed message to
 those who keep what is reserved; when it comes, they look whether the reservation was confirmed, and cancel it if not.

@@ -14,7 +14,7 @@ from harness.generators.keyed_sends import KeyedSends
 from harness.workloads.workload import Workload
 
 ASKED_SHARE = 0.15  # of the transactions the producer leaves to the question of the broker
-# Of these nobody ever knows the end: brokers ask as often as they may, and give up.
+# The end of these is never known: brokers ask as often as they may, and give up.
 UNDECIDED_SHARE = 0.02
 UNDECIDED = "unknown"
 # Of these the message has a delay level, which producers take from it (RocketMQ: sendMessageInTransaction).
@@ -46,7 +46,7 @@ class Transactions(KeyedSends):
 
 
 def awaits(ops: Sequence[Op], _now_ns: int) -> str | None:
-    """Transactions that are to be committed, half of which is safely stored, and that nobody has seen."""
+    """Transactions that are to be committed, half of which is safely stored, and that no consumer has seen."""
     waiting: dict[str, None] = {}
     seen: dict[str, None] = {}  # a consumer may be quicker than the answer to the producer
     for op in ops:
@@ -74,7 +74,7 @@ TRANSACTIONAL = Workload(
     broker_properties={
         "transactionTimeOut": "3000",
         "transactionCheckInterval": "5000",
-        "transactionCheckMax": "8",  # in 15 rounds nobody would give up before the run ends
+        "transactionCheckMax": "8",  # in 15 rounds no broker would give up before the run ends
     },
     lacks={"cpp": "it is not asked for transactions"},
 )

@@ -13,7 +13,7 @@ from harness.environments.errors import EnvironmentFailed
 
 
 def client_under_test(text: str | None) -> ProcessClients | None:
-    """The processes of a client; None if nobody asked for one. Raises BadInput."""
+    """The processes of a client; None if the user asked for none. Raises BadInput."""
     if text is None:
         return None
     if text in MODULES:

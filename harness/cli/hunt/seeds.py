@@ -37,7 +37,7 @@ class SeedResult:
     summary: tuple[str, ...]  # of a run that is not valid
     coverage: dict[str, int] = field(default_factory=dict)  # see RunVerdict.coverage
     caveats: tuple[str, ...] = ()  # see RunVerdict.caveats
-    interrupted: bool = False  # somebody wants no more of it
+    interrupted: bool = False  # the user wants no more of it
     failed: bool = False  # the harness could not carry the run out
 
     @property
@@ -68,7 +68,7 @@ def run_seeds(
             futures = [pool.submit(run_seed, seed, given, judging) for seed in order]
             for future in as_completed(futures):
                 yield future.result()
-        except BaseException:  # stopped early: nobody waits for the seeds under way
+        except BaseException:  # stopped early: the seeds under way are not waited for
             for worker in multiprocessing.active_children():
                 worker.kill()
             raise

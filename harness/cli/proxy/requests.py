@@ -96,7 +96,7 @@ def _servers(proxy: Proxy, request: Fields) -> Fields:
 
 
 def _name_servers(proxy: Proxy, request: Fields) -> Fields:
-    """A door: where this client, and nobody else, is to find name servers."""
+    """A door: where this client, and no other, is to find name servers."""
     _check(request, {}, {"client": TEXT})
     return {"name_servers": proxy.name_servers_for(request.get("client", ""))}
 

@@ -152,7 +152,7 @@ async def serve_cpp_producer(library: Library, fields: Configuration, port: Clie
     """Apply requests one at a time until the process ends. Raises PortClosed when there are no more, LibraryError.
 
     `open` goes on with the same producer: nothing of a send is left in it, and while brokers come and go the library
-    may abort when one is shut down (boost::thread_interrupted, caught by nobody).
+    may abort when one is shut down (boost::thread_interrupted, which nothing catches).
     """
     producer = await asyncio.to_thread(CppProducer, library, fields)
     port.emit("ok", "open", {}, None)

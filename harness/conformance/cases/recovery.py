@@ -26,7 +26,7 @@ async def replicas(bench: Bench) -> list[str]:
 async def burst(
     bench: Bench, topic: str, bodies: Sequence[bytes]
 ) -> list[asyncio.Future[RemotingCommand]]:
-    """Send all at once; nobody waits for the answers."""
+    """Send all at once, and wait for no answer."""
     broker = await bench.broker()
     return [
         broker.send(request(RequestCode.SEND_MESSAGE, send_fields(topic, queue=0), body))

@@ -1,4 +1,4 @@
-"""RMQ-STO and RMQ-RCV: files that go, that are made again, that were left half made, and that somebody else wrote."""
+"""RMQ-STO and RMQ-RCV: files that go, that are made again, that were left half made, and that another program wrote."""
 
 from __future__ import annotations
 

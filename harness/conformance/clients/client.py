@@ -25,7 +25,7 @@ class ClientUnusable(Exception):
 
 
 class ClientGone(Exception):
-    """A client ended although nobody told it to, or does not answer a request."""
+    """A client ended although it was not told to, or does not answer a request."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Somebody's cluster: what it is made of is asked, and nothing of it is broken."""
+"""A cluster that is not ours: what it is made of is asked, and nothing of it is broken."""
 
 from __future__ import annotations
 
