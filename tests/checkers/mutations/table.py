@@ -238,11 +238,17 @@ change with the commit (`STATICFIRE_ROTATION`), prints each kind below its floor
 """
 
 
+def _places(scores: Scores) -> str:
+    """How many places each workload had: a measurement that was ended early lacks some."""
+    counts = sum((score.by_workload for score in scores.values()), start=Score().by_workload)
+    return "places: " + ", ".join(f"{name} {count}" for name, count in counts.most_common())
+
+
 def page(scores: Scores, floors: Mapping[str, Floor], command: str) -> str:
     """The text of docs/mutations.md."""
     return PAGE.format(
         command=command,
-        summary=summary(scores).replace("\n", "  \n"),
+        summary=f"{summary(scores)}\n{_places(scores)}".replace("\n", "  \n"),
         mutations=mutations_table(scores, floors),
         not_named=not_named(scores, floors),
         oddities=oddities_table(scores),
