@@ -15,10 +15,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import count
+from itertools import chain, count
 from typing import Any
 
 from checkers.columns import QueueKey
+from checkers.excuses import by_target
 from checkers.fault_effects import QUEUES, STOPS
 from checkers.kernel import Context
 from checkers.timeline import Found, LookUp
@@ -148,7 +149,7 @@ def _unrecovered(context: Context) -> Iterator[str]:
     for node in nodes:
         if node not in last_ns:
             yield f"nothing says that {node} ever opened its store"
-    for fault in facts.faults:
+    for fault in chain.from_iterable(map(by_target, facts.faults)):
         healed = fault.bitten_ns is not None and fault.healed_ns is not None
         if not healed or fault.permanent or fault.error or STOPS not in fault.effects:
             continue

@@ -46,7 +46,7 @@ class Excuses:
     def __init__(self, facts: RunFacts) -> None:
         self._facts = facts
         fired = (fault for fault in facts.faults if _start_ns(fault) is not None)
-        self._faults = (*chain.from_iterable(map(_by_target, fired)), *_exits(facts))
+        self._faults = (*chain.from_iterable(map(by_target, fired)), *_exits(facts))
         self._effects = [frozenset(fault.effects) for fault in self._faults]
         self._rows: dict[str, tuple[tuple[Excuse, _Possible], ...]] = {}
         self._known: dict[_Asked, tuple[Window, ...]] = {}
@@ -193,7 +193,7 @@ def _asked(anomaly: str, broker: str | None, nodes: Iterable[str | None]) -> _As
     return anomaly, broker, frozenset(node for node in nodes if node is not None)
 
 
-def _by_target(fault: FaultFacts) -> Iterator[FaultFacts]:
+def by_target(fault: FaultFacts) -> Iterator[FaultFacts]:
     """A fault that struck its targets one after the other, as a fault of each."""
     if not fault.struck:
         yield fault

@@ -201,7 +201,8 @@ class SimulatedDisks:
     async def counters(self, node: str) -> dict[str, int]:
         counters = self._nodes[node].host.disk.counters
         return {
-            "enospc": counters.no_space_errors,
+            # A broker that sees how full its disk is refuses sends, and may never meet ENOSPC.
+            "enospc": counters.no_space_errors + counters.full_looks,
             "eio": counters.write_errors + counters.sync_errors,
             "slow_ns": counters.slow_ns,
             "lost_bytes": counters.bytes_lost,

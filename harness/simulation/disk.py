@@ -130,7 +130,9 @@ class SimDisk(DiskDevice):
 
     def disk_usage(self, path: str) -> DiskUsage:
         self._begin_call(path)
-        return DiskUsage(total_bytes=self.options.total_bytes, free_bytes=self.free_bytes)
+        total_bytes, free_bytes = self.options.total_bytes, self.free_bytes
+        self.counters.full_looks += self.is_filled and free_bytes * 10 < total_bytes
+        return DiskUsage(total_bytes=total_bytes, free_bytes=free_bytes)
 
     def modified_ms(self, path: str) -> int:
         self._begin_call(path)

@@ -66,6 +66,11 @@ class DiskDevice:
         self._filler_bytes = 0
         self._filler_bytes = max(0, self.free_bytes - free_bytes)
 
+    @property
+    def is_filled(self) -> bool:
+        """Whether other data takes space."""
+        return self._filler_bytes > 0
+
     def free(self) -> None:
         """Give back what `fill` took."""
         self._filler_bytes = 0

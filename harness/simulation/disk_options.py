@@ -36,6 +36,7 @@ class DiskCounters:
     write_errors: int = 0  # EIO
     sync_errors: int = 0  # EIO of fsync and fdatasync
     no_space_errors: int = 0  # ENOSPC
+    full_looks: int = 0  # questions for the free space while fill() left less than a tenth
     dead_disk_errors: int = 0  # EIO after destroy()
     bits_flipped: int = 0
     slow_ns: int = 0  # time that slow() added

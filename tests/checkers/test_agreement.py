@@ -12,6 +12,7 @@ import pytest
 from checkers.agreement import AGREEMENT
 from checkers.column_builder import build_columns
 from checkers.compose import check_run
+from checkers.facts import Struck
 from checkers.verdict import Verdict
 from harness.campaign_draw import draw_campaign
 from harness.runner import run_simulated
@@ -21,7 +22,16 @@ from tests.checkers.mutations.score import kinds_named
 from tests.support.history_language import facts, fault, history
 
 GAP = ["0 ok send a@0:0", "0 ok send b@0:2"]
+S = 1_000_000_000
 SIMULATED = {"time_s": 12.0, "acks_min": 1, "flush": "sync", "replication": "sync"}
+
+
+def struck(node: str, start_s: float, end_s: float) -> Struck:
+    return Struck(node=node, start_ns=round(start_s * S), end_ns=round(end_s * S))
+
+
+def recovery(node: str, at_s: float) -> dict[str, Any]:
+    return {"kind": "recovery", "time_ns": round(at_s * S), "node": node, "end_offset": 0}
 
 
 def simulated(**options: Any) -> Run:
@@ -96,6 +106,27 @@ def test_a_restart_that_nobody_recovered_from(run_with_kills: Run) -> None:
     assert reason is not None
     assert reason.startswith("fault ")
     assert reason.endswith("and nothing says that it opened its store again")
+
+
+@pytest.mark.parametrize(
+    ("ones", "reason"),
+    [
+        ((), "stopped n1"),
+        ((struck("n0", 1, 3), struck("n1", 3, 5)), "stopped n1"),
+        ((struck("n0", 1, 3),), None),  # n1 was left out
+    ],
+)
+def test_a_restart_of_some_of_its_targets(ones: tuple[Struck, ...], reason: str | None) -> None:
+    opened = [recovery("n0", 0.5), recovery("n1", 0.5), recovery("n0", 2.5)]
+    stop = replace(fault("rolling_restart", "n0", "n1", at_s=1, healed_s=5), struck=ones)
+    known = facts(brokers={"b": ("n0", "n1")}, faults=(stop,), due=("recovery",))
+    ops = history("0 ok send a", "1 ok consume a", "9 ok drain 0:1:1")
+
+    verdicts = check_run(ops, opened, known).verdicts
+    found = next(verdict for verdict in verdicts if verdict.checker == "agreement").reason
+
+    assert (found is None) == (reason is None)
+    assert reason is None or reason in (found or "")
 
 
 def test_what_is_not_recorded_is_not_asked(run: Run) -> None:

@@ -143,6 +143,19 @@ def test_a_full_disk_writes_short() -> None:
     assert sizes == {0, BLOCK, 2 * BLOCK}
 
 
+def test_who_looks_at_a_full_disk_has_met_it() -> None:
+    disk = make_disk(1)
+    disk.disk_usage("/")
+    disk.fill(free_bytes=disk.free_bytes // 2)
+    disk.disk_usage("/")
+    assert disk.counters.full_looks == 0
+    disk.fill(free_bytes=BLOCK)
+    disk.disk_usage("/")
+    disk.free()
+    disk.disk_usage("/")
+    assert disk.counters.full_looks == 1
+
+
 def test_a_file_keeps_its_blocks_when_a_write_finds_no_more() -> None:
     for seed in range(10):
         disk = make_disk(seed)
