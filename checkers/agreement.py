@@ -8,7 +8,7 @@ are compared with them:
 * its queue with the number of queues that the master says the topic has;
 * the status and the place of an acknowledgement with what the harness saw at that moment: between two faults that may
   have cost a broker something, its records do not overlap;
-* its place with the end of the log that its broker had recovered before it was sent.
+* its place with the end of the log that its broker had recovered before it was sent, in the simulation.
 
 Offsets of a queue are dense. At each place that a complete drain covers lies an acknowledged or delivered message, or
 one of a send that is unclear or was tried again. A group that wants all of a topic, on a broker that has lost nothing,
@@ -28,7 +28,12 @@ import numpy as np
 
 from checkers.column_builder import WEAK_STATUSES
 from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, QueueKey
-from checkers.disagreements import disagreements, is_strange, queue_numbers
+from checkers.disagreements import (
+    RECOVERIES_DUE,
+    disagreements,
+    is_strange,
+    queue_numbers,
+)
 from checkers.fault_effects import EMPTIES, OFFSETS, QUEUES, ROTS
 from checkers.kernel import Context, Kernel
 from checkers.message_ids import MessageIds
@@ -267,8 +272,13 @@ def _make_ends(context: Context, broker: str) -> _Ends:
 
 
 def _below_recovery(columns: Columns, context: Context) -> int:
-    """Acknowledged sends below the end that their master had recovered last, before they began."""
+    """Acknowledged sends below the end that their master had recovered last, before they began.
+
+    Asked where every start was written down, by the clock of the run: real nodes stamp their logs with their own.
+    """
     sends, names, count = columns.sends, columns.names, 0
+    if RECOVERIES_DUE not in context.facts.due:
+        return count
     placed = (sends.outcome == Outcome.OK) & (sends.physical_offset != UNKNOWN)
     rows = np.flatnonzero(placed & (sends.queue != UNKNOWN))
     recovered = _recoveries(context)
