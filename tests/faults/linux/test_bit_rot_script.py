@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import pytest
 
-from faults.linux.on_node.bit_rot import changed, stored_records
+from faults.linux.on_node.bit_rot import changed, main, stored_records
 from tests.system_under_test.store.store_on_disk import LOG_FOLDER, StoreOnDisk, make_message
 
 
@@ -77,3 +79,29 @@ def test_one_bit_of_one_body_changes(log: bytes, tmp_path: Path, share: float, n
 
 def test_without_a_record_nothing_is_bitten(tmp_path: Path) -> None:
     assert changed(str(tmp_path), 0.5) == {"bitten": False}
+
+
+@pytest.mark.parametrize(("fails_from", "bitten"), [(1, False), (2, True)])
+def test_a_disk_that_fails_meanwhile(
+    log: bytes,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    fails_from: int,
+    bitten: bool,
+) -> None:
+    """What cannot be made durable first is left alone; what has changed in the page cache is said."""
+    file = tmp_path / "store" / "commitlog" / f"{0:020d}"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(log)
+    calls = iter(range(1, 9))
+
+    def fsync(_opened: int) -> None:
+        if next(calls) >= fails_from:
+            raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    main([str(tmp_path), "0.5"])
+    told = json.loads(capsys.readouterr().out)
+    assert (told["bitten"], "error" in told, "records" in told) == (bitten, not bitten, bitten)
+    assert (file.read_bytes() != log) is bitten
