@@ -11,6 +11,7 @@ that may not have written or copied it yet, or between the replicas and the two 
 answered, a slave is thought of near such faults alone. No commit counts across a disk that was emptied or a reset of
 offsets. What was committed after the last one that counts may have taken its place. So may what another member pulls
 with: each pull commits how far its member is, and one that gained the queue before the commit arrived began below it.
+One that began below it for a reason of its own, such as a slave's answer, commits that, too; its own begin is judged.
 """
 
 from __future__ import annotations
@@ -67,7 +68,10 @@ def least_offset(
     earlier = commits.where(np.flatnonzero(commits.op_index < gain.op_index))
     arrived = earlier.time_ns + ON_ITS_WAY_NS <= gain.time_ns
     unsure = _forgotten(context, earlier, pair, gain)
-    sure = np.flatnonzero(arrived & ~unsure & ~_pulled_below(context, earlier, pair, gain))
+    pulled = _pulled_below(context, earlier, pair, gain) | _begun_below(
+        context, earlier, pair, gain
+    )
+    sure = np.flatnonzero(arrived & ~unsure & ~pulled)
     return int(earlier.offset[sure[-1] :].min()) if len(sure) else 0
 
 
@@ -271,6 +275,24 @@ def _pulled_below(
     for process, since_ns in gained.items():  # a process that has ended pulls no more
         until_ns = min(gain.time_ns, ended_ns(context, process))
         below |= _while(commits, process, since_ns, until_ns)
+    return below
+
+
+def _begun_below(
+    context: Context, commits: Commits, pair: tuple[str, QueueKey], gain: Ownership
+) -> Mask:
+    """Which commits another member began below, before the queue was gained or answered for."""
+    below = np.zeros(len(commits), np.bool_)
+    if pair[0] in context.facts.broadcasting:
+        return below
+    answer = answer_to(context, pair, gain)
+    until_index = gain.op_index if answer is None else answer.op_index
+    for begun in context.timeline.begins.get(pair, ()):
+        if begun.broker_id is None or begun.process == gain.process:
+            continue
+        if begun.op_index < until_index:
+            offset = begun.offset or 0  # none: that broker knew of no commit
+            below |= (commits.op_index < begun.op_index) & (commits.offset > offset)
     return below
 
 

@@ -304,6 +304,28 @@ def test_a_member_that_began_before_the_commit_arrived_pulls_with_a_lower_offset
     assert check_duplication(*ops).valid is valid
 
 
+@pytest.mark.parametrize(
+    ("told", "valid"),
+    [
+        ("3 ok begin 0:0 by=1 t=9.1", True),
+        ("3 ok begin 0 by=1 t=9.1", True),  # the slave knew of no commit
+        ("3 ok begin 0:1 by=1 t=9.1", False),
+        ("3 ok begin 0 t=9.1", False),  # a client that does not say who answered
+        ("2 ok begin 0:0 by=1 t=9.1", False),  # the member itself
+        ("3 ok begin 0:0 by=1 t=62", False),  # later
+    ],
+)
+def test_a_member_that_a_slave_made_begin_below_a_commit_pulls_with_that(
+    told: str, valid: bool
+) -> None:
+    between = ("3 ok assign 0 t=9", told, "3 ok assign t=10")
+    after = ("2 ok assign 0 t=60", "2 ok begin 0:0 by=0 t=60.1", "2 ok consume a t=61")
+    lines = [*REWIND[:4], *between, *after]
+    lines.sort(key=lambda line: float(line.partition(" t=")[2] or 1.1))
+
+    assert check_duplication(*lines, brokers={"b": ("n0", "n1")}).valid is valid
+
+
 @pytest.mark.parametrize(("crashed_s", "valid"), [(2.0, False), (30.0, True)])
 def test_a_member_that_has_ended_pulls_no_more(crashed_s: float, valid: bool) -> None:
     crash = fault("client_crash", "c3", at_s=crashed_s, healed_s=crashed_s + 1)
