@@ -207,7 +207,9 @@ def _misplaced(columns: Columns, context: Context, seen: _Seen) -> int:
     latest = seen.end - least  # at which the record can begin
     known = seen.end != UNKNOWN
     begin = np.where(physical == UNKNOWN, latest, physical)
-    count += int(np.count_nonzero(known & (begin > latest)))
+    # A failing disk may have taken a record already when its weak status arrives.
+    held = known & (sends.outcome[seen.rows] == Outcome.OK)
+    count += int(np.count_nonzero(held & (begin > latest)))
     brokers = np.array(seen.broker, object)
     for broker in set(seen.broker):
         log = _ends(context, broker)

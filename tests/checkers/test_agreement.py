@@ -228,6 +228,35 @@ def test_places_of_a_drained_queue(
     assert found is None or found.startswith(reason or "")
 
 
+@pytest.mark.parametrize(
+    ("op", "status", "agrees"),
+    [
+        ("0 ok send a@0:0 physical=900", "SEND_OK", False),
+        ("0 info send a@0:0 physical=900 error=FLUSH_DISK_TIMEOUT", "FLUSH_DISK_TIMEOUT", True),
+    ],
+)
+def test_a_record_that_its_log_does_not_reach(op: str, status: str, agrees: bool) -> None:
+    """A failing disk may have taken it before the weak status was there."""
+    seen = {
+        "time_ns": 5,
+        "kind": "ack_durability",
+        "key": "a",
+        "status": status,
+        "broker_name": "b",
+        "end_offset": 900,
+        "durable_on": [],
+        "cached_on": [],
+        "unobserved": [],
+    }
+    ops = history(op, "1 ok consume a", "9 ok drain 0:1:1")
+    verdicts = check_run(ops, [seen], facts(replication="none")).verdicts
+
+    reason = next(verdict for verdict in verdicts if verdict.checker == "agreement").reason
+
+    assert (reason is None) is agrees
+    assert reason is None or "lie within the record of another one" in reason
+
+
 def test_a_drain_that_leaves_out_a_number() -> None:
     """Numbers of queues are as large as they are in other systems' histories, which nothing is due of."""
     ops = history("0 ok send a@9000000000000000:0", "1 ok consume a", "9 ok drain")
