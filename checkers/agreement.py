@@ -207,16 +207,17 @@ def _misplaced(columns: Columns, context: Context, seen: _Seen) -> int:
     latest = seen.end - least  # at which the record can begin
     known = seen.end != UNKNOWN
     begin = np.where(physical == UNKNOWN, latest, physical)
-    # A failing disk may have taken a record already when its weak status arrives.
-    held = known & (sends.outcome[seen.rows] == Outcome.OK)
-    count += int(np.count_nonzero(held & (begin > latest)))
     brokers = np.array(seen.broker, object)
     for broker in set(seen.broker):
         log = _ends(context, broker)
         mine = np.flatnonzero(known & (brokers == broker))
         rows = seen.rows[mine]
         since, until = log.stretch(sends.invoke_ns[rows]), log.stretch(sends.time_ns[rows])
-        mine, since = mine[(since == until) & (since >= 0)], since[(since == until) & (since >= 0)]
+        quiet = (since == until) & (
+            since >= 0
+        )  # a fault may have taken a record when its answer arrives
+        mine, since = mine[quiet], since[quiet]
+        count += int(np.count_nonzero(begin[mine] > latest[mine]))
         for at, stretch in zip(mine.tolist(), since.tolist(), strict=True):
             ends = log.ends.get(stretch, [])
             place = bisect_left(ends, seen.end[at])
