@@ -309,7 +309,7 @@ def _recoveries(context: Context) -> dict[str, list[tuple[int, int]]]:
 
 
 def _places(columns: Columns, context: Context) -> dict[str, int]:
-    """How many drained places are empty, and how many messages may lie at places that nobody names."""
+    """How many drained offsets hold no known message, and how many messages are stored at offsets no answer gave."""
     counts = {PASSED_PLACES: 0, EMPTY_PLACES: 0, UNPLACED: _unplaced(columns)}
     if not context.facts.due:  # not recorded by this harness: others may write, or leave places out
         return counts

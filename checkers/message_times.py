@@ -113,8 +113,8 @@ def _sent_back_ns(columns: Columns) -> Ints:
     numbers = numbered(*(np.concatenate(pair) for pair in zip(steps, made_of, strict=True)))
     first_ns = np.full(int(numbers.max()) + 1, FOREVER_NS)
     np.minimum.at(first_ns, numbers[: len(rows)], given.invoke_ns[rows])
-    began_ns = first_ns[numbers[len(rows) :]]
-    found[copies] = np.where(began_ns == FOREVER_NS, -1, began_ns)
+    earliest_ns = first_ns[numbers[len(rows) :]]
+    found[copies] = np.where(earliest_ns == FOREVER_NS, -1, earliest_ns)
     return found
 
 

@@ -141,7 +141,7 @@ class Supervisor:
         was_settled = running.settled.done() and running.settled.exception() is None
         if self._running.get(running.node.name) is running:
             del self._running[running.node.name]
-        if was_settled:  # what waits for it to settle is told there
+        if was_settled:  # before that, the waiter for `settled` gets the reason
             self._on_end(reason)
 
     def _groups(self) -> tuple[list[Node], list[Node], list[Node]]:

@@ -96,7 +96,7 @@ def test_one_wrong_in_a_valid_run_is_unknown(run: Run, kind: str, words: str) ->
     assert check_run(planted.ops, planted.observations, planted.facts).valid is not True
 
 
-def test_a_restart_that_nobody_recovered_from(run_with_kills: Run) -> None:
+def test_a_restart_without_a_recovery(run_with_kills: Run) -> None:
     (mutation,) = kinds_named(("restart_unobserved",))
     planted = mutation.plant(run_with_kills, Random(1), "fault")
     assert planted is not None

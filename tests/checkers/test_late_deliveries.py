@@ -126,7 +126,7 @@ def retried(at_s: float, *, end: OpType = "ok", **told: Any) -> Story:
         (retried(6.6), set()),
         (retried(21.4), set()),
         (retried(21.6), LATE),
-        (retried(60.0, end="info"), set()),  # nobody knows whether a broker has it
+        (retried(60.0, end="info"), set()),  # the client had no answer: the broker may not have it
         (
             retried(60.0, copied=True),
             set(),
