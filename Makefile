@@ -2,34 +2,44 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-READY := $(VENV)/.ready
+BASE := $(VENV)/.ready-base# what `make run` needs
+DEV := $(VENV)/.ready-dev# and what tests and linters need
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: run test lint bench fuzz clean
 
-$(READY): pyproject.toml constraints.txt
+$(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0])'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
-	touch $(READY)
 
-run: $(READY)  ## the default campaign in the simulation
+$(BASE): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing Staticfire into $(VENV): about 310 MB, less than a minute"
+	$(PIP) --editable .
+	touch $(BASE)
+
+$(DEV): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing Staticfire and what its tests need (Spark, Java, linters) into $(VENV): about 1.3 GB, some minutes"
+	$(PIP) --editable '.[dev]'
+	touch $(BASE) $(DEV)
+
+run: $(BASE)  ## the default campaign in the simulation
 	$(BIN)/staticfire run --campaign default --seed 1
 
-test: $(READY)  ## everything that needs no root
+test: $(DEV)  ## everything that needs no root
 	$(BIN)/pytest --numprocesses auto --dist worksteal -rs
 
-lint: $(READY)
+lint: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/codespell
 
-bench: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
+bench: $(DEV)
+	$(PIP) --quiet --editable '.[bench]'
 	for bench in tests/benchmarks/bench_*.py; do echo "== $$bench"; PYTHONPATH=. $(BIN)/python $$bench || exit 1; done
 
-fuzz: $(READY)  ## hostile requests under a coverage-guided fuzzer, for about a minute
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[fuzz]'
+fuzz: $(DEV)  ## hostile requests under a coverage-guided fuzzer, for about a minute
+	$(PIP) --quiet --editable '.[fuzz]'
 	$(BIN)/python -m tests.fuzz.run_atheris -runs=10000
 
 clean:

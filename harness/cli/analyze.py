@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from checkers.history import HistoryError
+from harness.cli.extras import need_extra
 from harness.cli.status import BadInput, HarnessError, status_of_validity
 from harness.report.analysis_lines import analysis_lines
 from harness.run_facts_file import facts_of_run
@@ -82,6 +83,8 @@ def analyze(
         environment=packed,
     )
     on_spark = engine == "spark" or master is not None or follow
+    if on_spark:
+        need_extra("spark", "Spark")
     try:
         if follow:
             return _follow(paths, settings)

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 import click
 
+from harness.cli.extras import need_extra
 from harness.cli.status import BadInput, HarnessError, one_sentence
 from harness.local_cluster import (
     ClusterError,
@@ -87,6 +88,8 @@ def up(slaves: str, store: str | None, properties: tuple[str, ...], **options: A
     Exit status: 0 stopped, 254 bad arguments, a port in use or a store that cannot be used, 255 every node has ended.
     """
     begun_s = _process_started_s()
+    if options["tls"] == "enforcing":  # the certificate of the other modes is made for the first client that wants it
+        need_extra("tls", "--tls enforcing")
     woken = threading.Event()
     try:
         found = LocalCluster(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from harness.cli.extras import need_extra
 from harness.cli.status import BadInput, HarnessError
 
 
@@ -36,6 +37,7 @@ def docker_image(base: str | None, tag: str | None, spark: bool) -> int:
 
     Exit status: 0 built, 254 bad arguments, 255 it could not be built.
     """
+    need_extra("docker", "docker-image")
     from harness.environments.docker_engine import connect
     from harness.environments.docker_image import BASE, NODE, SPARK, build_image
     from harness.environments.errors import EnvironmentFailed

@@ -26,6 +26,7 @@ from harness.campaign import (
 )
 from harness.campaign_draw import draw_faults
 from harness.campaign_file import load_options, typed_options
+from harness.cli.extras import need_environment, need_extra
 from harness.cli.status import BadInput, HarnessError
 from harness.clients.consumer_kinds import CONSUMER_KINDS
 from harness.environments.fleet_options import FleetOptionError, FleetOptions, check_hosts
@@ -217,9 +218,13 @@ def _check_available(kinds: Iterable[str], missing: Mapping[str, str]) -> None:
 
 
 def missing_in(environment: Any, fleet: FleetOptions, *, has_tls: bool = False) -> dict[str, str]:
-    """The kinds of fault that the environment cannot carry out, each with the reason."""
+    """The kinds of fault that the environment cannot carry out, each with the reason.
+
+    Raises BadInput where its library is not installed, HarnessError where its hosts cannot be asked.
+    """
     if environment == "simulation" or environment not in ENVIRONMENTS:
         return {}
+    need_environment(environment)
     from harness.environments.catalogue import lacks_with_tls, make_fleet, missing_faults
     from harness.environments.errors import EnvironmentFailed
 
@@ -255,9 +260,10 @@ def check_nodes(campaign: Campaign, fleet: FleetOptions) -> None:
 
     Raises:
         CampaignError: properties that nodes cannot have.
-        BadInput: hosts that are too few.
+        BadInput: hosts that are too few, a library that is not installed.
         BadInput, HarnessError: a target that is not where the user says, or that this machine cannot run.
     """
+    need_environment(campaign.environment)
     if campaign.environment == "ssh":
         try:
             check_hosts(fleet.hosts, len(campaign.shape().servers))
@@ -282,9 +288,10 @@ def check_nodes(campaign: Campaign, fleet: FleetOptions) -> None:
 
 
 def _check_certificate(campaign: Campaign) -> None:
-    """Raises HarnessError where a run with TLS on machines could have no certificate."""
+    """Raises BadInput or HarnessError where a run with TLS on machines could have no certificate."""
     if campaign.tls == TLS_MODES[0] or campaign.environment == "simulation":
         return
+    need_extra("tls", f"--tls {campaign.tls}")
     from system_under_test.env import TlsError
     from system_under_test.real_tls import make_test_certificate
 
@@ -299,6 +306,7 @@ def _check_client(campaign: Campaign) -> None:
     from harness.environments.errors import EnvironmentFailed
 
     if campaign.client == "cpp" and campaign.environment in cpp_library.HERE:
+        need_extra("cpp-client", "--client cpp")
         try:
             cpp_library.check_here()
         except EnvironmentFailed as error:

@@ -189,3 +189,7 @@ def test_the_workflow_uses_options_that_there_are() -> None:
     assert set(used) == {"--name-server", "--profile", "--expect", "--out"}
     assert set(used) <= known
     assert "report/summary.md" in commands
+    # from a checkout: the name on the package index is not ours
+    checkout = next(step["with"] for step in steps if "path" in step.get("with", {}))
+    assert checkout["repository"] == "${{ inputs.staticfire }}"
+    assert f"pip install --constraint .staticfire/constraints.txt ./{checkout['path']}" in commands

@@ -6,6 +6,7 @@ import shlex
 import shutil
 import sys
 
+from harness.cli.extras import need_extra
 from harness.cli.status import BadInput
 from harness.conformance.clients.processes import MODULES, ProcessClients, our_command
 from harness.environments.cpp_library import check_here
@@ -36,6 +37,7 @@ def client_under_test(text: str | None) -> ProcessClients | None:
 
 def _check_cpp() -> None:
     """Raises BadInput."""
+    need_extra("cpp-client", "--client cpp")
     try:
         check_here()
     except EnvironmentFailed as error:
