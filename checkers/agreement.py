@@ -8,7 +8,9 @@ are compared with them:
 * its queue with the number of queues that the master says the topic has;
 * the status and the place of an acknowledgement with what the harness saw at that moment: between two faults that may
   have cost a broker something, its records do not overlap;
-* its place with the end of the log that its broker had recovered before it was sent, in the simulation.
+* its place with the end of the log that its broker had recovered before it was sent, in the simulation;
+* the end of a send or of a delivery with its beginning: this harness writes down both, but of the dead letters that it
+  reads itself. What ended as unknown may be an op without an end.
 
 Offsets of a queue are dense. At each place that a complete drain covers lies an acknowledged or delivered message, or
 one of a send that is unclear or was tried again. A group that wants all of a topic, on a broker that has lost nothing,
@@ -38,6 +40,7 @@ from checkers.fault_effects import EMPTIES, OFFSETS, QUEUES, ROTS
 from checkers.kernel import Context, Kernel
 from checkers.message_ids import MessageIds
 from checkers.promises import FOREVER_NS, NS_PER_S, Damage
+from checkers.retries import DEAD
 from checkers.send_status import sends_seen
 from checkers.timeline import LookUp
 from checkers.verdict import Tally
@@ -55,6 +58,8 @@ BELOW_RECOVERY = "below_recovery"
 EMPTY_PLACES = "empty_places"
 PASSED_PLACES = "passed_places"
 UNPLACED = "unplaced"
+BEGUN = "begun"
+WITHOUT_BEGINNING = "without_beginning"
 REASONS = {
     NOT_LOOKED_UP: "{} acknowledged messages of brokers that were asked for all of theirs are in no look-up",
     STRANGE_QUEUES: "{} messages are of queues that their topic does not have, by what its master says",
@@ -75,6 +80,7 @@ def tally_agreement(columns: Columns, context: Context) -> Tally:
             STATUSES_DIFFER: _with_other_status(columns, seen),
             PLACES_DIFFER: _misplaced(columns, context, seen),
             BELOW_RECOVERY: _below_recovery(columns, context),
+            **_beginnings(columns, context),
             **_places(columns, context),
         }
     )
@@ -84,7 +90,16 @@ def _disagreement(tally: Tally, context: Context) -> str | None:
     if context.facts.unread:
         return context.facts.unread
     counted = (words.format(n) for name, words in REASONS.items() if (n := tally.counts.get(name)))
-    return next(counted, None) or _too_many_empty(tally) or next(disagreements(context), None)
+    found = next(counted, None) or _never_begun(tally) or _too_many_empty(tally)
+    return found or next(disagreements(context), None)
+
+
+def _never_begun(tally: Tally) -> str | None:
+    """Asked where any op has an invocation."""
+    count = tally.counts.get(WITHOUT_BEGINNING, 0) if tally.counts.get(BEGUN, 0) else 0
+    if not count:
+        return None
+    return f"{count} messages were sent or delivered by an op that ended and has no invocation"
 
 
 def _too_many_empty(tally: Tally) -> str | None:
@@ -297,6 +312,20 @@ def _below_recovery(columns: Columns, context: Context) -> int:
         same = (last >= 0) & (last == np.searchsorted(at_ns, sends.time_ns[mine], "right") - 1)
         count += int(np.count_nonzero(same & (sends.physical_offset[mine] < ends[last])))
     return count
+
+
+def _beginnings(columns: Columns, context: Context) -> dict[str, int]:
+    """How many messages were sent or delivered by ops that ended, with an invocation and without one."""
+    if not context.facts.due:  # not recorded by this harness: others may report ends alone
+        return {}
+    dead = np.array([topic.startswith(DEAD) for topic in columns.names.topics], np.bool_)
+    begun = alone = 0
+    for touches in (columns.sends, columns.deliveries):
+        has_none = touches.op_index == touches.invoke_index
+        without = np.flatnonzero(has_none & (touches.outcome != Outcome.UNKNOWN))
+        alone += int(np.count_nonzero(~dead[touches.topic[without]]))
+        begun += len(touches) - int(np.count_nonzero(has_none))
+    return {BEGUN: begun, WITHOUT_BEGINNING: alone}
 
 
 def _recoveries(context: Context) -> dict[str, list[tuple[int, int]]]:

@@ -2,9 +2,10 @@
 
 **retry_unprovoked**: a message came from the retry topic for the nth time, and no listener of the group had failed
 for, or not finished, its delivery before that; or none of the members that had been given it before, and that told of
-other things half a minute later, told that it had sent it back (`send_back`; asked of groups that tell it at all, and
-of dead letters, too); or it came from its own topic with reconsume times, which a client
-counts that tries again by itself, and the group had not been given it before, with fewer and without success.
+other things half a minute later, told that it had sent it back (`send_back`; asked of dead letters, too, and of groups
+that tell it at all: of one that tells nothing, although the run set out to record it, it is unknown); or it came from
+its own topic with reconsume times, which a client counts that tries again by itself, and the group had not been given
+it before, with fewer and without success.
 **retry_early**: it came before the delay of that step was over (level 3 for the first retry, one more for each; allowed
 where a broker's clock was stepped). **retried_too_often**: more retries than the group allows. **dead_too_early**: it
 became a dead letter although no delivery had used up the retries, or says itself that it was tried less often.
@@ -29,13 +30,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches
 from checkers.delays import CLOCK_ROUGHNESS_NS, clock_stepped
 from checkers.event_times import began_latest, ended_earliest
-from checkers.kernel import Context, Kernel, finding_at, nothing_missing, queue_of
+from checkers.kernel import Context, Kernel, finding_at, queue_of
 from checkers.promises import NS_PER_S, Judgement, judge
 from checkers.verdict import Finding, Tally
 
@@ -48,6 +50,7 @@ WRITTEN_LATE_NS = 100 * NS_PER_MS
 # How many times as long as a request, and in ns: until a member has said that it sent something back. It waits for the
 # broker, then for others to which it sends a copy of its own.
 SAID_WITHIN = 10 * NS_PER_S
+SEND_BACK = "send_back"  # in RunFacts.due: members tell what they send back
 
 
 @dataclass(slots=True)
@@ -63,9 +66,10 @@ def tally_retries(columns: Columns, context: Context) -> Tally:
     """Judge whole messages (partition key: message)."""
     kinds = _kinds(columns)
     findings: list[Finding] = []
-    retried = dead = both = 0
+    retried = dead = both = untold = 0
     for group, story in _stories(columns, context, kinds):
         findings.extend(_judge(columns, context, group, story))
+        untold += _untold(columns, context, group, story)
         retried += bool(story.retried)
         dead += bool(story.dead)
         consumed = columns.deliveries.outcome[[*story.first, *story.retried]] == Outcome.OK
@@ -73,7 +77,8 @@ def tally_retries(columns: Columns, context: Context) -> Tally:
     findings.extend(_claimed(columns, context, kinds))
     if not context.facts.retries_max:
         return Tally.of(findings)
-    return Tally.of(findings, retried=retried, dead_letters=dead, dead_and_consumed=both)
+    counts = {"retried": retried, "dead_letters": dead, "dead_and_consumed": both}
+    return Tally.of(findings, **counts, not_told=untold)
 
 
 def _kinds(columns: Columns) -> Ints:
@@ -112,6 +117,7 @@ def _judge(columns: Columns, context: Context, group: str, story: _Story) -> Ite
     retries_max = context.facts.retries_max[group]
     retries_max = 16 if retries_max < 0 else retries_max
     lived = [*story.first, *story.retried]
+    tells = group in _heard(context).groups
     for row in story.retried:
         if any(_repeats(deliveries, r, row) for r in story.retried):
             continue
@@ -124,7 +130,7 @@ def _judge(columns: Columns, context: Context, group: str, story: _Story) -> Ite
             what = f"retry {tries} of what no listener had failed for"
             yield _finding(columns, context, row, "retry_unprovoked", what, group)
         else:
-            if not _may_be_sent_back(columns, context, group, row, before):
+            if tells and not _may_be_sent_back(columns, context, group, row, before):
                 what = f"retry {tries} of what no member has sent back"
                 yield _finding(columns, context, row, "retry_unprovoked", what, group)
             yield from _judge_time(columns, context, group, row, before)
@@ -138,7 +144,7 @@ def _judge(columns: Columns, context: Context, group: str, story: _Story) -> Ite
             what = f"a dead letter of try {deliveries.tries[row]}, and the group allows {retries_max} retries"
             yield _finding(columns, context, row, "dead_too_early", what, group)
         before = [r for r in lived if _provokes(context, deliveries, r, row)]
-        if before and not _may_be_sent_back(columns, context, group, row, before):
+        if tells and before and not _may_be_sent_back(columns, context, group, row, before):
             what = "a dead letter that no member has sent back"
             yield _finding(columns, context, row, "retry_unprovoked", what, group)
     yield from _dead_twice(columns, context, group, story, retries_max)
@@ -149,26 +155,46 @@ def _may_be_sent_back(
 ) -> bool:
     """Whether a member sent a copy's message back, or may have, and ended before it could say so."""
     deliveries, sent_back = columns.deliveries, context.timeline.sent_back
-    heard_ns = _heard_ns(context)
-    if group not in heard_ns:
-        return True
+    heard_ns = _heard(context).last_ns
     tries = int(deliveries.tries[row]) - 1
     reports = sent_back.get(columns.names.key(int(deliveries.message[row])) or "", ())
     if any(of.group == group and of.tries == tries for of in reports):
         return True
     said_by_ns = int(deliveries.invoke_ns[row] + context.facts.timings.request_s * SAID_WITHIN)
-    return any(heard_ns[group].get(int(deliveries.process[r]), 0) < said_by_ns for r in before)
+    return any(heard_ns.get(int(deliveries.process[r]), 0) < said_by_ns for r in before)
 
 
-def _heard_ns(context: Context) -> Mapping[str, Mapping[int, int]]:
-    """When each process was last heard of, by group; of the groups that tell what they send back."""
+def _untold(columns: Columns, context: Context, group: str, story: _Story) -> int:
+    """How many copies a member must have told of, where members were to tell what they send back and none does."""
+    if SEND_BACK not in context.facts.due or group in _heard(context).groups:
+        return 0
+    deliveries, lived, count = columns.deliveries, [*story.first, *story.retried], 0
+    for row in (*story.retried, *story.dead):
+        before = [r for r in lived if _provokes(context, deliveries, r, row)]
+        count += bool(before) and not _may_be_sent_back(columns, context, group, row, before)
+    return count
+
+
+class _Heard(NamedTuple):
+    groups: frozenset[str]  # that tell what they send back
+    last_ns: Mapping[int, int]  # when each process was last heard of
+
+
+def _heard(context: Context) -> _Heard:
     found = context.cache.get("heard of consumers")
     if found is None:
         groups = {of.group for many in context.timeline.sent_back.values() for of in many}
-        heard_ns = context.timeline.heard_ns() if groups else {}
-        found = context.cache["heard of consumers"] = dict.fromkeys(groups, heard_ns)
-    assert isinstance(found, dict)
+        asked = groups or SEND_BACK in context.facts.due
+        heard_ns = context.timeline.heard_ns() if asked else {}
+        found = context.cache["heard of consumers"] = _Heard(frozenset(groups), heard_ns)
+    assert isinstance(found, _Heard)
     return found
+
+
+def _not_told(tally: Tally, _context: Context) -> str | None:
+    if not (count := tally.counts.get("not_told", 0)):
+        return None
+    return f"{count} retries and dead letters are of groups whose members tell of no send_back"
 
 
 def _dead_twice(
@@ -332,6 +358,6 @@ RETRIES = Kernel(
         "consumed_too_long",
     ),
     partial=tally_retries,
-    unknown_reason=nothing_missing,
+    unknown_reason=_not_told,
     more_suspects=claiming,
 )

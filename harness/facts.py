@@ -119,8 +119,11 @@ def _due(campaign: Campaign, lives: bool, ops: Sequence[Op]) -> Iterator[str]:
     yield from ("open", "assign")
     if any(_has_contents(op) for op in ops if op.f == "consume"):
         yield "contents"
-    if any(of[0].model != BROADCASTING for of in groups_of(campaign).values()):
+    groups = [told[0] for told in groups_of(campaign).values()]
+    if any(told.model != BROADCASTING for told in groups):
         yield "commit"
+    if any(told.sends_back for told in groups):
+        yield "send_back"
     sends = [op for op in ops if op.f == "send" and op.process != NEMESIS]
     if any(op.type == "ok" and "reply" in op.value for op in sends):
         yield "answer"

@@ -195,6 +195,18 @@ def test_a_dead_letter_was_sent_back_by_a_member_that_says_so() -> None:
     assert told(story, 150, "send_back", 2).counts("retries", **LADDER) == set()
 
 
+def test_a_group_that_was_to_tell_what_it_sends_back_and_tells_nothing_is_unknown() -> None:
+    silent = told(retried(4.02), 50, "commit", 1)
+    verdict = silent.verdict("retries", **LADDER, due=("send_back",))
+    assert (verdict.valid, verdict.reason) == (
+        "unknown",
+        "1 retries and dead letters are of groups whose members tell of no send_back",
+    )
+    # by then its member may have ended before it could say so
+    ended = told(retried(4.02), 34.0, "commit", 1)
+    assert ended.verdict("retries", **LADDER, due=("send_back",)).valid is True
+
+
 # Transactions
 
 CHECKS = {"check_after_s": 6.0, "check_max": 2}

@@ -13,7 +13,7 @@ from tests.checkers.mutations.events import Sent
 from tests.checkers.mutations.kinds import KINDS
 from tests.checkers.mutations.kinds_white_box import is_side, seen_of, with_seen, without_kind
 from tests.checkers.mutations.model import EVIDENCE, Run, Site, choose, without
-from tests.checkers.mutations.pick import may_be_destroyed, pick_sent
+from tests.checkers.mutations.pick import may_be_destroyed, pick_delivery, pick_sent
 
 STRANGE = 77  # the number of a queue that no topic has
 
@@ -173,6 +173,36 @@ def difference_without_first(run: Run, rng: Random, site: Site) -> Run | None:
         lambda seen: is_side(run, site) and seen.get("differences") == [],
     )
     return with_seen(run, seen, differences=[seen["slave_end"] // 2]) if seen else None
+
+
+@KINDS.mutation(
+    EVIDENCE,
+    "members tell nothing of what they sent back",
+    unknown_is_enough=True,
+    workloads=("retry",),
+)
+def send_backs_unreported(run: Run, rng: Random, site: Site) -> Run | None:
+    gone = [op.index for op in run.ops if op.f == "send_back"]
+    if not gone or not is_side(run, site):
+        return None
+    draft = Draft(run)
+    for index in gone:
+        draft.drop(index)
+    return draft.finish()
+
+
+@KINDS.mutation(
+    EVIDENCE,
+    "a message was delivered by a call of a listener that never began",
+    unknown_is_enough=True,
+)
+def call_without_beginning(run: Run, rng: Random, site: Site) -> Run | None:
+    delivery = pick_delivery(run, rng, site, lambda d: d.begin != d.at)
+    if delivery is None:
+        return None
+    draft = Draft(run)
+    draft.drop(delivery.begin)
+    return draft.finish()
 
 
 Change = Callable[[dict[str, Any]], dict[str, Any]]
