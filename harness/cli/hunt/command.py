@@ -15,6 +15,7 @@ from faults.errors import FaultError
 from harness.campaign import CampaignError
 from harness.cli.fleet_options import fleet_options
 from harness.cli.hunt.rows import Rows
+from harness.cli.hunt.seed_range import seed_range
 from harness.cli.hunt.seeds import Judging, SeedResult, campaign_of, run_seeds
 from harness.cli.hunt.summary import print_summary, print_total
 from harness.cli.options import campaign_options, check_nodes, given_options
@@ -31,12 +32,14 @@ from harness.defective import use_defect
 from harness.environments.fleet_options import FleetOptions
 from harness.workloads.catalogue import WORKLOADS
 
-SEEDS_MAX = 1_000_000
-
 
 @click.command(short_help="Run many seeds of a campaign.")
 @click.option(
-    "--seeds", default="0-99", show_default=True, metavar="FIRST-LAST", help="Range of seeds."
+    "--seeds",
+    default="0-99",
+    show_default=True,
+    metavar="FIRST-LAST",
+    help="Range of seeds, both ends included; a single number is that seed alone.",
 )
 @campaign_options
 @fleet_options
@@ -71,13 +74,15 @@ def hunt(
 
     Exit status: 0 none invalid, 1 some invalid, 2 only unknown, 254 bad arguments, 255 harness error.
     """
-    order = _seed_range(seeds)
+    order = seed_range(seeds)
     if not 1 <= jobs <= 256:
         raise BadInput(f"--jobs is {jobs}; allowed: 1 to 256")
     judging = Judging(client_only, fleet)
     hunts = [{**options, "workload": name} for name in _workloads(options["workload"])]
     prepared = [_prepare(hunt_options, order, judging) for hunt_options in hunts]
     order = order[::-1] if reverse else order
+    if seeds.isdigit():
+        print(f"seed {seeds} alone; --seeds FIRST-LAST is a range", file=sys.stderr)
     with Rows(out) as rows:
         for hunt_options, given in zip(hunts, prepared, strict=True):
             if len(hunts) > 1:
@@ -120,17 +125,6 @@ def _prepare(options: dict[str, Any], order: range, judging: Judging) -> dict[st
     except (CampaignError, FaultError, DefectError) as error:
         raise BadInput(str(error)) from error
     return given
-
-
-def _seed_range(text: str) -> range:
-    first, dash, last = text.partition("-")
-    try:
-        low, high = int(first), int(last if dash else first)
-    except ValueError as error:
-        raise BadInput(f"--seeds is {text!r}; allowed: a range such as 0-99") from error
-    if not 0 <= low <= high < low + SEEDS_MAX:
-        raise BadInput(f"--seeds is {text!r}; allowed: FIRST-LAST with at most {SEEDS_MAX} seeds")
-    return range(low, high + 1)
 
 
 def _run_all(

@@ -9,6 +9,8 @@ import time
 from math import inf
 from pathlib import Path
 
+from harness.cli.hunt.seed_range import seed_range
+from harness.cli.status import BadInput
 from tests.checkers.mutations.catalogue import all_mutations, all_oddities
 from tests.checkers.mutations.model import WORKLOADS
 from tests.checkers.mutations.pieces import OtherMeasurement, Pieces
@@ -19,8 +21,10 @@ ROTATION = "STATICFIRE_ROTATION"
 
 
 def _seeds(text: str) -> list[int]:
-    first, _, last = text.partition("-")
-    return list(range(int(first), int(last or first) + 1))
+    try:
+        return list(seed_range(text))
+    except BadInput as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -148,7 +148,9 @@ def test_run_refuses_a_folder_that_cannot_be_made(staticfire: Staticfire, tmp_pa
     ("arguments", "words"),
     [
         ("--seeds a-b", ("a-b", "0-99")),
-        ("--seeds 5-1", ("5-1",)),
+        ("--seeds 9-3", ("9-3", "first seed is above its last", "FIRST-LAST, such as 0-99")),
+        ("--seeds 1-", ("'1-'", "0-99")),
+        ("--seeds 0-9223372036854775808", ("0 to 9223372036854775807",)),
         ("--seeds 1-9999999", ("1000000",)),
         ("--jobs 0", ("0", "1 to 256")),
         ("--workload quue", ("quue",)),

@@ -71,6 +71,13 @@ def test_each_seed_is_a_line_with_its_digest_in_order_of_seeds(
     ]
 
 
+def test_one_number_is_that_seed_alone(answers: dict[int, Any], staticfire: Staticfire) -> None:
+    said = staticfire("hunt", "--seeds", "5", "--jobs", 1)
+    assert said.err == "seed 5 alone; --seeds FIRST-LAST is a range\n"
+    assert "seeds     1:" in said.out
+    assert staticfire("hunt", "--seeds", "5-5", "--jobs", 1).err == ""
+
+
 def test_several_workloads_one_after_the_other(
     answers: dict[int, Any], staticfire: Staticfire, tmp_path: Path
 ) -> None:
