@@ -27,6 +27,7 @@ from harness.column_keeping import ColumnKeeper, write_columns
 from harness.diagnoses.catalogue import diagnose
 from harness.report.verdict_lines import explanations
 from harness.run_result import NodeRecord, RunResult
+from harness.version import versions
 
 CAMPAIGN_FILE = "campaign.toml"
 VERDICT_FILE = "verdict.json"
@@ -140,6 +141,7 @@ class RunFolder:
             self._keep_node(node)
         document = {
             "digest": result.digest,
+            "versions": versions(),
             "up_s": result.up_s,
             "run_s": result.run_s,
             "facts": result.facts.to_json(),
@@ -206,6 +208,17 @@ class RunFolder:
         if not isinstance(document, dict) or not {"digest", "facts", "verdict"} <= set(document):
             raise RunFolderError(f"{path} lacks digest, facts or verdict")
         return document
+
+    def recorded_by(self) -> str:
+        """Which Staticfire made the run, as the end of a sentence; empty where it did not say.
+
+        Raises RunFolderError.
+        """
+        found = self.read_verdict().get("versions")
+        if not isinstance(found, dict):
+            return ""
+        commit = f" at {found['commit']}" if "commit" in found else ""
+        return f", recorded by staticfire {found.get('staticfire')}{commit} on Python {found.get('python')}"
 
     def verify(self) -> bool:
         """Compare every file of the run with its checksum; False for a run that was recorded without checksums.

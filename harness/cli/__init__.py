@@ -74,10 +74,26 @@ class _Commands(click.Group):
             raise
 
 
+def _print_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> None:
+    if is_asked and not ctx.resilient_parsing:
+        from harness.version import version_line
+
+        print(f"staticfire {version_line()}")
+        ctx.exit()
+
+
 @click.group(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     no_args_is_help=False,
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Version, commit and Python, and exit.",
 )
 def cli() -> None:
     """Break a RocketMQ-style message queue on purpose, and prove or disprove its promises.

@@ -10,6 +10,7 @@ from faults.defects import DefectError
 from harness.cli.status import BadInput, HarnessError, status_of_validity
 from harness.defective import use_defect
 from harness.run_folder import CAMPAIGN_FILE, RunFolder, RunFolderError
+from harness.version import version_line
 
 
 @click.command(short_help="Repeat a run and compare it bit by bit.")
@@ -46,7 +47,7 @@ def replay(run: Path) -> int:
         print(f"replay DIFFERS: digest {result.digest}, the run had {expected}")
         raise HarnessError(
             f"the repetition is another run: since {folder.path} was recorded, its campaign.toml or "
-            "the code has changed"
+            f"the code has changed{folder.recorded_by()}; this is {version_line()}"
         )
     print(f"replay identical: digest {expected}")
     return status_of_validity(result.verdict.valid)

@@ -1,0 +1,56 @@
+"""Which Staticfire this is: its version, the commit of its checkout, and the Python that it runs on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+GIT_TIMEOUT_S = 10.0
+
+
+def versions() -> dict[str, str]:
+    """`staticfire`, `python`, and `commit` where the package runs from a checkout."""
+    found = {"staticfire": _package_version(), "python": platform.python_version()}
+    commit = commit_of(ROOT)
+    return found if commit is None else {**found, "commit": commit}
+
+
+def version_line() -> str:
+    """`0.1.0 (1a2b3c4d5e6f-dirty), Python 3.11.7`."""
+    found = versions()
+    commit = f" ({found['commit']})" if "commit" in found else ""
+    return f"{found['staticfire']}{commit}, Python {found['python']}"
+
+
+def _package_version() -> str:
+    try:
+        return version("staticfire")
+    except PackageNotFoundError:  # the sources alone are on the path
+        return "unknown"
+
+
+@cache
+def commit_of(root: Path) -> str | None:
+    """The commit that is checked out at `root`, with `-dirty` if files that it knows differ; None if there is none."""
+    if not (root / ".git").exists():
+        return None
+    command = ("git", "--no-optional-locks", "describe", "--always", "--dirty", "--abbrev=12")
+    # A hook of git has variables that name another repository.
+    environment = {name: text for name, text in os.environ.items() if not name.startswith("GIT_")}
+    try:
+        done = subprocess.run(
+            (*command, "--exclude=*"),
+            cwd=root,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=GIT_TIMEOUT_S,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None if done.returncode == 0 else None
