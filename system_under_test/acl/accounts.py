@@ -10,6 +10,7 @@ import yaml
 
 from system_under_test.acl.addresses import IsWhite, make_matcher
 from system_under_test.acl.permissions import PERMISSIONS, RETRY_PREFIX, Need, Permission
+from system_under_test.acl.yaml_values import load_yaml, text_of, truth_of
 from system_under_test.protocol.bodies import DataVersion
 
 KEY_LENGTH_MIN = 7  # RocketMQ: "length should longer than 6"
@@ -42,8 +43,8 @@ class Account:
         return cls(
             access_key=access_key,
             secret_key=_key(document, "secretKey", access_key),
-            is_admin=document.get("admin") in (True, "true"),
-            is_white=make_matcher(str(document.get("whiteRemoteAddress") or "")),
+            is_admin=_truth(document, "admin", access_key),
+            is_white=make_matcher(text_of(document.get("whiteRemoteAddress")) or ""),
             permissions={
                 resource: permission
                 for kind, prefix in KINDS.items()
@@ -72,9 +73,9 @@ class Accounts:
     def from_text(cls, text: str) -> Accounts:
         """Raises BadAccounts or BadPattern."""
         try:
-            document = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise BadAccounts(f"no YAML: {error}") from None
+            document = load_yaml(text)
+        except ValueError as error:
+            raise BadAccounts(str(error)) from None
         if not isinstance(document, dict):
             raise BadAccounts("no accounts and no white addresses")
         accounts = [Account.from_document(a) for a in _list(document, "accounts")]
@@ -91,7 +92,7 @@ class Accounts:
         accounts = _list(self.document, "accounts")
         key = change["accessKey"]
         if key in self.by_key:
-            accounts = [{**a, **change} if a.get("accessKey") == key else a for a in accounts]
+            accounts = [{**a, **change} if _has_key(a, key) else a for a in accounts]
         else:
             accounts = [*accounts, dict(change)]
         return self._changed({"accounts": accounts}, now_ms=now_ms)
@@ -101,7 +102,7 @@ class Accounts:
         if access_key not in self.by_key:
             raise BadAccounts(f"there is no account {access_key}")
         accounts = _list(self.document, "accounts")
-        kept = [account for account in accounts if account.get("accessKey") != access_key]
+        kept = [account for account in accounts if not _has_key(account, access_key)]
         return self._changed({"accounts": kept}, now_ms=now_ms)
 
     def with_global_white(self, addresses: list[str], *, now_ms: int) -> Accounts:
@@ -125,11 +126,24 @@ def _list(document: Mapping[str, Any], name: str) -> list[Any]:
     return value
 
 
+def _has_key(account: Mapping[str, Any], access_key: object) -> bool:
+    return text_of(account.get("accessKey")) == access_key
+
+
 def _key(document: Mapping[str, Any], name: str, whose: str) -> str:
-    value = document.get(name)
-    if not isinstance(value, str) or len(value) < KEY_LENGTH_MIN:
+    value = text_of(document.get(name))
+    if value is None or len(value) < KEY_LENGTH_MIN:
         raise BadAccounts(
-            f"the {name} of {whose} must be text of at least {KEY_LENGTH_MIN} characters"
+            f"the {name} of {whose} must be text or a number of at least {KEY_LENGTH_MIN} characters"
+        )
+    return value
+
+
+def _truth(document: Mapping[str, Any], name: str, whose: str) -> bool:
+    value = truth_of(document.get(name))
+    if value is None:
+        raise BadAccounts(
+            f"the {name} of {whose} is {document[name]!r:.80}; true and false are allowed"
         )
     return value
 

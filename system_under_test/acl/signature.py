@@ -7,8 +7,7 @@ import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import yaml
-
+from system_under_test.acl.yaml_values import load_yaml, text_of
 from system_under_test.protocol.command import RemotingCommand
 
 ACCESS_KEY = "AccessKey"
@@ -30,14 +29,11 @@ class Credentials:
     @classmethod
     def from_text(cls, text: str) -> Credentials:
         """From YAML like RocketMQ's conf/tools.yml. Raises ValueError."""
-        try:
-            document = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise ValueError(f"no YAML: {error}") from None
+        document = load_yaml(text)
         keys = document if isinstance(document, dict) else {}
-        access_key, secret_key = keys.get("accessKey"), keys.get("secretKey")
-        if not isinstance(access_key, str) or not isinstance(secret_key, str):
-            raise ValueError("accessKey and secretKey are needed, as text")  # noqa: TRY004
+        access_key, secret_key = text_of(keys.get("accessKey")), text_of(keys.get("secretKey"))
+        if access_key is None or secret_key is None:
+            raise ValueError("accessKey and secretKey are needed, as text or numbers")
         return cls(access_key=access_key, secret_key=secret_key)
 
 

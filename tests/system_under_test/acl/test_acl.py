@@ -84,7 +84,9 @@ def test_patterns_that_match_nothing_are_refused(pattern: str) -> None:
         ("accounts: 7", "a list is needed"),
         ("accounts: [7]", "is no account"),
         ("accounts: [{accessKey: short}]", "at least 7 characters"),
-        ("accounts: [{accessKey: RocketMQ, secretKey: 12345678}]", "secretKey of RocketMQ must be"),
+        ("accounts: [{accessKey: RocketMQ, secretKey: 123456}]", "secretKey of RocketMQ must be"),
+        ("accounts: [{accessKey: RocketMQ, secretKey: [12345678]}]", "secretKey of RocketMQ must"),
+        (ACCOUNTS.replace("admin: false", "admin: maybe"), "the admin of RocketMQ is 'maybe'"),
         ("- {", "no YAML"),
         ("7", "no accounts"),
         (ACCOUNTS.replace("topicA=DENY", "topicA=ALL"), "'ALL' is no permission"),
@@ -95,6 +97,28 @@ def test_patterns_that_match_nothing_are_refused(pattern: str) -> None:
 def test_accounts_that_cannot_be_meant_are_refused(text: str, refusal: str) -> None:
     with pytest.raises((BadAccounts, BadPattern), match=refusal.replace("|", r"\|")):
         Accounts.from_text(text)
+
+
+def test_scalars_that_are_no_text_are_read_as_rocketmq_reads_them() -> None:
+    as_shipped = Accounts.from_text(ACCOUNTS.replace('"12345678"', "12345678"))
+    assert [account.secret_key for account in as_shipped.by_key.values()] == ["12345678"] * 2
+    numbers = Accounts.from_text(
+        "accounts: [{accessKey: 87654321, secretKey: 1234567.5, admin: 1}]"
+    )
+    assert (numbers.by_key["87654321"].secret_key, numbers.by_key["87654321"].is_admin) == (
+        "1234567.5",
+        True,
+    )
+    tools = Credentials.from_text("accessKey: rocketmq2\nsecretKey: 12345678\n")
+    assert tools == ADMIN
+
+
+def test_an_account_whose_key_is_a_number_can_be_changed_and_deleted() -> None:
+    accounts = Accounts.from_text("accounts: [{accessKey: 87654321, secretKey: 12345678}]")
+    change = {"accessKey": "87654321", "admin": True}
+    changed = accounts.with_account(change, now_ms=7)
+    assert [account.is_admin for account in changed.by_key.values()] == [True]
+    assert not changed.without_account("87654321", now_ms=8).by_key
 
 
 class Site:
