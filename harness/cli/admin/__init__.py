@@ -26,7 +26,8 @@ from harness.cli.admin.command import AdminGroup
 def admin() -> None:
     """Administer a RocketMQ cluster, ours or Apache's, with the commands of mqadmin.
 
-    The name servers are given with -n or in NAMESRV_ADDR. Every command prints a table, or JSON with --json.
+    The name servers are given with -n or in NAMESRV_ADDR. Every command prints a table, or JSON with --json. One that
+    changes something names its cluster first; one that deletes or overwrites something asks, or wants --yes.
 
     \b
     Example:

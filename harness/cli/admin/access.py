@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import click
 
+from harness.cli.admin.acting import Effect
 from harness.cli.admin.answers import Answer, Table, time_text
 from harness.cli.admin.command import (
     BROKER,
     admin_command,
+    check_target,
     done,
     one_target,
     text_option,
@@ -44,6 +46,8 @@ async def _brokers(admin: AdminClient, broker: str | None, cluster: str | None) 
     text_option("-t", "--topicPerms", "topicPerms", "Such as A=DENY,B=PUB|SUB."),
     text_option("-g", "--groupPerms", "groupPerms", "Such as a=DENY,b=SUB."),
     click.option("-m", "--admin", "is_admin", type=click.BOOL, help="May it administer?"),
+    effect=Effect.CHANGES,
+    check=check_target,
 )
 async def update_acl_config(
     admin: AdminClient,
@@ -71,6 +75,8 @@ async def update_acl_config(
     BROKER,
     CLUSTER,
     ACCESS_KEY,
+    effect=Effect.DESTROYS,
+    check=check_target,
 )
 async def delete_access_config(
     admin: AdminClient, broker: str | None, cluster: str | None, account: str
@@ -89,6 +95,8 @@ async def delete_access_config(
     CLUSTER,
     text_option("-g", "--globalWhiteRemoteAddresses", "white", "Addresses.", required=True),
     text_option("-p", "--aclFileFullPath", "path", "File of accounts, if there are several."),
+    effect=Effect.DESTROYS,
+    check=check_target,
 )
 async def update_global_white_addr(
     admin: AdminClient, broker: str | None, cluster: str | None, white: str, path: str | None

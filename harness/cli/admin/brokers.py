@@ -6,12 +6,15 @@ from collections.abc import Awaitable, Callable
 
 import click
 
+from harness.cli.admin.acting import Effect
 from harness.cli.admin.answers import Answer, Table, time_text
 from harness.cli.admin.command import (
     BROKER,
     CLUSTER,
+    Values,
     address_option,
     admin_command,
+    check_target,
     done,
     flag_option,
     int_option,
@@ -146,6 +149,11 @@ async def get_broker_config(admin: AdminClient, broker: str | None, cluster: str
     return Table(("address", "key", "value"), rows)
 
 
+def _check_change(values: Values) -> None:
+    check_target(values)
+    check_property(values["key"], values["value"])
+
+
 @admin_command(
     "updateBrokerConfig",
     "Change one property of brokers while they run.",
@@ -154,12 +162,12 @@ async def get_broker_config(admin: AdminClient, broker: str | None, cluster: str
     CLUSTER,
     text_option("-k", "--key", "key", "Key.", required=True),
     text_option("-v", "--value", "value", "Value.", required=True),
+    effect=Effect.DESTROYS,
+    check=_check_change,
 )
 async def update_broker_config(
     admin: AdminClient, broker: str | None, cluster: str | None, key: str, value: str
 ) -> Answer:
-    one_target(broker, cluster)
-    check_property(key, value)
     addresses = await targets(admin, broker, cluster)
     for address in addresses:
         await brokers.update_broker_config(admin, address, key, value)
@@ -169,12 +177,23 @@ async def update_broker_config(
 Job = Callable[[AdminClient, str], Awaitable[None]]
 
 
+def _check_cleaning(values: Values) -> None:
+    if values["broker"] is not None:
+        check_target(values)
+
+
 def _cleaning(name: str, summary: str, job: Job) -> click.Command:
-    @admin_command(name, summary, "-b 127.0.0.1:10911", BROKER, CLUSTER)
+    @admin_command(
+        name,
+        summary,
+        "-b 127.0.0.1:10911",
+        BROKER,
+        CLUSTER,
+        effect=Effect.DESTROYS,
+        check=_check_cleaning,
+    )
     async def clean(admin: AdminClient, broker: str | None, cluster: str | None) -> Answer:
         """On one broker with -b, on the masters of a cluster with -c, otherwise on all masters."""
-        if broker is not None:
-            one_target(broker, cluster)
         addresses = await targets(admin, broker, cluster)
         for address in addresses:
             await job(admin, address)
@@ -188,6 +207,7 @@ def _cleaning(name: str, summary: str, job: Job) -> click.Command:
     "Let a master take sends although it could not ask all its slaves.",
     "-b 127.0.0.1:10911",
     address_option("Address of the master.", required=True),
+    effect=Effect.DESTROYS,
 )
 async def lift_catch_up(admin: AdminClient, broker: str) -> Answer:
     """What only the slaves have that did not answer is lost. RocketMQ has no such command."""

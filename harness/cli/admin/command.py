@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Sequence
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
+from harness.cli.admin.acting import (
+    Consent,
+    Effect,
+    ask_consent,
+    check_consent,
+    in_words,
+    target_of,
+)
 from harness.cli.admin.answers import Answer, Record, print_answer
 from harness.cli.admin.identity import IDENTITY, take_credentials, take_tls
 from harness.cli.status import BadInput, HarnessError
@@ -21,6 +32,10 @@ DEFAULT_NAME_SERVER = "127.0.0.1:9876"
 TIMEOUT_MAX_S = 600
 
 Work = Callable[..., Coroutine[Any, Any, Answer]]
+Values = dict[str, Any]  # of the options of one command
+Connector = Callable[[], AbstractAsyncContextManager[AdminClient]]
+Found = TypeVar("Found")
+NOTHING = Record({"done": "nothing, this was a dry run"})
 
 
 class AdminGroup(click.Group):
@@ -35,15 +50,35 @@ class AdminGroup(click.Group):
 
 
 def admin_command(
-    name: str, summary: str, example: str, *options: Callable[[Any], Any]
+    name: str,
+    summary: str,
+    example: str,
+    *options: Callable[[Any], Any],
+    effect: Effect | Callable[[Values], Effect] = Effect.READS,
+    check: Callable[[Values], object] | None = None,
 ) -> Callable[[Work], click.Command]:
-    """Make a click command of `async def work(admin, ...) -> Answer`. Its docstring, if any, follows the summary."""
+    """Make a click command of `async def work(admin, ...) -> Answer`. Its docstring, if any, follows the summary.
+
+    Args:
+        effect: what the command does to a cluster, or a function of its options that says so.
+        check: raises BadInput for options that are not allowed, before a destructive command asks.
+    """
+    may_destroy = effect is Effect.DESTROYS or callable(effect)
 
     def make(work: Work) -> click.Command:
         def callback(
             name_servers: tuple[str, ...], timeout_s: float, as_json: bool, **values: Any
         ) -> None:
-            answer = _run(work, name_servers, timeout_s, values)
+            consent = None
+            if may_destroy:
+                consent = Consent(values.pop("is_sure"), values.pop("is_dry_run"))
+            connect = _connector(name_servers, timeout_s, values)
+            if check is not None:
+                check(values)
+            is_ready = _prepare(
+                name, effect(values) if callable(effect) else effect, consent, connect, values
+            )
+            answer = _run(connect, lambda admin: work(admin, **values)) if is_ready else NOTHING
             print_answer(answer, as_json=as_json)
 
         details = f"\n\n{work.__doc__}" if work.__doc__ else ""
@@ -52,26 +87,61 @@ def admin_command(
             "Exit status: 0 done, 254 bad arguments, 255 the cluster refused or did not answer."
         )
         decorated: Any = callback
-        for option in reversed((*options, *COMMON)):
+        for option in reversed((*options, *(CONSENT if may_destroy else ()), *COMMON)):
             decorated = option(decorated)
         return click.command(name=name, short_help=summary)(decorated)
 
     return make
 
 
-def _run(
-    work: Work, name_servers: tuple[str, ...], timeout_s: float, values: dict[str, Any]
-) -> Answer:
+def _prepare(
+    name: str, effect: Effect, consent: Consent | None, connect: Connector, values: Values
+) -> bool:
+    """Say on standard error where the command is going to act, and have it confirmed; False for a dry run.
+
+    Raises BadInput, HarnessError.
+    """
+    if effect is Effect.READS:
+        return True
+    is_destructive = effect is Effect.DESTROYS and consent is not None
+    if is_destructive and consent is not None:
+        check_consent(name, consent, has_address=_has_address(values))
+    where = _run(connect, lambda admin: target_of(admin, values))
+    print(f"staticfire: on {where}", file=sys.stderr)
+    if consent is not None and consent.is_dry_run:
+        print(f"staticfire: it would be {name} {in_words(values)}", file=sys.stderr)
+        return False
+    if is_destructive and consent is not None and not consent.is_given:
+        ask_consent(name, values)
+    return True
+
+
+def _has_address(values: Values) -> bool:
+    source = click.get_current_context().get_parameter_source("name_servers")
+    return values.get("broker") is not None or source is not ParameterSource.DEFAULT
+
+
+def _connector(name_servers: tuple[str, ...], timeout_s: float, values: Values) -> Connector:
+    """Removes the options that say who the administrator is. Raises BadInput."""
     credentials, tls = take_credentials(values), take_tls(values)
 
-    async def run() -> Answer:
+    @asynccontextmanager
+    async def connect() -> AsyncIterator[AdminClient]:
         with open(os.devnull, "w", encoding="utf-8") as nowhere:
             env = make_env("admin", tls)
             env = replace(env, log=JsonLinesLog("admin", RealClock(), nowhere))
             async with AdminClient(
                 env, name_servers, timeout_s=timeout_s, credentials=credentials
             ) as admin:
-                return await work(admin, **values)
+                yield admin
+
+    return connect
+
+
+def _run(connect: Connector, work: Callable[[AdminClient], Awaitable[Found]]) -> Found:
+    async def run() -> Found:
+        async with connect() as admin:
+            return await work(admin)
 
     try:
         return asyncio.run(run())
@@ -89,6 +159,11 @@ def one_target(broker: str | None, cluster: str | None) -> None:
     if (broker is None) == (cluster is None):
         given = "neither is" if broker is None else "both are"
         raise BadInput(f"{given} given; allowed: either -b ADDRESS or -c CLUSTER")
+
+
+def check_target(values: Values) -> None:
+    """Raises BadInput unless the options name either a broker or a cluster."""
+    one_target(values["broker"], values["cluster"])
 
 
 async def targets(admin: AdminClient, broker: str | None, cluster: str | None) -> list[str]:
@@ -144,6 +219,13 @@ def _check_address(parameter: click.Parameter, value: str) -> None:
             f"address {value!r} has port 0; allowed: 1 to 65535", param=parameter
         )
 
+
+CONSENT = (
+    click.option("--yes", "is_sure", is_flag=True, help="Do not ask."),
+    click.option(
+        "--dry-run", "is_dry_run", is_flag=True, help="Say which cluster it is, and change nothing."
+    ),
+)
 
 COMMON = (
     click.option(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from harness.cli.admin.acting import Effect
 from harness.cli.admin.answers import Answer, Table, time_text
 from harness.cli.admin.command import (
     BROKER,
     CLUSTER,
     GROUP,
     admin_command,
+    check_target,
     done,
     flag_option,
     int_option,
-    one_target,
     targets,
     text_option,
 )
@@ -54,6 +55,8 @@ from system_under_test.protocol.headers import DeleteTopicHeader
     flag_option(
         "-a", "--notifyConsumerIdsChanged", "notify", "Tell members of new members.", default=True
     ),
+    effect=Effect.CHANGES,
+    check=check_target,
 )
 async def update_sub_group(
     admin: AdminClient,
@@ -70,7 +73,6 @@ async def update_sub_group(
     notify: bool,
 ) -> Answer:
     """On one broker with -b, on all masters of a cluster with -c."""
-    one_target(broker, cluster)
     config = SubscriptionGroupConfig(
         group_name=group,
         consume_enable=consume_enable,
@@ -96,12 +98,13 @@ async def update_sub_group(
     CLUSTER,
     GROUP,
     flag_option("-r", "--removeOffset", "remove_offset", "Delete its offsets, too.", default=False),
+    effect=Effect.DESTROYS,
+    check=check_target,
 )
 async def delete_sub_group(
     admin: AdminClient, broker: str | None, cluster: str | None, group: str, remove_offset: bool
 ) -> Answer:
     """With -c also its retry topic and its dead letters."""
-    one_target(broker, cluster)
     addresses = await targets(admin, broker, cluster)
     for address in addresses:
         await groups.delete_group(admin, address, group, remove_offset=remove_offset)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.cli.admin.acting import Effect
 from harness.cli.admin.answers import Answer, Record, Table
 from harness.cli.admin.command import BROKER_NAME, admin_command, done, text_option
 from harness.cli.status import BadInput
@@ -33,9 +34,10 @@ def _configs(texts: dict[str, str]) -> Answer:
     "-k orderMessageEnable -v true",
     KEY,
     VALUE,
+    effect=Effect.DESTROYS,
+    check=lambda values: check_property(values["key"], values["value"]),
 )
 async def update_namesrv_config(admin: AdminClient, key: str, value: str) -> Answer:
-    check_property(key, value)
     await key_values.update_name_server_config(admin, key, value)
     return done(
         "configuration is changed", key=key, value=value, nameServers=list(admin.name_servers)
@@ -57,6 +59,7 @@ def check_property(key: str, value: str) -> None:
     NAMESPACE,
     KEY,
     VALUE,
+    effect=Effect.CHANGES,
 )
 async def update_kv_config(admin: AdminClient, namespace: str, key: str, value: str) -> Answer:
     await key_values.put_key_value(admin, namespace, key, value)
@@ -81,6 +84,7 @@ async def get_kv_config(admin: AdminClient, namespace: str, key: str) -> Answer:
     "-s ORDER_TOPIC_CONFIG -k Orders",
     NAMESPACE,
     KEY,
+    effect=Effect.DESTROYS,
 )
 async def delete_kv_config(admin: AdminClient, namespace: str, key: str) -> Answer:
     await key_values.delete_key_value(admin, namespace, key)
@@ -92,6 +96,7 @@ async def delete_kv_config(admin: AdminClient, namespace: str, key: str) -> Answ
     "Take the write permission of a broker from all topics.",
     "-b broker-a",
     BROKER_NAME,
+    effect=Effect.DESTROYS,
 )
 async def wipe_write_perm(admin: AdminClient, broker_name: str) -> Answer:
     """Until the broker registers anew, producers leave it alone."""
@@ -103,6 +108,7 @@ async def wipe_write_perm(admin: AdminClient, broker_name: str) -> Answer:
     "Give a broker its write permission back.",
     "-b broker-a",
     BROKER_NAME,
+    effect=Effect.CHANGES,
 )
 async def add_write_perm(admin: AdminClient, broker_name: str) -> Answer:
     return _counts(await key_values.add_write_permission(admin, broker_name))

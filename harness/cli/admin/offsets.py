@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.cli.admin.acting import Effect
 from harness.cli.admin.answers import Answer, Table
 from harness.cli.admin.command import (
     TOPIC,
@@ -26,6 +27,8 @@ from system_under_test.admin import AdminClient, offsets
     ),
     flag_option("-f", "--force", "force", "Also forward.", default=True),
     ignored_option("-c", "--cplus", is_flag=True),
+    effect=Effect.DESTROYS,
+    check=lambda values: parse_time_ms(values["time"]),
 )
 async def reset_offset_by_time(
     admin: AdminClient, group: str, topic: str, time: str, force: bool
@@ -41,6 +44,7 @@ async def reset_offset_by_time(
     text_option("-g", "--group", "group", "Group.", required=True),
     TOPIC,
     flag_option("-f", "--force", "force", "Also forward.", default=True),
+    effect=Effect.DESTROYS,
 )
 async def skip_accumulated_message(
     admin: AdminClient, group: str, topic: str, force: bool
@@ -66,6 +70,7 @@ async def _reset(
     text_option("-d", "--destGroup", "target", "Who gets them.", required=True),
     TOPIC,
     flag_option("-o", "--offline", "offline", "The source has no members.", default=False),
+    effect=Effect.DESTROYS,
 )
 async def clone_group_offset(
     admin: AdminClient, source: str, target: str, topic: str, offline: bool

@@ -9,8 +9,9 @@ from contextlib import asynccontextmanager
 
 import click
 
+from harness.cli.admin.acting import Effect
 from harness.cli.admin.answers import Answer, Record, Table
-from harness.cli.admin.command import TOPIC, admin_command, int_option, text_option
+from harness.cli.admin.command import TOPIC, Values, admin_command, int_option, text_option
 from harness.cli.status import BadInput
 from system_under_test.admin import AdminClient
 from system_under_test.admin.errors import AdminError
@@ -18,6 +19,15 @@ from system_under_test.client.errors import ClientError
 from system_under_test.client.producer import Producer, ProducerConfig, SendResult
 from system_under_test.protocol.bodies import MessageQueue
 from system_under_test.protocol.message import Message
+
+
+def _check_message(values: Values) -> None:
+    if (values["queue_id"] is None) != (values["broker_name"] is None):
+        raise BadInput("only one of -b and -i is given; allowed: both for one queue, or neither")
+    try:
+        values["body"].encode()
+    except UnicodeEncodeError:
+        raise BadInput(f"body is {values['body']!r:.80}; allowed: Unicode text") from None
 
 
 @admin_command(
@@ -30,6 +40,8 @@ from system_under_test.protocol.message import Message
     text_option("-c", "--tags", "tags", "Tag."),
     text_option("-b", "--broker", "broker_name", "Name of the broker."),
     int_option("-i", "--qid", "queue_id", "Queue id.", high=(1 << 31) - 1),
+    effect=Effect.CHANGES,
+    check=_check_message,
 )
 async def send_message(
     admin: AdminClient,
@@ -40,16 +52,10 @@ async def send_message(
     broker_name: str | None,
     queue_id: int | None,
 ) -> Answer:
-    if (queue_id is None) != (broker_name is None):
-        raise BadInput("only one of -b and -i is given; allowed: both for one queue, or neither")
-    try:
-        data = body.encode()
-    except UnicodeEncodeError:
-        raise BadInput(f"body is {body!r:.80}; allowed: Unicode text") from None
     properties = {"KEYS": key, "TAGS": tags}
     message = Message(
         topic=topic,
-        body=data,
+        body=body.encode(),
         properties={name: value for name, value in properties.items() if value},
     )
     queue = None
@@ -111,6 +117,7 @@ async def _send_with(
     TOPIC,
     int_option("-a", "--amount", "amount", "Messages.", low=1, high=100_000, default=100),
     int_option("-s", "--size", "size", "Bytes of each.", low=0, high=4 << 20, default=128),
+    effect=Effect.CHANGES,
 )
 async def check_msg_send_rt(admin: AdminClient, topic: str, amount: int, size: int) -> Answer:
     """One after another, each waits for its acknowledgement."""

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 
 import click
 
+from harness.cli.admin.acting import Effect
 from harness.cli.admin.answers import Answer, Record, Table
 from harness.cli.admin.command import (
     TOPIC,
+    Values,
     admin_command,
     done,
     text_option,
@@ -21,6 +23,15 @@ from system_under_test.admin.groups import progress
 from system_under_test.protocol.bodies import MessageQueue
 
 
+def _order_effect(values: Values) -> Effect:
+    return {"get": Effect.READS, "put": Effect.CHANGES, "delete": Effect.DESTROYS}[values["method"]]
+
+
+def _check_order(values: Values) -> None:
+    if values["method"] == "put" and values["value"] is None:
+        raise BadInput("put needs a value; allowed: -v 'broker-a:4;broker-b:4'")
+
+
 @admin_command(
     "updateOrderConf",
     "Show, set or delete the order configuration of a topic.",
@@ -28,6 +39,8 @@ from system_under_test.protocol.bodies import MessageQueue
     TOPIC,
     click.option("-m", "--method", type=click.Choice(["get", "put", "delete"]), required=True),
     text_option("-v", "--orderConf", "value", "Queues by broker, for put."),
+    effect=_order_effect,
+    check=_check_order,
 )
 async def update_order_conf(
     admin: AdminClient, topic: str, method: str, value: str | None
@@ -37,8 +50,7 @@ async def update_order_conf(
     if method == "delete":
         await topics.delete_order(admin, topic)
         return done("order configuration is deleted", topic=topic)
-    if value is None:
-        raise BadInput("put needs a value; allowed: -v 'broker-a:4;broker-b:4'")
+    assert value is not None, "it was checked"
     await topics.put_order(admin, topic, value)
     return done("order configuration is set", topic=topic, orderConf=value)
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import click
 
+from harness.cli.admin.acting import Effect
 from harness.cli.admin.answers import Answer, Table, time_text
 from harness.cli.admin.command import (
     BROKER,
     CLUSTER,
     TOPIC,
     admin_command,
+    check_target,
     done,
     flag_option,
     int_option,
-    one_target,
     targets,
     text_option,
 )
@@ -58,6 +59,8 @@ PERMISSION = click.option(
     ),
     flag_option("-u", "--unit", "unit", "Unit topic.", default=False),
     flag_option("-s", "--hasUnitSub", "unit_sub", "Has unit subscriptions.", default=False),
+    effect=Effect.CHANGES,
+    check=check_target,
 )
 async def update_topic(
     admin: AdminClient,
@@ -72,7 +75,6 @@ async def update_topic(
     unit_sub: bool,
 ) -> Answer:
     """On one broker with -b, on all masters of a cluster with -c."""
-    one_target(broker, cluster)
     config = TopicConfig(
         topic_name=topic,
         read_queue_nums=read_queues,
@@ -100,11 +102,12 @@ async def update_topic(
     CLUSTER,
     TOPIC,
     PERMISSION,
+    effect=Effect.DESTROYS,
+    check=check_target,
 )
 async def update_topic_perm(
     admin: AdminClient, broker: str | None, cluster: str | None, topic: str, perm: str
 ) -> Answer:
-    one_target(broker, cluster)
     rows = []
     for address in await targets(admin, broker, cluster):
         before = await topics.update_permission(admin, address, topic, int(perm))
@@ -118,6 +121,7 @@ async def update_topic_perm(
     "-c DefaultCluster -t Orders",
     text_option("-c", "--clusterName", "cluster", "Cluster.", required=True),
     TOPIC,
+    effect=Effect.DESTROYS,
 )
 async def delete_topic(admin: AdminClient, cluster: str, topic: str) -> Answer:
     brokers = await topics.delete_topic(admin, topic, cluster)

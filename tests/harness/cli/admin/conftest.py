@@ -9,9 +9,21 @@ from typing import Any
 import pytest
 
 from harness.cli import status_of
+from harness.cli.admin import admin as admin_group
 from harness.local_cluster import LocalCluster
 
 CLUSTER = "DefaultCluster"
+
+
+def consent(command: str) -> list[str]:
+    """`--yes` for the commands that ask."""
+    options = {option for each in admin_group.commands[command].params for option in each.opts}
+    return ["--yes"] if "--yes" in options else []
+
+
+def without_target(err: str) -> str:
+    """What was said behind the line that names the cluster, if there is one."""
+    return err.partition("\n")[2] if err.startswith("staticfire: on ") else err
 
 
 class Admin:
@@ -28,7 +40,7 @@ class Admin:
     def text(self, *arguments: object) -> str:
         """What a command prints that succeeds."""
         status, out, err = self.run(*arguments)
-        assert (status, err) == (0, "")
+        assert (status, without_target(err)) == (0, "")
         return out
 
     def json(self, *arguments: object) -> Any:
@@ -38,6 +50,7 @@ class Admin:
         """The one sentence of a command that fails for a reason of the cluster's."""
         status, out, err = self.run(*arguments)
         assert (status, out) == (255, "")
+        err = without_target(err)
         assert err.startswith("staticfire: ")
         assert err.count("\n") == 1
         return err
@@ -45,7 +58,8 @@ class Admin:
     def run(self, *arguments: object) -> tuple[int, str, str]:
         self._capsys.readouterr()
         where = self.cluster.name_server_address
-        status = status_of(["admin", *map(str, arguments), "-n", where, "--timeout", "3"])
+        given = [*map(str, arguments), *consent(str(arguments[0]))]
+        status = status_of(["admin", *given, "-n", where, "--timeout", "3"])
         return (status, *self._capsys.readouterr())
 
 

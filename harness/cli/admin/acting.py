@@ -1,0 +1,96 @@
+"""What a command of `staticfire admin` does before it changes a cluster: it names the cluster, and may ask."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from harness.cli.status import BadInput
+from system_under_test.admin import AdminClient, AdminError, brokers
+
+MASTER_ID = 0
+
+
+class Effect(Enum):
+    """What a command does to a cluster."""
+
+    READS = "it changes nothing"
+    CHANGES = "it adds something, or sets what the same command sets back"
+    DESTROYS = "something is deleted, overwritten, or taken from clients"
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """How the user wants a destructive command to go on."""
+
+    is_given: bool  # --yes
+    is_dry_run: bool  # --dry-run
+
+
+def check_consent(command: str, consent: Consent, *, has_address: bool) -> None:
+    """What can be refused before a node is asked anything. Raises BadInput."""
+    if not has_address:
+        raise BadInput(
+            f"{command} takes no default address: another cluster may be there; "
+            "name the servers with -n ADDRESS or in NAMESRV_ADDR"
+        )
+    if not (consent.is_given or consent.is_dry_run or _has_terminal()):
+        raise BadInput(
+            f"{command} asks before it acts, and there is no terminal; give --yes, or --dry-run to see its target"
+        )
+
+
+def ask_consent(command: str, values: Mapping[str, Any]) -> None:
+    """On the terminal. Raises BadInput unless the answer is yes."""
+    print(f"{command} {in_words(values)}: go on? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise BadInput(f"{command} was not confirmed; nothing is changed")
+
+
+def _has_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def in_words(values: Mapping[str, Any]) -> str:
+    """The options that have a value: `topic=Orders cluster=DefaultCluster`."""
+    return " ".join(f"{name}={value}" for name, value in values.items() if value is not None)
+
+
+async def target_of(admin: AdminClient, values: Mapping[str, Any]) -> str:
+    """The broker, or the clusters with their numbers of brokers, that a command with these options is for.
+
+    Raises AdminError if nothing answers there.
+    """
+    if values.get("broker") is not None:
+        return await _broker(admin, values["broker"])
+    found = await admin.brokers(values.get("cluster"))
+    names = sorted({broker.cluster for broker in found})
+    ids = [number for broker in found for number in broker.broker_addrs]
+    masters = ids.count(MASTER_ID)
+    where = (
+        f"{', '.join(names)} ({_count(masters, 'master')}, {_count(len(ids) - masters, 'slave')})"
+    )
+    if not ids:
+        where = "a cluster without brokers"
+    return f"{where}, name servers {', '.join(admin.name_servers)}"
+
+
+async def _broker(admin: AdminClient, address: str) -> str:
+    try:
+        text = await brokers.broker_config(admin, address)
+    except AdminError as error:
+        if error.code is None:
+            raise
+        return f"the broker at {address}"  # it does not say who it is
+    lines = (line.partition("=") for line in text.splitlines())
+    config = {name.strip(): value.strip() for name, _, value in lines}
+    if not {"brokerName", "brokerClusterName"} <= config.keys():
+        return f"the broker at {address}"
+    return f"{config['brokerName']} of {config['brokerClusterName']}, the broker at {address}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
