@@ -8,7 +8,7 @@ from typing import Any
 
 from system_under_test.mode import Mode
 from system_under_test.remoting.address import parse_address
-from system_under_test.store.delay_levels import parse_delay_levels
+from system_under_test.store.delay_levels import DelayLevels
 
 NAME_LENGTH_MAX = 255
 ASSUMED_MEMORY_BYTES = 15 << 29
@@ -122,8 +122,10 @@ def format_value(parse: Callable[[str], object], value: Any) -> str:
         return parse.format(value)
     if isinstance(value, bool):
         return "true" if value else "false"
-    if parse is parse_delay_levels:
-        return " ".join(f"{delay_ms // 1000}s" for delay_ms in value)
+    if isinstance(value, DelayLevels):
+        return value.text
+    if parse is hours:
+        return ";".join(f"{hour:02}" for hour in value)
     if isinstance(value, tuple):
         return ";".join(map(str, value))
     return "" if value is None else str(value)

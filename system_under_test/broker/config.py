@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from system_under_test.mode import Mode
-from system_under_test.store.delay_levels import DELAY_LEVELS_MS
+from system_under_test.store.delay_levels import DELAY_LEVELS_MS, DelayLevels
 
 MASTER_ID = 0  # RocketMQ, MixAll.MASTER_ID
 
@@ -79,7 +79,7 @@ class BrokerConfig:
     slave_sync_interval_s: float = 10.0
     slave_sync_first_s: float = 3.0
 
-    delay_levels_ms: tuple[int, ...] = DELAY_LEVELS_MS  # messageDelayLevel
+    delay_levels_ms: DelayLevels = DELAY_LEVELS_MS  # messageDelayLevel
     delay_offset_flush_interval_s: float = 10.0  # flushDelayOffsetInterval
     reject_transactions: bool = False  # rejectTransactionMessage
     transaction_timeout_s: float = 6.0  # transactionTimeOut
@@ -154,7 +154,8 @@ class BrokerConfig:
     notify_consumer_ids_changed: bool = True  # notifyConsumerIdsChangedEnable: code 40
     disable_slow_consumers: bool = False  # disableConsumeIfConsumerReadSlowly
     consumer_fall_behind_max: int = 16 << 30  # consumerFallbehindThreshold
-    black_list: tuple[str, ...] = ()  # configBlackList: further options that 25 may not change
+    # configBlackList: options that 25 may not change; these, and rocketmqHome, whatever it says
+    black_list: tuple[str, ...] = ("configBlackList", "brokerConfigPath")
     config_file: str | None = (
         None  # the file it was started with; changed options are written there
     )

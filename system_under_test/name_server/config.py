@@ -20,5 +20,6 @@ class NameServerConfig:
     faithful_policies: tuple[str, ...] = ()  # ours alone: with that mode, only these; (): all
     kv_config_path: str = "/namesrv/kvConfig.json"  # kvConfigPath
     config_path: str = "/namesrv/namesrv.properties"  # configStorePath: where code 318 writes
-    black_list: tuple[str, ...] = ()  # configBlackList: further options that 318 may not change
+    # configBlackList: options that 318 may not change; these, and rocketmqHome, whatever it says
+    black_list: tuple[str, ...] = ("configBlackList", "configStorePath", "kvConfigPath")
     order_message_enable: bool = False  # orderMessageEnable: routes carry the order configuration

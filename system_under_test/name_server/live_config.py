@@ -9,6 +9,7 @@ from system_under_test.config import NAME_SERVER_PROPERTIES, ConfigError
 from system_under_test.config import read_settings as read
 from system_under_test.config_file import rewrite_config_file
 from system_under_test.env import Storage
+from system_under_test.idle_options import IDLE_NAME_SERVER_OPTIONS, format_idle
 from system_under_test.java_properties import parse_properties
 from system_under_test.name_server.config import BLACK_LIST, NameServerConfig
 
@@ -28,7 +29,10 @@ class LiveConfig:
         self._storage = storage
 
     def text(self) -> str:
-        """All options as lines of a `.properties` file."""
+        """All options as lines of a `.properties` file; those that have no effect here come last."""
+        return self._own_text() + format_idle(IDLE_NAME_SERVER_OPTIONS)
+
+    def _own_text(self) -> str:
         return "".join(f"{name}={value}\n" for name, value in sorted(self._values().items()))
 
     def update(self, text: str) -> tuple[str, ...]:
@@ -48,7 +52,7 @@ class LiveConfig:
         try:
             self.config = replace(config, **changed)
             rewrite_config_file(
-                self._storage, config.config_path, NAME_SERVER_PROPERTIES, self.text()
+                self._storage, config.config_path, NAME_SERVER_PROPERTIES, self._own_text()
             )
         except OSError:
             self.config = config

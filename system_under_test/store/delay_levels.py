@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["DELAY_LEVELS_MS", "SCHEDULE_TOPIC", "due_time_ms", "parse_delay_levels"]
+__all__ = ["DELAY_LEVELS_MS", "SCHEDULE_TOPIC", "DelayLevels", "due_time_ms", "parse_delay_levels"]
 
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 
@@ -16,8 +16,14 @@ _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _LEVEL = re.compile(r"([0-9]{1,9})([smhd])")
 
 
-def parse_delay_levels(text: str) -> tuple[int, ...]:
-    """Milliseconds of each level from text like `1s 5s 10s 1m 2h`.
+class DelayLevels(tuple[int, ...]):
+    """Milliseconds of each level; `text` is how they were written."""
+
+    text: str
+
+
+def parse_delay_levels(text: str) -> DelayLevels:
+    """The levels of text like `1s 5s 10s 1m 2h`.
 
     Raises:
         ValueError: a level is none; the text says what is allowed.
@@ -32,7 +38,9 @@ def parse_delay_levels(text: str) -> tuple[int, ...]:
         levels.append(int(match[1]) * _UNITS_MS[match[2]])
     if not levels:
         raise ValueError("at least one delay is needed, as in 1s 5s 10s")
-    return tuple(levels)
+    parsed = DelayLevels(levels)
+    parsed.text = text
+    return parsed
 
 
 # RocketMQ, MessageStoreConfig.messageDelayLevel

@@ -15,6 +15,8 @@ from system_under_test.broker.config import BrokerConfig, BrokerRole
 from system_under_test.config import ConfigError, Property
 from system_under_test.config_file import rewrite_config_file
 from system_under_test.env import Storage
+from system_under_test.filters.bloom import BloomFilter
+from system_under_test.idle_options import IDLE_BROKER_OPTIONS, format_idle
 from system_under_test.java_properties import format_properties, parse_properties
 from system_under_test.option_values import format_value
 from system_under_test.protocol.bodies import DataVersion
@@ -117,7 +119,19 @@ class LiveConfig:
         self.version = DataVersion(timestamp=now_ms(), counter=0)
 
     def text(self) -> str:
-        """All options as a `.properties` text, sorted by name; those that wait for a restart with their new value."""
+        """All options as a `.properties` text; those that wait for a restart with their new value.
+
+        Those that have no effect here come last.
+        """
+        addresses = {
+            "brokerIP2": self._config.listen_host,
+            "haListenPort": str(self._config.ha_port),
+        }
+        bits = BloomFilter(self._config.bloom_error_percent, self._config.bloom_groups).bit_count
+        derived = {**addresses, "bitMapLengthConsumeQueueExt": str(bits)}
+        return self._own_text() + format_idle({**derived, **IDLE_BROKER_OPTIONS})
+
+    def _own_text(self) -> str:
         values = {name: self._value(known) for name, known in sorted(self._known.items())}
         return format_properties(values)
 
@@ -176,4 +190,4 @@ class LiveConfig:
         """Rewrite the file that the broker was started with, if there was one."""
         path = self._config.config_file
         if path is not None:
-            rewrite_config_file(self._storage, path, self._known, self.text())
+            rewrite_config_file(self._storage, path, self._known, self._own_text())
