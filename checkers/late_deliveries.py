@@ -2,10 +2,11 @@
 
 **late_delivery**: the first delivery to a group, in the queue that the message was sent to, came more than 15 s after
 it was due, not counting the time in which a fault was in its way, or no member had the queue (`queue_unowned` bounds
-that). The same of a retry, which is due when its step of the ladder is over, counted from when its member said that the
-broker had taken it back (`send_back`). Allowed where the clock of its broker was stepped, since brokers count by their
-wall clock; so is the lateness of what was sent up to a delay later, because it may stand behind a message of that time,
-and a level is delivered in order. A message that never comes is a matter of loss.
+that). Where no member of the group reports its queues, a rebalance may have taken its time as well. The same of a
+retry, which is due when its step of the ladder is over, counted from when its member said that the broker had taken it
+back (`send_back`). Allowed where the clock of its broker was stepped, since brokers count by their wall clock; so is
+the lateness of what was sent up to a delay later, because it may stand behind a message of that time, and a level is
+delivered in order. A message that never comes is a matter of loss.
 
 A fault is in the way of a queue and a group while a row of the table of excuses says so of the member that has the
 queue then (of any member while none has it), unless messages pass. A message passes that was sent to this queue without
@@ -38,6 +39,7 @@ from checkers.kernel import Checker, Context, finding_at, queue_of
 from checkers.observed import observed_verdict
 from checkers.place_index import index_of
 from checkers.promises import FOREVER_NS, NS_PER_S, Judgement, judge
+from checkers.rebalances import rebalanced_ns
 from checkers.reportable import LATE, with_share
 from checkers.retries import FIRST_LEVEL, NS_PER_MS, RETRY
 from checkers.screening import is_among
@@ -153,6 +155,12 @@ def _owned(context: Context, group: str, queue: QueueKey) -> list[tuple[int, Spa
     if pair not in context.timeline.ownership:
         return []
     return list(owned_spans(context, pair, FOREVER_NS))
+
+
+def _unreported_ns(context: Context, group: str) -> int:
+    """How long a queue of the group may have had no owner that the history does not say."""
+    is_reported = any(of == group for of, _ in context.timeline.ownership)
+    return 0 if is_reported else rebalanced_ns(context.facts.timings)
 
 
 def _passes(
@@ -292,7 +300,7 @@ def _judge(
         waited = shared(waited, [span for _, span in owned])
     free = without(waited, hindered.spans(group, queue))
     free_ns = sum(span.length_ns for span in free)
-    if free_ns <= LATE_AFTER_NS:
+    if free_ns <= LATE_AFTER_NS + _unreported_ns(context, group):
         return None
     stepped = clock_stepped(context, queue, since_ns - (due_ns - since_ns), given_ns)
     by_ns = int(began_earliest(deliveries, row)) - known_ns

@@ -7,7 +7,7 @@ attempt and brokers keep nothing back first (a delay, a transaction, a retry); o
 of the step before it began. (A client that cannot send back a retry counts its tries by itself: the record is older.)
 
 Neither is asked where a fault that bit had set the wall clock of the producer or of the broker wrong by then: such a
-clock may be wrong until its node starts again.
+clock may be wrong until its node starts again. A producer whose node is not known may be any client.
 
 Cannot see: runs whose wall clock is not tied to the history (`RunFacts.wall_epoch_ms`), contents that a client does not
 report, and messages whose send is not in the history.
@@ -142,8 +142,12 @@ def _stepped_ns(context: Context) -> dict[str, int]:
 def _of_producers(columns: Columns, context: Context, stepped: dict[str, int]) -> Ints:
     """When the clock of the producer of each send was first wrong, shape (sends,)."""
     processes, which = np.unique(columns.sends.process, return_inverse=True)
+    servers = {node for nodes in context.facts.brokers.values() for node in nodes}
+    of_any = min(
+        (at_ns for node, at_ns in stepped.items() if node not in servers), default=FOREVER_NS
+    )
     nodes = (context.timeline.nodes.get(process) for process in processes.tolist())
-    by_process = [FOREVER_NS if node is None else stepped.get(node, FOREVER_NS) for node in nodes]
+    by_process = [of_any if node is None else stepped.get(node, FOREVER_NS) for node in nodes]
     found: Ints = np.array(by_process, np.int64)[which]
     return found
 

@@ -21,9 +21,15 @@ AWAY = fault("kill", NODE, at_s=5.0, healed_s=30.0)
 LATE = {"late_delivery"}
 
 
+def reporting() -> Story:
+    """A story whose group says which queues it has: another one here."""
+    assigned = {"group": GROUP, "topic": TOPIC, "queues": [[BROKER, 9]]}
+    return Story().op(0.1, "ok", "assign", assigned, process=100)
+
+
 def late(at_s: float, attempts: int = 1) -> Story:
     """Sent at 1 s, due at 6 s."""
-    story = Story().send(1.0, "a", delay_level=2, delay_ms=5000, attempts=attempts)
+    story = reporting().send(1.0, "a", delay_level=2, delay_ms=5000, attempts=attempts)
     return story.consume(at_s, "a", 0)
 
 
@@ -34,6 +40,14 @@ def found(story: Story, *faults: FaultFacts) -> set[str]:
 @pytest.mark.parametrize(("at_s", "expected"), [(20.9, set()), (21.1, LATE)])
 def test_a_delayed_message_comes_in_its_time(at_s: float, expected: set[str]) -> None:
     assert found(late(at_s)) == expected
+
+
+@pytest.mark.parametrize(("at_s", "expected"), [(50.9, set()), (51.1, LATE)])
+def test_a_group_that_reports_no_assignments_may_have_been_in_a_rebalance(
+    at_s: float, expected: set[str]
+) -> None:
+    story = Story().send(1.0, "a", delay_level=2, delay_ms=5000)
+    assert found(story.consume(at_s, "a", 0)) == expected
 
 
 def test_the_time_of_a_fault_of_its_broker_does_not_count() -> None:
@@ -84,7 +98,7 @@ def test_an_earlier_attempt_may_have_begun_its_delay_at_any_time() -> None:
 
 def passing(every_s: float, *, took_s: float = 0.5, queue: int = 0, end: OpType = "ok") -> Story:
     """A delayed message that is due at 6 s and comes at 47 s, and others that pass meanwhile."""
-    story = Story().send(1.0, "a", delay_level=2, delay_ms=5000)
+    story = reporting().send(1.0, "a", delay_level=2, delay_ms=5000)
     for number in range(round(40 / every_s)):
         key, at_s = f"p0-{number}", 6 + number * every_s
         story.send(at_s, key, end, queue=queue).consume(at_s + took_s, key, number, queue=queue)
@@ -113,7 +127,7 @@ LADDER = {"retries_max": {GROUP: 2}, "delay_levels_ms": (1000, 2000, 5000, 10_00
 
 def retried(at_s: float, *, end: OpType = "ok", **told: Any) -> Story:
     """The listener fails at 1 s, the broker has the message back at 1.5 s, and the first retry is due at 6.5 s."""
-    story = Story().send(0.5, "a").consume(1.0, "a", 0, "info")
+    story = reporting().send(0.5, "a").consume(1.0, "a", 0, "info")
     place = {"group": GROUP, "topic": TOPIC, "broker": BROKER, "queue": 0}
     value = {**place, "messages": [["a", 0, 0]], "copied": False, **told}
     story.op(1.5, end, "send_back", value, process=100)
@@ -142,7 +156,7 @@ def test_a_retry_comes_soon_after_its_step_of_the_ladder(story: Story, expected:
 
 def other_retries(every_s: float, *, late_s: float = 0.5) -> Story:
     """A retry that is due at 6.5 s and comes at 47 s, and others of its queue that come meanwhile."""
-    story = Story().send(0.5, "a").consume(1.0, "a", 0, "info")
+    story = reporting().send(0.5, "a").consume(1.0, "a", 0, "info")
     place = {"group": GROUP, "topic": TOPIC, "broker": BROKER, "queue": 0, "copied": False}
     story.op(1.5, "ok", "send_back", {**place, "messages": [["a", 0, 0]]}, process=100)
     for number in range(round(45 / every_s)):

@@ -24,10 +24,13 @@ def found(
     *,
     faults: tuple[FaultFacts, ...] = (),
     end: str = "ok",
+    opened: bool = True,
     **sent: object,
 ) -> set[str]:
     """A message that is sent from 10.0 s to 10.01 s and delivered at 20 s."""
-    story = Story().op(1.0, "ok", "open", {}, process=0, node="p1")
+    story = Story()
+    if opened:
+        story.op(1.0, "ok", "open", {}, process=0, node="p1")
     story.send(10.0, "a", end, **sent)  # type: ignore[arg-type]  # the fields of a send
     times = [EPOCH_MS + round(1000 * at_s) for at_s in (born_s, stored_s)]
     value = {
@@ -91,6 +94,14 @@ def test_a_clock_that_a_fault_set_wrong_proves_nothing_from_then_on(
 ) -> None:
     skew = fault("clock_skew", node, at_s=at_s, healed_s=at_s + 1)
     assert found(-3600, 3600, faults=(skew,)) == anomalies
+
+
+@pytest.mark.parametrize(("node", "wrong"), [("p1", set()), ("n0", {"wrong_born_time"})])
+def test_a_producer_whose_node_is_not_known_may_be_any_client(node: str, wrong: set[str]) -> None:
+    """A broker's clock is no producer's."""
+    stepped = fault("clock_skew", node, at_s=5.0, healed_s=30.0)
+    story = found(9.0, 10.005, faults=(stepped,), opened=False)
+    assert story - {"wrong_store_time"} == wrong
 
 
 def test_a_fault_that_did_not_bite_set_no_clock_wrong() -> None:
