@@ -165,16 +165,23 @@ def bound_ns(context: Context, group: str, span: Span) -> int:
     """How long members may disagree about who has a queue, when they did from the start of this span to its end.
 
     Each looks when it hears of a change, and once in a rebalance: a rebalance and a request after the last change all
-    of them have looked. Near a fault, or when a change came meanwhile, they may have to look once more.
+    of them have looked. Near a fault, or when a change came meanwhile, they may have to look once more. A change that
+    comes while they may disagree may reach the broker that a member asks after the member looked: all of them look
+    again within a rebalance.
     """
     timings, known = context.facts.timings, _group(context, group)
     request_ns = int(timings.request_s * NS_PER_S)
+    looked_ns = int(timings.rebalance_s * NS_PER_S) + request_ns
     meanwhile = [at for at in known.changes_ns if span.start_ns + request_ns < at < span.end_ns]
     near_ns = span.start_ns - int(timings.rebalance_s * NS_PER_S)
     at_rest = known.is_known and not meanwhile
     if at_rest and not _is_near_a_fault(context, known.members, near_ns, span.end_ns):
-        return int((timings.rebalance_s + timings.request_s) * NS_PER_S)
-    return rebalanced_ns(timings)
+        return looked_ns
+    until_ns = span.start_ns + rebalanced_ns(timings)
+    for change_ns in meanwhile:
+        if change_ns <= until_ns:
+            until_ns = max(until_ns, change_ns + looked_ns)
+    return until_ns - span.start_ns
 
 
 def _is_near_a_fault(context: Context, members: frozenset[str], start_ns: int, end_ns: int) -> bool:

@@ -2,7 +2,9 @@
 
 **producer_stuck**: a producer sent again and again (`SENDS_MIN` requests at least) for `REQUESTS` times as long as a
 request may take, and nothing was acknowledged with SEND_OK, although no fault was in the way of the producer to some
-broker (excuse_table.py: a fault is in the way until the cluster must have recovered from it). A half message that is
+broker (excuse_table.py: a fault is in the way until the cluster must have recovered from it). Where a fault is in the
+way to another broker, those sends count that were tried as often as there are brokers: each attempt goes to another
+broker, and one alone may have gone to the wrong one every time. A half message that is
 stored counts as acknowledged, whatever becomes of its transaction, and so does a request without a reply.
 
 So what a fault leaves dead is found where the load goes on behind it for long enough: campaigns with a quiet end
@@ -20,6 +22,7 @@ that are rarer, and sends of which nothing is known although the time of a reque
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 import numpy as np
 
@@ -30,7 +33,7 @@ from checkers.load import sends_by
 from checkers.observed import observed_verdict
 from checkers.promises import FOREVER_NS, NS_PER_S, judge
 from checkers.rest import spans_at_rest
-from checkers.spans import Span, without
+from checkers.spans import Span, joined, without
 from checkers.verdict import Finding, Verdict, seconds
 
 STUCK, REFUSED = "producer_stuck", "refused_at_rest"
@@ -55,10 +58,15 @@ def _stuck(columns: Columns, context: Context, node: str) -> Finding | None:
     sends = columns.sends
     rows = sends_by(sends, context, (node,))
     through = _got_through(sends)[rows]
-    for broker in sorted(context.facts.brokers):
-        hindered = context.excuses.spans(STUCK, broker, (node,))
-        for free in without([Span(0, FOREVER_NS)], hindered):
-            for failed in _stretches(sends, rows, through, free):
+    brokers = sorted(context.facts.brokers)
+    hindered = {broker: context.excuses.spans(STUCK, broker, (node,)) for broker in brokers}
+    anywhere = joined(chain.from_iterable(hindered.values()))
+    everywhere = sends.tries[rows] >= len(brokers)
+    judged = [(brokers[0], anywhere, np.full(len(rows), True))] if brokers else []
+    judged += [(broker, hindered[broker], everywhere) for broker in brokers]
+    for broker, spans, counts in judged:
+        for free in without([Span(0, FOREVER_NS)], spans):
+            for failed in _stretches(sends, rows, through, counts, free):
                 if _is_long(sends, failed, context):
                     return _finding(columns, context, node, broker, failed)
     return None
@@ -71,12 +79,14 @@ def _got_through(sends: Touches) -> Mask:
     return through
 
 
-def _stretches(sends: Touches, rows: Ints, through: Mask, free: Span) -> Iterator[Ints]:
-    """Rows of sends that began and ended in `free`, one behind the other, and did not get through."""
+def _stretches(
+    sends: Touches, rows: Ints, through: Mask, counts: Mask, free: Span
+) -> Iterator[Ints]:
+    """Rows of sends that count, began and ended in `free`, one behind the other, and did not get through."""
     begun_ns, ended_ns = sends.invoke_ns[rows], sends.time_ns[rows]
     inside = (begun_ns >= free.start_ns) & (begun_ns < free.end_ns)
-    rows, through, ended_ns = rows[inside], through[inside], ended_ns[inside]
-    counted = ~through & (ended_ns <= free.end_ns)
+    rows, through = rows[inside], through[inside]
+    counted = ~through & counts[inside] & (ended_ns[inside] <= free.end_ns)
     for stretch in np.split(np.arange(len(rows)), np.flatnonzero(through)):
         failed = stretch[counted[stretch]]
         if len(failed):

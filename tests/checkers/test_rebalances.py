@@ -104,7 +104,9 @@ def test_locks_come_from_the_master_only() -> None:
     [
         ((), (), 23),
         (("3 ok open node=c2 t=49", "4 ok open node=c1 t=51"), (), 23),
-        (("3 ok open node=c2 t=60",), (), 30),
+        (("3 ok open node=c2 t=54",), (), 30),
+        (("3 ok open node=c2 t=60",), (), 33),  # all look again within 23 s
+        (("3 ok open node=c2 t=60", "4 ok open node=c1 t=69"), (), 42),
         (("7 ok assign 2 t=2",), (), 30),  # does not say when it started
         ((), (fault("pause", "n2", at_s=10, healed_s=31),), 30),
         ((), (fault("pause", "n2", at_s=10, healed_s=29),), 23),

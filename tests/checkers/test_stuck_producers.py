@@ -48,7 +48,8 @@ def is_stuck(ops: list[str], *faults: FaultFacts, **known: object) -> bool:
 
 def test_it_names_the_producer_the_time_and_a_broker() -> None:
     struck = fault("kill", "n2", at_s=90, healed_s=None)
-    verdict = verdict_of(sends("ok", "fail", "info", "fail", "info"), struck)
+    twice = "fail attempts=2", "info attempts=2"
+    verdict = verdict_of(sends("ok", *twice, *twice), struck)
     [finding] = verdict.findings
     assert verdict.valid is False
     assert (finding.anomaly, finding.key, finding.time_ns) == (
@@ -110,7 +111,16 @@ def test_a_half_message_that_is_stored_got_through() -> None:
     ],
 )
 def test_a_fault_counts_that_is_in_the_way_to_every_broker(of: FaultFacts, stuck: bool) -> None:
-    assert is_stuck(sends(*["fail"] * 4), of, name_servers=("ns-1",)) is stuck
+    twice = sends(*["fail attempts=2"] * 4)
+    assert is_stuck(twice, of, name_servers=("ns-1",)) is stuck
+
+
+@pytest.mark.parametrize("attempts", [1, None])
+def test_one_attempt_may_have_gone_to_the_broker_that_is_away(attempts: int | None) -> None:
+    away = fault("kill", "n0", at_s=90, healed_s=120)
+    end = "fail" if attempts is None else f"fail attempts={attempts}"
+    assert not is_stuck(sends(*[end] * 4), away)
+    assert is_stuck(sends(*[end] * 4))
 
 
 def test_what_began_behind_a_fault_is_counted_from_there() -> None:
