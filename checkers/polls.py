@@ -298,7 +298,8 @@ class _Polls:
         deliveries = self._columns.deliveries
         row, last = self._row(at), self._row(before)
         earlier = self._last_given(at)
-        if not inside and earlier is not None and self._retried(earlier, row):
+        attempts = earlier, self._last_given(at, by=int(deliveries.process[row]))
+        if not inside and any(one is not None and self._retried(one, row) for one in attempts):
             return
         judgement, why = self._judge_back(row, last, earlier, inside)
         offset, last_offset = deliveries.queue_offset[row], deliveries.queue_offset[last]
@@ -340,13 +341,15 @@ class _Polls:
             return Judgement.INFORMATIONAL, window.words
         return Judgement.VIOLATION, f"the group had committed {committed}"
 
-    def _last_given(self, at: int) -> int | None:
-        """The row by which the reader was given the same place before a position."""
+    def _last_given(self, at: int, *, by: int = ANY_PROCESS) -> int | None:
+        """The row by which the reader, or a process of it, was given the same place before a position."""
         place = self._streams.place[at]
         places, visits = self._visits(at)
         start, stop = np.searchsorted(places, place), np.searchsorted(places, place, side="right")
         before = int(np.searchsorted(visits[start:stop], at))
-        return self._row(int(visits[start + before - 1])) if before else None
+        rows = map(self._row, visits[start : start + before][::-1].tolist())
+        process = self._columns.deliveries.process
+        return next((row for row in rows if by in (ANY_PROCESS, int(process[row]))), None)
 
     def _finding(
         self, row: int, anomaly: str, inside: bool, judgement: Judgement, detail: str

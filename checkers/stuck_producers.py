@@ -4,8 +4,9 @@
 request may take, and nothing was acknowledged with SEND_OK, although no fault was in the way of the producer to some
 broker (excuse_table.py: a fault is in the way until the cluster must have recovered from it). Where a fault is in the
 way to another broker, those sends count that were tried as often as there are brokers: each attempt goes to another
-broker, and one alone may have gone to the wrong one every time. A half message that is
-stored counts as acknowledged, whatever becomes of its transaction, and so does a request without a reply.
+broker, and one alone may have gone to the wrong one every time. A broker that has lost its master takes none. A half
+message that is stored counts as acknowledged, whatever becomes of its transaction, and so does a request without a
+reply.
 
 So what a fault leaves dead is found where the load goes on behind it for long enough: campaigns with a quiet end
 (`quiet_s`), or a long time between two faults.
@@ -58,12 +59,13 @@ def _stuck(columns: Columns, context: Context, node: str) -> Finding | None:
     sends = columns.sends
     rows = sends_by(sends, context, (node,))
     through = _got_through(sends)[rows]
-    brokers = sorted(context.facts.brokers)
+    brokers, living = sorted(context.facts.brokers), context.facts.living_brokers
     hindered = {broker: context.excuses.spans(STUCK, broker, (node,)) for broker in brokers}
     anywhere = joined(chain.from_iterable(hindered.values()))
     everywhere = sends.tries[rows] >= len(brokers)
-    judged = [(brokers[0], anywhere, np.full(len(rows), True))] if brokers else []
-    judged += [(broker, hindered[broker], everywhere) for broker in brokers]
+    serving = [broker for broker in brokers if broker in living]
+    judged = [(broker, anywhere, np.full(len(rows), True)) for broker in serving[:1]]
+    judged += [(broker, hindered[broker], everywhere) for broker in serving]
     for broker, spans, counts in judged:
         for free in without([Span(0, FOREVER_NS)], spans):
             for failed in _stretches(sends, rows, through, counts, free):

@@ -115,6 +115,12 @@ def test_a_fault_counts_that_is_in_the_way_to_every_broker(of: FaultFacts, stuck
     assert is_stuck(twice, of, name_servers=("ns-1",)) is stuck
 
 
+def test_a_broker_without_a_master_takes_nothing() -> None:
+    lost = replace(fault("disk_lost", "n0", "n2", at_s=10, healed_s=20), permanent=True)
+    assert is_stuck(sends(*["fail"] * 4), lost)
+    assert not is_stuck(sends(*["fail"] * 4), lost, living=())
+
+
 @pytest.mark.parametrize("attempts", [1, None])
 def test_one_attempt_may_have_gone_to_the_broker_that_is_away(attempts: int | None) -> None:
     away = fault("kill", "n0", at_s=90, healed_s=120)

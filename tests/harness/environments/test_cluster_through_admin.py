@@ -78,6 +78,12 @@ def test_queues_are_never_taken_away() -> None:
     assert cluster.queues_max == 6
 
 
+def test_a_master_that_does_not_answer_may_have_made_the_queues() -> None:
+    cluster = Cluster(*BROKERS)
+    assert carried_out(cluster, lambda admin: admin.set_queue_count("T", 6)) == 0
+    assert cluster.queues_max == 6
+
+
 def test_an_option_changes_on_all_brokers_and_back() -> None:
     cluster = Cluster()
     former = carried_out(cluster, lambda admin: admin.change_option(OPTION, "true"))
