@@ -9,7 +9,8 @@ of it.
 one of them could not find out; each member computes its share alone, so they overlap for a while. In a broadcasting
 group every member owns every queue.
 A rebalance takes 23 s at rest (20 s until each member has looked, and a request), 30 s near faults and when a member
-came or went meanwhile.
+came or went meanwhile. Where brokers do not notify members, it takes 23 s from the last member that came or went, or
+broker that started again, meanwhile.
 
 What a member owns is what it says (`assign`), until it says something else, its node is started again, or a fault ends
 it.

@@ -165,9 +165,11 @@ def bound_ns(context: Context, group: str, span: Span) -> int:
     """How long members may disagree about who has a queue, when they did from the start of this span to its end.
 
     Each looks when it hears of a change, and once in a rebalance: a rebalance and a request after the last change all
-    of them have looked. Near a fault, or when a change came meanwhile, they may have to look once more. A change that
-    comes while they may disagree may reach the broker that a member asks after the member looked: all of them look
-    again within a rebalance.
+    of them have looked. Near a fault, or when a change came meanwhile, they may have to look once more.
+
+    A member looks at once when a member comes or goes or a broker starts again, and the broker that it asks may not
+    know all the others yet. Brokers that notify members tell it when they do. Of others it hears in the next round, a
+    rebalance after the last such change that came while they disagreed.
     """
     timings, known = context.facts.timings, _group(context, group)
     request_ns = int(timings.request_s * NS_PER_S)
@@ -178,9 +180,11 @@ def bound_ns(context: Context, group: str, span: Span) -> int:
     if at_rest and not _is_near_a_fault(context, known.members, near_ns, span.end_ns):
         return looked_ns
     until_ns = span.start_ns + rebalanced_ns(timings)
-    for change_ns in meanwhile:
-        if change_ns <= until_ns:
-            until_ns = max(until_ns, change_ns + looked_ns)
+    if not timings.members_notified:
+        restarts_ns = stops_ns(context, _brokers(context))
+        for change_ns in sorted({*meanwhile, *restarts_ns}):
+            if span.start_ns < change_ns <= until_ns:
+                until_ns = max(until_ns, change_ns + looked_ns)
     return until_ns - span.start_ns
 
 

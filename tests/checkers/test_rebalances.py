@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from checkers.column_builder import build_columns
-from checkers.facts import FaultFacts
+from checkers.facts import FaultFacts, Timings
 from checkers.kernel import Context
 from checkers.promises import LossPromises
 from checkers.rebalances import bound_ns, excused_spans
@@ -104,9 +104,7 @@ def test_locks_come_from_the_master_only() -> None:
     [
         ((), (), 23),
         (("3 ok open node=c2 t=49", "4 ok open node=c1 t=51"), (), 23),
-        (("3 ok open node=c2 t=54",), (), 30),
-        (("3 ok open node=c2 t=60",), (), 33),  # all look again within 23 s
-        (("3 ok open node=c2 t=60", "4 ok open node=c1 t=69"), (), 42),
+        (("3 ok open node=c2 t=60",), (), 30),
         (("7 ok assign 2 t=2",), (), 30),  # does not say when it started
         ((), (fault("pause", "n2", at_s=10, healed_s=31),), 30),
         ((), (fault("pause", "n2", at_s=10, healed_s=29),), 23),
@@ -119,3 +117,23 @@ def test_at_rest_every_member_has_looked_after_a_rebalance_and_a_request(
     lines: tuple[str, ...], faults: tuple[FaultFacts, ...], seconds: int
 ) -> None:
     assert bound_ns(context(*lines, faults=faults), "g", Span(50 * S, 70 * S)) == seconds * S
+
+
+@pytest.mark.parametrize(
+    ("lines", "faults", "seconds"),
+    [
+        ((), (), 23),
+        (("3 ok open node=c2 t=54",), (), 30),
+        (("3 ok open node=c2 t=60",), (), 33),  # within 23 s all look again
+        (("3 ok open node=c2 t=60", "4 ok open node=c1 t=69"), (), 42),
+        ((), (fault("kill", "n2", at_s=55, healed_s=64),), 37),
+        ((), (fault("kill", "n2", at_s=55, healed_s=81),), 30),  # they agreed by then
+        ((), (fault("kill", "p", at_s=55, healed_s=64),), 23),  # no broker, no member
+    ],
+)
+def test_without_notifications_a_change_may_be_heard_of_a_rebalance_later(
+    lines: tuple[str, ...], faults: tuple[FaultFacts, ...], seconds: int
+) -> None:
+    unnotified = Timings(members_notified=False)
+    known = context(*lines, faults=faults, timings=unnotified)
+    assert bound_ns(known, "g", Span(50 * S, 70 * S)) == seconds * S
