@@ -25,6 +25,7 @@ RECONNECT_DELAY_S = 0.05
 SLAVE_SYNC_FIRST_S = 0.5
 # Brokers of one machine would put their logs into the same folders.
 FOLDER_PROPERTIES = ("storePathCommitLog", "readOnlyCommitLogStorePaths")
+CHANGES_FILE = "changed.properties"  # options that were changed while the broker ran
 REGISTER_PERIOD_S = 1.0  # a name server that comes back knows everybody soon
 
 Config = NameServerConfig | BrokerConfig
@@ -140,6 +141,7 @@ def _broker_config(
         listen_port=ports[name],
         name_servers=name_servers,
         store_path=str(folder / name),
+        changes_file=str(folder / name / CHANGES_FILE),
         sync_flush=options.flush == "sync",
         commit_log_file_size=COMMIT_LOG_FILE_BYTES,
         consume_queue_file_size=QUEUE_FILE_BYTES,

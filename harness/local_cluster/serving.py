@@ -11,6 +11,8 @@ import errno
 from collections.abc import Callable
 from contextlib import suppress
 
+from harness.local_cluster.changed_options import Config as AnyConfig
+from harness.local_cluster.changed_options import with_changed_options
 from harness.local_cluster.errors import NodeRefused, PortInUse
 from harness.local_cluster.layout import Config
 from system_under_test.broker.broker import Broker
@@ -35,14 +37,14 @@ async def serve(env: Env, config: Config, say: Say, *, peers: int) -> None:
 
     Raises:
         PortInUse: another process listens there.
-        NodeRefused: its store or its address cannot be used.
+        NodeRefused: its store, its address or its changed options cannot be used.
         StoreFailed: in one sentence, what ended the node.
     """
     try:
         if isinstance(config, BrokerConfig):
-            await _serve_broker(env, config, say, peers=peers)
+            await _serve_broker(env, _as_changed(config), say, peers=peers)
         else:
-            await _serve_name_server(env, config, say)
+            await _serve_name_server(env, _as_changed(config), say)
     except CannotListen as error:
         if error.errno == errno.EADDRINUSE:
             raise PortInUse(
@@ -50,6 +52,14 @@ async def serve(env: Env, config: Config, say: Say, *, peers: int) -> None:
             ) from error
         raise NodeRefused(str(error)) from error
     except StoreError as error:
+        raise NodeRefused(str(error)) from error
+
+
+def _as_changed(config: AnyConfig) -> AnyConfig:
+    """With the options that were changed while the node last ran. Raises NodeRefused."""
+    try:
+        return with_changed_options(config)
+    except (ValueError, OSError) as error:
         raise NodeRefused(str(error)) from error
 
 

@@ -159,6 +159,8 @@ class BrokerConfig:
     config_file: str | None = (
         None  # the file it was started with; changed options are written there
     )
+    # Ours alone: where a broker that was started without a file writes the options that were changed, and only those.
+    changes_file: str | None = None
 
     def __post_init__(self) -> None:
         if (self.role is BrokerRole.SLAVE) != (self.broker_id > MASTER_ID):

@@ -7,7 +7,7 @@ broker is, or how its files look: half a broker with another flush mode or anoth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -163,7 +163,7 @@ class LiveConfig:
             tell()
         if self._config.broker_permission != permission:
             self._on_permission()
-        self._save()
+        self._save([name for name in properties if self._changes(name)])
 
     def _check_together(self, fields: Mapping[str, object]) -> None:
         """Raises ValueError if the next start would refuse these options."""
@@ -173,12 +173,16 @@ class LiveConfig:
         if not self._ignores_bad_values:
             replace(self._config, **options)
 
+    def _changes(self, name: str) -> bool:
+        """Whether code 25 knows the option."""
+        return name in self._known and not name.startswith(SYSTEM_PROPERTY_PREFIX)
+
     def _parse(self, properties: Mapping[str, str]) -> dict[str, object]:
         fields: dict[str, object] = {}
         for name, value in properties.items():
-            known = self._known.get(name)
-            if known is None or name.startswith(SYSTEM_PROPERTY_PREFIX):
+            if not self._changes(name):
                 continue
+            known = self._known[name]
             try:
                 fields[known.field] = known.parse(value)
             except ValueError as error:
@@ -186,8 +190,11 @@ class LiveConfig:
                     raise ConfigError(f"{name} is {value!r:.80}, but {error}") from None
         return fields
 
-    def _save(self) -> None:
-        """Rewrite the file that the broker was started with, if there was one."""
-        path = self._config.config_file
+    def _save(self, changed: Collection[str]) -> None:
+        """Rewrite the file that the broker was started with; without one, what changed is added to `changes_file`."""
+        path, changes = self._config.config_file, self._config.changes_file
         if path is not None:
             rewrite_config_file(self._storage, path, self._known, self._own_text())
+        elif changes is not None:
+            values = {name: self._value(self._known[name]) for name in changed}
+            rewrite_config_file(self._storage, changes, changed, format_properties(values))

@@ -166,6 +166,16 @@ def test_without_a_file_nothing_is_written(bench: Bench) -> None:
     assert not bench.disk.exists(FILE)
 
 
+def test_a_broker_without_a_file_of_its_own_writes_what_was_changed() -> None:
+    bench = Bench(changes_file="/store/changed.properties")
+    update(bench, "traceOn=false\nnoSuchOption=1\nrocketmq.acl.plain.file=/x")
+    update(bench, "brokerName=renamed\ntraceOn=true\nregionId=there")
+    bench.disk.power_cut()
+    bench.disk.power_on()
+    found = parse_properties(read(bench, "/store/changed.properties"))
+    assert found == {"traceOn": "true", "brokerName": "renamed", "regionId": "there"}
+
+
 def test_names_that_mean_nothing_here_stay_in_the_file() -> None:
     bench = Bench(config_file=FILE)
     bench.disk.makedirs("/etc")
