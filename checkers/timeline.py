@@ -177,6 +177,7 @@ class CheckBack(NamedTuple):
     topic: str
     key: str
     state: str  # commit, rollback, unknown
+    node: str | None  # where the producer runs; None: its client does not say
 
 
 class Exchange(NamedTuple):

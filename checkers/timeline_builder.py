@@ -185,6 +185,7 @@ class TimelineBuilder:
                 text(op.value["topic"]),
                 text(op.value["key"]),
                 text(op.value["state"]),
+                op.node,
             )
         )
 

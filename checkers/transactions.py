@@ -10,9 +10,11 @@ stepped). **checked_too_often**: it asked more often than configured, for each h
 (allowed where a broker died meanwhile and may have forgotten, and where the producer died before it could say how
 often it had sent it). Also: it asked again more than a request after the transaction was over (its producer had ended
 it with a commit, or had answered with commit or rollback, or a consumer was given it), or twice within half of the time
-between its rounds, of a transaction that was sent in one attempt (allowed where a fault may have kept the end from the
-broker, or made it forget; outside the simulation always, as a busy broker refuses the end of a transaction, and the
-producer does not hear of it). Also, once a run: it asked about what no producer of the run had sent as a transaction.
+between its rounds, of a transaction that was sent in one attempt (allowed where a fault of a replica since the
+transaction began may have kept its end from the broker, made it forget, or left a second half; or a fault of the
+producer that ended it or was asked, at that moment; outside the simulation always, as a busy broker refuses the end of
+a transaction, and the producer does not hear of it). Also, once a run: it asked about what no producer of the run had
+sent as a transaction.
 
 Cannot see: a transaction whose half message no broker acknowledged, unless it shows up; questions that never reached a
 producer; that one was asked about which its producer had rolled back by itself.
@@ -23,8 +25,9 @@ which it may not be asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -44,7 +47,9 @@ ANOMALIES = (
     "check_too_early",
     "checked_too_often",
 )
-ASKED_AGAIN = "asked_again"  # in the table of excuses
+# In the table of excuses.
+ASKED_AGAIN = "asked_again"
+ON_ITS_WAY = "answer_on_its_way"
 
 
 def tally_transactions(columns: Columns, context: Context) -> Tally:
@@ -194,9 +199,8 @@ def _checked(
                 what += f" for each of {attempts} attempts"
             excuse = _many_halves(halves, row) or _broker_died(context, queue, began, last_ns)
             yield _question(columns, context, halves, row, "checked_too_often", what, excuse)
-        elif again := _asked_again(context, halves, row, checks, given_ns):
-            excuse = _end_not_known(context, queue, began, last_ns)
-            yield _question(columns, context, halves, row, "checked_too_often", again, excuse)
+        elif again := _asked_again(context, halves, row, queue, checks, given_ns):
+            yield _question(columns, context, halves, row, "checked_too_often", *again)
 
 
 def _given_ns(columns: Columns, messages: Ints) -> dict[int, int]:
@@ -214,39 +218,92 @@ def _asked_again(
     context: Context,
     halves: Touches,
     row: int,
+    queue: QueueKey | None,
     checks: list[CheckBack],
     given_ns: Mapping[int, int],
-) -> str | None:
-    """What is wrong with questions about the one half of a transaction; None where it may have more."""
+) -> tuple[str, str | None] | None:
+    """What is wrong with questions about the one half of a transaction, and what excuses it.
+
+    None where nothing is, or where it may have more halves.
+    """
     if halves.tries[row] != 1:
         return None
-    ends_ns = [check.time_ns for check in checks if check.state in ("commit", "rollback")]
-    ends_ns.append(given_ns.get(int(halves.message[row]), FOREVER_NS))
+    began = int(halves.invoke_ns[row])
+    found = [
+        (what, _end_not_known(context, queue, began, moments))
+        for what, *moments in (
+            *_asked_over(context, halves, row, checks, given_ns),
+            *_asked_twice(context, checks),
+        )
+    ]
+    return next((of for of in found if of[1] is None), found[0] if found else None)
+
+
+class _Moment(NamedTuple):
+    """When a producer asked or answered something, or what a broker had learned was seen."""
+
+    time_ns: int
+    node: str | None  # of the producer; None: its client does not say
+    is_seen: bool = False  # by a consumer: no producer has a part in it
+
+
+def _asked_over(
+    context: Context,
+    halves: Touches,
+    row: int,
+    checks: list[CheckBack],
+    given_ns: Mapping[int, int],
+) -> Iterator[tuple[str, _Moment, _Moment]]:
+    """Each question, with each end of its transaction that its broker should have known."""
+    ends = [_Moment(of.time_ns, of.node) for of in checks if of.state in ("commit", "rollback")]
+    seen_ns = given_ns.get(int(halves.message[row]))
+    if seen_ns is not None:
+        ends.append(_Moment(seen_ns, None, is_seen=True))
     if halves.outcome[row] == Outcome.OK and halves.transaction[row] == Transaction.COMMIT:
-        ends_ns.append(int(halves.time_ns[row]))
-    over_ns = min(ends_ns)
-    late_ns = checks[-1].time_ns - over_ns
-    if late_ns > context.facts.timings.request_s * NS_PER_S:
-        return f"asked {late_ns / NS_PER_S:.3f} s after the transaction was over"
-    apart_ns = min(
-        (later.time_ns - earlier.time_ns for earlier, later in pairwise(checks)), default=FOREVER_NS
-    )
-    if apart_ns < context.facts.check_every_s * NS_PER_S / 2:
-        every_s = context.facts.check_every_s
-        return f"asked twice within {apart_ns / NS_PER_S:.3f} s; rounds are {every_s:g} s apart"
-    return None
+        sender = context.timeline.nodes.get(int(halves.process[row]))
+        ends.append(_Moment(int(halves.time_ns[row]), sender))
+    for check in reversed(checks):
+        for end in sorted(ends, key=lambda of: of.time_ns):
+            late_ns = check.time_ns - end.time_ns
+            if late_ns > context.facts.timings.request_s * NS_PER_S:
+                what = f"asked {late_ns / NS_PER_S:.3f} s after the transaction was over"
+                yield what, end, _Moment(check.time_ns, check.node)
+
+
+def _asked_twice(
+    context: Context, checks: list[CheckBack]
+) -> Iterator[tuple[str, _Moment, _Moment]]:
+    """Pairs of questions in one round."""
+    every_s = context.facts.check_every_s
+    for one, other in pairwise(checks):
+        apart_ns = other.time_ns - one.time_ns
+        if apart_ns < every_s * NS_PER_S / 2:
+            what = f"asked twice within {apart_ns / NS_PER_S:.3f} s; rounds are {every_s:g} s apart"
+            yield what, _Moment(one.time_ns, one.node), _Moment(other.time_ns, other.node)
 
 
 def _end_not_known(
-    context: Context, queue: QueueKey | None, first_ns: int, last_ns: int
+    context: Context, queue: QueueKey | None, began_ns: int, moments: Sequence[_Moment]
 ) -> str | None:
-    """Why a broker may not know how a transaction has ended, or that it has asked."""
-    if not context.facts.disks_observed:
+    """Why a broker may not know how a transaction has ended, or that it has asked.
+
+    What a replica forgets, or cannot store, may have made a second half at any time since the transaction began; what
+    befalls a producer concerns the requests of the moment.
+    """
+    facts = context.facts
+    if not facts.disks_observed:
         return "a busy broker may have refused the end of the transaction"
-    producers = context.facts.producers
-    brokers = context.facts.brokers if queue is None else (queue.broker,)
-    found = (context.excuses.find(ASKED_AGAIN, first_ns, last_ns, of, producers) for of in brokers)
-    return next((window.words for window in found if window is not None), None)
+    request_ns, last_ns = int(facts.timings.request_s * NS_PER_S), moments[-1].time_ns
+    for broker in facts.brokers if queue is None else (queue.broker,):
+        found = [context.excuses.find(ASKED_AGAIN, began_ns, last_ns, broker)]
+        for of in moments:
+            if not of.is_seen:
+                near = of.time_ns - request_ns, of.time_ns + request_ns
+                nodes = facts.producers if of.node is None else (of.node,)
+                found.append(context.excuses.find(ON_ITS_WAY, *near, broker, nodes))
+        if words := next((window.words for window in found if window is not None), None):
+            return words
+    return None
 
 
 def _many_halves(halves: Touches, row: int) -> str | None:

@@ -493,12 +493,14 @@ def _histories() -> Iterator[Legal]:
     )
     over = Story().send(1.0, "a", transaction="commit", state="commit")
     over.op(7.1, "ok", "check_back", {"topic": "t", "key": "a", "state": "commit"})
-    for mechanism, of in (
+    for row_of, mechanism, of in (
         (
+            "asked_again",
             "the broker did not learn how it ended, or forgot it, or that it had asked",
             fault("power_cut", "n0", at_s=2.0, healed_s=3.0),
         ),
         (
+            "answer_on_its_way",
             "a producer answered late, or its answer did not arrive",
             fault("pause", "p1", at_s=2.0, healed_s=7.0),
         ),
@@ -506,7 +508,7 @@ def _histories() -> Iterator[Legal]:
         yield Legal(
             mechanism=mechanism,
             anomaly="checked_too_often",
-            row_of="asked_again",
+            row_of=row_of,
             ops=over,
             faults=(of,),
             known={"check_after_s": 6.0, "producers": ("p1",)},

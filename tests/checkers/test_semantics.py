@@ -353,6 +353,28 @@ def test_what_a_consumer_has_had_is_over() -> None:
     assert allowed == {"checked_too_often_allowed"}
 
 
+@pytest.mark.parametrize(
+    ("kind", "node", "at_s", "healed_s", "found"),
+    [
+        ("pause", "p1", 7.0, 8.0, "checked_too_often_allowed"),  # it answers at 7.1
+        ("pause", "p1", 25.0, 26.0, "checked_too_often"),  # between answer and question
+        ("pause", "p2", 7.0, 8.0, "checked_too_often"),  # has nothing to do with the answer
+        ("pause", "p2", 42.0, 43.0, "checked_too_often_allowed"),  # is asked at 42.1
+        ("pause", NODE, 25.0, 26.0, "checked_too_often_allowed"),  # may have stored a second half
+    ],
+)
+def test_only_faults_of_the_broker_and_of_who_answers_explain_a_late_question(
+    kind: str, node: str, at_s: float, healed_s: float, found: str
+) -> None:
+    story = Story().send(1.0, "a", "info", transaction="commit", state="unknown")
+    for asked_s, producer in ((7.1, "p1"), (42.1, "p2")):
+        answer = {"topic": "t", "key": "a", "state": "commit"}
+        story.op(asked_s, "ok", "check_back", answer, node=producer)
+    faults = (fault(kind, node, at_s=at_s, healed_s=healed_s),)
+    known = {"check_after_s": 6.0, "faults": faults, "producers": ("p1", "p2")}
+    assert story.counts("transactions", **known) == {found}
+
+
 def test_how_far_apart_rounds_are_must_be_known() -> None:
     assert asked_at(7.1, 7.2).counts("transactions", **CHECKS) == set()
 
