@@ -5,7 +5,8 @@ had left the end to the broker's question, and no producer had answered "commit"
 where the history has no `check_back` at all, producers do not report them, and it is unknown (`ends_unknown`).
 **unresolved_transaction**: half of it was stored with SEND_OK, the producer left the end to the broker's question and
 would have answered "commit", and a group has read everything without it. (A transaction that ended as `ok` and is never
-seen is `lost`.) **check_too_early**: a broker asked before the time in which it must not (allowed where its clock was
+seen is `lost`.) Or its producer never decided, the cluster was at rest (rest.py) for three rounds of questions after its
+time, producers were asked about others later, and no broker ever asked about it. **check_too_early**: a broker asked before the time in which it must not (allowed where its clock was
 stepped). **checked_too_often**: it asked more often than configured, for each half that the send may have stored
 (allowed where a broker died meanwhile and may have forgotten, and where the producer died before it could say how
 often it had sent it). Also: it asked again more than a request after the transaction was over (its producer had ended
@@ -36,6 +37,7 @@ from checkers.delays import CLOCK_ROUGHNESS_NS, clock_stepped
 from checkers.event_times import began_latest
 from checkers.kernel import Context, Kernel, finding_at, queue_of
 from checkers.promises import FOREVER_NS, NS_PER_S, Judgement, judge
+from checkers.rest import spans_at_rest
 from checkers.retries import WRITTEN_LATE_NS
 from checkers.screening import is_among
 from checkers.timeline import CheckBack
@@ -47,6 +49,7 @@ ANOMALIES = (
     "check_too_early",
     "checked_too_often",
 )
+ROUNDS = 3  # of questions: then a broker must have asked
 # In the table of excuses.
 ASKED_AGAIN = "asked_again"
 ON_ITS_WAY = "answer_on_its_way"
@@ -69,6 +72,7 @@ def tally_transactions(columns: Columns, context: Context) -> Tally:
         *_visible(columns, context, halves),
         *(_undecided(columns, context, left, checks) if checks else ()),
         *_unresolved(columns, context, halves),
+        *(_never_asked(columns, context, halves, asked) if checks else ()),
         *_checked(columns, context, halves, asked),
     ]
     return Tally.of(
@@ -175,6 +179,32 @@ def _unresolved(columns: Columns, context: Context, halves: Touches) -> Iterator
             detail="half of it is stored, its producer would commit it, and nobody has seen it; "
             + ("its master is gone for good" if gone else context.promises.text(rule)),
         )
+
+
+def _never_asked(
+    columns: Columns, context: Context, halves: Touches, asked: Mapping[int, list[CheckBack]]
+) -> Iterator[Finding]:
+    """Halves that were stored at rest, that no producer ever decides, and that no broker asked about."""
+    facts = context.facts
+    undecided = (halves.transaction == Transaction.UNKNOWN) & (halves.queue != UNKNOWN)
+    if not facts.check_every_s or not facts.check_max:
+        return
+    wait_s = facts.check_after_s + ROUNDS * facts.check_every_s + facts.timings.request_s
+    last_ns = max(check.time_ns for check in context.timeline.check_backs)
+    for row in np.flatnonzero(undecided).tolist():
+        began_ns, due_ns = int(halves.invoke_ns[row]), int(halves.time_ns[row] + wait_s * NS_PER_S)
+        at_rest = any(
+            rest.start_ns <= began_ns and due_ns <= rest.end_ns for rest in spans_at_rest(context)
+        )
+        if row not in asked and at_rest and due_ns <= last_ns:
+            yield finding_at(
+                columns,
+                halves,
+                row,
+                anomaly="unresolved_transaction",
+                judgement=judge(facts.mode, "unresolved_transaction"),
+                detail=f"half of it is stored, its producer never decides, and no broker asked within {wait_s:g} s",
+            )
 
 
 def _checked(

@@ -391,6 +391,27 @@ def test_nothing_is_asked_about_that_no_producer_has_sent() -> None:
     assert earlier.counts("transactions", **CHECKS) == set()
 
 
+@pytest.mark.parametrize(
+    ("asked_s", "known", "found"),
+    [
+        (26.0, {}, {"unresolved_transaction"}),  # three rounds of 5 s after 6 s, and a request
+        (24.0, {}, set()),
+        (26.0, {"check_every_s": 0.0}, set()),
+        (26.0, {"faults": (fault("pause", "p1", at_s=20.0, healed_s=21.0),)}, set()),
+    ],
+)
+def test_what_no_producer_decides_is_asked_for_at_rest(
+    asked_s: float, known: dict[str, Any], found: set[str]
+) -> None:
+    story = Story().send(1.0, "a", "fail", transaction="unknown", state="unknown")
+    story.send(10.0, "z", "info", transaction="commit", state="unknown")
+    story.op(asked_s, "ok", "check_back", {"topic": "t", "key": "z", "state": "commit"})
+    rounds = {"check_after_s": 6.0, "check_every_s": 5.0, **known}
+    assert story.counts("transactions", **rounds) == found
+    story.op(asked_s, "ok", "check_back", {"topic": "t", "key": "a", "state": "unknown"})
+    assert story.counts("transactions", **rounds) == set()
+
+
 def test_nobody_knows_how_many_halves_a_producer_stored_that_died() -> None:
     story = Story()
     story.op(1.0, "invoke", "send", {"topic": "t", "key": "a", "transaction": "unknown"})

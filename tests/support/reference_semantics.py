@@ -336,6 +336,10 @@ def transactions(
         if end == "commit" and stored and passed and send.key not in seen:
             found["unresolved_transaction", send.key] += 1
         asked = [op for op in ops if op.f == "check_back" and op.value["key"] == send.key]
+        due_ns = ended_ns(ops, send) + (after_s + 3 * every_s) * NS_PER_S + REQUEST_NS
+        later = any(op.f == "check_back" and op.time_ns >= due_ns for op in ops)
+        if end == "unknown" and send.queue is not None and later and not asked:
+            found["unresolved_transaction", send.key] += 1
         if asked:
             early_ns = began_ns(ops, send) + round(after_s * NS_PER_S) - asked[0].time_ns
             if early_ns > ROUGHLY_NS:

@@ -176,6 +176,35 @@ def never_asked(run: Run, rng: Random, site: Site) -> Run | None:
     return draft.finish()
 
 
+@KINDS.mutation(
+    "unresolved_transaction",
+    "a broker never asks for a transaction that its producer never decides",
+    workloads=("transactional",),
+)
+def undecided_never_asked(run: Run, rng: Random, site: Site) -> Run | None:
+    """At rest, and while producers are asked about others."""
+    asked = [(op.value["key"], op.time_ns) for op in run.ops if op.f == "check_back"]
+
+    def is_passed(sent: Sent) -> bool:
+        until_ns = sent.time_ns + 25 * S
+        nodes = (*run.nodes_of_broker(sent.broker or ""), *run.facts.producers)
+        return (
+            run.ops[sent.begin].value["transaction"] == "unknown"
+            and any(key == sent.key for key, _ in asked)
+            and any(key != sent.key and at_ns > until_ns for key, at_ns in asked)
+            and not run.is_explained(sent.begin_ns - 10 * S, until_ns, nodes, 30)
+        )
+
+    sent = _transactions(run, rng, site, is_passed)
+    if sent is None:
+        return None
+    draft = Draft(run)
+    for op in run.ops:
+        if op.f == "check_back" and op.value["key"] == sent.key:
+            draft.drop(op.index)
+    return draft.finish()
+
+
 def _once(run: Run, sent: Sent) -> bool:
     found = run.by_key.get(sent.key, [])
     return len(found) == 1 and is_normal(run, found[0])
