@@ -5,12 +5,13 @@ had left the end to the broker's question, and no producer had answered "commit"
 where the history has no `check_back` at all, producers do not report them, and it is unknown (`ends_unknown`).
 **unresolved_transaction**: half of it was stored with SEND_OK, the producer left the end to the broker's question and
 would have answered "commit", and a group has read everything without it. (A transaction that ended as `ok` and is never
-seen is `lost`.) Or its producer never decided, the cluster was at rest (rest.py) for three rounds of questions after its
-time, producers were asked about others later, and no broker ever asked about it. **check_too_early**: a broker asked before the time in which it must not (allowed where its clock was
-stepped). **checked_too_often**: it asked more often than configured, for each half that the send may have stored
-(allowed where a broker died meanwhile and may have forgotten, and where the producer died before it could say how
-often it had sent it). Also: it asked again more than a request after the transaction was over (its producer had ended
-it with a commit, or had answered with commit or rollback, or a consumer was given it), or twice within half of the time
+seen is `lost`.) Or its producer never decided, the cluster was at rest (rest.py) for three rounds of questions after
+its time, producers were asked about others later, and no broker ever asked about it.
+**check_too_early**: a broker asked before the time in which it must not (allowed where its clock was stepped).
+**checked_too_often**: it asked more often than configured, for each half that the send may have stored (allowed where a
+broker died meanwhile and may have forgotten, and where the producer died before it could say how often it had sent it).
+Also: it asked again more than a request after the transaction was over (its producer had ended it with a commit, or had
+answered with commit or rollback, or a consumer was given it), or twice within half of the time
 between its rounds, of a transaction that was sent in one attempt (allowed where a fault of a replica since the
 transaction began may have kept its end from the broker, made it forget, or left a second half; or a fault of the
 producer that ended it or was asked, at that moment; outside the simulation always, as a busy broker refuses the end of
