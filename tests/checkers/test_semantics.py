@@ -403,8 +403,9 @@ def test_nothing_is_asked_about_that_no_producer_has_sent() -> None:
 def test_what_no_producer_decides_is_asked_for_at_rest(
     asked_s: float, known: dict[str, Any], found: set[str]
 ) -> None:
-    stored = {"broker": "b", "queue": 0}
-    story = Story().send(1.0, "a", "fail", transaction="unknown", state="unknown", **stored)
+    half = {"topic": "t", "key": "a", "transaction": "unknown", "state": "unknown"}
+    story = Story().op(1.0, "invoke", "send", half)
+    story.op(1.01, "fail", "send", {**half, "broker": "b", "queue": 0}, error="never decided")
     story.send(10.0, "z", "info", transaction="commit", state="unknown")
     story.op(asked_s, "ok", "check_back", {"topic": "t", "key": "z", "state": "commit"})
     rounds = {"check_after_s": 6.0, "check_every_s": 5.0, **known}
