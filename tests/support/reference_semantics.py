@@ -26,6 +26,7 @@ NS_PER_MS, NS_PER_S = 1_000_000, 1_000_000_000
 ROUGHLY_NS = 2 * NS_PER_MS  # clocks of brokers count whole milliseconds
 REQUEST_NS = 3 * NS_PER_S
 GIVEN_UP_NS = 900 * NS_PER_S
+LATE_NS = 45 * NS_PER_S  # 15 s, and a rebalance of 30 s: these histories have no assignments
 Groups = Mapping[str, tuple[str, ...]]
 
 
@@ -71,7 +72,7 @@ def late(ops: Sequence[Op], levels_ms: Sequence[int]) -> Found:
         first = (given.key, given.group) not in had
         had.add((given.key, given.group))
         known_ns = max(_due_ns(ops, send), ended_ns(ops, send))
-        is_late = began_ns(ops, given) - known_ns > 15 * NS_PER_S
+        is_late = began_ns(ops, given) - known_ns > LATE_NS
         if first and is_late and send.outcome in ("ok", "weak") and send.attempts == 1:
             found["late_delivery", given.key, given.group] += 1
     return found + _late_retries(ops, levels_ms)
@@ -95,7 +96,7 @@ def _late_retries(ops: Sequence[Op], levels_ms: Sequence[int]) -> Found:
         ]
         if len(told) == 1 and told[0].type == "ok" and told[0].value.get("copied") is False:
             wait_ns = levels_ms[min(2 + given.tries, len(levels_ms)) - 1] * NS_PER_MS
-            if began_ns(ops, given) - told[0].time_ns - wait_ns > 15 * NS_PER_S:
+            if began_ns(ops, given) - told[0].time_ns - wait_ns > LATE_NS:
                 found["late_delivery", given.key, given.group] += 1
     return found
 
