@@ -13,4 +13,4 @@ def delay_levels_ms(campaign: Campaign) -> tuple[int, ...]:
     from system_under_test.store.delay_levels import DELAY_LEVELS_MS, parse_delay_levels
 
     text = dict(campaign.broker_properties).get(PROPERTY)
-    return DELAY_LEVELS_MS if text is None else parse_delay_levels(text)
+    return tuple(DELAY_LEVELS_MS if text is None else parse_delay_levels(text))
