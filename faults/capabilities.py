@@ -15,8 +15,17 @@ from faults.errors import CapabilityMissing
 
 OWN_BROKERS = "only our own brokers go on with the queue offsets of a topic that is made again"
 OWN_NEED = "cluster.own_brokers"
+SERVERS_NEED = (
+    "cluster.servers"  # what is told to servers concerns more than the topics and groups of the run
+)
 # Servers may be somebody's, whose processes and links are not ours to break, while those of clients are.
-NEEDS_OF_NODES = ("process.server", "process.client", "network.between_servers", OWN_NEED)
+NEEDS_OF_NODES = (
+    "process.server",
+    "process.client",
+    "network.between_servers",
+    OWN_NEED,
+    SERVERS_NEED,
+)
 Control = TypeVar("Control")
 Evidence = dict[str, Any]  # plain data: what was seen of a fault, e.g. {"lost_bytes": 4096}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import ClassVar
 
-from faults.capabilities import Controls, Evidence
+from faults.capabilities import SERVERS_NEED, Controls, Evidence
 from faults.fault import Fault, PlannedFault, Situation, Strike
 
 
@@ -15,7 +15,7 @@ class Cleaning(Fault):
     name = "cleaning"
     affects = ("admin",)
     summary = "an administrator has all brokers delete the queues of deleted topics and expired queue files"
-    needs = ("cluster",)
+    needs = (SERVERS_NEED,)
     max_per_run = 3
     in_swarms: ClassVar[bool] = False
     beside_share: ClassVar[float] = 0.15

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import ClassVar
 
-from faults.capabilities import Controls, Evidence
+from faults.capabilities import SERVERS_NEED, Controls, Evidence
 from faults.draws import pick
 from faults.fault import Fault, PlannedFault, Situation, Strike
 
@@ -28,7 +28,7 @@ class OptionsChange(Fault):
     name = "options-change"
     affects = ("admin",)
     summary = "an option of all brokers changes while they run, and changes back"
-    needs = ("cluster",)
+    needs = (SERVERS_NEED,)
     max_per_run = 2
     in_swarms: ClassVar[bool] = False
     beside_share: ClassVar[float] = 0.15

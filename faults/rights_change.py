@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import ClassVar
 
-from faults.capabilities import Controls, Evidence
+from faults.capabilities import SERVERS_NEED, Controls, Evidence
 from faults.fault import Fault, PlannedFault, Situation, Strike
 
 
@@ -15,7 +15,7 @@ class RightsChange(Fault):
     name = "rights-change"
     affects = ("admin",)
     summary = "an account loses its right to send on every master, and gets it back"
-    needs = ("cluster",)
+    needs = (SERVERS_NEED,)
     max_per_run = 1
     in_swarms: ClassVar[bool] = False
     duration_s = (8.0, 20.0)

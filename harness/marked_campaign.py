@@ -67,12 +67,13 @@ def read_marker(options: Mapping[str, Any]) -> MarkedCampaign:
     fleet = read_fleet(
         **{name: plain.pop(name, default) for name, default in FLEET_DEFAULTS.items()}
     )
+    said = set(plain)
     if defect := plain.get("defect"):
         defect_named(str(defect))
     given = _given(plain)
     seed = given.pop("seed", 0)
     given.setdefault("time_s", TIME_S)
-    take_cluster(given, fleet)
+    take_cluster(given, fleet, said)
     choose_faults(seed, given, fleet)
     campaign = draw_campaign(seed, given)
     if not campaign.defect:  # which imports the system, and that of a defect is another one

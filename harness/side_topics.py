@@ -13,6 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from faults.capabilities import Evidence
+from faults.fault import PlannedFault
+from faults.offsets_cloned import OffsetsCloned
+from faults.topic_anew import TopicAnew
+from harness.campaign import Campaign
 from harness.clients.port import Outcome
 from harness.environments.environment import ADMIN, PROBE, Environment
 from system_under_test.protocol.codes import RequestCode
@@ -22,6 +26,7 @@ QUEUES = 2
 MESSAGES = 6  # sent to each broker at a time
 MESSAGE_BYTES = 64
 TRIES, POLL_S = 16, 0.5
+CLONE = "-clone"  # the end of the name of a group that gets the offsets of another one
 FORMER_OFFSET = 1  # where the group of the former topic stood
 
 Row = list[Any]  # broker, queue, min, max and position of a reader
@@ -37,14 +42,25 @@ class Reader:
     positions: dict[Place, int] = field(default_factory=dict)
 
 
+def side_scopes(campaign: Campaign, planned: PlannedFault) -> list[tuple[str, str]]:
+    """Topics and groups that a fault of a plan makes on brokers; none for most kinds."""
+    if planned.kind not in (TopicAnew.name, OffsetsCloned.name):
+        return []
+    topic, group = _side_names(campaign, planned.fault_id)
+    return [(topic, group), (topic, group + CLONE)]
+
+
+def _side_names(campaign: Campaign, number: int) -> tuple[str, str]:
+    return f"{campaign.topic}-side-{number}", f"{campaign.group}-side-{number}"
+
+
 class SideTopic:
     """A topic of its own on every broker that answers, and its group."""
 
     def __init__(self, environment: Environment, number: int) -> None:
         campaign = environment.campaign
         self.number = number
-        self.topic = f"{campaign.topic}-side-{number}"
-        self.group = f"{campaign.group}-side-{number}"
+        self.topic, self.group = _side_names(campaign, number)
         self._environment = environment
         self._process = FIRST_PROCESS + len(environment.side_topics)
         self._sent = 0
@@ -109,7 +125,7 @@ class SideTopic:
         for queue in range(QUEUES):
             if not await self._commit(name, queue, self._first.positions[name, queue], tries=1):
                 return {}
-        clone = f"{self.group}-clone"
+        clone = self.group + CLONE
         ext = {"srcGroup": self.group, "destGroup": clone, "topic": self.topic, "offline": "true"}
         outcome = await self._ask(self._master(name), order(RequestCode.CLONE_GROUP_OFFSET, ext))
         return await self._stands(name, clone) if outcome.type == "ok" else {}

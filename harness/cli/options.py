@@ -149,6 +149,11 @@ def given_options(
     return given
 
 
+def said_options(options: Mapping[str, Any]) -> set[str]:
+    """The options that are on the command line."""
+    return {name for name, value in options.items() if value not in (None, ())}
+
+
 def _fewest_and_most(text: str) -> tuple[int, int]:
     fewest, _, most = text.partition(",")
     try:

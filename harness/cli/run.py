@@ -16,10 +16,16 @@ from faults.errors import FaultError
 from harness.campaign import Campaign, CampaignError
 from harness.campaign_draw import draw_campaign
 from harness.cli.fleet_options import fleet_options
-from harness.cli.options import campaign_options, check_nodes, choose_faults, given_options
+from harness.cli.options import (
+    campaign_options,
+    check_nodes,
+    choose_faults,
+    given_options,
+    said_options,
+)
 from harness.cli.progress import show_progress
 from harness.cli.somebodys_cluster import take_cluster
-from harness.cli.status import BadInput, HarnessError, status_of_validity
+from harness.cli.status import EXIT_VALID, BadInput, HarnessError, status_of_validity
 from harness.defective import use_defect
 from harness.environments.fleet_options import FleetOptions
 from harness.run_folder import RunFolder, RunFolderError
@@ -36,7 +42,10 @@ from harness.run_folder import RunFolder, RunFolderError
     show_default=True,
     help="Folder that keeps the runs.",
 )
-def run(seed: int | None, runs: Path, fleet: FleetOptions, **options: Any) -> int:
+@click.option(
+    "--dry-run", "is_dry_run", is_flag=True, help="Print the campaign with its plan, and stop."
+)
+def run(seed: int | None, runs: Path, is_dry_run: bool, fleet: FleetOptions, **options: Any) -> int:
     """Run one fault campaign on a cluster, simulated or real, and judge it.
 
     \b
@@ -44,6 +53,7 @@ def run(seed: int | None, runs: Path, fleet: FleetOptions, **options: Any) -> in
       staticfire run --campaign default --seed 1
       staticfire run --campaign default --environment processes --faults all
       staticfire run --masters 2 --slaves 2,1 --flush sync --faults kill,power-cut,disk-full
+      staticfire run --environment address --name-server 127.0.0.1:9876 --dry-run
 
     Every option that is not given is drawn from the seed.
 
@@ -55,12 +65,19 @@ def run(seed: int | None, runs: Path, fleet: FleetOptions, **options: Any) -> in
         seed = secrets.randbelow(2**31) if file_seed is None else file_seed
     try:
         use_defect(str(given.get("defect", "")))  # before anything imports the system
-        take_cluster(given, fleet)
+        take_cluster(given, fleet, said_options(options))
         missing = choose_faults(seed, given, fleet)
         campaign = draw_campaign(seed, given)
         check_nodes(campaign, fleet)
     except (CampaignError, FaultError, DefectError) as error:
         raise BadInput(str(error)) from error
+    if is_dry_run:
+        from harness.report.console import print_campaign, print_missing
+
+        print_campaign(campaign, fleet.name_servers)
+        print_missing(missing)
+        print("dry run   nothing is made, sent or broken")
+        return EXIT_VALID
     return run_and_report(campaign, runs, missing, fleet)
 
 
@@ -77,7 +94,7 @@ def run_and_report(
         folder = RunFolder.create(runs, campaign, time.strftime("%Y%m%d-%H%M%S"))
     except RunFolderError as error:
         raise BadInput(str(error)) from error
-    print_campaign(campaign)
+    print_campaign(campaign, fleet.name_servers)
     print_missing(missing)
     started = time.process_time()
     is_simulated = campaign.environment == "simulation"  # its columns are written when it is over

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,9 +12,19 @@ from faults.fault import PlannedFault
 from harness.cli.status import BadInput, HarnessError
 from harness.environments.fleet_options import FleetOptions
 
+SHAPE = ("masters", "slaves", "name_servers")
+PROMISES = ("flush", "replication")
 
-def take_cluster(given: dict[str, Any], fleet: FleetOptions) -> None:
+
+def take_cluster(
+    given: dict[str, Any], fleet: FleetOptions, said: Collection[str] | None = None
+) -> None:
     """Ask the cluster for its shape, before a plan is drawn. Promises that the user did not give are the weakest ones.
+
+    Args:
+        given: options of a campaign, which are changed.
+        fleet: holds the addresses of the name servers.
+        said: the options that the user gave beside a campaign file; None: all of `given`.
 
     Raises BadInput, and HarnessError if the cluster does not answer.
     """
@@ -25,6 +36,12 @@ def take_cluster(given: dict[str, Any], fleet: FleetOptions) -> None:
         return
     if not fleet.name_servers:
         raise BadInput("--environment address needs --name-server HOST:PORT[,HOST:PORT...]")
+    for name in SHAPE:
+        if said is not None and name in said:
+            raise BadInput(
+                f"--{name.replace('_', '-')} is of clusters that a run makes; "
+                "--environment address takes the cluster as it is"
+            )
     from harness.environments.errors import EnvironmentFailed
     from harness.environments.somebodys_cluster import find_cluster
 
@@ -32,12 +49,34 @@ def take_cluster(given: dict[str, Any], fleet: FleetOptions) -> None:
         found = asyncio.run(find_cluster(fleet.name_servers))
     except EnvironmentFailed as error:
         raise HarnessError(str(error)) from error
+    if said is not None and not _is_for_such_a_cluster(given, said):
+        for name in PROMISES:
+            if name not in said:
+                given.pop(name, None)
     given["name_servers"] = len(fleet.name_servers)
     given["slaves"] = found.slaves
     given["brokers"] = tuple(found.brokers)
     _make_it_another_run(given)
     given.setdefault("flush", "async")
     given.setdefault("replication", "async" if any(found.slaves) else "none")
+    _check_replication(given["replication"], has_slaves=any(found.slaves))
+
+
+def _is_for_such_a_cluster(given: Mapping[str, Any], said: Collection[str]) -> bool:
+    """Whether the campaign file was written for a cluster at an address: its promises are that cluster's."""
+    return bool(given.get("brokers")) or not {"environment", "target"} & set(said)
+
+
+def _check_replication(replication: object, *, has_slaves: bool) -> None:
+    """Raises BadInput."""
+    if has_slaves and replication == "none":
+        raise BadInput(
+            "replication is none, and the cluster at --name-server has slaves; allowed: sync, async"
+        )
+    if not has_slaves and replication in ("sync", "async"):
+        raise BadInput(
+            f"replication is {replication}, and no broker of the cluster at --name-server has a slave; allowed: none"
+        )
 
 
 def _make_it_another_run(given: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ import asyncio
 import sys
 from collections.abc import Mapping, Sequence, Set
 
-from faults.capabilities import OWN_BROKERS, OWN_NEED
+from faults.capabilities import OWN_BROKERS, OWN_NEED, SERVERS_NEED
 from faults.linux.executor import LocalExecutor
 from faults.linux.inventory import Inventory
 from faults.linux.resources import Resource, removal_order
@@ -28,6 +28,7 @@ from harness.environments.real import RealEnvironment
 from harness.environments.run_files import check_room, make_run_folder
 from harness.environments.somebodys_cluster import find_cluster, remove_traces
 from harness.environments.state import state_folder
+from harness.side_topics import side_scopes
 from harness.targets.interpreter import OurInterpreter
 from harness.workloads.catalogue import WORKLOADS
 
@@ -40,6 +41,7 @@ LACKS: Mapping[str, str] = {
     **PROXY_LACKS,
     "process.server": SERVERS,
     "cluster.set_name_servers": SERVERS,
+    SERVERS_NEED: SERVERS,
     OWN_NEED: OWN_BROKERS,
     "network.between_servers": BETWEEN,
     "disk": DISKS,
@@ -151,7 +153,11 @@ class AddressFleet(OurInterpreter):
 def traces_of(campaign: Campaign) -> list[tuple[str, str]]:
     """Topics and groups that are this run's own: their names begin as those of the campaign, which hold its token."""
     told = WORKLOADS[campaign.workload].members(campaign)
-    pairs = ((campaign.topic, campaign.group), *((member.topic, member.group) for member in told))
+    pairs = (
+        (campaign.topic, campaign.group),
+        *((member.topic, member.group) for member in told),
+        *(pair for planned in campaign.plan for pair in side_scopes(campaign, planned)),
+    )
     return [
         (topic, group)
         for topic, group in dict.fromkeys(pairs)

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from faults.shape import MASTER_ID
+from harness.clients.admin import READER
 from harness.environments.errors import EnvironmentFailed
 from system_under_test.admin.client import AdminClient
 from system_under_test.admin.errors import AdminError
@@ -67,7 +68,7 @@ async def remove_traces(
     group: str,
     say: Callable[[str], None],
 ) -> None:
-    """Delete the topic, the group and the group's own topics; what cannot be deleted is said.
+    """Delete the topic, the group, the group's own topics and the group of look-ups; what cannot be deleted is said.
 
     Slaves follow their masters, and what they still tell name servers goes with that.
     """
@@ -75,7 +76,8 @@ async def remove_traces(
     async with asking(name_servers) as admin:
 
         async def on_broker(address: str) -> None:
-            await delete_group(admin, address, group, remove_offset=True)
+            for name in (group, READER):
+                await delete_group(admin, address, name, remove_offset=True)
             for name in topics:
                 await admin.ask(address, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": name})
 

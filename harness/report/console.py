@@ -4,7 +4,7 @@ repeats it."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import wrap
 
@@ -14,6 +14,7 @@ from faults.fault import PlannedFault
 from harness.campaign import Campaign
 from harness.diagnoses.catalogue import diagnose
 from harness.nemesis import FaultRecord
+from harness.report.foreign_lines import foreign_lines
 from harness.report.verdict_lines import WIDTH, verdict_lines
 from harness.run_folder import CAMPAIGN_FILE
 from harness.run_result import RunResult
@@ -24,8 +25,9 @@ REACHED_LINES_MAX = 3
 SAID_AGAIN = {"apache": " --home DIR", "address": " --name-server HOST:PORT"}
 
 
-def print_campaign(campaign: Campaign) -> None:
-    print("\n".join(campaign_lines(campaign)), flush=True)
+def print_campaign(campaign: Campaign, addresses: Sequence[str] = ()) -> None:
+    """`addresses` are those of the name servers of a cluster that is not ours."""
+    print("\n".join(campaign_lines(campaign, addresses)), flush=True)
 
 
 def print_missing(missing: Mapping[str, str]) -> None:
@@ -41,9 +43,8 @@ def print_missing(missing: Mapping[str, str]) -> None:
         )
 
 
-def campaign_lines(campaign: Campaign) -> list[str]:
+def campaign_lines(campaign: Campaign, addresses: Sequence[str] = ()) -> list[str]:
     c = campaign
-    low, high = c.payload_bytes
     lines = [
         f"seed {c.seed}  workload {c.workload}  {c.load_s:g} {seconds_of(c)}"
         + (f"  environment {c.environment}" if c.environment != "simulation" else "")
@@ -51,14 +52,22 @@ def campaign_lines(campaign: Campaign) -> list[str]:
         + (f"  client {c.client}" if c.client != "own" else "")
         + _mode_text(c)
         + (f"  DEFECT {c.defect}" if c.defect else ""),
+        *(foreign_lines(c, addresses) if c.is_foreign else _own_lines(c)),
+        f"plan      {len(c.plan)} faults",
+    ]
+    return lines + [_planned_line(planned) for planned in c.plan]
+
+
+def _own_lines(campaign: Campaign) -> list[str]:
+    c = campaign
+    low, high = c.payload_bytes
+    return [
         f"cluster   {c.name_servers} name servers, {c.masters} masters with {list(c.slaves)} slaves, "
         f"{c.flush} flush, {c.replication} replication, log files of {c.log_file_bytes} bytes",
         f"load      {c.producers} producers, think {c.think_ms:g} ms, {low}-{high} bytes, "
         f"{c.consumers} consumers, {c.queues} queues a broker, latency {c.latency_ms[0]:g}-{c.latency_ms[1]:g} ms",
         *_property_lines(c),
-        f"plan      {len(c.plan)} faults",
     ]
-    return lines + [_planned_line(planned) for planned in c.plan]
 
 
 def _mode_text(campaign: Campaign) -> str:

@@ -26,6 +26,7 @@ from harness.real_runner import carry_out, run_for_real
 from harness.run_result import RunResult
 from harness.run_status import RunStatus
 from system_under_test.admin.client import AdminClient
+from system_under_test.admin.groups import all_groups
 from system_under_test.admin.topics import topic_list
 from system_under_test.real_env import make_env
 from tests.support.ssh_hosts import ssh_hosts
@@ -280,7 +281,7 @@ def _processes_of(identity: str) -> list[int]:
 def test_somebodys_cluster_is_broken_through_the_proxy_and_keeps_no_trace(state: Path) -> None:
     """All of the cluster but its name servers' addresses is found out."""
     with LocalCluster(name_servers=2, slaves=1, flush="sync", replication="sync") as cluster:
-        before = topics_of(cluster)
+        before = names_in(cluster)
         options = FleetOptions(name_servers=tuple(cluster.name_servers))
         given: dict[str, Any] = {"environment": "address", "time_s": LOAD_S, "acks_min": 5}
         take_cluster(given, options)
@@ -288,11 +289,12 @@ def test_somebodys_cluster_is_broken_through_the_proxy_and_keeps_no_trace(state:
             planned(1, "partition-one-way", 1.0, 1.5, "broker-a-0", drop=ONE_WAY),
             planned(2, "network-latency", 3.0, 1.5, "broker-a-0", delay_ms=100.0),
             planned(3, "client-crash", 5.0, 1.0, "producer-1"),
+            planned(4, "offsets-cloned", 5.0, 1.0),
         )
         given |= {"producers": 2, "consumers": 1, "think_ms": 40.0, "faults": (), "plan": plan}
         result = run_for_real(draw_campaign(1, given), fleet_options=options)
         assert_valid(result)
-        assert topics_of(cluster) == before
+        assert names_in(cluster) == before
     assert left_in(state) == []
 
 
@@ -322,10 +324,12 @@ def test_a_cluster_that_goes_away_ends_the_run(
     assert left_in(state) == []
 
 
-def topics_of(cluster: LocalCluster) -> list[str]:
-    async def ask() -> list[str]:
+def names_in(cluster: LocalCluster) -> tuple[list[str], list[str]]:
+    """Topics and groups."""
+
+    async def ask() -> tuple[list[str], list[str]]:
         async with AdminClient(make_env("test"), cluster.name_servers) as admin:
-            return await topic_list(admin)
+            return await topic_list(admin), await all_groups(admin)
 
     return asyncio.run(ask())
 

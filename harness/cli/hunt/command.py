@@ -18,7 +18,7 @@ from harness.cli.hunt.rows import Rows
 from harness.cli.hunt.seed_range import seed_range
 from harness.cli.hunt.seeds import Judging, SeedResult, campaign_of, run_seeds
 from harness.cli.hunt.summary import print_summary, print_total
-from harness.cli.options import campaign_options, check_nodes, given_options
+from harness.cli.options import campaign_options, check_nodes, given_options, said_options
 from harness.cli.somebodys_cluster import take_cluster
 from harness.cli.status import (
     EXIT_HARNESS_ERROR,
@@ -118,7 +118,7 @@ def _prepare(options: dict[str, Any], order: range, judging: Judging) -> dict[st
     """What the user has given, found to make campaigns of all these seeds. Raises BadInput."""
     try:
         given = given_options(**options)
-        take_cluster(given, judging.fleet)
+        take_cluster(given, judging.fleet, said_options(options))
         use_defect(str(given.get("defect", "")))  # before anything imports the system
         for seed in (order[0], order[-1]):
             check_nodes(campaign_of(seed, given, judging), judging.fleet)

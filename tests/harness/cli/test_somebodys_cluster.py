@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from faults.catalogue import FAULTS
 from harness.campaign import CampaignError
 from harness.campaign_draw import draw_campaign, situation
 from harness.cli.somebodys_cluster import take_cluster
 from harness.cli.status import BadInput, HarnessError
 from harness.environments import somebodys_cluster
+from harness.environments.catalogue import make_fleet, missing_faults
 from harness.environments.errors import EnvironmentFailed
 from harness.environments.fleet_options import FleetOptions
 from harness.environments.somebodys_cluster import FoundCluster
+from harness.report.foreign_lines import BROKEN, foreign_lines
+from harness.report.verdict_lines import WIDTH
+from tests.harness.cli.conftest import Said
 
 FOUND = FoundCluster(brokers={"orders:0": "h:1", "orders:2": "h:2", "bills:0": "h:3"})
 THERE = FleetOptions(name_servers=("h:9876", "h:9877"))
@@ -108,3 +115,111 @@ def test_what_somebodys_cluster_cannot_be(option: str, value: Any, text: str) ->
     given = {**taken(environment="address"), "faults": (), option: value}
     with pytest.raises(CampaignError, match=text):
         draw_campaign(7, given)
+
+
+# Promises and figures of a campaign that was written for a cluster of our own
+
+
+def taken_beside(said: dict[str, Any], **from_file: Any) -> dict[str, Any]:
+    given = {**from_file, **said}
+    take_cluster(given, THERE, said.keys())
+    return given
+
+
+FILE: dict[str, Any] = {"flush": "sync", "replication": "sync", "slaves": (1, 1)}
+ADDRESS = {"environment": "address"}
+
+
+def test_a_named_campaign_promises_nothing_for_a_cluster_that_it_does_not_make() -> None:
+    given = taken_beside(ADDRESS, **FILE)
+    assert (given["flush"], given["replication"], given["slaves"]) == ("async", "async", (1, 0))
+    given = taken_beside({**ADDRESS, "flush": "sync"}, **FILE)
+    assert (given["flush"], given["replication"]) == ("sync", "async")
+
+
+def test_the_campaign_of_an_earlier_run_keeps_its_promises() -> None:
+    given = taken_beside({}, **ADDRESS, **FILE)
+    assert (given["flush"], given["replication"]) == ("sync", "sync")
+    given = taken_beside(ADDRESS, **FILE, brokers=("orders:0", "orders:2", "bills:0"))
+    assert (given["flush"], given["replication"]) == ("sync", "sync")
+
+
+def test_one_broker_is_enough_for_the_default_campaign(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def find(_: object) -> FoundCluster:
+        return FoundCluster(brokers={"orders:0": "h:1"})
+
+    monkeypatch.setattr(somebodys_cluster, "find_cluster", find)
+    given = taken_beside(ADDRESS, **FILE)
+    campaign = draw_campaign(7, {**given, "faults": ()})
+    assert (campaign.replication, campaign.slaves) == ("none", (0,))
+    with pytest.raises(BadInput, match="replication is sync, and no broker of the cluster"):
+        taken_beside({**ADDRESS, "replication": "sync"})
+
+
+def test_a_cluster_with_slaves_replicates() -> None:
+    with pytest.raises(BadInput, match=r"replication is none, and the cluster at .* has slaves"):
+        taken_beside({**ADDRESS, "replication": "none"})
+
+
+@pytest.mark.parametrize("option", ["masters", "slaves", "name_servers"])
+def test_the_shape_is_the_clusters(option: str) -> None:
+    with pytest.raises(BadInput, match=f"--{option.replace('_', '-')} is of clusters that a run"):
+        taken_beside({**ADDRESS, option: 1})
+
+
+# What is said before a run
+
+
+def test_a_run_says_what_it_makes_and_breaks_and_nothing_that_it_drew_for_a_cluster() -> None:
+    kinds = ("partition-one", "client-crash", "offsets-cloned", "offsets-reset")
+    campaign = draw_campaign(7, {**taken(environment="address"), "faults": kinds})
+    lines = foreign_lines(campaign, THERE.name_servers)
+    text = " ".join(" ".join(lines).split())
+    number = next(each.fault_id for each in campaign.plan if each.kind == "offsets-cloned")
+    assert text.startswith(
+        "cluster 2 name servers at h:9876, h:9877; orders (master), orders (slave 2), bills (master) "
+        "judged by async flush and async replication;"
+    )
+    for name in (campaign.topic, campaign.group, f"{campaign.group}-side-{number}-clone"):
+        assert name in text
+    assert (
+        "breaks links between its clients and the servers, at a proxy here: partition-one" in text
+    )
+    assert "breaks its own clients: client-crash" in text
+    assert "breaks its own topics and groups: offsets-reset, offsets-cloned" in text
+    assert "spares servers are neither stopped nor configured" in text
+    for drawn in ("log files", "latency", str(campaign.log_file_bytes)):
+        assert drawn not in text
+    assert max(map(len, lines)) <= WIDTH
+    quiet = draw_campaign(7, {**taken(environment="address"), "faults": ()})
+    assert "breaks    nothing" in foreign_lines(quiet, ())
+
+
+def test_every_kind_that_can_strike_there_has_its_words() -> None:
+    missing = missing_faults(make_fleet("address").lacks)
+    kinds = [fault for name, fault in FAULTS.items() if name not in missing]
+    assert {fault.needs[0].partition(".")[0] for fault in kinds} <= BROKEN.keys()
+
+
+def test_servers_that_are_not_ours_are_not_configured() -> None:
+    missing = missing_faults(make_fleet("address").lacks)
+    for kind in ("options-change", "cleaning", "rights-change"):
+        assert "neither stopped nor configured" in missing[kind]
+
+
+def test_a_dry_run_prints_the_plan_and_makes_nothing(
+    staticfire: Callable[..., Said], tmp_path: Path
+) -> None:
+    where = ("--environment", "address", "--name-server", "h:9876")
+    runs = tmp_path / "runs"
+    said = staticfire(
+        "run", "--campaign", "default", "--seed", 1, *where, "--dry-run", "--runs", runs
+    )
+    assert (said.status, said.err) == (0, "")
+    for word in ("cluster   1 name server at h:9876", "makes ", "breaks ", "plan ", "not here "):
+        assert word in said.out
+    assert said.out.endswith("dry run   nothing is made, sent or broken\n")
+    assert not runs.exists()
+    simulated = staticfire("run", "--seed", 1, "--dry-run", "--runs", runs)
+    assert simulated.status == 0
+    assert not runs.exists()

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from harness.campaign_draw import draw_campaign
+from harness.clients.admin import READER
 from harness.environments import somebodys_cluster
 from harness.environments.address import traces_of
 from harness.environments.errors import EnvironmentFailed
@@ -47,7 +48,7 @@ def test_traces_of_a_run_are_removed_and_nothing_else() -> None:
             [master] = (await admin.masters()).values()
             for name in ("mine", "other", "%RETRY%group"):
                 await update_topic(admin, master, TopicConfig(topic_name=name))
-            for name in ("group", "other"):
+            for name in ("group", "other", READER):
                 await update_group(admin, master, SubscriptionGroupConfig(group_name=name))
             said: list[str] = []
             await remove_traces(
@@ -60,19 +61,26 @@ def test_traces_of_a_run_are_removed_and_nothing_else() -> None:
                 False,
             )
             groups = await group_configs(admin, master)
-            assert ("other" in groups, "group" in groups) == (True, False)
+            assert ("other" in groups, "group" in groups, READER in groups) == (True, False, False)
             assert said == []
 
     asyncio.run(run())
 
 
 def test_what_a_run_leaves_is_told_by_its_members_and_is_its_own() -> None:
-    given = {"workload": "forwarded", "consumers": 4, "token": "x"}
+    given = {"workload": "forwarded", "consumers": 4, "token": "x", "faults": ()}
     own, wide = traces_of(draw_campaign(1, given))
     assert own == ("staticfire-x-1-topic", "staticfire-x-1-group")
     assert wide == ("staticfire-x-1-topic-forwarded", "staticfire-x-1-group-forwarded")
-    theirs = {"consumers": 2, "token": "x", "consumer_topics": ("Orders", "Payments")}
+    theirs = {"consumers": 2, "token": "x", "faults": (), "consumer_topics": ("Orders", "Payments")}
     assert traces_of(draw_campaign(1, theirs)) == [own]  # topics that the campaign names
+
+
+def test_topics_and_groups_beside_the_load_are_traces() -> None:
+    campaign = draw_campaign(1, {"token": "x", "faults": ("offsets-cloned",)})
+    [number] = {planned.fault_id for planned in campaign.plan}
+    topic, group = f"staticfire-x-1-topic-side-{number}", f"staticfire-x-1-group-side-{number}"
+    assert traces_of(campaign)[1:] == [(topic, group), (topic, f"{group}-clone")]
 
 
 def test_what_cannot_be_removed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
