@@ -4,14 +4,16 @@ A committed offset is a register, and where a member begins is a read of it. A c
 broker answered (`begin`), which broker it sends commits to, and whether earlier ones have arrived there (`commit_to`).
 The master knows every commit that reached it, so a commit before its answer counts unless the master ended before it
 had written the commit down (`offset_lost` in the table of excuses). One that is not known to have arrived may be lost
-on its way (`offset_on_its_way`), and one that is not known to have been sent to the master may be with a slave
-(`offset_at_slave`). A slave copies offsets now and then, so what it may not have yet does not count either. Neither
-does a commit that brokers may have forgotten, where they answered or not (`offset_forgotten`): a fault of any replica
-that may not have written or copied it yet, or between the replicas and the two members. Where a client does not say who
-answered, a slave is thought of near such faults alone. No commit counts across a disk that was emptied or a reset of
-offsets. What was committed after the last one that counts may have taken its place. So may what another member pulls
-with: each pull commits how far its member is, and one that gained the queue before the commit arrived began below it.
-One that began below it for a reason of its own, such as a slave's answer, commits that, too; its own begin is judged.
+on its way (`offset_on_its_way`), one that is not known to have been sent to the master may be with a slave
+(`offset_at_slave`), and one that is known to have been sent to a slave is there for as long as the member that sent it
+need not know the master (`offset_sent_to_slave`). A slave copies offsets now and then, so what it may not have yet does
+not count either. Neither does a commit that brokers may have forgotten, where they answered or not
+(`offset_forgotten`): a fault of any replica that may not have written or copied it yet, or between the replicas and the
+two members. Where a client does not say who answered, a slave is thought of near such faults alone. No commit counts
+across a disk that was emptied or a reset of offsets. What was committed after the last one that counts may have taken
+its place. So may what another member pulls with: each pull commits how far its member is, and one that gained the queue
+before the commit arrived began below it. One that began below it for a reason of its own, such as a slave's answer,
+commits that, too; its own begin is judged.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import pairwise, zip_longest
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,6 +40,7 @@ from checkers.timeline import Begun, CommitTo, Ownership
 LOST = "offset_lost"  # by the master, who answered
 ON_ITS_WAY = "offset_on_its_way"  # the same, unless the commit is known to have arrived there
 AT_SLAVE = "offset_at_slave"  # the same, unless the commit is known to have been sent there
+SENT_TO_SLAVE = "offset_sent_to_slave"  # the same, if the commit is known to have been sent to one
 FORGOTTEN = "offset_forgotten"  # by any broker
 REPLACED = "offset_replaced"  # the time of the witness is that from the commit to its question
 ON_ITS_WAY_NS = int(ON_ITS_WAY_S * NS_PER_S)  # and until a member has asked where to begin
@@ -144,6 +148,7 @@ def forgotten_spans(context: Context, group: str, broker: str, node: str | None)
                 *lost_spans(LOST, FOREVER_NS),
                 *without(lost_spans(ON_ITS_WAY, FOREVER_NS), arrived),
                 *without(lost_spans(AT_SLAVE, FOREVER_NS), sent),
+                *shared(lost_spans(SENT_TO_SLAVE, FOREVER_NS), to_slave),
                 *shared(by_any, to_slave),
             ]
         )
@@ -227,12 +232,17 @@ def _forgotten(
             forgotten[mine] = _in_any(time_ns, spans)
             continue
         told = context.timeline.commits_to.get((pair[0], broker, process), ())
-        sent, arrived = _known_at_master(told, commits.op_index[mine], gain.op_index)
-        lost, on_its_way, at_slave = (
+        known = _known_destinations(told, commits.op_index[mine], gain.op_index)
+        lost, on_its_way, at_slave, sent_to_slave = (
             _in_any(time_ns, _lost_spans(context, broker, node, name, answer.time_ns))
-            for name in (LOST, ON_ITS_WAY, AT_SLAVE)
+            for name in (LOST, ON_ITS_WAY, AT_SLAVE, SENT_TO_SLAVE)
         )
-        forgotten[mine] = lost | (on_its_way & ~arrived) | (at_slave & ~sent)
+        forgotten[mine] = (
+            lost
+            | (on_its_way & ~known.arrived)
+            | (at_slave & ~known.at_master)
+            | (sent_to_slave & known.at_slave)
+        )
     if asked is not None and asked != MASTER_ID:
         copied_s = timings.slave_sync_s + 2 * timings.request_s
         forgotten |= commits.time_ns > gain.time_ns - int(copied_s * NS_PER_S)
@@ -243,10 +253,16 @@ def _forgotten(
     return forgotten
 
 
-def _known_at_master(
-    told: Sequence[CommitTo], op_index: Ints, until_index: int
-) -> tuple[Mask, Mask]:
-    """Which of one process's commits were surely sent to the master, and which have arrived there by an op; (commits,).
+class _Known(NamedTuple):
+    """What is known of the commits of one process, each of shape (commits,)."""
+
+    at_master: Mask  # sent to the master
+    arrived: Mask  # and there
+    at_slave: Mask  # sent to a slave
+
+
+def _known_destinations(told: Sequence[CommitTo], op_index: Ints, until_index: int) -> _Known:
+    """Where one process's commits were surely sent, and which have arrived at the master by an op.
 
     `told`: what the process said of these commits and their broker name.
     """
@@ -256,7 +272,12 @@ def _known_at_master(
     ]
     sent = [one.broker_id == MASTER_ID for one in told]
     last = np.searchsorted([one.op_index for one in told], op_index)  # 0: nothing was told
-    return np.array([False, *sent])[last], np.array([False, *arrived, False])[: len(told) + 1][last]
+    to_slave = [not to_master for to_master in sent]
+    return _Known(
+        at_master=np.array([False, *sent])[last],
+        arrived=np.array([False, *arrived, False])[: len(told) + 1][last],
+        at_slave=np.array([False, *to_slave])[last],
+    )
 
 
 def _pulled_below(

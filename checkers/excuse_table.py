@@ -275,6 +275,15 @@ _ROWS: tuple[Excuse, ...] = (
         after=_routes_known,
         mechanism="name servers that had forgotten all knew only the slave, and clients that asked committed there",
     ),
+    # ... if it is known that it was sent to a slave
+    Excuse(
+        anomaly="offset_sent_to_slave",
+        effects=(STOPS,),
+        on=(Role.MASTER,),
+        before=lambda _: ON_ITS_WAY_S,
+        after=_routes_known,
+        mechanism="a client that asked for the route while the master was away knows only a slave until it asks again",
+    ),
     # committed.py: where it is not known who said it, or a slave did
     Excuse(
         anomaly="offset_forgotten",

@@ -253,6 +253,7 @@ TO_MASTER, TO_SLAVE = "1 ok commit_to 0 t=4.9", "1 ok commit_to 1 t=4.9"
 ARRIVED = "1 ok commit_to 0 arrived=1 t=10"
 CUT_OFF = replace(fault("partition", "n0", at_s=4, healed_s=8), links=(("c1", "n0"),))
 NO_ROUTES = fault("name_server_amnesia", "ns-1", at_s=2, healed_s=3)
+AWAY_BEFORE = fault("rolling_restart", "n0", at_s=-90, healed_s=-20)
 
 
 @pytest.mark.parametrize(
@@ -271,6 +272,12 @@ NO_ROUTES = fault("name_server_amnesia", "ns-1", at_s=2, healed_s=3)
         (sent(), NO_ROUTES, True),
         (sent(TO_MASTER), NO_ROUTES, False),
         (sent(TO_SLAVE), NO_ROUTES, True),
+        # the route may have been made while the master was away
+        (sent(TO_SLAVE), AWAY_BEFORE, True),
+        (sent(), AWAY_BEFORE, False),
+        (sent(TO_MASTER), AWAY_BEFORE, False),
+        (sent(TO_SLAVE), replace(AWAY_BEFORE, healed_ns=-60_000_000_000), False),
+        (sent(TO_SLAVE), replace(AWAY_BEFORE, targets=("n1",)), False),
     ],
 )
 def test_a_commit_that_arrived_at_the_master_is_known_there(

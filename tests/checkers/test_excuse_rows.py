@@ -302,6 +302,13 @@ def _histories() -> Iterator[Legal]:
         sent_to="1",
     )
     yield by_master(
+        "a client that asked for the route while the master was away knows only a slave until it asks again",
+        "offset_sent_to_slave",
+        faults=(fault("rolling_restart", "n0", at_s=-6, healed_s=-3),),
+        taken_s=60,
+        sent_to="1",
+    )
+    yield by_master(
         "a client that starts knows only the slave, and commits there",
         "offset_at_slave",
         faults=(fault("pause", "ns-1", at_s=3, healed_s=4),),
