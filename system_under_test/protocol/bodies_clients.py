@@ -126,7 +126,7 @@ class ProducerConnections(JsonBody):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerInfo(JsonBody):
     client_id: str
-    remote_ip: str = field(metadata={"wire": "remoteIP"})  # ip:port
+    remote_ip: str = field(metadata={"wire": "remoteIP"})  # /ip:port
     language: Language
     version: Int32
     last_update_timestamp: Int64  # ms

@@ -115,7 +115,7 @@ class ConsumerRequests:
         silent_ms = (clock.monotonic_ns() - member.seen_at_ns) // NS_PER_MS
         return ProducerInfo(
             client_id=member.client_id,
-            remote_ip=member.connection.address,
+            remote_ip=f"/{member.connection.address}",  # as Java prints a socket address
             language=language_name(member.language),
             version=member.version,
             last_update_timestamp=clock.wall_ms() - silent_ms,

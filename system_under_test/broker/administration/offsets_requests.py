@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from system_under_test.broker.administration.parts import AdminParts
 from system_under_test.broker.answers import answer_ok, topic_unknown
-from system_under_test.broker.time_text import time_text
+from system_under_test.broker.time_text import stamp_text
 from system_under_test.protocol import json_dialect
 from system_under_test.protocol.bodies import MessageQueue, TopicConfig
 from system_under_test.protocol.bodies_queues import (
@@ -186,10 +186,10 @@ class OffsetRequests:
         return QueueTimeSpan(
             message_queue=MessageQueue(topic, self._parts.config.broker_name, queue_id),
             min_time_stamp=earliest_ms,
-            min_time_stamp_str=time_text(earliest_ms, zone_s),
+            min_time_stamp_str=stamp_text(earliest_ms, zone_s),
             max_time_stamp=latest_ms,
-            max_time_stamp_str=time_text(latest_ms, zone_s),
+            max_time_stamp_str=stamp_text(latest_ms, zone_s),
             consume_time_stamp=consumed_ms,
-            consume_time_stamp_str=time_text(consumed_ms, zone_s),
+            consume_time_stamp_str=stamp_text(consumed_ms, zone_s),
             delay_time=delay_ms,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable
 
 from system_under_test.broker.administration.parts import AdminParts
@@ -14,11 +15,13 @@ from system_under_test.protocol.bodies_queues import ConsumeQueueEntry, ConsumeQ
 from system_under_test.protocol.codes import RequestCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.headers_admin import QueryConsumeQueueHeader
+from system_under_test.protocol.json_pretty import dumps_pretty
 from system_under_test.remoting import Connection, Handler
 from system_under_test.store.consume_queue import Entry
 from system_under_test.store.record_filter import ExtensionUnit
 
 ENTRIES_MAX = 10_000  # of one answer
+UNIT_SIZE = 20  # bytes of an extension unit without bits (RocketMQ, CqExtUnit.MIN_EXT_UNIT_SIZE)
 
 Delivers = Callable[[Entry, ExtensionUnit | None], bool]
 
@@ -47,7 +50,7 @@ class QueueEntryRequests:
             return answer_error(
                 request, f"Index {header.index} of {queue_id}@{topic} is not exist!"
             )
-        subscription, remark, delivers = self._filter_of(header.consumer_group, topic)
+        subscription, filter_data, delivers = self._filter_of(header.consumer_group, topic)
         units = store.queue_view.extension_units(topic, queue_id, header.index, len(entries))
         page = ConsumeQueuePage(
             queue_data=[
@@ -57,27 +60,29 @@ class QueueEntryRequests:
             min_queue_index=low,
             max_queue_index=high,
             subscription_data=subscription,
-            filter_data=remark,
+            filter_data=filter_data,
         )
         return answer_ok(request, page)
 
     def _filter_of(
         self, group: str | None, topic: str
     ) -> tuple[SubscriptionData | None, str | None, Delivers]:
-        """Subscription, what to say about it or its expression, and what it lets through."""
+        """Subscription, its expression as RocketMQ prints it or why there is none, and what it lets through."""
         if not group:
             return None, None, nothing
         online = self._parts.clients.consumer_group(group)
         subscription = None if online is None else online.subscriptions.get(topic)
         if subscription is None:
             return None, f"{group}@{topic} is not online!", nothing
-        if is_tag_expression(subscription.expression_type):
-            return subscription, None, self._delivers(PullFilter(subscribed_tags(subscription)))
         known = self._parts.filters.get(topic, group)
-        if known is None:  # RocketMQ: what has no expression lets everything through
-            return subscription, "null", self._delivers(ALL_MESSAGES)
-        wanted = PullFilter(None, self._parts.pull_filters.of_group(known))
-        return subscription, json_dialect.dumps(known.to_json()).decode(), self._delivers(wanted)
+        filter_data = "null" if known is None else dumps_pretty(known.to_json()).decode()
+        if is_tag_expression(subscription.expression_type):
+            wanted = PullFilter(subscribed_tags(subscription))
+        elif known is None:  # RocketMQ: what has no expression lets everything through
+            wanted = ALL_MESSAGES
+        else:
+            wanted = PullFilter(None, self._parts.pull_filters.of_group(known))
+        return subscription, filter_data, self._delivers(wanted)
 
     def _delivers(self, wanted: PullFilter) -> Delivers:
         def delivers(entry: Entry, unit: ExtensionUnit | None) -> bool:
@@ -101,15 +106,15 @@ def describe(entry: Entry, unit: ExtensionUnit | None, *, delivers: bool) -> Con
     """One line of the answer."""
     extended = bits = None
     if unit is not None:
-        bits = "".join(str(byte >> at & 1) for byte in unit.bit_map for at in range(8))
-        extended = json_dialect.dumps(
-            {
-                "bitMapSize": len(unit.bit_map),
-                "filterBitMap": unit.bit_map.hex(),
-                "msgStoreTime": unit.store_timestamp_ms,
-                "tagsCode": unit.tags_code,
-            }
-        ).decode()
+        told: dict[str, object] = {
+            "msgStoreTime": unit.store_timestamp_ms,
+            "size": UNIT_SIZE + len(unit.bit_map),
+            "tagsCode": unit.tags_code,
+        }
+        if unit.bit_map:
+            told["filterBitMap"] = b64encode(unit.bit_map).decode()
+            bits = bits_text(unit.bit_map)
+        extended = json_dialect.dumps(told).decode()
     return ConsumeQueueEntry(
         physic_offset=entry.physical_offset,
         physic_size=entry.size,
@@ -118,3 +123,9 @@ def describe(entry: Entry, unit: ExtensionUnit | None, *, delivers: bool) -> Con
         bit_map=bits,
         eval=delivers,
     )
+
+
+def bits_text(bit_map: bytes) -> str:
+    """RocketMQ, BitsArray.toString: the highest bit first, 64 bits a line."""
+    last_to_first = reversed(list(enumerate(bit_map)))
+    return "".join(f"{byte:08b}" + "\n" * (at % 8 == 0) for at, byte in last_to_first)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from system_under_test.broker.administration.queue_entries import bits_text
 from system_under_test.broker.consumer_filters import ConsumerFilter
 from system_under_test.broker.pull_filters import QueueBits
 from system_under_test.broker.topics import make_topic
@@ -290,8 +291,15 @@ def test_entries_of_extended_queues_are_shown(bits: Bench) -> None:
     page = ConsumeQueuePage.from_bytes(answer.body)
     assert [entry.eval for entry in page.queue_data] == [True, False]
     first, second = (entry.bit_map or "" for entry in page.queue_data)
-    assert (first.count("1"), len(first), second.count("1")) == (3, 112, 0)
-    assert '"expression":"a = 5"' in (page.filter_data or "")
+    assert [len(line) for line in first.split("\n")] == [48, 64, 0]
+    assert (first.count("1"), second.count("1")) == (3, 0)
+    told = json_dialect.loads((page.queue_data[1].extend_data_json or "").encode())
+    assert (told["size"], told["filterBitMap"]) == (34, "AAAAAAAAAAAAAAAAAAA=")
+    assert '\n\t"expression":"a = 5",\n' in (page.filter_data or "")
+
+
+def test_bits_are_written_as_rocketmq_does() -> None:
+    assert bits_text(bytes([1, 0, 0, 0, 0, 0, 0, 0, 0b110])) == "00000110\n" + "0" * 63 + "1\n"
 
 
 @pytest.mark.parametrize(("mode", "may_match"), [(Mode.HARDENED, True), (Mode.FAITHFUL, False)])

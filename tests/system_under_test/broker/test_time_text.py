@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.broker.time_text import time_text
+from system_under_test.broker.time_text import stamp_text, time_text
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,8 @@ from system_under_test.broker.time_text import time_text
 )
 def test_time_text(time_ms: int, utc_offset_s: int, text: str) -> None:
     assert time_text(time_ms, utc_offset_s) == text
+
+
+def test_stamp_text() -> None:
+    assert stamp_text(1_600_000_000_007, 7200) == "2020-09-13#14:26:40:007"
+    assert stamp_text(1 << 62, 0) == ""

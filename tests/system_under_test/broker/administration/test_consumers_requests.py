@@ -100,7 +100,7 @@ def test_all_producers_with_the_time_of_their_last_heartbeat(bench: Bench) -> No
         "q": ["p2"],
     }
     assert table.data["p"][0].last_update_timestamp == seen_ms
-    assert table.data["p"][0].remote_ip == "10.0.0.9:40001"
+    assert table.data["p"][0].remote_ip == "/10.0.0.9:40001"
 
 
 def test_unknown_language_is_other(bench: Bench) -> None:
