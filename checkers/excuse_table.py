@@ -154,6 +154,14 @@ _ROWS: tuple[Excuse, ...] = (
     ),
     Excuse(
         anomaly="queue_unowned",
+        effects=(STOPS, STALLS, EMPTIES, CUTS),
+        on=(Role.ALL_REPLICAS,),
+        across=(Role.NAME_SERVERS,),
+        after=lambda t: t.register_s + t.rebalance_s,
+        mechanism="a broker whose connection to a name server ended is not in the routes before it registers again",
+    ),
+    Excuse(
+        anomaly="queue_unowned",
         effects=(STOPS, STALLS, EMPTIES),
         on=(Role.MASTER,),
         at_least=_half_a_rebalance,

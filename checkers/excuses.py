@@ -128,18 +128,24 @@ class Excuses:
     def _of_all(
         self, row: Excuse, possible: _Possible, replicas: tuple[str, ...]
     ) -> Iterator[Window]:
-        """When faults have struck each of some replicas: one fault all of them, or one each."""
+        """When faults have struck each of some replicas: one fault all of them, or one each.
+
+        A row that names who is across is about replicas of which one at least was cut off from them.
+        """
+        far = frozenset().union(*(self._nodes(role, None, frozenset()) for role in row.across))
         of_each = [
             [
                 window.fault
                 for window, effects in possible
-                if _strikes(row, window.fault, effects, frozenset({node}), frozenset())
+                if _strikes(row, window.fault, effects, frozenset({node}), far)
             ]
             for node in replicas
         ]
         if not replicas:
             return
         for faults in product(*of_each):
+            if far and not any(CUTS in fault.effects for fault in faults):
+                continue
             in_turn = [fault.fault_id for fault in faults if fault.kind in IN_TURN]
             if len(set(in_turn)) < len(in_turn):
                 continue

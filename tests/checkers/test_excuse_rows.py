@@ -209,6 +209,12 @@ def _histories() -> Iterator[Legal]:
             fault("cluster_power_cut", *PAIR["b"], at_s=51, healed_s=90),
         ),
         (
+            "a broker whose connection to a name server ended is not in the routes before it registers again",
+            GIVEN_UP,
+            cut("n0", "ns-1", at_s=51, healed_s=56),
+            fault("wiped_slave", "n1", at_s=55, healed_s=57),
+        ),
+        (
             "a name server that starts learns the queues of a broker from its master",
             GIVEN_UP,
             kill,

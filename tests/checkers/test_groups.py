@@ -82,7 +82,8 @@ def test_a_queue_that_never_had_an_owner() -> None:
 def test_the_time_in_which_members_are_cut_off_does_not_count() -> None:
     members = ("1 ok open node=c1 t=1", "2 ok open node=c2 t=1")
     lines = (*SENT, *members, *STEADY[2:], "2 ok assign t=50")
-    partition = fault("partition", "n0", at_s=55, healed_s=69)
+    links = (("c1", "n0"), ("c2", "n0"))
+    partition = replace(fault("partition", "n0", at_s=55, healed_s=69), links=links)
     faults = (fault("topic_change", at_s=45, healed_s=46), partition)
 
     assert found(check(*lines, "9 ok drain t=100", faults=faults[:1])) == ["queue_unowned"]
