@@ -21,7 +21,6 @@ FLUSH_MODES = ("sync", "async")
 REPLICATION_MODES = ("sync", "async", "none")
 ENVIRONMENTS = ("simulation", "processes", "namespaces", "docker", "ssh", "address")
 TARGETS = ("own", "apache", "address")
-CLIENTS = ("own", "cpp")  # of producers and consumers
 # How our brokers and name servers keep their promises, and by which promises a target is judged.
 # permissive: every second node speaks TLS where it connects; enforcing: all do.
 TLS_MODES = ("disabled", "permissive", "enforcing")
@@ -101,7 +100,7 @@ class Campaign:
     tls: str = "disabled"  # RocketMQ: tls.server.mode of every server
     environment: str = "simulation"
     target: str = "own"  # what is tested
-    client: str = "own"  # which implementation
+    client: str = "own"  # which implementation of producers and consumers; see client_command.py
     mode: str = "hardened"
     policies: tuple[str, ...] = ()  # in faithful mode only these lines of the policy table; (): all
     defect: str = ""

@@ -111,7 +111,7 @@ def _draw_share(random: Random, drawn: Mapping[str, Any]) -> float:
 
 def _draw_async_share(random: Random, drawn: Mapping[str, Any]) -> float:
     """Asynchronous sends wait for a silent broker to the end, so none where gaps are measured."""
-    if drawn["gap_max_s"] or drawn["client"] == "cpp":
+    if drawn["gap_max_s"] or drawn["client"] != "own":
         return 0.0
     return pick(random, (0.0, 0.0, 0.2, 1.0))
 
@@ -225,7 +225,7 @@ _DRAWS: dict[str, _Draw] = {
     "strategy": _draw_strategy,
     "defect": lambda random, drawn: "",
     "batch_share": lambda random, drawn: (
-        0.0 if drawn["client"] == "cpp" else _draw_share(random, drawn)
+        0.0 if drawn["client"] != "own" else _draw_share(random, drawn)
     ),
     "batch_messages": lambda random, drawn: (2, 5),
     "one_way_share": _draw_share,

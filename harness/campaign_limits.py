@@ -5,7 +5,6 @@ from __future__ import annotations
 from faults.catalogue import FAULTS
 from harness.campaign import (
     AVERAGELY,
-    CLIENTS,
     ENVIRONMENTS,
     FLUSH_MODES,
     MODES,
@@ -19,7 +18,10 @@ from harness.campaign import (
     CampaignError,
 )
 from harness.campaign_plan import check_plan
+from harness.clients.client_command import ALLOWED as CLIENTS_ALLOWED
+from harness.clients.client_command import CLIENTS, is_command, split_command
 from harness.clients.consumer_kinds import CONSUMER_KINDS, PUSH
+from harness.environments.cpp_library import HERE as CLIENTS_HERE
 from harness.generators.keyed_sends import LARGE_BYTES
 from harness.shown import shown
 from harness.workloads.catalogue import WORKLOADS
@@ -97,7 +99,8 @@ def _check_target(c: Campaign) -> None:
 
 
 def _check_client(c: Campaign) -> None:
-    _require(c.client in CLIENTS, "client", c.client, ", ".join(CLIENTS))
+    if is_command(c.client):
+        _check_command(c)
     _require(c.strategy in STRATEGIES, "strategy", c.strategy, ", ".join(STRATEGIES))
     if c.client == "cpp":
         _require(c.strategy == AVERAGELY, "strategy", c.strategy, f"{AVERAGELY} for C++")
@@ -110,6 +113,17 @@ def _check_client(c: Campaign) -> None:
     _require(
         lacks is None, "workload", c.workload, f"another one with --client {c.client}: {lacks}"
     )
+
+
+def _check_command(c: Campaign) -> None:
+    try:
+        split_command(c.client)
+    except ValueError as error:
+        raise CampaignError(
+            f"client is {shown(c.client)}: {error}; allowed: {CLIENTS_ALLOWED}"
+        ) from None
+    allowed = f"{', '.join(CLIENTS_HERE)}, as the client {shown(c.client)} is a command and not {' or '.join(CLIENTS)}"
+    _require(c.environment in CLIENTS_HERE, "environment", c.environment, allowed)
 
 
 def _check_members(c: Campaign) -> None:

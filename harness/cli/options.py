@@ -13,7 +13,6 @@ from faults.catalogue import FAULTS
 from faults.defects import DefectError, defect_named
 from faults.errors import FaultError
 from harness.campaign import (
-    CLIENTS,
     ENVIRONMENTS,
     FLUSH_MODES,
     MODES,
@@ -26,8 +25,10 @@ from harness.campaign import (
 )
 from harness.campaign_draw import draw_faults
 from harness.campaign_file import load_options, typed_options
+from harness.cli.client_command import check_command
 from harness.cli.extras import need_environment, need_extra
 from harness.cli.status import BadInput, HarnessError
+from harness.clients.client_command import is_command
 from harness.clients.consumer_kinds import CONSUMER_KINDS
 from harness.environments.fleet_options import FleetOptionError, FleetOptions, check_hosts
 
@@ -56,7 +57,9 @@ _OPTIONS = (
     ),
     click.option(
         "--client",
-        help=f"Producers and consumers: {' or '.join(CLIENTS)}, RocketMQ's C++ library. Default: own.",
+        metavar="own|cpp|COMMAND",
+        help="Producers and consumers: own (default), cpp (RocketMQ's C++ library), or a COMMAND that becomes one when "
+        "producer or consumer is added to it (docs/client-protocol.md).",
     ),
     click.option(
         "--policies",
@@ -310,6 +313,8 @@ def _check_client(campaign: Campaign) -> None:
     from harness.environments import cpp_library
     from harness.environments.errors import EnvironmentFailed
 
+    if is_command(campaign.client):
+        check_command(campaign.client)
     if campaign.client == "cpp" and campaign.environment in cpp_library.HERE:
         need_extra("cpp-client", "--client cpp")
         try:

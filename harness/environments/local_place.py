@@ -42,7 +42,12 @@ class LocalProcess:
         if not self.is_alive:
             return False
         try:
-            self._process.send_signal(number)
+            if (
+                number == signal.SIGKILL
+            ):  # with what it has started: a command may be a script around a client
+                os.killpg(self.pid, number)
+            else:
+                self._process.send_signal(number)
         except ProcessLookupError:
             return False
         return True

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from harness.accounts import ACCOUNTS, OPERATOR
 from harness.campaign import TLS_MODES, Campaign
+from harness.clients.client_command import is_command, split_command
 from harness.clients.configuration import Configuration, configuration_of
 from harness.clients.consumer_kinds import PUSH
 from harness.environments.environment import ADMIN, PROBE
@@ -63,13 +64,17 @@ class ClientProcesses:
             if self._campaign.acl and self._campaign.client == "own":
                 first_line["accounts"] = {name: dict(keys) for name, keys in ACCOUNTS.items()}
         module = "harness.clients"
-        if self._campaign.client == "cpp" and node not in (ADMIN, PROBE):
+        is_load = node not in (ADMIN, PROBE)
+        if self._campaign.client == "cpp" and is_load:
             module = "harness.clients.cpp_client"
             first_line["log_folder"] = f"{self._places[node].folder}/librocketmq"
         files: Mapping[str, bytes] = {}
         if self._cluster.speaks_tls(node):
             files = self.tls_files(node)
             first_line["tls_config"] = self.tls_path(node)
+        if is_load and is_command(self._campaign.client):
+            command = split_command(self._campaign.client)
+            return Order(argv=(*command, role), files=files), first_line
         return self._interpreter.order(module, role, files=files), first_line
 
     def tls_path(self, node: str) -> str:

@@ -36,7 +36,7 @@ def python(code: str) -> tuple[str, ...]:
 
 
 def test_our_client_keeps_the_cheap_clauses() -> None:
-    result = judged(*our_command(sys.executable, "ours"))
+    result = judged(*our_command(sys.executable, "own"))
 
     assert [one.outcome for one in result.results] == [Outcome.PASSED] * len(CHEAP), [
         one.reason for one in result.results
@@ -128,8 +128,8 @@ def test_a_client_that_there_is_not_is_a_bad_argument(text: str, said: str) -> N
     ("options", "said"),
     [
         (("--client", "cat", "--environment", "simulation"), "is judged on loopback"),
-        (("--client", "ours", "--environment", "processes"), "is judged on loopback"),
-        (("--client", "ours", "--environment", "moon"), "'moon'; allowed: simulation, loopback"),
+        (("--client", "own", "--environment", "processes"), "is judged on loopback"),
+        (("--client", "own", "--environment", "moon"), "'moon'; allowed: simulation, loopback"),
     ],
 )
 def test_where_a_client_cannot_be_judged(
@@ -140,7 +140,7 @@ def test_where_a_client_cannot_be_judged(
 
 
 def test_our_clients_are_judged_in_the_simulation(capsys: pytest.CaptureFixture[str]) -> None:
-    assert status_of(["conform", "--client", "ours"]) == 0
+    assert status_of(["conform", "--client", "own"]) == 0
     assert "8 passed" in capsys.readouterr().out
 
 

@@ -298,6 +298,18 @@ def test_somebodys_cluster_is_broken_through_the_proxy_and_keeps_no_trace(state:
     assert left_in(state) == []
 
 
+def test_a_command_is_the_load_and_need_not_say_what_is_optional() -> None:
+    program = ROOT / "tests" / "support" / "thin_client.py"
+    campaign = replace(
+        campaign_on("processes", planned(1, "client-crash", 2.0, 1.0, "consumer-1")),
+        client=f"{sys.executable} {program}",
+        time_s=4.0,
+    )
+    result = run_for_real(campaign)
+    assert_valid(result)
+    assert {op.f for op in result.ops if op.node == "consumer-1"} <= {"open", "consume", "drain"}
+
+
 def test_a_cluster_that_goes_away_ends_the_run(
     state: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -334,8 +334,32 @@ def test_the_cpp_client_sends_no_batches_and_needs_real_machines() -> None:
         draw_campaign(1, {"client": "cpp"})
     with pytest.raises(CampaignError, match=r"batch_share is 0\.1; allowed: 0"):
         draw_campaign(1, {**given, "batch_share": 0.1})
-    with pytest.raises(CampaignError, match="client is 'java'; allowed: own, cpp"):
-        draw_campaign(1, {"client": "java"})
+
+
+def test_a_client_that_is_a_command_is_asked_for_what_any_client_can() -> None:
+    given = {"client": "node my.js", "environment": "processes"}
+    for seed in range(20):
+        drawn = draw_campaign(seed, given)
+        assert (drawn.batch_share, drawn.async_share, drawn.illegal_share) == (0.0, 0.0, 0.0)
+        assert (drawn.strategy, drawn.consumer_kind, drawn.acl) == ("AVG", "push", False)
+    assert (
+        draw_campaign(1, {**given, "batch_share": 0.1}).batch_share == 0.1
+    )  # it is for the user to say
+
+
+@pytest.mark.parametrize(
+    ("client", "words"),
+    [
+        ("java", "environment is 'simulation'; allowed: processes, namespaces, address, as the"),
+        ("java", "client 'java' is a command and not own or cpp"),
+        ("", "client is '': it is empty; allowed: own, cpp or a command"),
+        ("node 'my.js", "No closing quotation; allowed: own, cpp or a command"),
+        ("a\nb", "it holds a control character"),
+    ],
+)
+def test_what_no_client_is(client: str, words: str) -> None:
+    with pytest.raises(CampaignError, match=words):
+        draw_campaign(1, {"client": client})
 
 
 def test_members_share_out_queues_in_several_ways() -> None:

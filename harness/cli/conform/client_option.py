@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
-import shutil
 import sys
 
+from harness.cli.client_command import check_command
 from harness.cli.extras import need_extra
 from harness.cli.status import BadInput
 from harness.conformance.clients.processes import MODULES, ProcessClients, our_command
@@ -21,17 +20,7 @@ def client_under_test(text: str | None) -> ProcessClients | None:
         if text == "cpp":
             _check_cpp()
         return ProcessClients(text, our_command(sys.executable, text))
-    try:
-        command = shlex.split(text)
-    except ValueError as error:
-        raise BadInput(f"--client is {text!r}: {error}; allowed: ours, cpp or a command") from None
-    if not command:
-        raise BadInput("--client is empty; allowed: ours, cpp or a command")
-    if shutil.which(command[0]) is None:
-        raise BadInput(
-            f"--client {text!r} cannot be started: there is no program {command[0]};"
-            " allowed: ours, cpp or a command"
-        )
+    command = check_command(text)
     return ProcessClients(command[0], command)
 
 

@@ -30,7 +30,7 @@ from harness.defective import use_defect
 @click.option("--defect", default="", help="Plant a known bug in our cluster first.")
 @click.option(
     "--client",
-    metavar="ours|cpp|COMMAND",
+    metavar="own|cpp|COMMAND",
     help="Judge a client: COMMAND becomes one when producer or consumer is added to it.",
 )
 @click.option(

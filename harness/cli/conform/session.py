@@ -179,7 +179,7 @@ def _site(options: ConformOptions) -> Site:
     campaign = {"mode": mode, "defect": options.defect, "target": options.target}
     if environment == "loopback":
         return _loopback_site(options)
-    if options.client not in (None, "ours") or (options.client and environment != "simulation"):
+    if options.client not in (None, "own") or (options.client and environment != "simulation"):
         raise BadInput(
             f"--client {options.client} is judged on loopback or at an address; --environment is {environment}"
         )
@@ -197,14 +197,14 @@ def _site(options: ConformOptions) -> Site:
 def _default_environment(options: ConformOptions) -> str:
     if options.fleet.name_servers:
         return "address"
-    return "simulation" if options.client in (None, "ours") else "loopback"
+    return "simulation" if options.client in (None, "own") else "loopback"
 
 
 def _loopback_site(options: ConformOptions) -> Site:
     """Raises BadInput."""
     from harness.conformance.sites.loopback import LoopbackSite
 
-    clients = client_under_test("ours" if options.client is None else options.client)
+    clients = client_under_test("own" if options.client is None else options.client)
     assert clients is not None, "there is a name"
     return LoopbackSite(clients, faithful=options.mode == "faithful")
 

@@ -19,7 +19,7 @@ from harness.targets.interpreter import PYTHON_OPTIONS, code_folders
 
 STOP_S = 15.0
 SHOWN_MAX = 300  # characters of the last line that a client wrote on standard error
-MODULES = {"ours": "harness.clients", "cpp": "harness.clients.cpp_client"}
+MODULES = {"own": "harness.clients", "cpp": "harness.clients.cpp_client"}
 
 
 class ProcessClients:
@@ -154,5 +154,5 @@ def _variables() -> dict[str, str]:
 
 
 def our_command(python: str, client: str) -> tuple[str, ...]:
-    """The command of a client that comes with us: "ours" or "cpp"."""
+    """The command of a client that comes with us: "own" or "cpp"."""
     return (python, *PYTHON_OPTIONS, MODULES[client])

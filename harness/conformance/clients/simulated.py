@@ -21,7 +21,7 @@ STOP_S = 30.0
 class SimulatedClients:
     """Producers and consumers of our system in a world."""
 
-    name = "ours"
+    name = "own"
 
     def __init__(self, world: World) -> None:
         self.broken = ""

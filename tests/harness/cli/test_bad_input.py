@@ -134,6 +134,16 @@ def test_a_strange_value_is_one_bearable_line(
     assert not (tmp_path / "runs").exists()
 
 
+def test_run_refuses_a_client_that_cannot_be_started(
+    staticfire: Staticfire, tmp_path: Path
+) -> None:
+    where = ("--environment", "processes", "--runs", tmp_path / "runs")
+    for command in ("run", "conform"):
+        given = where if command == "run" else ()
+        said = staticfire(command, *given, "--client", "./no-client -v")
+        says_one_sentence(said, "there is no program ./no-client; allowed: own, cpp or a command")
+
+
 def test_run_refuses_a_campaign_without_a_name(staticfire: Staticfire, tmp_path: Path) -> None:
     says_one_sentence(staticfire("run", "--runs", tmp_path / "runs", "--campaign", ""))
 

@@ -102,7 +102,7 @@ def names(staticfire: Staticfire, address: str) -> str:
         ("--target java", "--target is 'java'; allowed: own, apache"),
         ("--name-server 127.0.0.1:1 --mode faithful", "--mode and --defect are of our own cluster"),
         ("--beside before", "--beside needs --out DIR"),
-        ("--client=", "--client is empty"),
+        ("--client=", "--client is '': it is empty"),
     ],
 )
 def test_what_cannot_be_asked_is_one_sentence(

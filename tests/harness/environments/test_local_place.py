@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from pathlib import Path
 
@@ -53,3 +54,16 @@ def test_a_file_that_is_there_is_kept(tmp_path: Path) -> None:
     asyncio.run(launch(b"second"))
     assert path.read_bytes() == b"first"
     assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def test_a_kill_reaches_what_a_command_has_started(tmp_path: Path) -> None:
+    async def run() -> bytes:
+        place = LocalPlace("node", "127.0.0.1", tmp_path, tmp_path / "log")
+        script = "echo up; sleep 60 & wait"
+        process = await place.launch(Order(argv=("sh", "-c", script)))
+        assert await process.output.readline() == b"up\n"
+        assert await process.signal(signal.SIGKILL)
+        async with asyncio.timeout(10):  # the child holds the pipe as long as it lives
+            return await process.output.read()
+
+    assert asyncio.run(run()) == b""

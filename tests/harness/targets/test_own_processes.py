@@ -144,3 +144,17 @@ def test_the_other_client_is_that_of_producers_and_consumers_alone(
         assert order.argv[-2] == module
         assert ("log_folder" in line) == (node in modules)
         assert not node.startswith("c") or line["log_folder"] == f"/places/{node}/librocketmq"
+
+
+def test_a_command_is_the_client_of_producers_and_consumers_alone(
+    places: dict[str, Somewhere],
+) -> None:
+    campaign = replace(CAMPAIGN, client="node 'my client.js' -v", environment="processes")
+    target = OwnProcesses(campaign, cast(dict[str, Place], places), python="python", code=("/x",))
+    for node, role in {"producer-1": "producer", "consumer-1": "consumer"}.items():
+        order, line = as_read(target.client_order(node, ["ns-1"]))
+        assert order.argv == ("node", "my client.js", "-v", role)
+        assert dict(order.variables) == {}
+        assert line["client_id"].endswith(f"@{node}")
+    for node in ("admin", "probe"):
+        assert target.client_order(node, ["ns-1"])[0].argv[-2] == "harness.clients"
