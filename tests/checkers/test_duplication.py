@@ -385,7 +385,8 @@ def test_bodies_without_a_key_are_not_one_message() -> None:
     assert check_duplication("1 ok consume ?@0:0", "1 ok consume ?@0:1").findings == ()
 
 
-# Copies of a committed transaction: (broker, how many), with the attempts of its send; broker b was killed.
+# Copies of a committed transaction: (broker, how many), with the attempts of its send; broker b started again.
+@pytest.mark.parametrize("kind", ["kill", "split_name_servers"])
 @pytest.mark.parametrize(
     ("copies", "attempts", "anomaly"),
     [
@@ -398,7 +399,7 @@ def test_bodies_without_a_key_are_not_one_message() -> None:
     ],
 )
 def test_a_broker_that_died_may_have_moved_a_message_twice_and_no_other(
-    copies: tuple[tuple[str, int], ...], attempts: int, anomaly: str
+    copies: tuple[tuple[str, int], ...], attempts: int, anomaly: str, kind: str
 ) -> None:
     half: dict[str, Any] = {
         "key": "a",
@@ -422,8 +423,8 @@ def test_a_broker_that_died_may_have_moved_a_message_twice_and_no_other(
         Op(index=at, time_ns=at * 10**9, process=process, type=type_, f=f, value=value)
         for at, (f, type_, process, value) in enumerate(values)
     ]
-    kills = (fault("kill", "n0", at_s=1.5, healed_s=3.0),)
-    known = facts(faults=kills, brokers={"b": ("n0",), "c": ("n1",)})
+    restarts = (fault(kind, "n0", at_s=1.5, healed_s=3.0),)
+    known = facts(faults=restarts, brokers={"b": ("n0",), "c": ("n1",)})
     verdict = next(of for of in check_run(ops, [], known).verdicts if of.checker == "duplication")
     assert [finding.anomaly for finding in verdict.findings] == [anomaly]
 

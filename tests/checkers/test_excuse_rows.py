@@ -572,13 +572,21 @@ def _histories() -> Iterator[Legal]:
     half = {"key": "a", "topic": "t", "transaction": "commit", "queue_offset": -1, "stored_at": 0}
     moved_twice = Story().op(1.0, "invoke", "send", {**half, "attempts": 1})
     moved_twice.op(2.0, "ok", "send", {**half, "attempts": 1, "broker": "b", "queue": 0})
-    yield Legal(
-        mechanism="a broker died before it had written down that it had moved the message",
-        anomaly="duplicate_unexplained",
-        row_of="moved_twice",
-        ops=moved_twice.consume(5.0, "a", 0).consume(6.0, "a", 1),
-        faults=(fault("kill", "n0", at_s=2.5, healed_s=4.0),),
-    )
+    moved_twice.consume(5.0, "a", 0).consume(6.0, "a", 1)
+    for mechanism, kind in (
+        ("a broker died before it had written down that it had moved the message", "kill"),
+        (
+            "a broker that is given other name servers starts again, before it had written down what it moved",
+            "split_name_servers",
+        ),
+    ):
+        yield Legal(
+            mechanism=mechanism,
+            anomaly="duplicate_unexplained",
+            row_of="moved_twice",
+            ops=moved_twice,
+            faults=(fault(kind, "n0", at_s=2.5, healed_s=4.0),),
+        )
 
 
 HISTORIES = tuple(_histories())
