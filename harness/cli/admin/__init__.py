@@ -7,9 +7,11 @@ import click
 from harness.cli.admin import (
     access,
     brokers,
+    exports,
     groups,
     members,
     messages,
+    monitoring,
     name_servers,
     offsets,
     queues,
@@ -51,6 +53,8 @@ MODULES = (
     reading,
     sending,
     brokers,
+    exports,
+    monitoring,
     name_servers,
     access,
 )

@@ -11,7 +11,15 @@ import click
 
 from harness.cli.admin.acting import Effect
 from harness.cli.admin.answers import Answer, Record, Table
-from harness.cli.admin.command import TOPIC, Values, admin_command, int_option, text_option
+from harness.cli.admin.command import (
+    BROKER_NAME,
+    TOPIC,
+    Values,
+    admin_command,
+    ignored_option,
+    int_option,
+    text_option,
+)
 from harness.cli.status import BadInput
 from system_under_test.admin import AdminClient
 from system_under_test.admin.errors import AdminError
@@ -19,6 +27,8 @@ from system_under_test.client.errors import ClientError
 from system_under_test.client.producer import Producer, ProducerConfig, SendResult
 from system_under_test.protocol.bodies import MessageQueue
 from system_under_test.protocol.message import Message
+
+GREETING = b"hello jodie"  # RocketMQ, SendMsgStatusCommand
 
 
 def _check_message(values: Values) -> None:
@@ -138,4 +148,79 @@ async def check_msg_send_rt(admin: AdminClient, topic: str, amount: int, size: i
     return Table(("number", "brokerName", "queueId", "status", "ms"), rows, note=note)
 
 
-COMMANDS = (send_message, check_msg_send_rt)
+@admin_command(
+    "sendMsgStatus",
+    "Send messages to a broker and show what came of each.",
+    "-b broker-a -s 128 -c 50",
+    BROKER_NAME,
+    int_option("-s", "--messageSize", "size", "Bytes of each.", low=1, high=4 << 20, default=128),
+    int_option("-c", "--count", "count", "Messages.", low=1, high=100_000, default=50),
+    effect=Effect.CHANGES,
+)
+async def send_msg_status(admin: AdminClient, broker_name: str, size: int, count: int) -> Answer:
+    """To the topic of the broker's name (`brokerTopicEnable`), after one message that finds the way."""
+    rows: list[tuple[object, ...]] = []
+    async with _producer(admin) as producer:
+        await _send_with(admin, producer, _greeting(broker_name, 16), None)
+        for _ in range(count):
+            begun_ns = time.perf_counter_ns()
+            result = await _send_with(admin, producer, _greeting(broker_name, size), None)
+            took_ms = (time.perf_counter_ns() - begun_ns) // 1_000_000
+            queue = result.queue
+            rows.append(
+                (
+                    took_ms,
+                    result.status.value,
+                    result.message_id,
+                    result.offset_message_id,
+                    queue.topic,
+                    queue.broker_name,
+                    queue.queue_id,
+                    result.queue_offset,
+                )
+            )
+    columns = ("rt", "sendStatus", "msgId", "offsetMsgId")
+    return Table((*columns, "topic", "brokerName", "queueId", "queueOffset"), rows)
+
+
+def _greeting(topic: str, size: int) -> Message:
+    """RocketMQ's: so often that it is as long as asked, or a little longer."""
+    return Message(topic=topic, body=GREETING * -(-size // len(GREETING)))
+
+
+@admin_command(
+    "clusterRT",
+    "Measure how long sends to each broker take.",
+    "-c DefaultCluster -a 100 -s 128",
+    text_option("-c", "--cluster", "cluster", "Only this cluster."),
+    int_option("-a", "--amount", "amount", "Messages.", low=1, high=100_000, default=100),
+    int_option("-s", "--size", "size", "Bytes of each.", low=0, high=4 << 20, default=128),
+    ignored_option("-i", "--interval"),
+    ignored_option("-m", "--machineRoom"),
+    ignored_option("-p", "--printLog"),
+    effect=Effect.CHANGES,
+)
+async def cluster_rt(admin: AdminClient, cluster: str | None, amount: int, size: int) -> Answer:
+    """To the topic of each broker's name; RT is the mean in milliseconds without the first send.
+
+    One round of mqadmin's, which goes on until it is ended.
+    """
+    rows: list[tuple[str, str, float, int, int]] = []
+    async with _producer(admin) as producer:
+        for broker in await admin.brokers(cluster):
+            message = Message(topic=broker.broker_name, body=b"a" * size)
+            times_ms, failed = [], 0
+            for _ in range(amount):
+                begun_ns = time.perf_counter_ns()
+                try:
+                    await _send_with(admin, producer, message, None)
+                except AdminError:
+                    failed += 1
+                times_ms.append((time.perf_counter_ns() - begun_ns) / 1e6)
+            counted = times_ms[1:] or times_ms
+            mean_ms = sum(counted) / len(counted)
+            rows.append((broker.cluster, broker.broker_name, mean_ms, amount - failed, failed))
+    return Table(("clusterName", "brokerName", "RT", "successCount", "failCount"), rows)
+
+
+COMMANDS = (send_message, check_msg_send_rt, send_msg_status, cluster_rt)

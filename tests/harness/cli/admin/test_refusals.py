@@ -21,6 +21,7 @@ from tests.harness.cli.conftest import Said
 
 Staticfire = Callable[..., Said]
 COMMANDS = sorted(admin_group.commands)
+EXPORTS = "/dev/null/exports"  # no folder can be made there
 
 # Arguments with which each command asks at least one node.
 ARGUMENTS = {
@@ -56,6 +57,11 @@ ARGUMENTS = {
     "consumeMessage": "-t T",
     "sendMessage": "-t T -p x",
     "checkMsgSendRT": "-t T -a 1",
+    "sendMsgStatus": "-b broker-a -c 1",
+    "clusterRT": "-c C -a 1",
+    "exportConfigs": "-c C -f {f}",
+    "exportMetadata": "-c C -f {f}",
+    "exportMetrics": "-c C -f {f}",
     "brokerStatus": "-b {b}",
     "brokerConsumeStats": "-b {b}",
     "getBrokerConfig": "-b {b}",
@@ -77,7 +83,10 @@ ARGUMENTS = {
 def arguments(command: str, port: int) -> list[str]:
     text = ARGUMENTS.get(command, "")
     message_id = f"7F000001{port:08X}{0:016X}"
-    return [*text.format(b=f"127.0.0.1:{port}", id=message_id).split(), *consent(command)]
+    return [
+        *text.format(b=f"127.0.0.1:{port}", id=message_id, f=EXPORTS).split(),
+        *consent(command),
+    ]
 
 
 def says_one_sentence(said: Said, status: int) -> None:
@@ -109,7 +118,7 @@ def test_common_options(command: str, bad: list[str], staticfire: Staticfire) ->
 @pytest.mark.parametrize("command", [name for name in COMMANDS if ARGUMENTS.get(name)])
 def test_missing_arguments(command: str, staticfire: Staticfire) -> None:
     given = staticfire("admin", command, *consent(command), "-n", "127.0.0.1:1", "--timeout", "0.1")
-    if command in ("statsAll", "consumerProgress"):  # they need none
+    if command in ("statsAll", "consumerProgress", "clusterRT"):  # they need none
         says_one_sentence(given, 255)
     else:
         says_one_sentence(given, 254)
@@ -135,6 +144,9 @@ def test_missing_arguments(command: str, staticfire: Staticfire) -> None:
         ("consumeMessage -t T -b broker-a", "only one of -b and -i"),
         ("consumeMessage -t T -o 3", "an offset needs its queue"),
         ("sendMessage -t T -p x -i 3", "only one of -b and -i"),
+        ("exportMetadata -t", "neither is given"),
+        ("exportMetadata -b a:1", "-b is given without -t and -g"),
+        ("exportMetadata -c C -t -g", "both -t and -g are given"),
         ("queryCq -t T -q -1 -i 0", "-1 is not in the range"),
         ("updateBrokerConfig -b a:1 -k a=b -v c", "key is 'a=b'; allowed: the name of a property"),
         ("updateNamesrvConfig -k a -v c\\d", "allowed: text on one line"),
