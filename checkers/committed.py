@@ -6,14 +6,15 @@ The master knows every commit that reached it, so a commit before its answer cou
 had written the commit down (`offset_lost` in the table of excuses). One that is not known to have arrived may be lost
 on its way (`offset_on_its_way`), one that is not known to have been sent to the master may be with a slave
 (`offset_at_slave`), and one that is known to have been sent to a slave is there for as long as the member that sent it
-need not know the master (`offset_sent_to_slave`). A slave copies offsets now and then, so what it may not have yet does
-not count either. Neither does a commit that brokers may have forgotten, where they answered or not
-(`offset_forgotten`): a fault of any replica that may not have written or copied it yet, or between the replicas and the
-two members. Where a client does not say who answered, a slave is thought of near such faults alone. No commit counts
-across a disk that was emptied or a reset of offsets. What was committed after the last one that counts may have taken
-its place. So may what another member pulls with: each pull commits how far its member is, and one that gained the queue
-before the commit arrived began below it. One that began below it for a reason of its own, such as a slave's answer,
-commits that, too; its own begin is judged.
+need not know the master (`offset_sent_to_slave`). A slave copies offsets of the master now and then, so what it may not
+have yet does not count either, nor what another slave was sent while the master was away or after it was gone for good.
+Neither does a commit that brokers may have forgotten, where they answered or not (`offset_forgotten`): a fault of any
+replica that may not have written or copied it yet, or between the replicas and the two members. Where a client does not
+say who answered, a slave is thought of near such faults alone. No commit counts across a disk that was emptied or a
+reset of offsets. What was committed after the last one that counts may have taken its place. So may what another member
+pulls with: each pull commits how far its member is, and one that gained the queue before the commit arrived began below
+it. One that began below it for a reason of its own, such as a slave's answer, commits that, too; its own begin is
+judged.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from checkers.excuses import FOREVER_NS, Window, began_ns
 from checkers.kernel import Context
 from checkers.process_ends import ended_ns
 from checkers.promises import NS_PER_S
-from checkers.rebalances import starts_ns, stops_ns
+from checkers.rebalances import master_lost_ns, starts_ns, stops_ns
 from checkers.spans import Span, joined, shared, without
 from checkers.timeline import Begun, CommitTo, Ownership
 
@@ -142,13 +143,14 @@ def forgotten_spans(context: Context, group: str, broker: str, node: str | None)
     key = "forgotten spans", group, broker, node
     if key not in context.cache:
         lost_spans = partial(_lost_spans, context, broker, node)
+        gone = Span(master_lost_ns(context, broker), FOREVER_NS)
         to_slave, sent, arrived = _destinations(context, group, broker, node)
         context.cache[key] = joined(
             [
                 *lost_spans(LOST, FOREVER_NS),
                 *without(lost_spans(ON_ITS_WAY, FOREVER_NS), arrived),
                 *without(lost_spans(AT_SLAVE, FOREVER_NS), sent),
-                *shared(lost_spans(SENT_TO_SLAVE, FOREVER_NS), to_slave),
+                *shared([*lost_spans(SENT_TO_SLAVE, FOREVER_NS), gone], to_slave),
                 *shared(by_any, to_slave),
             ]
         )
@@ -227,12 +229,17 @@ def _forgotten(
     for process in np.unique(commits.process).tolist():
         mine = np.flatnonzero(commits.process == process)
         node, time_ns = nodes.get(process), commits.time_ns[mine]
+        told = context.timeline.commits_to.get((pair[0], broker, process), ())
+        known = _known_destinations(told, commits.op_index[mine], gain.op_index)
         if answer is None or asked != MASTER_ID:
             spans = context.excuses.spans(FORGOTTEN, broker, (node, taker))
             forgotten[mine] = _in_any(time_ns, spans)
+            if asked is not None:
+                away = _lost_spans(context, broker, node, SENT_TO_SLAVE, FOREVER_NS)
+                away.append(Span(master_lost_ns(context, broker), FOREVER_NS))
+                elsewhere = (known.slave != MASTER_ID) & (known.slave != asked)
+                forgotten[mine] |= elsewhere & _in_any(time_ns, away)
             continue
-        told = context.timeline.commits_to.get((pair[0], broker, process), ())
-        known = _known_destinations(told, commits.op_index[mine], gain.op_index)
         lost, on_its_way, at_slave, sent_to_slave = (
             _in_any(time_ns, _lost_spans(context, broker, node, name, answer.time_ns))
             for name in (LOST, ON_ITS_WAY, AT_SLAVE, SENT_TO_SLAVE)
@@ -241,7 +248,7 @@ def _forgotten(
             lost
             | (on_its_way & ~known.arrived)
             | (at_slave & ~known.at_master)
-            | (sent_to_slave & known.at_slave)
+            | (sent_to_slave & (known.slave != MASTER_ID))
         )
     if asked is not None and asked != MASTER_ID:
         copied_s = timings.slave_sync_s + 2 * timings.request_s
@@ -258,7 +265,7 @@ class _Known(NamedTuple):
 
     at_master: Mask  # sent to the master
     arrived: Mask  # and there
-    at_slave: Mask  # sent to a slave
+    slave: Ints  # the id of the slave that it was sent to, or MASTER_ID
 
 
 def _known_destinations(told: Sequence[CommitTo], op_index: Ints, until_index: int) -> _Known:
@@ -272,11 +279,10 @@ def _known_destinations(told: Sequence[CommitTo], op_index: Ints, until_index: i
     ]
     sent = [one.broker_id == MASTER_ID for one in told]
     last = np.searchsorted([one.op_index for one in told], op_index)  # 0: nothing was told
-    to_slave = [not to_master for to_master in sent]
     return _Known(
         at_master=np.array([False, *sent])[last],
         arrived=np.array([False, *arrived, False])[: len(told) + 1][last],
-        at_slave=np.array([False, *to_slave])[last],
+        slave=np.array([MASTER_ID, *(one.broker_id for one in told)])[last],
     )
 
 

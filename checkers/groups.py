@@ -32,10 +32,10 @@ import numpy as np
 
 from checkers.columns import UNKNOWN, Columns, Ints, Outcome, QueueKey
 from checkers.excuses import began_ns
-from checkers.fault_effects import EMPTIES, STOPS
+from checkers.fault_effects import STOPS
 from checkers.kernel import Checker, Context, sends_only
 from checkers.promises import FOREVER_NS, NS_PER_S, judge
-from checkers.rebalances import bound_ns, excused_spans
+from checkers.rebalances import bound_ns, excused_spans, master_lost_ns
 from checkers.spans import Span, shared, without
 from checkers.verdict import Finding, Tally, Verdict, seconds
 
@@ -150,7 +150,8 @@ def _unowned(
             spans = [one.span for one in owned.get((group, queue), ())]
             first = known[queue] + int(timings.route_refresh_s * NS_PER_S)
             first = min([first, *(span.start_ns for span in spans)])
-            end_ns = last_ns if queue in acknowledged else min(last_ns, _lost_ns(context, queue))
+            lost_ns = master_lost_ns(context, queue.broker)
+            end_ns = last_ns if queue in acknowledged else min(last_ns, lost_ns)
             excused = excused_spans(context, "queue_unowned", group, queue.broker, members)
             for alone in without([Span(first, end_ns)], spans):
                 alone_ns = _length_ns(without([alone], excused))
@@ -162,18 +163,6 @@ def _unowned(
 
 def _length_ns(spans: Iterable[Span]) -> int:
     return sum(span.length_ns for span in spans)
-
-
-def _lost_ns(context: Context, queue: QueueKey) -> int:
-    """When the master of a queue lost its disk."""
-    master = context.facts.brokers.get(queue.broker, ())[:1]
-    lost = (
-        began_ns(fault)
-        for fault in context.facts.faults
-        if fault.permanent and EMPTIES in fault.effects and fault.bitten_ns is not None
-        if set(master) & set(fault.targets)
-    )
-    return min(lost, default=FOREVER_NS)
 
 
 def first_acknowledged_rows(columns: Columns, _context: Context) -> Columns:

@@ -16,9 +16,19 @@ from dataclasses import dataclass
 from itertools import chain
 
 from checkers.excuse_table import Since
-from checkers.excuses import NS_PER_S, Window, began_ns, healed_ns
+from checkers.excuses import FOREVER_NS, NS_PER_S, Window, began_ns, healed_ns
 from checkers.facts import FaultFacts, Timings
-from checkers.fault_effects import ADMIN, CUTS, IN_TURN, LISTENER, OFFSETS, QUEUES, ROTS, STOPS
+from checkers.fault_effects import (
+    ADMIN,
+    CUTS,
+    EMPTIES,
+    IN_TURN,
+    LISTENER,
+    OFFSETS,
+    QUEUES,
+    ROTS,
+    STOPS,
+)
 from checkers.kernel import Context
 from checkers.spans import Span, joined
 
@@ -118,6 +128,18 @@ def stops_ns(context: Context, nodes: frozenset[str]) -> Iterator[int]:
     for ended in context.facts.exits:
         if ended.node in nodes:
             yield ended.time_ns
+
+
+def master_lost_ns(context: Context, broker: str) -> int:
+    """When the master of a broker name lost its disk for good; FOREVER_NS: it did not."""
+    master = context.facts.brokers.get(broker, ())[:1]
+    lost = (
+        began_ns(fault)
+        for fault in context.facts.faults
+        if fault.permanent and EMPTIES in fault.effects and fault.bitten_ns is not None
+        if set(master) & set(fault.targets)
+    )
+    return min(lost, default=FOREVER_NS)
 
 
 def _restarts_of_name_servers(context: Context) -> Iterator[int]:

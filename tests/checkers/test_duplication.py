@@ -295,6 +295,30 @@ def _time_s(line: str) -> float:
     return untimed.get(line) or float(line.partition(" t=")[2].split()[0])
 
 
+GONE = replace(fault("disk_lost", "n0", at_s=2, healed_s=3), permanent=True)
+
+
+@pytest.mark.parametrize(
+    ("told", "asked", "of", "valid"),
+    [
+        ((TO_SLAVE,), "2", GONE, True),
+        ((TO_SLAVE,), "1", GONE, False),  # it has it
+        ((), "2", GONE, False),
+        ((TO_MASTER,), "2", GONE, False),
+        ((TO_SLAVE,), "2", replace(GONE, targets=("n1",)), False),
+        ((TO_SLAVE,), "2", fault("kill", "n0", at_s=-2, healed_s=3), True),
+        ((TO_SLAVE,), "2", fault("kill", "n0", at_s=-62, healed_s=-57), False),
+    ],
+)
+def test_slaves_do_not_know_what_another_one_was_sent(
+    told: tuple[str, ...], asked: str, of: FaultFacts, valid: bool
+) -> None:
+    lines = [line.replace("by=0", f"by={asked}") for line in sent(*told)]
+    lines = [line.replace("t=4.9", "t=29.9").replace("t=5", "t=30") for line in lines]
+    brokers = {"b": ("n0", "n1", "n2")}
+    assert check_duplication(*lines, faults=(of,), brokers=brokers).valid is valid
+
+
 @pytest.mark.parametrize(("taken_s", "valid"), [(20, True), (22, False)])
 def test_a_slave_copies_offsets_now_and_then(taken_s: float, valid: bool) -> None:
     lines = begins("2 ok begin 0 by=1", taken_s=taken_s)  # 10 s, and two requests
