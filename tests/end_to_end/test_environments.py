@@ -298,11 +298,11 @@ def test_somebodys_cluster_is_broken_through_the_proxy_and_keeps_no_trace(state:
     assert left_in(state) == []
 
 
-def test_a_command_is_the_load_and_need_not_say_what_is_optional() -> None:
-    program = ROOT / "tests" / "support" / "thin_client.py"
+@pytest.mark.parametrize("program", ["tests/support/thin_client.py", "docs/minimal_client.py"])
+def test_a_command_is_the_load_and_need_not_say_what_is_optional(program: str) -> None:
     campaign = replace(
         campaign_on("processes", planned(1, "client-crash", 2.0, 1.0, "consumer-1")),
-        client=f"{sys.executable} {program}",
+        client=f"{sys.executable} {ROOT / program}",
         time_s=4.0,
     )
     result = run_for_real(campaign)
