@@ -130,7 +130,7 @@ class Excuses:
     ) -> Iterator[Window]:
         """When faults have struck each of some replicas: one fault all of them, or one each.
 
-        A row that names who is across is about replicas of which one at least was cut off from them.
+        A row that names who is across asks that the master was cut off from all of them, and that a slave ended.
         """
         far = frozenset().union(*(self._nodes(role, None, frozenset()) for role in row.across))
         of_each = [
@@ -144,7 +144,8 @@ class Excuses:
         if not replicas:
             return
         for faults in product(*of_each):
-            if far and not any(CUTS in fault.effects for fault in faults):
+            has_ended = any(STOPS in fault.effects for fault in faults[1:])
+            if far and not (has_ended and _cuts_off(faults[0], replicas[0], far)):
                 continue
             in_turn = [fault.fault_id for fault in faults if fault.kind in IN_TURN]
             if len(set(in_turn)) < len(in_turn):
@@ -250,6 +251,13 @@ def _strikes(
         effects -= {CUTS}
     struck = near | far if NETWORK in effects else near
     return bool(effects) and not struck.isdisjoint(fault.targets)
+
+
+def _cuts_off(fault: FaultFacts, node: str, far: frozenset[str]) -> bool:
+    """Whether a partition broke the links between a node and all of those that are far."""
+    links = [frozenset(link) for link in fault.links]
+    # Facts without links say only that there was a partition.
+    return CUTS in fault.effects and (not links or all({node, one} in links for one in far))
 
 
 def _joins(link: tuple[str, str], near: frozenset[str], far: frozenset[str]) -> bool:
