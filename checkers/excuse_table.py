@@ -288,8 +288,7 @@ _ROWS: tuple[Excuse, ...] = (
         anomaly="offset_sent_to_slave",
         effects=(STOPS,),
         on=(Role.MASTER,),
-        before=lambda _: ON_ITS_WAY_S,
-        after=_routes_known,
+        after=lambda t: t.route_refresh_s + t.request_s,
         mechanism="a client that asked for the route while the master was away knows only a slave until it asks again",
     ),
     # committed.py: where it is not known who said it, or a slave did
