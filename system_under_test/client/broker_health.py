@@ -30,6 +30,7 @@ PROBE_PAUSE_S = 1.0  # after a connect that failed
 # A broker that came back knows too few clients, if it was restarted, or too many, if it was cut off while some of them
 # ended. It finds out about the latter after 120 s, looking every 10 s (RocketMQ: CHANNEL_EXPIRED_TIMEOUT).
 SETTLING_S = 130.0
+GREETING_S = 5.0  # in which clients that noticed register again
 
 
 class BrokerHealth:
@@ -65,9 +66,16 @@ class BrokerHealth:
 
     def is_settling(self, address: str) -> bool:
         """Whether the broker has come back so recently that what it knows about clients may be wrong."""
+        return self._came_within(address, SETTLING_S)
+
+    def is_greeting(self, address: str) -> bool:
+        """Whether the broker has come back so recently that clients may still be on their way to it."""
+        return self._came_within(address, GREETING_S)
+
+    def _came_within(self, address: str, seconds: float) -> bool:
         back_at_s = self._back_at_s.get(address)
         now_s = asyncio.get_running_loop().time()
-        return back_at_s is not None and now_s - back_at_s < SETTLING_S
+        return back_at_s is not None and now_s - back_at_s < seconds
 
     def note_arrivals(self, addresses: Iterable[str]) -> None:
         """These brokers have just appeared in a route, maybe again."""

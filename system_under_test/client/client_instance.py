@@ -195,6 +195,12 @@ class ClientInstance:
                 return broker_id, address
         return None
 
+    def look_for_master(self, broker_name: str) -> None:
+        """Ask for the routes now, if they have no master of this name (RocketMQ: RemoteBrokerOffsetStore)."""
+        broker = self.routes.broker(broker_name)
+        if broker is not None and MASTER_ID not in broker.addresses:
+            self._refresh.wake()
+
     # Requests
 
     def notice_lost_connections(self) -> None:

@@ -34,6 +34,11 @@ async def member_ids(client: ClientInstance, route: Route, group: str) -> list[s
     return None if answer is None else _ids(answer)
 
 
+def may_lack_members(client: ClientInstance, route: Route) -> bool:
+    """Whether every broker that can be asked has just come back, so that members may not have registered yet."""
+    return all(client.health.is_greeting(address) for address in _in_order(client, route))
+
+
 def _in_order(client: ClientInstance, route: Route) -> list[str]:
     """Masters by broker name, then slaves, then those that have just come back and know few members yet."""
     health = client.health

@@ -147,6 +147,9 @@ class OffsetStore:
             written[queue] = offset
             has_arrived = partial(connection.has_answered_after, command.opaque)
             sent[queue.broker_name] = replica[0], has_arrived
+        for broker_name, (broker_id, _) in sent.items():
+            if broker_id != MASTER_ID:
+                self._client.look_for_master(broker_name)  # for the next commit
         self._report(sent)
         return written
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from system_under_test.client.allocation import Allocate
 from system_under_test.client.assignment import Assignment
 from system_under_test.client.client_instance import ClientInstance
-from system_under_test.client.group_members import member_ids
+from system_under_test.client.group_members import may_lack_members, member_ids
 from system_under_test.client.message_properties import RETRY_PREFIX
 from system_under_test.client.periodic_task import PeriodicTask
 from system_under_test.client.routes import Route
@@ -44,7 +44,7 @@ class Rebalancing:
         self._topics = topics
         self._allocate = allocate
         self._on_assignment = on_assignment
-        self._is_settled = False  # members are known, and our share is here
+        self._is_settled = False  # all members are surely known, and our share is here
         self.task = PeriodicTask(client.env.log, "rebalance", self._round, self._interval_s)
 
     def wake(self) -> None:
@@ -72,7 +72,7 @@ class Rebalancing:
                 is_settled = is_settled and topic.startswith(RETRY_PREFIX)
                 continue
             changed, complete = await self._assigned.take_share(topic, share)
-            is_settled = is_settled and complete
+            is_settled = is_settled and complete and not self._may_lack_members(topic)
             if (
                 changed
             ):  # before the next topic is waited for: the listener may be called any time now
@@ -90,6 +90,14 @@ class Rebalancing:
             self._client.register_again()
             return None
         return self._allocate(route.read_queues, ids, self._client.client_id)
+
+    def _may_lack_members(self, topic: str) -> bool:
+        route = self._client.routes.route(topic)
+        return (
+            self._allocate is not None
+            and route is not None
+            and may_lack_members(self._client, route)
+        )
 
     def _tell(self) -> None:
         if self._on_assignment is not None:
