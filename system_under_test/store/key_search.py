@@ -15,6 +15,7 @@ from typing import NamedTuple
 from system_under_test.protocol.message import Message, RecordError, decode_record
 from system_under_test.store.index_file import IndexFile
 from system_under_test.store.index_keys import UNIQUE_KEY, USER_KEYS, index_hash
+from system_under_test.store.index_layout import SECONDS_MAX
 from system_under_test.store.message_index import MessageIndex
 
 __all__ = [
@@ -95,8 +96,21 @@ def _every_candidate(index: MessageIndex, query: KeyQuery) -> Iterator[int]:
     key_hash = index_hash(query.topic, query.key)
     for file in index.newest_first():
         for entry in file.chain(key_hash):
-            if entry.key_hash == key_hash:
+            if entry.key_hash == key_hash and _may_be_in_time(file, entry.seconds, query):
                 yield entry.physical_offset
+
+
+def _may_be_in_time(file: IndexFile, seconds: int, query: KeyQuery) -> bool:
+    """False if the entry proves that its message is too old or too young: the record of a hot key need not be read.
+
+    The lowest number of seconds is also that of what was stored before the file began, the highest that of what was
+    stored later than it can hold.
+    """
+    stored_ms = file.header.begin_ms + seconds * 1000
+    return not (
+        (seconds > 0 and stored_ms > query.end_ms)
+        or (seconds < SECONDS_MAX and stored_ms + 999 < query.begin_ms)
+    )
 
 
 def _java_candidates(index: MessageIndex, query: KeyQuery) -> Iterator[int]:

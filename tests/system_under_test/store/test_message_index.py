@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.simulation.disk import DiskOptions
+from system_under_test.protocol.message import decode_record
 from system_under_test.store.key_search import (
     EXACT_SEARCH,
     JAVA_SEARCH,
@@ -238,6 +239,49 @@ def test_times_within_a_second(timed: StoreOnDisk) -> None:
     assert len(find(timed, EXACT_SEARCH, "Aa", 1800, 1800)) == 1
     assert len(find(timed, JAVA_SEARCH, "Aa", 900, 1700)) == 1, "stored after that"
     assert find(timed, EXACT_SEARCH, "Aa", 900, 1700) == []
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "found", "read"),
+    [
+        (0, 0, 1, 2),  # `Aa` and `BB` of the second in which the file begins
+        (1000, 1999, 1, 1),
+        (500, 1000, 0, 3),  # the second in which it begins, and the next one
+        (2000, 2699, 0, 1),
+        (3000, 9000, 0, 0),
+        (-9000, -1, 0, 2),  # stored before the file began: that has no seconds of its own
+    ],
+)
+def test_records_of_another_time_are_not_read(
+    timed: StoreOnDisk, begin: int, end: int, found: int, read: int
+) -> None:
+    """A query for the old messages of a hot key read all that were younger, while nothing else was served."""
+    offsets: list[int] = []
+
+    def look_up(offset: int) -> bytes | None:
+        offsets.append(offset)
+        return timed.store.look_up(offset)
+
+    query = KeyQuery("TopicTest", "Aa", 9, START_MS + begin, START_MS + end)
+    records = search(timed.store._index, query, EXACT_SEARCH, look_up).records
+    assert (len(records), len(offsets)) == (found, read)
+
+
+@pytest.mark.parametrize("clock_back_ms", [0, 5000])
+def test_every_time_range_finds_what_was_stored_in_it(clock_back_ms: int) -> None:
+    world = StoreOnDisk()
+    world.open()
+    for step_ms in (0, 1, 998, 1, 1, 999, -clock_back_ms, 5000, 2**31):
+        world.clock.now_ms += step_ms
+        world.put_visible(make_message(KEYS="k"))
+    query = KeyQuery("TopicTest", "k", 9, 0, 1 << 62)
+    records = search(world.store._index, query, EXACT_SEARCH, world.store.look_up).records
+    times = [decode_record(record).store_timestamp_ms - START_MS for record in records]
+    assert len(times) == 9
+    for begin in times:
+        for end in times:
+            wanted = sum(begin <= at <= end for at in times)
+            assert len(find(world, EXACT_SEARCH, "k", begin, end)) == wanted, (begin, end)
 
 
 @pytest.mark.parametrize("rules", [EXACT_SEARCH, JAVA_SEARCH])
