@@ -245,8 +245,7 @@ def _strikes(
     if Role.CLUSTER in row.on:
         return True
     if CUTS in effects:
-        # Facts without links say only that there was a partition.
-        if not fault.links or any(_joins(link, near, far) for link in fault.links):
+        if cuts_between(fault, near, far):
             return True
         effects -= {CUTS}
     struck = near | far if NETWORK in effects else near
@@ -258,6 +257,11 @@ def _cuts_off(fault: FaultFacts, node: str, far: frozenset[str]) -> bool:
     links = [frozenset(link) for link in fault.links]
     # Facts without links say only that there was a partition.
     return CUTS in fault.effects and (not links or all({node, one} in links for one in far))
+
+
+def cuts_between(fault: FaultFacts, near: frozenset[str], far: frozenset[str]) -> bool:
+    """Whether a partition cut a link between these nodes; facts without links say only that there was one."""
+    return not fault.links or any(_joins(link, near, far) for link in fault.links)
 
 
 def _joins(link: tuple[str, str], near: frozenset[str], far: frozenset[str]) -> bool:

@@ -16,12 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkers.anomaly_rules import PLAIN, RULES
+from checkers.excuses import began_ns, by_target, cuts_between, healed_ns
 from checkers.facts import FaultFacts, Flush, Keeping, Mode, Replication, RunFacts
+from checkers.fault_effects import CUTS, STALLS, STOPS
 from checkers.judgement import Judgement as Judgement
+from checkers.spans import Span
 
 NS_PER_S = 1_000_000_000
 # After its restart a replica fetches what it lacks from its peers. Until that is done (connect retry
-# 5 s, then the transfer) a fault on the peer can still destroy the only copy: one episode.
+# 5 s, then the transfer) a fault on the peer can still destroy the only copy: one episode. A fault that keeps
+# the two from each other meanwhile has it begin again at its heal.
 RESYNC_NS = 10 * NS_PER_S
 FOREVER_NS = 1 << 62
 
@@ -67,6 +71,9 @@ DAMAGE_OF_FAULT: Mapping[str, Damage] = MappingProxyType(
         "disk_lost": Damage.DISK,
     }
 )
+
+# While it lasts, a node neither fetches nor gives what another one lacks.
+_ABSENT = frozenset({STOPS, STALLS})
 
 # Of the messages whose records it has changed (FaultFacts.records), and of no others.
 ROTS = "bit_rot"
@@ -173,11 +180,14 @@ class LossPromises:
     excuse.
     """
 
-    __slots__ = ("_facts", "_hits", "_rotten", "_rules", "_visible")
+    __slots__ = ("_barred", "_facts", "_hits", "_rotten", "_rules", "_visible")
 
     def __init__(self, facts: RunFacts) -> None:
         self._facts = facts
         self._hits = {name: _hits_on(nodes, facts.faults) for name, nodes in facts.brokers.items()}
+        self._barred = {
+            name: _ways_barred(nodes, facts.faults) for name, nodes in facts.brokers.items()
+        }
         self._rotten = {
             name: _rotten_records(nodes, facts.faults) for name, nodes in facts.brokers.items()
         }
@@ -339,7 +349,8 @@ class LossPromises:
         return KEPT[facts.masters_keeping if is_master else facts.flush, damage]
 
     def _most_lenient(self, broker: str, hits: Sequence[Hit]) -> LossRule:
-        rules = [self._rule_of_episode(broker, episode) for episode in _episodes(hits)]
+        episodes = _episodes(hits, self._barred[broker]) if hits else ()
+        rules = [self._rule_of_episode(broker, episode) for episode in episodes]
         never = LossRule(loss=Loss.NEVER, hits=tuple(hits))
         return max(rules, key=lambda rule: _LENIENCE[rule.loss], default=never)
 
@@ -418,7 +429,28 @@ def _hit(node: str, fault: FaultFacts) -> Hit:
     )
 
 
-def _episodes(hits: Sequence[Hit]) -> list[tuple[Hit, ...]]:
+def _ways_barred(nodes: Sequence[str], faults: Sequence[FaultFacts]) -> dict[str, tuple[Span, ...]]:
+    """When each replica of a broker name could not fetch what it lacks, sorted by start.
+
+    A slave fetches from its master, a master from each of its slaves.
+    """
+    single = [one for fault in faults if fault.bitten_ns is not None for one in by_target(fault)]
+    barred: dict[str, tuple[Span, ...]] = {}
+    for node in nodes:
+        peers = frozenset(nodes[1:] if node == nodes[0] else nodes[:1])
+        spans = (Span(began_ns(one), healed_ns(one)) for one in single if _bars(one, node, peers))
+        barred[node] = tuple(sorted(spans))
+    return barred
+
+
+def _bars(fault: FaultFacts, node: str, peers: frozenset[str]) -> bool:
+    """Whether, while the fault lasts, the node does not run or cannot reach one of its peers."""
+    if not _ABSENT.isdisjoint(fault.effects):
+        return not (peers | {node}).isdisjoint(fault.targets)
+    return CUTS in fault.effects and cuts_between(fault, frozenset({node}), peers)
+
+
+def _episodes(hits: Sequence[Hit], barred: Mapping[str, Sequence[Span]]) -> list[tuple[Hit, ...]]:
     """Cut hits, sorted by start, wherever the cluster had time to repair itself."""
     episodes: list[list[Hit]] = []
     whole_ns = -1  # from when on every replica is whole again
@@ -427,5 +459,14 @@ def _episodes(hits: Sequence[Hit]) -> list[tuple[Hit, ...]]:
             episodes[-1].append(hit)
         else:
             episodes.append([hit])
-        whole_ns = max(whole_ns, hit.healed_ns + RESYNC_NS)
+        whole_ns = max(whole_ns, _whole_ns(hit, barred[hit.node]))
     return [tuple(episode) for episode in episodes]
+
+
+def _whole_ns(hit: Hit, barred: Sequence[Span]) -> int:
+    """From when on the node has again what its peers have."""
+    whole_ns = hit.healed_ns + RESYNC_NS
+    for span in barred:
+        if hit.healed_ns < span.end_ns and span.start_ns <= whole_ns:
+            whole_ns = max(whole_ns, span.end_ns + RESYNC_NS)
+    return whole_ns

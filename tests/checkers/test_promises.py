@@ -136,6 +136,63 @@ def test_a_second_power_loss_before_the_first_is_repaired_counts_together_with_i
     assert loss(first, second, flush="async", replication="sync") is Loss.SUFFIX
 
 
+STOPPED = fault("graceful_stop", "n0", at_s=8, healed_s=18)
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "expected"),
+    [
+        ([], Loss.NEVER),
+        ([STOPPED], Loss.SUFFIX),  # the master gives nothing
+        (
+            [fault("broker_black_hole", "n1", at_s=12, healed_s=18)],
+            Loss.SUFFIX,
+        ),  # nor asks the slave
+        ([fault("kill", "n0", at_s=19, healed_s=20)], Loss.SUFFIX),  # in the last second of ten
+        ([STOPPED, fault("pause", "n1", at_s=27, healed_s=29)], Loss.SUFFIX),
+        ([fault("graceful_stop", "n0", at_s=4, healed_s=9)], Loss.NEVER),  # over before the heal
+        ([fault("graceful_stop", "n0", at_s=21, healed_s=23)], Loss.NEVER),  # repaired before
+        ([fault("graceful_stop", "n0", at_s=8, healed_s=14)], Loss.NEVER),  # repaired since
+        ([fault("graceful_stop", "n7", at_s=8, healed_s=18)], Loss.NEVER),  # of another broker
+        ([fault("clock_skew", "n0", at_s=8, healed_s=18)], Loss.NEVER),
+        ([fault("graceful_stop", "n0", at_s=8, healed_s=18, bitten=False)], Loss.NEVER),
+    ],
+)
+def test_a_replica_is_repaired_only_while_it_reaches_its_peer(
+    meanwhile: list[FaultFacts], expected: Loss
+) -> None:
+    first = fault("power_cut", "n1", at_s=5, healed_s=10)
+    second = fault("power_cut", "n0", at_s=25, healed_s=30)
+
+    assert loss(first, *meanwhile, second, flush="async", replication="sync") is expected
+
+
+@pytest.mark.parametrize(
+    ("link", "expected"),
+    [(("n0", "n1"), Loss.ANY), (("n1", "n0"), Loss.ANY), (("n1", "n2"), Loss.NEVER)],
+)
+def test_only_a_partition_from_the_master_keeps_a_slave_from_its_repair(
+    link: tuple[str, str], expected: Loss
+) -> None:
+    cut = replace(fault("partition", "n1", at_s=12, healed_s=20), links=(link,))
+    wiped = fault("wiped_slave", "n1", at_s=5, healed_s=10)
+    faults = (wiped, cut, fault("disk_lost", "n0", at_s=25, healed_s=30))
+    brokers = {"b": ("n0", "n1", "n2")}
+    promises = LossPromises(facts(replication="sync", brokers=brokers, faults=faults))
+
+    assert promises.rule("b", SENT_NS).loss is expected
+
+
+def test_another_slave_that_stops_keeps_no_slave_from_its_repair() -> None:
+    stopped = fault("graceful_stop", "n2", at_s=8, healed_s=20)
+    wiped = fault("wiped_slave", "n1", at_s=5, healed_s=10)
+    faults = (wiped, stopped, fault("disk_lost", "n0", at_s=25, healed_s=30))
+    brokers = {"b": ("n0", "n1", "n2")}
+    promises = LossPromises(facts(replication="sync", brokers=brokers, faults=faults))
+
+    assert promises.rule("b", SENT_NS).loss is Loss.NEVER
+
+
 def test_a_fault_on_another_broker_excuses_nothing() -> None:
     promises = LossPromises(facts(flush="async", faults=(hit("power_cut", "n7"),)))
 
@@ -230,6 +287,14 @@ def test_a_changed_record_costs_its_own_message_where_no_other_copy_is(
     faults: list[FaultFacts], replication: Replication, expected: Loss
 ) -> None:
     assert loss_of("a", *faults, replication=replication) is expected
+
+
+def test_a_changed_record_was_the_only_copy_while_a_wiped_slave_could_not_fetch_it() -> None:
+    silent = fault("broker_black_hole", "n1", at_s=-20, healed_s=1)
+    faults = (WIPED_BEFORE, rot("n0"))
+
+    assert loss_of("a", *faults, silent, replication="sync", sent_s=-40) is Loss.ANY
+    assert loss_of("a", *faults, replication="sync", sent_s=-40) is Loss.NEVER
 
 
 def test_a_message_sent_after_its_record_was_changed_is_another_one() -> None:
