@@ -19,6 +19,7 @@ from system_under_test.client.message_properties import (
     RETRY_TOPIC,
     TRANSACTION,
     UNIQUE_KEY,
+    WAIT,
     retry_topic,
 )
 from system_under_test.client.send_result import SendFailed
@@ -118,9 +119,13 @@ class SendBack:
 
 
 def retry_copy(message: Message, group: str, reconsume_times_max: int) -> Message:
-    """What is sent to the retry topic. A broker makes a dead letter of it if it was tried too often."""
+    """What is sent to the retry topic. A broker makes a dead letter of it if it was tried too often.
+
+    A message that a broker took back before says WAIT=false. RocketMQ leaves it there, so that the answer to the copy
+    waits for no flush, and the offset of the only other copy is committed.
+    """
     properties = dict(message.properties)
-    for name in (TRANSACTION, CONSUME_START):
+    for name in (TRANSACTION, CONSUME_START, WAIT):
         properties.pop(name, None)
     properties.setdefault(RETRY_TOPIC, message.topic)
     own_id = offset_message_id(*message.store_host, message.physical_offset)

@@ -227,6 +227,13 @@ def test_the_copy_for_the_retry_topic_says_where_it_comes_from() -> None:
     }
 
 
+def test_a_copy_of_a_retry_waits_for_the_flush_as_it_would_for_that_of_a_new_message() -> None:
+    taken_back_before = sent_message()
+    taken_back_before.properties["WAIT"] = "false"
+
+    assert "WAIT" not in retry_copy(taken_back_before, "g", 16).properties
+
+
 @pytest.mark.parametrize(
     ("holder", "copies", "status"),
     [
