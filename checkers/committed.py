@@ -137,26 +137,51 @@ def forgotten_spans(context: Context, group: str, broker: str, node: str | None)
     It is asked of the master, if members of the group say which broker told them where to begin, and of any replica
     where members do not say so or committed to a slave. Of each moment asked is the commit that the member sent next.
     """
-    by_any = context.excuses.spans(FORGOTTEN, broker, (node,))
+    by_any = _by_any_spans(context, broker, (node,))
     if not names_brokers(context, group):
         return by_any
     key = "forgotten spans", group, broker, node
     if key not in context.cache:
         lost_spans = partial(_lost_spans, context, broker, node)
-        gone = Span(master_lost_ns(context, broker), FOREVER_NS)
+        lost_ns = master_lost_ns(context, broker)
         to_slave, sent, arrived = _destinations(context, group, broker, node)
-        context.cache[key] = joined(
+        by_master = joined(
             [
                 *lost_spans(LOST, FOREVER_NS),
                 *without(lost_spans(ON_ITS_WAY, FOREVER_NS), arrived),
                 *without(lost_spans(AT_SLAVE, FOREVER_NS), sent),
-                *shared([*lost_spans(SENT_TO_SLAVE, FOREVER_NS), gone], to_slave),
-                *shared(by_any, to_slave),
+                *shared(lost_spans(SENT_TO_SLAVE, FOREVER_NS), to_slave),
+            ]
+        )
+        elsewhere = [] if _has_one_slave(context, broker) else [Span(lost_ns, FOREVER_NS)]
+        context.cache[key] = joined(
+            [
+                *shared([Span(0, lost_ns)], by_master),
+                *shared([*elsewhere, *by_any], to_slave),
             ]
         )
     found = context.cache[key]
     assert isinstance(found, list)
     return found
+
+
+def _by_any_spans(context: Context, broker: str, nodes: tuple[str | None, ...]) -> list[Span]:
+    """When a commit of a member may have been forgotten by whichever replica is asked later, by the table of excuses.
+
+    A slave that is the only one left is sent all that is committed and is asked for it: that the master is gone for
+    good excuses nothing from then on.
+    """
+    lost_ns = master_lost_ns(context, broker)
+    if lost_ns == FOREVER_NS or not _has_one_slave(context, broker):
+        return context.excuses.spans(FORGOTTEN, broker, nodes)
+    return joined(
+        Span(of.start_ns, min(of.end_ns, lost_ns) if began_ns(of.fault) == lost_ns else of.end_ns)
+        for of in context.excuses.windows(FORGOTTEN, broker, nodes)
+    )
+
+
+def _has_one_slave(context: Context, broker: str) -> bool:
+    return len(context.facts.brokers.get(broker, ())) == 2
 
 
 def _lost_spans(
@@ -232,7 +257,7 @@ def _forgotten(
         told = context.timeline.commits_to.get((pair[0], broker, process), ())
         known = _known_destinations(told, commits.op_index[mine], gain.op_index)
         if answer is None or asked != MASTER_ID:
-            spans = context.excuses.spans(FORGOTTEN, broker, (node, taker))
+            spans = _by_any_spans(context, broker, (node, taker))
             forgotten[mine] = _in_any(time_ns, spans)
             if asked is not None:
                 away = _lost_spans(context, broker, node, SENT_TO_SLAVE, FOREVER_NS)

@@ -319,6 +319,17 @@ def test_slaves_do_not_know_what_another_one_was_sent(
     assert check_duplication(*lines, faults=(of,), brokers=brokers).valid is valid
 
 
+@pytest.mark.parametrize(("slaves", "valid"), [(("n1",), False), (("n1", "n2"), True)])
+def test_a_slave_that_is_left_alone_knows_what_it_was_sent(
+    slaves: tuple[str, ...], valid: bool
+) -> None:
+    gone = replace(GONE, healed_ns=26 * 10**9)
+    lines = [line.replace("by=0", "by=1") for line in sent(TO_SLAVE)]
+    lines = [line.replace("t=4.9", "t=29.9").replace("t=5", "t=30") for line in lines]
+    found = check_duplication(*lines, faults=(gone,), brokers={"b": ("n0", *slaves)})
+    assert found.valid is valid
+
+
 @pytest.mark.parametrize(("taken_s", "valid"), [(20, True), (22, False)])
 def test_a_slave_copies_offsets_now_and_then(taken_s: float, valid: bool) -> None:
     lines = begins("2 ok begin 0 by=1", taken_s=taken_s)  # 10 s, and two requests
