@@ -24,6 +24,7 @@ from system_under_test.remoting import RemotingClient, RemotingError
 TIMEOUT_S = 3.0
 READER = "staticfire-look-up"  # the group under which the harness itself reads
 LOOK_UPS_AT_ONCE = 16
+MENDING_TRIES, MENDING_PAUSE_S = 20, 0.5  # of a broker that asks its replicas for a record
 BUSY_TRIES, BUSY_PAUSE_S = 20, 0.1  # of a broker whose queue of requests is full
 
 
@@ -301,7 +302,7 @@ NOTHING_THERE = (
 async def read_queue(remoting: RemotingClient, request: Request) -> dict[str, Any]:
     """The messages of one queue from `offset` on, or the first `limit` of them: `messages` as in the history.
 
-    A queue that does not exist has none.
+    A queue that does not exist has none. A broker that is still mending the next message is asked again.
 
     `refusal`: what the broker says if it refuses to give them out.
     """
@@ -309,6 +310,7 @@ async def read_queue(remoting: RemotingClient, request: Request) -> dict[str, An
     everything = Subscription(where.topic, "*", version_ms=0)
     messages: list[list[Any]] = []
     offset, limit = request.get("offset", 0), request.get("limit", READ_MAX)
+    pauses = 0
     while len(messages) < limit:
         pull = pull_command(READER, where, everything, offset=offset, count_max=min(limit, 32))
         answer = await remoting.invoke(request["address"], pull, TIMEOUT_S, close_on_timeout=True)
@@ -321,7 +323,12 @@ async def read_queue(remoting: RemotingClient, request: Request) -> dict[str, An
             messages += [[*delivered_message(message), contents_of(message)] for message in read]
             following = read[-1].queue_offset + 1
         elif answer.code in NOTHING_THERE:
-            break
+            at_end = offset >= int(answer.ext_fields.get("maxOffset", 0))
+            if at_end or pauses == MENDING_TRIES:
+                break
+            pauses += 1
+            await asyncio.sleep(MENDING_PAUSE_S)
+            continue
         else:
             refusal = f"code {answer.code}, {answer.remark or 'without a word'}"
             return {"messages": messages, "refusal": refusal}

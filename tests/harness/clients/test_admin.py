@@ -7,10 +7,12 @@ from typing import Any, cast
 
 import pytest
 
+from harness.clients import admin
 from harness.clients.admin import carry_out
 from harness.clients.port import Outcome, Request
 from system_under_test.protocol.codes import ResponseCode
 from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.message import Message, encode_record
 from system_under_test.remoting import RemotingClient
 
 STATE: Request = {"f": "queue_state", "topic": "T", "group": "g", "queues": 1, "address": "a:1"}
@@ -60,6 +62,33 @@ def test_nonsense_is_answered(request_: Request, body: bytes, ext: dict[str, str
     answer = outcome(request_, ext, body=body)
     assert answer.type == "info"
     assert "the answer makes no sense" in str(answer.error)
+
+
+class Mending(Answering):
+    """A broker that has nothing to give for a while, although its queue holds one message."""
+
+    def __init__(self, pulls: int) -> None:
+        self._pulls = pulls
+        record = bytes(encode_record(Message("T", b"k v", {"KEYS": "k"})))
+        self._found = (ResponseCode.SUCCESS, None, {"maxOffset": "1"}, record)
+        self._answer = (ResponseCode.PULL_RETRY_IMMEDIATELY, None, {"maxOffset": "1"}, b"")
+
+    async def invoke(self, address: str, command: RemotingCommand, *_: Any, **__: Any) -> Any:
+        self._pulls -= 1
+        return RemotingCommand.response(command, *(self._answer if self._pulls else self._found))
+
+
+@pytest.mark.parametrize(("pulls", "messages"), [(1, 1), (5, 1), (admin.MENDING_TRIES + 2, 0)])
+def test_a_queue_is_read_once_its_record_is_mended(
+    pulls: int, messages: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admin, "MENDING_PAUSE_S", 0.0)
+    replies: list[Outcome] = []
+    request = {"f": "read_queue", "topic": "T", "queue": 0, "limit": 1, "address": "a:1"}
+    asyncio.run(carry_out(cast(RemotingClient, Mending(pulls)), request, replies.append))
+
+    [reply] = replies
+    assert (reply.type, len(reply.value["messages"])) == ("ok", messages)
 
 
 def test_a_record_that_is_none_is_named() -> None:
