@@ -25,6 +25,7 @@ from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches, Tra
 from checkers.judgement import Judgement
 from checkers.kernel import Context, Innocent, Kernel, finding_at, queue_of, undrained
 from checkers.message_ids import dense_numbers
+from checkers.promises import LossRule
 from checkers.proven import ProvenSends, proven_sends
 from checkers.replica_copies import ReplicaCopies, judge_lost, loss_text
 from checkers.verdict import Finding, Tally
@@ -143,6 +144,11 @@ def _finding(
     if kept_back and queue.broker not in context.facts.living_brokers:
         # Only a master delivers it, and no slave becomes one; it is still in the log of the slave.
         judgement, why = Judgement.ALLOWED, "kept back by a master that is gone for good"
+    elif group is not None and judgement is Judgement.VIOLATION:
+        copy = _copy_rule(columns, context, int(acked.message[row]), group)
+        if copy is not None and copy.judgement is not Judgement.VIOLATION:
+            judgement = copy.judgement
+            why = f"its broker took it back for a retry, and of this copy: {context.promises.text(copy)}"
     return finding_at(
         columns,
         acked,
@@ -152,6 +158,36 @@ def _finding(
         detail=f"{what}; {why}",
         group=group,
     )
+
+
+def _copy_rule(columns: Columns, context: Context, message: int, group: str) -> LossRule | None:
+    """What the copies may suffer that brokers made when the group's listener failed for a message the last time.
+
+    The group has passed the message because of them. None: no broker is known to have made one, or a client made one,
+    of which no report says where it is.
+    """
+    deliveries, names = columns.deliveries, columns.names
+    sent_back = context.timeline.sent_back.get(names.key(message) or "", ())
+    reports = [of for of in sent_back if of.group == group]
+    if not reports:
+        return None
+    given = np.flatnonzero(
+        (deliveries.message == message) & (deliveries.group == names.groups.index(group))
+    )
+    tries = int(deliveries.tries[given].max())
+    last = [of for of in reports if of.tries == tries]
+    if not last or not all(of.by_broker for of in last):
+        return None
+    processes = {of.process for of in last}
+    rules = []
+    for row in given.tolist():
+        queue = queue_of(columns, deliveries, row)
+        if int(deliveries.tries[row]) == tries and int(deliveries.process[row]) in processes:
+            if queue is None:
+                return None
+            rules.append(context.promises.rule(queue.broker, int(deliveries.time_ns[row])))
+    strict = (rule for rule in rules if rule.judgement is Judgement.VIOLATION)
+    return next(strict, rules[0] if rules else None)
 
 
 def _outcome_counts(columns: Columns, sent: Ints, delivered: Mask) -> dict[str, int]:

@@ -152,6 +152,52 @@ def test_what_failed_and_never_came_again_is_lost_to_the_group() -> None:
     assert story.counts("loss", **LADDER) == {"unseen"}
 
 
+def taken_back(*, topic: str = "t", tries: int = 0, **told: Any) -> Story:
+    """What the listener failed for at 1 s is taken back at 1.2 s; a copy of it never comes, the original stays."""
+    story = Story().send(0.0, "a").consume(1.0, "a", 0, "info")
+    place = {"group": GROUP, "topic": topic, "broker": "b", "queue": 0}
+    value = {**place, "messages": [["a", 0, tries]], "copied": False, **told}
+    story.op(1.2, "ok", "send_back", value, process=100)
+    rows = [["a", 0, 0, True, True, True]]
+    story.drained(100.0)
+    look_up = {"topic": "t", "broker": "b", "node": NODE, "indexed": True, "messages": rows}
+    return story.op(101.0, "ok", "look_up", look_up, process=999)
+
+
+POWER = fault("power_cut", NODE, at_s=2.0, healed_s=4.0)
+
+
+@pytest.mark.parametrize(
+    ("story", "faults", "flush", "valid"),
+    [
+        (taken_back(), [POWER], "async", True),
+        (taken_back(), [POWER], "sync", False),
+        (taken_back(), [], "async", False),
+        (taken_back(), [fault("kill", NODE, at_s=2.0, healed_s=4.0)], "async", False),
+        (
+            taken_back(),
+            [fault("power_cut", NODE, at_s=0.5, healed_s=0.9)],
+            "async",
+            False,
+        ),  # before
+        (taken_back(), [fault("power_cut", "n7", at_s=2.0, healed_s=4.0)], "async", False),
+        (
+            taken_back(copied=True),
+            [POWER],
+            "async",
+            False,
+        ),  # on which broker, the client does not say
+        (taken_back(group="h"), [POWER], "async", False),
+        (taken_back(tries=1), [POWER], "async", False),  # of another step
+    ],
+)
+def test_the_copy_for_a_retry_may_be_lost_as_any_message_that_was_stored_then(
+    story: Story, faults: list[FaultFacts], flush: str, valid: bool
+) -> None:
+    verdict = story.verdict("loss", **LADDER, flush=flush, faults=tuple(faults))
+    assert (verdict.valid, [finding.anomaly for finding in verdict.findings]) == (valid, ["unseen"])
+
+
 def told(
     story: Story, at_s: float, f: str, tries: int, *, group: str = GROUP, process: int = 100
 ) -> Story:
