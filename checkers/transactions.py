@@ -228,7 +228,8 @@ def _checked(
             what = f"asked {len(checks)} times; {facts.check_max} are allowed"
             if attempts > 1:
                 what += f" for each of {attempts} attempts"
-            excuse = _many_halves(halves, row) or _broker_died(context, queue, began, last_ns)
+            holder = queue if attempts == 1 else None  # of the last half; others may lie elsewhere
+            excuse = _many_halves(halves, row) or _broker_died(context, holder, began, last_ns)
             yield _question(columns, context, halves, row, "checked_too_often", what, excuse)
         elif again := _asked_again(context, halves, row, queue, checks, given_ns):
             yield _question(columns, context, halves, row, "checked_too_often", *again)

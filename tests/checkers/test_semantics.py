@@ -362,6 +362,28 @@ def test_a_half_is_asked_for_so_often_and_more_after_a_crash(
     assert story.counts("transactions", **CHECKS, faults=faults) == found
 
 
+@pytest.mark.parametrize(
+    ("attempts", "node", "found"),
+    [
+        (1, NODE, {"checked_too_often_allowed"}),
+        (1, "m0", {"checked_too_often"}),  # the half that there is lies on another broker
+        (2, "m0", {"checked_too_often_allowed"}),  # the first attempt may have gone there
+        (2, "n7", {"checked_too_often"}),
+    ],
+)
+def test_a_crash_of_a_broker_that_may_hold_a_half_may_have_it_asked_for_again(
+    attempts: int, node: str, found: set[str]
+) -> None:
+    story = Story().send(1.0, "a", transaction="commit", state="unknown", attempts=attempts)
+    for number in range(5):
+        answer = {"topic": "t", "key": "a", "state": "commit"}
+        story.op(7.1 + number, "ok", "check_back", answer)
+    story.consume(15.0, "a", 0)
+    crash = fault("kill", node, at_s=7.5, healed_s=8.0)
+    brokers = {"b": (NODE,), "c": ("m0",)}
+    assert story.counts("transactions", **CHECKS, faults=(crash,), brokers=brokers) == found
+
+
 def asked_at(*asked_s: float, end: OpType = "info", state: str = "unknown", **more: Any) -> Story:
     """A transaction that is to be committed, begun at 1 s, and what its producer said when it was asked."""
     story = Story().send(1.0, "a", end, transaction="commit", state=state, **more)
