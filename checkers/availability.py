@@ -1,8 +1,9 @@
 """Liveness after heal: sends to every living broker work again, and each group's lag reaches zero.
 
 **not_serving**: the last probe of a living broker was not acknowledged. **not_drained**: a group did not
-reach lag 0 within the drain's bound. A broker that was never probed, or a group that was never drained,
-makes the verdict unknown.
+reach lag 0 within the drain's bound. That is allowed where it stands before a record that bit rot has changed, and a
+replica that may have had a sound copy is gone for good: the others wait for its answer. A broker that was never
+probed, or a group that was never drained, makes the verdict unknown.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from checkers.columns import Columns
+from checkers.facts import RunFacts
+from checkers.fault_effects import EMPTIES, ROTS
+from checkers.judgement import Judgement
 from checkers.kernel import Checker, Context, no_rows
 from checkers.promises import judge
 from checkers.timeline import Drain, Probe
@@ -20,10 +24,11 @@ def check_liveness(_columns: Columns, context: Context) -> Verdict:
     last = {probe.broker: probe for probe in context.timeline.probes}
     findings = [*_not_serving(context, last), *_not_drained(context)]
     missing = "; ".join([*_not_probed(context, last), *_never_drained(context)])
+    is_violated = any(finding.judgement is Judgement.VIOLATION for finding in findings)
     tally = Tally.of(findings, probes=len(context.timeline.probes))
     return Verdict(
         checker="liveness",
-        valid=False if findings else ("unknown" if missing else True),
+        valid=False if is_violated else ("unknown" if missing else True),
         counts=tally.counts,
         findings=tally.findings,
         reason=missing or None,
@@ -47,15 +52,58 @@ def _not_serving(context: Context, last: dict[str, Probe]) -> Iterator[Finding]:
 def _not_drained(context: Context) -> Iterator[Finding]:
     for group, topic, drain in _drains(context):
         if drain is not None and not drain.complete:
+            detail = f"{drain.lag} messages still unread when the bound was reached"
+            judgement = judge(context.facts.mode, "not_drained")
+            if _waits_for_copies(context, drain):
+                detail += "; the next record was changed, and a replica that may have a copy is gone for good"
+                judgement = Judgement.ALLOWED
             yield Finding(
                 anomaly="not_drained",
-                judgement=judge(context.facts.mode, "not_drained"),
+                judgement=judgement,
                 op_index=drain.op_index,
                 time_ns=drain.time_ns,
-                detail=f"{drain.lag} messages still unread when the bound was reached",
+                detail=detail,
                 topic=topic,
                 group=group,
             )
+
+
+def _waits_for_copies(context: Context, drain: Drain) -> bool:
+    """Whether each queue with a lag stands before a changed record of which a lost replica may have had a copy."""
+    behind = [(queue, end) for queue, end in drain.ends.items() if end.committed < end.max_offset]
+    return bool(behind) and all(
+        _lost_replica(context.facts, queue.broker)
+        and not _changed(context.facts, queue.broker).isdisjoint(
+            found.key
+            for look_up in context.timeline.look_ups
+            if (look_up.topic, look_up.broker) == (queue.topic, queue.broker)
+            for found in look_up.found
+            if (found.queue, found.queue_offset, found.in_queue)
+            == (queue.queue, end.committed, False)
+        )
+        for queue, end in behind
+    )
+
+
+def _lost_replica(facts: RunFacts, broker: str) -> bool:
+    replicas = facts.brokers.get(broker, ())
+    return any(
+        fault.permanent and EMPTIES in fault.effects and fault.bitten_ns is not None
+        for fault in facts.faults
+        if not set(replicas).isdisjoint(fault.targets)
+    )
+
+
+def _changed(facts: RunFacts, broker: str) -> set[str]:
+    """The keys of messages whose records bit rot has changed on a replica."""
+    replicas = facts.brokers.get(broker, ())
+    return {
+        record.key
+        for fault in facts.faults
+        if ROTS in fault.effects and fault.bitten_ns is not None
+        if not set(replicas).isdisjoint(fault.targets)
+        for record in fault.records
+    }
 
 
 def _not_probed(context: Context, last: dict[str, Probe]) -> Iterator[str]:

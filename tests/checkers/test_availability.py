@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from checkers.availability import LIVENESS
 from checkers.compose import check_run
+from checkers.facts import FaultFacts, RottenRecord
+from checkers.history import Op
 from checkers.verdict import Validity, Verdict
-from tests.support.history_language import facts, history
+from tests.support.history_language import facts, fault, history
 
 
 def check_liveness(*ops: str, **changes: object) -> Verdict:
@@ -47,3 +52,52 @@ def test_a_lag_that_stays_names_group_topic_and_count() -> None:
 
     assert (finding.group, finding.topic) == ("g", "t")
     assert finding.detail == "4 messages still unread when the bound was reached"
+
+
+ROT = replace(
+    fault("bit_rot", "n0", at_s=5, healed_s=6),
+    records=(RottenRecord(key="a", start=0, end=100),),
+)
+GONE = replace(fault("disk_lost", "n0", at_s=10, healed_s=12), permanent=True)
+WAITING = ("0:9:5",)
+
+
+@pytest.mark.parametrize(
+    ("faults", "found", "drained", "valid"),
+    [
+        ((ROT, GONE), ("a", 0, 5, False), WAITING, True),
+        ((GONE,), ("a", 0, 5, False), WAITING, False),
+        ((ROT,), ("a", 0, 5, False), WAITING, False),  # the replica answers, and the record is lost
+        ((ROT, replace(GONE, permanent=False)), ("a", 0, 5, False), WAITING, False),
+        ((ROT, replace(GONE, targets=("m0",))), ("a", 0, 5, False), WAITING, False),
+        ((replace(ROT, targets=("m0",)), GONE), ("a", 0, 5, False), WAITING, False),
+        ((replace(ROT, bitten_ns=None), GONE), ("a", 0, 5, False), WAITING, False),
+        ((ROT, GONE), ("b", 0, 5, False), WAITING, False),  # another message
+        ((ROT, GONE), ("a", 0, 6, False), WAITING, False),  # another place
+        ((ROT, GONE), ("a", 1, 5, False), WAITING, False),
+        ((ROT, GONE), ("a", 0, 5, True), WAITING, False),  # it can be read
+        (
+            (ROT, GONE),
+            ("a", 0, 5, False),
+            ("0:9:5", "1:9:5"),
+            False,
+        ),  # another queue has a lag, too
+        ((ROT, GONE), ("a", 0, 5, False), ("0:9:5", "1:9:9"), True),
+    ],
+)
+def test_a_group_may_wait_for_the_copy_of_a_replica_that_is_gone_for_good(
+    faults: tuple[FaultFacts, ...],
+    found: tuple[str, int, int, bool],
+    drained: tuple[str, ...],
+    valid: bool,
+) -> None:
+    key, queue, offset, in_queue = found
+    told = facts(faults=faults, brokers={"b": ("n0", "n1"), "c": ("m0",)}, living=("b",))
+    ops = history("9 ok probe b", f"9 info drain {' '.join(drained)}")
+    rows = [[key, queue, offset, in_queue, in_queue, in_queue]]
+    value = {"topic": "t", "broker": "b", "node": "n1", "indexed": True, "messages": rows}
+    asked = Op(index=len(ops), time_ns=1 << 40, process=999, type="ok", f="look_up", value=value)
+    [verdict] = check_run([*ops, asked], [], told, [LIVENESS]).verdicts
+
+    assert verdict.valid is valid
+    assert [finding.anomaly for finding in verdict.findings] == ["not_drained"]
