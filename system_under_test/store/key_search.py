@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from heapq import merge
 from typing import NamedTuple
 
 from system_under_test.protocol.message import Message, RecordError, decode_record
@@ -94,6 +95,13 @@ def _matches(record: bytes, query: KeyQuery) -> bool:
 
 def _every_candidate(index: MessageIndex, query: KeyQuery) -> Iterator[int]:
     key_hash = index_hash(query.topic, query.key)
+    mended = [offset for offset, hashes in index.mended.items() if key_hash in hashes]
+    yield from merge(
+        _indexed_candidates(index, query, key_hash), sorted(mended, reverse=True), reverse=True
+    )
+
+
+def _indexed_candidates(index: MessageIndex, query: KeyQuery, key_hash: int) -> Iterator[int]:
     for file in index.newest_first():
         for entry in file.chain(key_hash):
             if entry.key_hash == key_hash and _may_be_in_time(file, entry.seconds, query):

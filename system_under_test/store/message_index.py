@@ -23,7 +23,11 @@ _NAME_DIGITS = 17  # yyyyMMddHHmmssSSS
 
 
 class MessageIndex:
-    """`reserved`: entries of records that are appended and not yet visible; space for them is allocated."""
+    """`reserved`: entries of records that are appended and not yet visible; space for them is allocated.
+
+    `mended`: the hashes of the keys of records that were mended since the store was opened, by physical offset. Files
+    that were made again from the log while a record was damaged lack it, and take entries in the order of the log only.
+    """
 
     __slots__ = (
         "_clock",
@@ -34,6 +38,7 @@ class MessageIndex:
         "_storage",
         "files",
         "folder",
+        "mended",
         "reserved",
     )
 
@@ -47,6 +52,7 @@ class MessageIndex:
         self.folder = folder
         self.files: list[IndexFile] = []
         self.reserved = 0
+        self.mended: dict[int, tuple[int, ...]] = {}
 
     def load(self) -> None:
         """Find the files; nothing is read. Raises StoreError."""

@@ -23,6 +23,7 @@ from system_under_test.store.cutting import LogCutter
 from system_under_test.store.errors import NoBuffer, NoSpace, RecordInvalid, StoreError, StoreLocked
 from system_under_test.store.flush import FlushTask, QueueFlushTask
 from system_under_test.store.flushing import Flushing
+from system_under_test.store.index_keys import record_hashes
 from system_under_test.store.key_search import KeyFound, KeyQuery, search
 from system_under_test.store.metadata_file import MetadataFile
 from system_under_test.store.opening import close_store, open_store
@@ -303,6 +304,7 @@ class MessageStore:
             self._health.failed(error)
             raise
         self._parts.lost.discard(physical_offset)
+        self._index.mended[physical_offset] = record_hashes(self._parts.hasher, found)
         return True
 
     def _has_entry(self, record: ScannedRecord) -> bool:

@@ -6,7 +6,12 @@ import pytest
 
 from system_under_test.store.reading import GetStatus
 from system_under_test.store.record_filter import RecordFilter
-from tests.system_under_test.store.store_on_disk import LOG_FOLDER, StoreOnDisk, make_message
+from tests.system_under_test.store.store_on_disk import (
+    INDEX_FOLDER,
+    LOG_FOLDER,
+    StoreOnDisk,
+    make_message,
+)
 
 FILE = f"{LOG_FOLDER}/{0:020d}"
 DAMAGED = 2  # of the messages 0 to 4
@@ -95,6 +100,34 @@ def test_the_copy_of_a_replica_mends_it_durably(store: StoreOnDisk) -> None:
     assert report.cut_bytes == 0
     store.store.dispatch()
     assert len(store.store.get("TopicTest", 0, 0, 32).records) == 5
+
+
+def test_a_mended_record_is_found_by_key_though_the_index_was_made_without_it(
+    store: StoreOnDisk,
+) -> None:
+    replica = StoreOnDisk(log_file_size=4096)
+    replica.open()
+    replica.put_visible(
+        *(make_message(b"body %d" % number, KEYS=f"k{number}") for number in range(5))
+    )
+    at = offsets(replica)[DAMAGED]
+    copy = replica.store.look_up(at) or b""
+    store.disk.flip_bits(
+        FILE, within=(at, at + 1)
+    )  # the size, so that recovery knows none of its keys
+    store.flush_queues()
+    store.cut_power()
+    for name in store.files(INDEX_FOLDER):
+        store.disk.unlink(f"{INDEX_FOLDER}/{name}")
+    store.open()
+    store.store.dispatch()
+    assert store.found("k2") == []
+
+    assert store.store.mend_record(at, copy)
+
+    assert [store.found(f"k{number}") for number in range(5)] == [
+        [b"body %d" % number] for number in range(5)
+    ]
 
 
 def test_a_copy_that_came_through_a_proxy_changes_no_address(store: StoreOnDisk) -> None:
