@@ -174,6 +174,8 @@ def _copy_rule(columns: Columns, context: Context, message: int, group: str) -> 
     given = np.flatnonzero(
         (deliveries.message == message) & (deliveries.group == names.groups.index(group))
     )
+    if not len(given):
+        return None
     tries = int(deliveries.tries[given].max())
     last = [of for of in reports if of.tries == tries]
     if not last or not all(of.by_broker for of in last):

@@ -6,6 +6,7 @@ a second is a constant, however much lies there. More queues raise it, and more 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -189,10 +190,15 @@ def _steps(ops: Sequence[Op], copies: Container[str]) -> Iterator[Step]:
             yield Step(op.time_ns, len(acked) + many, queue, op.node or str(op.process), new)
 
 
+def _shared(given: Counter[tuple[str, int]]) -> int:
+    """How many queues gave out a tenth of an even share at least: others only came in at the end."""
+    return sum(10 * messages * len(given) >= given.total() for messages in given.values())
+
+
 def _backlogs(steps: Iterator[Step]) -> Iterator[Backlog]:
     """Each runs from the first delivery after its peak until it is worked off."""
     peak = start_ns = first_ns = second_ns = 0
-    queues: set[tuple[str, int]] = set()
+    queues: Counter[tuple[str, int]] = Counter()  # messages that came out of each
     members: set[str] = set()
     for step in steps:
         if step.queue is None and step.open > peak:  # what is left of one is no new one
@@ -201,7 +207,7 @@ def _backlogs(steps: Iterator[Step]) -> Iterator[Backlog]:
             members.clear()
         if step.queue is not None and step.consumed and peak >= PEAK_MIN:
             start_ns = start_ns or step.time_ns
-            queues.add(step.queue)
+            queues[step.queue] += step.consumed
             members.add(step.member)
         if start_ns and not first_ns and 3 * step.open <= 2 * peak:
             first_ns = step.time_ns
@@ -211,7 +217,7 @@ def _backlogs(steps: Iterator[Step]) -> Iterator[Backlog]:
             if start_ns and peak >= PEAK_MIN:
                 end_ns = step.time_ns
                 yield Backlog(
-                    peak, start_ns, first_ns, second_ns, end_ns, len(queues), len(members)
+                    peak, start_ns, first_ns, second_ns, end_ns, _shared(queues), len(members)
                 )
             peak = start_ns = first_ns = second_ns = 0
             queues.clear()

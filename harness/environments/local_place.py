@@ -42,10 +42,8 @@ class LocalProcess:
         if not self.is_alive:
             return False
         try:
-            if (
-                number == signal.SIGKILL
-            ):  # with what it has started: a command may be a script around a client
-                os.killpg(self.pid, number)
+            if number == signal.SIGKILL:
+                os.killpg(self.pid, number)  # a command may be a script around a client
             else:
                 self._process.send_signal(number)
         except ProcessLookupError:

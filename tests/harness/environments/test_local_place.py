@@ -64,6 +64,8 @@ def test_a_kill_reaches_what_a_command_has_started(tmp_path: Path) -> None:
         assert await process.output.readline() == b"up\n"
         assert await process.signal(signal.SIGKILL)
         async with asyncio.timeout(10):  # the child holds the pipe as long as it lives
-            return await process.output.read()
+            left = await process.output.read()
+            assert await process.wait() == "SIGKILL"
+            return left
 
     assert asyncio.run(run()) == b""
