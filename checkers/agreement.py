@@ -228,9 +228,8 @@ def _misplaced(columns: Columns, context: Context, seen: _Seen) -> int:
         mine = np.flatnonzero(known & (brokers == broker))
         rows = seen.rows[mine]
         since, until = log.stretch(sends.invoke_ns[rows]), log.stretch(sends.time_ns[rows])
-        quiet = (since == until) & (
-            since >= 0
-        )  # a fault may have taken a record when its answer arrives
+        # Near a fault a record may be gone when its answer arrives.
+        quiet = (since == until) & (since >= 0)
         mine, since = mine[quiet], since[quiet]
         count += int(np.count_nonzero(begin[mine] > latest[mine]))
         for at, stretch in zip(mine.tolist(), since.tolist(), strict=True):

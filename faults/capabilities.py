@@ -15,9 +15,8 @@ from faults.errors import CapabilityMissing
 
 OWN_BROKERS = "only our own brokers go on with the queue offsets of a topic that is made again"
 OWN_NEED = "cluster.own_brokers"
-SERVERS_NEED = (
-    "cluster.servers"  # what is told to servers concerns more than the topics and groups of the run
-)
+# The fault changes servers for all their clients, not only the topics and groups of the run.
+SERVERS_NEED = "cluster.servers"
 # Servers may be somebody's, whose processes and links are not ours to break, while those of clients are.
 NEEDS_OF_NODES = (
     "process.server",

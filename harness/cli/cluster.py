@@ -88,9 +88,8 @@ def up(slaves: str, store: str | None, properties: tuple[str, ...], **options: A
     Exit status: 0 stopped, 254 bad arguments, a port in use or a store that cannot be used, 255 every node has ended.
     """
     begun_s = _process_started_s()
-    if (
-        options["tls"] == "enforcing"
-    ):  # the certificate of the other modes is made for the first client that wants it
+    # In the other modes a certificate is made for the first client that wants one.
+    if options["tls"] == "enforcing":
         need_extra("tls", "--tls enforcing")
     woken = threading.Event()
     try:

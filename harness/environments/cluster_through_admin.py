@@ -59,9 +59,8 @@ class ClusterThroughAdmin:
             }
             outcome = await environment.request(ADMIN, request)
             accepted += outcome.type == "ok"
-            perhaps += (
-                outcome.type != "fail"
-            )  # a master that did not answer in time may do it later
+            # A master that did not answer in time may carry it out later.
+            perhaps += outcome.type != "fail"
         environment.queues_max = max(environment.queues_max, count if perhaps else 0)
         return accepted
 

@@ -69,6 +69,18 @@ def test_skips(ops: list[str], anomaly: tuple[str, str] | None) -> None:
         # its listener had not finished, or it comes as a retry
         (["1 info consume a", "1 ok consume a"], None, True),
         (["1 ok consume a", "1 ok consume a~1"], None, True),
+        # a member repeats its own failed attempt, whatever another owner has consumed and committed meanwhile
+        (
+            ["1 info consume a b", "2 ok consume a b", "2 ok commit 0:2", "1 ok consume a b"],
+            None,
+            True,
+        ),
+        # ... which explains nothing to a member whose own attempt had succeeded
+        (
+            ["1 ok consume a b", "2 ok consume a b", "2 ok commit 0:2", "1 ok consume a"],
+            "nonmonotonic_poll",
+            False,
+        ),
         # late: the group had not had it at all
         (["1 ok consume b", "1 ok consume a"], "nonmonotonic_poll", False),
         # nothing explains that one call goes back
