@@ -169,7 +169,7 @@ def _copy_rule(columns: Columns, context: Context, message: int, group: str) -> 
     deliveries, names = columns.deliveries, columns.names
     sent_back = context.timeline.sent_back.get(names.key(message) or "", ())
     reports = [of for of in sent_back if of.group == group]
-    if not reports:
+    if not reports or group not in names.groups:
         return None
     given = np.flatnonzero(
         (deliveries.message == message) & (deliveries.group == names.groups.index(group))

@@ -11,12 +11,11 @@ its time, producers were asked about others later, and no broker ever asked abou
 **checked_too_often**: it asked more often than configured, for each half that the send may have stored (allowed where a
 broker died meanwhile and may have forgotten, and where the producer died before it could say how often it had sent it).
 Also: it asked again more than a request after the transaction was over (its producer had ended it with a commit, or had
-answered with commit or rollback, or a consumer was given it), or twice within half of the time
-between its rounds, of a transaction that was sent in one attempt (allowed where a fault of a replica since the
-transaction began may have kept its end from the broker, made it forget, or left a second half; or a fault of the
-producer that ended it or was asked, at that moment; outside the simulation always, as a busy broker refuses the end of
-a transaction, and the producer does not hear of it). Also, once a run: it asked about what no producer of the run had
-sent as a transaction.
+answered with commit or rollback, or a consumer was given it), or twice within half of the time between its rounds, of a
+transaction that was sent in one attempt (allowed where a fault of a replica since the transaction began may have kept
+its end from the broker, made it forget, or left a second half; or a fault of the producer that ended it or was asked,
+at that moment; outside the simulation always, as a busy broker refuses the end of a transaction, and the producer does
+not hear of it). Also, once a run: it asked about what no producer of the run had sent as a transaction.
 
 Cannot see: a transaction whose half message no broker acknowledged, unless it shows up; questions that never reached a
 producer; that one was asked about which its producer had rolled back by itself.
@@ -192,11 +191,10 @@ def _never_asked(
         return
     wait_s = facts.check_after_s + ROUNDS * facts.check_every_s + facts.timings.request_s
     last_ns = max(check.time_ns for check in context.timeline.check_backs)
+    rests = list(spans_at_rest(context))
     for row in np.flatnonzero(undecided).tolist():
         began_ns, due_ns = int(halves.invoke_ns[row]), int(halves.time_ns[row] + wait_s * NS_PER_S)
-        at_rest = any(
-            rest.start_ns <= began_ns and due_ns <= rest.end_ns for rest in spans_at_rest(context)
-        )
+        at_rest = any(rest.start_ns <= began_ns and due_ns <= rest.end_ns for rest in rests)
         if row not in asked and at_rest and due_ns <= last_ns:
             yield finding_at(
                 columns,
