@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkers.history import Op
+from checkers.stretches import is_plain
 
 CONSUMED = ("consume", "consume_many")
 SENT = ("send", "send_many")
@@ -85,7 +86,8 @@ def with_messages(value: dict[str, Any], messages: Sequence[Sequence[Any]]) -> d
             first, start, low, same, again, count, step = stretches[-1]
             wanted = physical - low if count == 1 else count * step
             if (
-                (later_key(first, count), start + count) == (key, offset)
+                is_plain(first)
+                and (later_key(first, count), start + count) == (key, offset)
                 and (same, again) == (intact, tries)
                 and physical - low == wanted
                 and wanted > 0
