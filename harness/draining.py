@@ -7,6 +7,7 @@ transactions, what a listener failed for. The workload knows of the latter (`Wor
 from __future__ import annotations
 
 import asyncio
+from itertools import islice
 from typing import Any
 
 from checkers.history import Op
@@ -40,6 +41,8 @@ class Drain:
         self._dead_letters = DeadLetters(environment)
         groups = groups_of(environment.campaign)
         self._members = [told for members in groups.values() for told in members]
+        self._failed: set[tuple[str, str | None]] = set()  # see _awaits_retries
+        self._ops_seen = 0
 
     async def run(self, bound_s: float) -> None:
         """Return when nothing is left to consume, or the bound is over."""
@@ -88,13 +91,14 @@ class Drain:
     def _awaits_retries(self) -> bool:
         """Whether a listener failed for a message that its group has not consumed since."""
         drops = {told.group for told in self._members if told.model == BROADCASTING}
-        failed: set[tuple[str, str | None]] = set()
-        for op in self._recorder.ops:
+        ops, failed = self._recorder.ops, self._failed
+        for op in islice(ops, self._ops_seen, None):
             if op.f not in DELIVERIES or op.type == "invoke" or op.value["group"] in drops:
                 continue
             if failed or op.type != "ok":
                 change = failed.difference_update if op.type == "ok" else failed.update
                 change((op.value["group"], key) for key in delivered_keys(op))
+        self._ops_seen = len(ops)
         return bool(failed)
 
     async def _rows_of_all(self) -> tuple[dict[Scope, list[QueueRow]], bool]:
