@@ -75,11 +75,13 @@ class QueueReader:
     ) -> GetResult:
         """Up to `max_messages` records from `offset`, of those tags codes, if any are given, and that are `wanted`."""
         low, high = queue.min_offset, queue.max_offset
-        if high == 0:
+        # A slave may have shown a consumer what is not visible here: its offset is right, though nothing is to be read.
+        is_at_end = high <= offset <= queue.next_offset
+        if high == 0 and not (is_at_end and offset):
             return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, low, high)
         if offset < low:
             return GetResult(GetStatus.OFFSET_TOO_SMALL, low, low, high)
-        if offset == high:
+        if is_at_end:
             return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, offset, low, high)
         if offset > high:
             return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, high, low, high)

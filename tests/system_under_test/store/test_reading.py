@@ -54,6 +54,15 @@ def test_a_queue_in_which_nothing_is_visible_yet(seven: StoreOnDisk) -> None:
     assert seven.store.get("Fresh", 0, 0, 32).status is GetStatus.NO_MESSAGE_IN_QUEUE
 
 
+def test_an_offset_that_is_not_visible_yet_is_not_wrong(seven: StoreOnDisk) -> None:
+    for topic, visible in (("TopicTest", 7), ("Fresh", 0)):
+        seven.put(make_message(topic=topic))
+        answer = seven.store.get(topic, 0, visible + 1, 32)
+        assert answer == (GetStatus.OFFSET_OVERFLOW_ONE, visible + 1, 0, visible, [], False)
+    beyond = seven.store.get("TopicTest", 0, 9, 32)
+    assert (beyond.status, beyond.next_offset) == (GetStatus.OFFSET_OVERFLOW_BADLY, 7)
+
+
 def test_tags_are_compared_by_hash(seven: StoreOnDisk) -> None:
     answer = seven.store.get("TopicTest", 0, 0, 32, frozenset({tags_code("uneven")}))
     assert [decode_record(record).body for record in answer.records] == [b"1", b"3"]
