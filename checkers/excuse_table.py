@@ -229,7 +229,7 @@ _ROWS: tuple[Excuse, ...] = (
         anomaly="offset_lost",
         effects=(ROLLS_BACK,),
         on=(Role.MASTER,),
-        before=lambda t: t.offset_persist_s + t.slave_sync_s,
+        before=lambda t: t.offset_persist_s + t.write_back_s,
         after=_two_requests,
         mechanism="the disk of the master had not taken the offset",
     ),

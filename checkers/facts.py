@@ -78,6 +78,7 @@ class Timings:
     lock_belief_s: float = 30.0  # how long a member believes in a lock that it cannot renew
     commit_s: float = 5.0  # persistConsumerOffsetInterval of clients
     offset_persist_s: float = 5.0  # flushConsumerOffsetInterval
+    write_back_s: float = 0.0  # until a disk has the offsets that a broker wrote; 0: it fsyncs them
     slave_sync_s: float = 10.0  # slaves copy offsets, topics and groups
     ha_silence_s: float = 20.0  # haHousekeepingInterval: then replication begins again
     route_refresh_s: float = 30.0  # pollNameServerInterval

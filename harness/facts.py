@@ -33,6 +33,8 @@ from harness.workloads.delay_levels import delay_levels_ms
 from harness.workloads.membership import BROADCASTING, Membership
 
 SHORT_POLLING_S = 1.0  # RocketMQ: shortPollingTimeMills
+METADATA_POLICY = "metadata_file"  # policies.py: offsets are written without fsync
+WRITE_BACK_S = 35.0  # Linux: dirty_expire_centisecs, and the next turn of its flusher
 SIDE_STARTS = ("start_topic-anew", "start_offsets-cloned")
 POOL_PROPERTY = "transientStorePoolEnable"
 
@@ -228,7 +230,11 @@ def timings_of(campaign: Campaign) -> Timings:
     properties = dict(campaign.broker_properties)
     changes = [option_of(one) for one in campaign.plan if one.kind == OptionsChange.name]
     later = ({**properties, name: value} for name, value in changes)
-    return reduce(_wider, map(_timings_under, later), _timings_under(properties))
+    found = reduce(_wider, map(_timings_under, later), _timings_under(properties))
+    faithful = campaign.mode == "faithful"
+    if faithful and (not campaign.policies or METADATA_POLICY in campaign.policies):
+        return replace(found, write_back_s=WRITE_BACK_S)
+    return found
 
 
 def _wider(one: Timings, other: Timings) -> Timings:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from checkers.compose import check_run
-from checkers.facts import FaultFacts
+from checkers.facts import FaultFacts, Timings
 from checkers.history import Op, OpType
 from checkers.verdict import Verdict
 from tests.support.history_language import facts, fault, history
@@ -239,6 +239,19 @@ def test_the_master_knows_what_was_committed_whatever_happens_to_a_slave(
 ) -> None:
     verdict = check_duplication(*lines, brokers={"b": ("n0", "n1")}, faults=(of,))
     assert verdict.valid is valid
+
+
+@pytest.mark.parametrize(
+    ("cut_s", "write_back_s", "valid"),
+    [(9, 0.0, True), (12, 0.0, False), (39, 35.0, True), (47, 35.0, False)],
+)
+def test_a_power_cut_takes_the_offsets_that_the_disk_did_not_have(
+    cut_s: float, write_back_s: float, valid: bool
+) -> None:
+    cut = fault("power_cut", "n0", at_s=cut_s, healed_s=cut_s + 1)
+    timings = Timings(write_back_s=write_back_s)
+    known = {"brokers": {"b": ("n0", "n1")}, "timings": timings, "faults": (cut,)}
+    assert check_duplication(*begins("2 ok begin 0 by=0"), **known).valid is valid
 
 
 def sent(*told: str, taken_s: float = 60) -> tuple[str, ...]:

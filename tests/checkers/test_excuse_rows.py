@@ -16,7 +16,7 @@ import pytest
 from checkers import excuses
 from checkers.compose import check_run
 from checkers.excuse_table import EXCUSES, Excuse
-from checkers.facts import FaultFacts, NodeExit
+from checkers.facts import FaultFacts, NodeExit, Timings
 from checkers.history import Op
 from tests.checkers.stories import Story
 from tests.checkers.test_replicas import ack
@@ -277,6 +277,7 @@ def _histories() -> Iterator[Legal]:
         "the disk of the master had not taken the offset",
         faults=(fault("power_cut", "n0", at_s=18, healed_s=20),),
         taken_s=60,
+        timings=Timings(write_back_s=35.0),
     )
     yield by_master(
         "the master could not write the offset down, and ended",

@@ -107,6 +107,22 @@ def test_an_option_that_changes_to_a_shorter_timing_widens_nothing() -> None:
     assert timings_of(campaign).register_s == 120.0
 
 
+@pytest.mark.parametrize(
+    ("mode", "policies", "write_back_s"),
+    [
+        ("hardened", (), 0.0),
+        ("faithful", (), 35.0),
+        ("faithful", ("metadata_file",), 35.0),
+        ("faithful", ("visible_end",), 0.0),
+    ],
+)
+def test_offsets_that_are_not_fsynced_are_with_the_page_cache_for_a_while(
+    mode: str, policies: tuple[str, ...], write_back_s: float
+) -> None:
+    campaign = replace(CAMPAIGN, mode=mode, policies=policies)
+    assert timings_of(campaign).write_back_s == write_back_s
+
+
 def test_groups_beside_the_load_are_known_to_the_checkers() -> None:
     evidence = {"topic": "T-side-7", "groups": ["g-side-7", "g-side-7-again"]}
     started = Op(
