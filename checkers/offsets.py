@@ -3,8 +3,9 @@
 **commit_ahead**: an offset was committed beyond everything that the group had consumed from the queue by then: the
 messages in between are skipped. **commit_rewound**: a commit sets the group's offset back, and no member rightly
 took the queue over at such an offset (rewinds.py). **commit_beyond_end**: at the drain the group's offset is higher
-than the queue is long, so the next messages will be skipped (allowed where the disk that held the rest is lost for
-good). **commit_behind**: the drain says that the lag is 0, and the offset is below the end of the queue.
+than the queue is long, so the next messages will be skipped (allowed where the master's disk, which held the rest, is
+lost for good and a member had come as far). **commit_behind**: the drain says that the lag is 0, and the offset is
+below the end of the queue.
 
 A filter leaves out the rest: a group that has one skips only what it wants, and only where no later message came to lie
 in that place or before it.
@@ -34,7 +35,7 @@ from checkers.columns import (
     Touches,
 )
 from checkers.facts import RunFacts
-from checkers.kernel import Checker, Context, Kernel, Split, no_rows, nothing_missing
+from checkers.kernel import Checker, Context, Kernel, Split, nothing_missing
 from checkers.place_index import index_of, number_runs, stable_order, stream_ids
 from checkers.promises import Judgement, judge
 from checkers.rewinds import rewinds, settled_below
@@ -43,6 +44,7 @@ from checkers.timeline import Drain, QueueEnd
 from checkers.verdict import Finding, Tally, Verdict
 
 NOTHING = np.iinfo(np.int64).min  # below all offsets
+EVERYWHERE = np.iinfo(np.int64).max
 
 
 def tally_commits(columns: Columns, context: Context) -> Tally:
@@ -206,14 +208,14 @@ def _finding(
     )
 
 
-def check_drained_offsets(_columns: Columns, context: Context) -> Verdict:
+def check_drained_offsets(columns: Columns, context: Context) -> Verdict:
     """Compare committed offsets with the ends of the queues, when the drain ended."""
     drains = sorted(context.timeline.drains.items())
     findings = [
         finding
         for (group, _topic), drain in drains
         for queue, end in sorted(drain.ends.items())
-        for finding in _judge_end(context, group, queue, end, drain)
+        for finding in _judge_end(columns, context, group, queue, end, drain)
     ]
     tally = Tally.of(findings, drains=len(drains))
     violated = any(name in tally.counts for name in ("commit_beyond_end", "commit_behind"))
@@ -245,15 +247,18 @@ def _gaps(context: Context) -> Iterator[str]:
 
 
 def _judge_end(
-    context: Context, group: str, queue: QueueKey, end: QueueEnd, drain: Drain
+    columns: Columns, context: Context, group: str, queue: QueueKey, end: QueueEnd, drain: Drain
 ) -> Iterator[Finding]:
     beyond = end.committed > end.max_offset
     if not beyond and not (drain.complete and end.committed < end.max_offset):
         return
     anomaly = "commit_beyond_end" if beyond else "commit_behind"
+    # A disk that is lost for good takes along what only weaker statuses promised, consumed or not.
+    gone = beyond and _lost_for_good(context.facts, queue.broker, drain.time_ns)
+    allowed = gone and end.committed <= _came_to(columns, context.facts, group, queue)
     yield Finding(
         anomaly=anomaly,
-        judgement=_judge_committed(context, anomaly, queue.broker, drain),
+        judgement=Judgement.ALLOWED if allowed else judge(context.facts.mode, anomaly),
         op_index=drain.op_index,
         time_ns=drain.time_ns,
         detail=f"committed {end.committed}, the queue ends at {end.max_offset}",
@@ -265,19 +270,47 @@ def _judge_end(
     )
 
 
-def _judge_committed(context: Context, anomaly: str, broker: str, drain: Drain) -> Judgement:
-    """A disk that is lost for good takes along what only weaker statuses promised, consumed or not."""
-    if anomaly == "commit_beyond_end" and _lost_for_good(context.facts, broker, drain.time_ns):
-        return Judgement.ALLOWED
-    return judge(context.facts.mode, anomaly)
+def _came_to(columns: Columns, facts: RunFacts, group: str, queue: QueueKey) -> int:
+    """How far any member of a group has come in a queue; what a filter leaves out is not known."""
+    names, deliveries, commits = columns.names, columns.deliveries, columns.commits
+    if group in facts.wanted_tags:
+        return EVERYWHERE
+    if group not in names.groups or queue not in names.queues:
+        return 0
+    of_queue, of_group = names.queues.index(queue), names.groups.index(group)
+    given = (deliveries.queue == of_queue) & (deliveries.group == of_group)
+    told = (commits.queue == of_queue) & (commits.group == of_group)
+    return max(
+        int(deliveries.queue_offset[given].max(initial=-1)) + 1,
+        int(commits.offset[told].max(initial=0)),
+    )
+
+
+def rows_beyond_ends(columns: Columns, context: Context) -> Columns:
+    """Deliveries and commits of queues that ended before what was committed, where a disk may excuse it."""
+    asked = {
+        queue
+        for drain in context.timeline.drains.values()
+        for queue, end in drain.ends.items()
+        if end.committed > end.max_offset
+        and _lost_for_good(context.facts, queue.broker, drain.time_ns)
+    }
+    of_queues = np.flatnonzero([queue in asked for queue in columns.names.queues])
+    return Columns(
+        names=columns.names,
+        sends=columns.sends.where(slice(0)),
+        deliveries=columns.deliveries.where(np.isin(columns.deliveries.queue, of_queues)),
+        commits=columns.commits.where(np.flatnonzero(np.isin(columns.commits.queue, of_queues))),
+    )
 
 
 def _lost_for_good(facts: RunFacts, broker: str, until_ns: int) -> bool:
-    """Whether a disk of this broker is; one that was only wiped is filled from what the others have."""
+    """Whether the master's disk is; one that was only wiped is filled from what the others have."""
     return any(
         fault.permanent and fault.fired_ns is not None and fault.fired_ns <= until_ns
         for fault in facts.faults
-        if fault.bitten_ns is not None and set(fault.targets) & set(facts.brokers.get(broker, ()))
+        if fault.bitten_ns is not None
+        and set(fault.targets).intersection(facts.brokers.get(broker, ())[:1])
     )
 
 
@@ -294,5 +327,5 @@ DRAINED_OFFSETS = Checker(
     name="drained_offsets",
     anomalies=("commit_beyond_end", "commit_behind"),
     check=check_drained_offsets,
-    rows=no_rows,
+    rows=rows_beyond_ends,
 )

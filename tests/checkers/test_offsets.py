@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from checkers.compose import check_run
@@ -121,6 +123,30 @@ def test_offsets_at_the_drain(drain: str, anomaly: str | None) -> None:
     verdict = check("drained_offsets", *THREE, drain)
 
     assert [finding.anomaly for finding in verdict.findings] == ([anomaly] if anomaly else [])
+
+
+LOST = replace(fault("disk_lost", "n0", at_s=3, healed_s=4), permanent=True)
+
+
+@pytest.mark.parametrize(
+    ("ops", "of", "changes", "valid"),
+    [
+        (("1 ok commit 0:4 t=2",), LOST, {}, True),
+        (("1 ok consume a@0:3 t=2",), LOST, {}, True),
+        ((), LOST, {}, False),  # no member has come as far
+        (("1 ok commit 0:4 t=2 group=h",), LOST, {}, False),
+        (("1 ok commit 1:4 t=2",), LOST, {}, False),
+        ((), LOST, {"wanted_tags": {"g": ("x",)}}, True),  # a filter leaves out what is not said
+        (("1 ok commit 0:4 t=2",), replace(LOST, targets=("n1",)), {}, False),  # a slave's disk
+        (("1 ok commit 0:4 t=2",), replace(LOST, permanent=False), {}, False),
+    ],
+)
+def test_a_lost_disk_explains_an_offset_that_a_member_has_reached(
+    ops: tuple[str, ...], of: FaultFacts, changes: dict[str, object], valid: bool
+) -> None:
+    lines = (*THREE, *ops, "9 ok drain 0:3:4 t=9")
+    known = {"brokers": {"b": ("n0", "n1")}, "faults": (of,), **changes}
+    assert check("drained_offsets", *lines, **known).valid is valid
 
 
 def test_without_a_drain_nothing_is_known_about_ends() -> None:

@@ -87,6 +87,11 @@ class _Run(ToldOps):
             for end in [random.randrange(5)]
         ]
         value = {"group": group, "topic": random.choice(GROUPS[group]), "queues": ends, "lag": 2}
+        aside = Random(repr(value))
+        if aside.random() < 0.7:
+            told = [[broker, queue, aside.randrange(6)] for broker, queue, *_ in ends]
+            scope = {"group": group, "topic": value["topic"]}
+            self.tell(9, "ok", "commit", scope | {"offsets": told})
         self.op(random.choice(["ok", "ok", "ok", "info", "fail", "invoke"]), "drain", value)
 
     def look_up(self) -> None:

@@ -237,15 +237,29 @@ def drained_offsets(ops: Sequence[Op], facts: Facts) -> Found:
                 place = group, topic, broker, queue, committed
                 if committed > end:
                     gone = any(_disk_gone(of, facts, broker, drain) for of in facts["faults"])
-                    found["commit_beyond_end", gone, *place] += 1
+                    told = gone and committed <= _highest_commit(ops, *place[:-1])
+                    found["commit_beyond_end", told, *place] += 1
                 if committed < end and drain.type == "ok":
                     found["commit_behind", False, *place] += 1
     return found
 
 
+def _highest_commit(ops: Sequence[Op], group: str, topic: str, broker: str, queue: int) -> int:
+    return max(
+        (
+            offset
+            for op in ops
+            if op.f == "commit" and (op.value["group"], op.value["topic"]) == (group, topic)
+            for name, number, offset in op.value["offsets"]
+            if (name, number) == (broker, queue)
+        ),
+        default=-1,
+    )
+
+
 def _disk_gone(fault: FaultFacts, facts: Facts, broker: str, drain: Op) -> bool:
     assert fault.fired_ns is not None
-    struck = any(node in fault.targets for node in facts["brokers"][broker])
+    struck = facts["brokers"][broker][0] in fault.targets
     bitten = fault.bitten_ns is not None and fault.fired_ns <= drain.time_ns
     return struck and bitten and fault.kind == "disk_lost"
 
