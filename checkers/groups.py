@@ -35,7 +35,7 @@ from checkers.excuses import began_ns
 from checkers.fault_effects import STOPS
 from checkers.kernel import Checker, Context, sends_only
 from checkers.promises import FOREVER_NS, NS_PER_S, judge
-from checkers.rebalances import bound_ns, excused_spans, master_lost_ns
+from checkers.rebalances import bound_ns, excused_spans, locked_ns, master_lost_ns
 from checkers.spans import Span, shared, without
 from checkers.verdict import Finding, Tally, Verdict, seconds
 
@@ -144,8 +144,6 @@ def _unowned(
         if not any(name == group for name, _ in owned):
             continue  # its members do not say what they own
         members = context.timeline.members(group)
-        # A member that died may have left locks behind, which brokers keep until they expire.
-        locked_ns = int(timings.lock_life_s * NS_PER_S) if group in context.facts.orderly else 0
         for queue in sorted(queue for queue in known if queue.topic in topics):
             spans = [one.span for one in owned.get((group, queue), ())]
             first = known[queue] + int(timings.route_refresh_s * NS_PER_S)
@@ -155,7 +153,7 @@ def _unowned(
             excused = excused_spans(context, "queue_unowned", group, queue.broker, members)
             for alone in without([Span(first, end_ns)], spans):
                 alone_ns = _length_ns(without([alone], excused))
-                if alone_ns > bound_ns(context, group, alone) + locked_ns:
+                if alone_ns > bound_ns(context, group, alone) + locked_ns(context, group, alone):
                     detail = f"no member owned the queue for {seconds(alone_ns)}"
                     yield _finding(context, "queue_unowned", (group, queue), alone, -1, detail)
                     break

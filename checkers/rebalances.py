@@ -210,6 +210,18 @@ def bound_ns(context: Context, group: str, span: Span) -> int:
     return until_ns - span.start_ns
 
 
+def locked_ns(context: Context, group: str, span: Span) -> int:
+    """How much longer an orderly group may leave a queue alone: a member that had no chance to unlock it has ended.
+
+    Its lock expires. Without a fault every member that gives a queue up unlocks it.
+    """
+    if group not in context.facts.orderly:
+        return 0
+    life_ns, known = int(context.facts.timings.lock_life_s * NS_PER_S), _group(context, group)
+    near = _is_near_a_fault(context, known.members, span.start_ns - life_ns, span.end_ns)
+    return life_ns if near or not known.is_known else 0
+
+
 def _is_near_a_fault(context: Context, members: frozenset[str], start_ns: int, end_ns: int) -> bool:
     """Whether a fault of a member or of any server bit, or lasted on, between these times."""
     facts = context.facts

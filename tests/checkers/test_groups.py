@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from checkers.column_builder import build_columns
+from checkers.facts import FaultFacts
 from checkers.groups import GROUPS
 from checkers.kernel import Context
 from checkers.promises import LossPromises
@@ -147,3 +148,32 @@ def test_a_queue_without_messages_may_vanish_with_the_disk_of_its_master() -> No
     assert found(check(*lines)) == ["queue_unowned"]
     assert found(check(*lines, faults=lost)) == []
     assert found(check("0 ok send b queue=1", *lines, faults=lost)) == ["queue_unowned"]
+
+
+OPENED = ("1 ok open node=c1 t=0.1", "2 ok open node=c2 t=0.1")
+CRASHED = fault("client_crash", "c2", at_s=48, healed_s=49)
+
+
+@pytest.mark.parametrize(
+    ("taken_s", "of", "valid"),
+    [
+        (70, None, True),
+        (75, None, False),
+        (75, CRASHED, True),  # its lock expires after a minute
+        (137, CRASHED, True),
+        (142, CRASHED, False),
+        (75, fault("client_crash", "c9", at_s=48, healed_s=49), False),
+    ],
+)
+def test_only_a_member_that_had_no_chance_to_unlock_leaves_its_lock_behind(
+    taken_s: float, of: FaultFacts | None, valid: bool
+) -> None:
+    lines = (
+        *OPENED,
+        *STEADY,
+        "2 ok assign t=50",
+        f"1 ok assign 0 1 t={taken_s}",
+        "9 ok drain t=200",
+    )
+    faults = () if of is None else (of,)
+    assert check(*lines, orderly=("g",), faults=faults).valid is valid
