@@ -12,10 +12,11 @@ its time, producers were asked about others later, and no broker ever asked abou
 broker died meanwhile and may have forgotten, and where the producer died before it could say how often it had sent it).
 Also: it asked again more than a request after the transaction was over (its producer had ended it with a commit, or had
 answered with commit or rollback, or a consumer was given it), or twice within half of the time between its rounds, of a
-transaction that was sent in one attempt (allowed where a fault of a replica since the transaction began may have kept
-its end from the broker, made it forget, or left a second half; or a fault of the producer that ended it or was asked,
-at that moment; outside the simulation always, as a busy broker refuses the end of a transaction, and the producer does
-not hear of it). Also, once a run: it asked about what no producer of the run had sent as a transaction.
+transaction that was sent in one attempt. Allowed are as many questions as halves that a broker may have put back since
+it wrote its progress down, if a fault may have made it forget that, or the end; any number where a fault of the broker,
+or of the producer that ended it or was asked, delays requests at that moment; outside the simulation always, as a busy
+broker refuses the end of a transaction, and the producer does not hear of it. Also, once a run: it asked about what no
+producer of the run had sent as a transaction.
 
 Cannot see: a transaction whose half message no broker acknowledged, unless it shows up; questions that never reached a
 producer; that one was asked about which its producer had rolled back by itself.
@@ -26,8 +27,9 @@ which it may not be asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from math import ceil
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +37,8 @@ import numpy as np
 from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, QueueKey, Touches, Transaction
 from checkers.delays import CLOCK_ROUGHNESS_NS, clock_stepped
 from checkers.event_times import began_latest
+from checkers.excuses import Window
+from checkers.fault_effects import EMPTIES, ROLLS_BACK
 from checkers.kernel import Context, Kernel, finding_at, queue_of
 from checkers.promises import FOREVER_NS, NS_PER_S, Judgement, judge
 from checkers.rest import spans_at_rest
@@ -228,7 +232,9 @@ def _checked(
                 what += f" for each of {attempts} attempts"
             holder = queue if attempts == 1 else None  # of the last half; others may lie elsewhere
             excuse = _many_halves(halves, row) or _broker_died(context, holder, began, last_ns)
-            yield _question(columns, context, halves, row, "checked_too_often", what, excuse)
+            again = _asked_again(context, halves, row, queue, checks, given_ns)
+            found = again if excuse and again and again[1] is None else (what, excuse)
+            yield _question(columns, context, halves, row, "checked_too_often", *found)
         elif again := _asked_again(context, halves, row, queue, checks, given_ns):
             yield _question(columns, context, halves, row, "checked_too_often", *again)
 
@@ -258,10 +264,11 @@ def _asked_again(
     """
     if halves.tries[row] != 1:
         return None
-    began = int(halves.invoke_ns[row])
+    # No sooner does a broker put a half back to ask for it again.
+    first_ns = int(halves.invoke_ns[row]) + round(context.facts.check_after_s * NS_PER_S)
     found = [
-        (what, _end_not_known(context, queue, began, moments))
-        for what, *moments in (
+        (of.what, _end_not_known(context, queue, first_ns, of))
+        for of in (
             *_asked_over(context, halves, row, checks, given_ns),
             *_asked_twice(context, checks),
         )
@@ -277,13 +284,22 @@ class _Moment(NamedTuple):
     is_seen: bool = False  # by a consumer: no producer has a part in it
 
 
+class _Again(NamedTuple):
+    """Questions that should not have been asked, as far as one half goes."""
+
+    what: str
+    times: int
+    known: _Moment  # when the broker should have known better
+    asked: _Moment  # the last one
+
+
 def _asked_over(
     context: Context,
     halves: Touches,
     row: int,
     checks: list[CheckBack],
     given_ns: Mapping[int, int],
-) -> Iterator[tuple[str, _Moment, _Moment]]:
+) -> Iterator[_Again]:
     """Each question, with each end of its transaction that its broker should have known."""
     ends = [_Moment(of.time_ns, of.node) for of in checks if of.state in ("commit", "rollback")]
     seen_ns = given_ns.get(int(halves.message[row]))
@@ -297,43 +313,70 @@ def _asked_over(
             late_ns = check.time_ns - end.time_ns
             if late_ns > context.facts.timings.request_s * NS_PER_S:
                 what = f"asked {late_ns / NS_PER_S:.3f} s after the transaction was over"
-                yield what, end, _Moment(check.time_ns, check.node)
+                yield _Again(what, 1, end, _Moment(check.time_ns, check.node))
 
 
-def _asked_twice(
-    context: Context, checks: list[CheckBack]
-) -> Iterator[tuple[str, _Moment, _Moment]]:
-    """Pairs of questions in one round."""
+def _asked_twice(context: Context, checks: list[CheckBack]) -> Iterator[_Again]:
+    """Questions of one round, from each question on."""
     every_s = context.facts.check_every_s
-    for one, other in pairwise(checks):
-        apart_ns = other.time_ns - one.time_ns
-        if apart_ns < every_s * NS_PER_S / 2:
-            what = f"asked twice within {apart_ns / NS_PER_S:.3f} s; rounds are {every_s:g} s apart"
-            yield what, _Moment(one.time_ns, one.node), _Moment(other.time_ns, other.node)
+    times_ns = [check.time_ns for check in checks]
+    for at, one in enumerate(checks):
+        last = bisect_left(times_ns, one.time_ns + every_s * NS_PER_S / 2) - 1
+        if last > at:
+            apart_s = (times_ns[last] - one.time_ns) / NS_PER_S
+            often = "twice" if last == at + 1 else f"{last - at + 1} times"
+            what = f"asked {often} within {apart_s:.3f} s; rounds are {every_s:g} s apart"
+            moments = (_Moment(of.time_ns, of.node) for of in (one, checks[last]))
+            yield _Again(what, last - at, *moments)
 
 
 def _end_not_known(
-    context: Context, queue: QueueKey | None, began_ns: int, moments: Sequence[_Moment]
+    context: Context, queue: QueueKey | None, first_ns: int, again: _Again
 ) -> str | None:
     """Why a broker may not know how a transaction has ended, or that it has asked.
 
-    What a replica forgets, or cannot store, may have made a second half at any time since the transaction began; what
-    befalls a producer concerns the requests of the moment.
+    What befalls brokers and producers at the moment concerns its requests. A broker that forgot, since `first_ns`, that
+    it had put a half back, in each round since it wrote that down, asks for each of these once more. What it knew and
+    has kept it does not forget.
     """
     facts = context.facts
     if not facts.disks_observed:
         return "a busy broker may have refused the end of the transaction"
-    request_ns, last_ns = int(facts.timings.request_s * NS_PER_S), moments[-1].time_ns
+    request_ns, moments = int(facts.timings.request_s * NS_PER_S), (again.known, again.asked)
     for broker in facts.brokers if queue is None else (queue.broker,):
-        found = [context.excuses.find(ASKED_AGAIN, began_ns, last_ns, broker)]
+        asked_ns = again.asked.time_ns
+        found = [
+            context.excuses.find(ASKED_AGAIN, asked_ns - request_ns, asked_ns + request_ns, broker)
+        ]
         for of in moments:
             if not of.is_seen:
                 near = of.time_ns - request_ns, of.time_ns + request_ns
                 nodes = facts.producers if of.node is None else (of.node,)
                 found.append(context.excuses.find(ON_ITS_WAY, *near, broker, nodes))
+        doubled = _may_have_doubled(context, broker, first_ns, again)
+        copies = 2 + ceil(facts.timings.offset_persist_s / (facts.check_every_s or 1.0))
+        if again.times < copies ** len(doubled):
+            found += doubled
         if words := next((window.words for window in found if window is not None), None):
             return words
     return None
+
+
+def _may_have_doubled(context: Context, broker: str, first_ns: int, again: _Again) -> list[Window]:
+    """When a broker may have forgotten an end, or made a second half: until it had surely written down its progress.
+
+    It forgets later what its disk loses.
+    """
+    facts, timings = context.facts, context.facts.timings
+    written_s = 2 * timings.request_s + facts.check_every_s + timings.offset_persist_s
+    known_ns = again.known.time_ns + int(written_s * NS_PER_S)
+    loses = {EMPTIES} if facts.masters_keeping == "sync" else {EMPTIES, ROLLS_BACK}
+    return [
+        window
+        for window in context.excuses.windows(ASKED_AGAIN, broker)
+        if first_ns <= window.end_ns and window.start_ns <= again.asked.time_ns
+        if window.start_ns <= known_ns or not loses.isdisjoint(window.fault.effects)
+    ]
 
 
 def _many_halves(halves: Touches, row: int) -> str | None:

@@ -184,7 +184,12 @@ def test_what_a_consumer_has_had_is_over() -> None:
         ("pause", "p1", 25.0, 26.0, "checked_too_often"),  # between answer and question
         ("pause", "p2", 7.0, 8.0, "checked_too_often"),  # has nothing to do with the answer
         ("pause", "p2", 42.0, 43.0, "checked_too_often_allowed"),  # is asked at 42.1
-        ("pause", NODE, 25.0, 26.0, "checked_too_often_allowed"),  # may have stored a second half
+        ("kill", NODE, 0.2, 0.5, "checked_too_often"),  # before it might ask for the first time
+        ("kill", NODE, 12.0, 13.0, "checked_too_often_allowed"),  # may have put it back
+        ("kill", NODE, 25.0, 26.0, "checked_too_often"),  # what it knew was written down by then
+        ("power_cut", NODE, 25.0, 26.0, "checked_too_often"),
+        ("disk_lost", NODE, 25.0, 26.0, "checked_too_often_allowed"),
+        ("pause", NODE, 40.0, 41.0, "checked_too_often_allowed"),  # asked before, delivered late
     ],
 )
 def test_only_faults_of_the_broker_and_of_who_answers_explain_a_late_question(
@@ -195,8 +200,21 @@ def test_only_faults_of_the_broker_and_of_who_answers_explain_a_late_question(
         answer = {"topic": "t", "key": "a", "state": "commit"}
         story.op(asked_s, "ok", "check_back", answer, node=producer)
     faults = (fault(kind, node, at_s=at_s, healed_s=healed_s),)
-    known = {"check_after_s": 6.0, "faults": faults, "producers": ("p1", "p2")}
+    known = {"check_after_s": 6.0, "faults": faults, "producers": ("p1", "p2"), "flush": "sync"}
     assert story.counts("transactions", **known) == {found}
+
+
+@pytest.mark.parametrize(("times", "found"), [(3, "_allowed"), (4, "")])
+def test_a_broker_that_died_once_asks_for_what_it_put_back_since_it_wrote_its_progress(
+    times: int, found: str
+) -> None:
+    asked = [
+        40.0 + n / 10 for n in range(times)
+    ]  # in 5 s: a round, the first half, and one on the border
+    story = asked_at(*asked)
+    kill = fault("kill", NODE, at_s=30.0, healed_s=31.0)
+    known = {"check_after_s": 6.0, "check_every_s": 5.0, "check_max": 9, "faults": (kill,)}
+    assert story.counts("transactions", **known) == {f"checked_too_often{found}"}
 
 
 def test_how_far_apart_rounds_are_must_be_known() -> None:
