@@ -6,8 +6,8 @@ that a filter kept back, some of which only their consumer can, as brokers compa
 The rest is in observations, other verdicts
 and facts.
 
-A zero is no proof that a mechanism was not reached, only that nobody saw it: logs of somebody's brokers are not read.
-Source: the "sometimes" assertions of Antithesis.
+A zero is no proof that a mechanism was not reached, only that the harness did not see it: logs of brokers that are not
+ours are not read. Source: the "sometimes" assertions of Antithesis.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def java_hash(text: str) -> int:
 
 
 def _rebalanced_at_work(columns: Columns, context: Context) -> int:
-    """How often a queue was taken from or given to somebody while a listener of the group worked on it."""
+    """How often a queue was taken from or given to a member while a listener of the group worked on it."""
     return int(np.count_nonzero(_worked_at(columns, context)))
 
 

@@ -155,7 +155,7 @@ def _copies(
     sends = columns.sends
     if sent == UNKNOWN:
         # It is a phantom, and reported there.
-        yield (f"{len(places)} copies of a message that nobody sent", True)
+        yield (f"{len(places)} copies of a message that no producer sent", True)
     elif sends.due_ns[sent] != UNKNOWN or sends.transaction[sent] != Transaction.NONE:
         stored = Counter(columns.names.queues[queue].broker for queue, _ in places)
         yield _judge_moves(context, sends, sent, stored, repeats[-1].invoke_ns)

@@ -26,7 +26,7 @@ from checkers.kernel import Context, Innocent, Kernel
 from checkers.screening import innocent_of, is_among, suspects_of, widened
 from checkers.verdict import Tally, Validity, Verdict
 
-NOBODY: Ints = np.zeros(0, np.int64)
+NO_SUSPECTS: Ints = np.zeros(0, np.int64)
 Rows = tuple[Touches, Touches, Commits]
 R = TypeVar("R", Touches, Commits)
 
@@ -36,7 +36,9 @@ class FirstLook:
     """What one partition tells by itself."""
 
     tallies: Mapping[str, Tally] = field(default_factory=dict)  # by name of the kernel
-    suspects: Ints = field(default_factory=lambda: NOBODY)  # ids of messages, sorted, each once
+    suspects: Ints = field(
+        default_factory=lambda: NO_SUSPECTS
+    )  # ids of messages, sorted, each once
     totals: Mapping[str, int] = field(default_factory=dict)  # sends by outcome, deliveries
     failed: Mapping[str, str] = field(default_factory=dict)  # kernel -> why it could not judge
     states: Mapping[tuple[str, int], Any] = field(default_factory=dict)  # of queues in pieces
@@ -78,7 +80,7 @@ def first_look(columns: Columns, context: Context, kernels: Sequence[Kernel]) ->
         elif kernel.partition_by == "queue":
             results.keep(kernel, lambda of: of.partial(columns, context))
     others = [kernel for kernel in kernels if _is_screened(kernel)]
-    suspects = NOBODY
+    suspects = NO_SUSPECTS
     if others:
         innocent, suspects = _screened(columns, context, others, results.failed)
         for kernel in others:
@@ -177,10 +179,10 @@ def _of_pieces(
 
 def gathered(looks: Iterable[FirstLook]) -> tuple[FirstLook, list[Ints]]:
     """All looks as one, and the suspects of each; of looks that are made one by one only the sum is held."""
-    total, own = FirstLook(), [NOBODY]
+    total, own = FirstLook(), [NO_SUSPECTS]
     for look in looks:
         own.append(look.suspects)
-        total = total.merge(replace(look, suspects=NOBODY))
+        total = total.merge(replace(look, suspects=NO_SUSPECTS))
     return replace(total, suspects=np.unique(np.concatenate(own))), own[1:]
 
 
@@ -273,14 +275,14 @@ def _screened(
     """Who was cleared, and who is suspect. Should the screening fail, everybody is."""
     try:
         suspicion = suspects_of(columns, context)
-        suspicion = widened(columns, suspicion, NOBODY)
+        suspicion = widened(columns, suspicion, NO_SUSPECTS)
         cleared = ~suspicion.of_sends(columns)
         more = list(_more_suspects(columns, context, kernels, cleared, failed))
         if more:
             suspicion = widened(columns, suspicion, np.unique(np.concatenate(more)))
         return innocent_of(columns, suspicion), suspicion.messages
     except Exception:  # a hostile history may hold what no one thought of: then nothing is cleared
-        nobody = Innocent(
+        none_cleared = Innocent(
             sends=np.zeros(len(Outcome), np.int64),
             deliveries=0,
             identified=0,
@@ -288,7 +290,7 @@ def _screened(
             pending=0,
         )
         touched = np.concatenate((columns.sends.message, columns.deliveries.message))
-        return nobody, np.unique(touched)
+        return none_cleared, np.unique(touched)
 
 
 def _more_suspects(

@@ -9,7 +9,7 @@ demanded if both let it through, and unwanted if neither does.
 What an expression means is told by the facts of the run in terms of tags, whatever language it is written in: workloads
 that filter by SQL92 make the properties of a message follow from its tag.
 
-Cannot see: a message of which nobody knows the tag (nobody sent it: `phantom`), and filters that the broker skips while
+Cannot see: a message whose tag is not known (no producer sent it: `phantom`), and filters that the broker skips while
 the client makes up for it, which is how RocketMQ treats tags whose hashes collide.
 
 Source: FilterAPI, PullMessageProcessor and the exact comparison in PullAPIWrapper of Apache RocketMQ 4.9.
@@ -68,10 +68,10 @@ def _tag_of(columns: Columns, row: int) -> str:
 def _suspects(columns: Columns, context: Context, _cleared: Mask) -> Ints:
     """Messages that a group was given without asking for them."""
     rows = [rows for _, rows in _unwanted_rows(columns, context)]
-    return np.unique(columns.deliveries.message[np.concatenate(rows)]) if rows else _NOBODY
+    return np.unique(columns.deliveries.message[np.concatenate(rows)]) if rows else _NO_MESSAGES
 
 
-_NOBODY: Ints = np.zeros(0, np.int64)
+_NO_MESSAGES: Ints = np.zeros(0, np.int64)
 
 FILTERS = Kernel(
     name="filters",

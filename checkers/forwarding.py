@@ -1,9 +1,10 @@
 """Forwarding: what a member sends on instead of working on it reaches the other topic, at least once.
 
-**not_forwarded**: a member that forwards acknowledged a message before anybody had told of a copy: if it dies now,
-nobody behind it will ever see the message. Also, once a run, copies that were told of and that no send acknowledged.
+**not_forwarded**: a member that forwards acknowledged a message before any copy of it was reported: if it dies now,
+no member behind it will ever see the message. Also, once a run, copies that were reported and that no send
+acknowledged.
 **made_up_copy**: a copy was told of whose original the member had not been given by then. Also, once a run, copies of
-what lies in queues that nobody touched.
+what lies in queues that no op touched.
 
 A forwarder tells of copies (op `forward`) when they are stored as safely as asked. So they are in the other topic as
 every acknowledged message is: what becomes of them there is a matter of `loss`, and whether their bodies are intact of
@@ -64,7 +65,7 @@ def _by_queue(columns: Columns, context: Context) -> Iterator[tuple[Touches, lis
 
 
 def _queues_here(columns: Columns) -> list[int]:
-    """Those that somebody touched, whole or in a piece."""
+    """Those that an op touched, whole or in a piece."""
     if columns.piece is not None:
         return [columns.piece.queue]
     touched = np.unique(np.concatenate((columns.sends.queue, columns.deliveries.queue)))
@@ -87,7 +88,7 @@ class _Told:
         return len(self._offsets)
 
     def left_out(self) -> list[int]:
-        """Rows of messages that were acknowledged before anybody told of a copy."""
+        """Rows of messages that were acknowledged before any copy was reported."""
         given = self._given
         place_given, place_told, places = self._place
         first_told = np.full(places, NEVER)

@@ -191,7 +191,7 @@ def not_counted(_innocent: Innocent) -> Mapping[str, int]:
     return {}
 
 
-def nobody_else(_columns: Columns, _context: Context, _cleared: Mask) -> Ints:
+def no_more_suspects(_columns: Columns, _context: Context, _cleared: Mask) -> Ints:
     """For kernels that have nothing to say about a message that was cleared."""
     return np.zeros(0, np.int64)
 
@@ -229,7 +229,7 @@ class Kernel:
     unknown_reason: Callable[[Tally, Context], str | None]
     screened: bool = False
     counts_of_innocent: Callable[[Innocent], Mapping[str, int]] = not_counted
-    more_suspects: Callable[[Columns, Context, Mask], Ints] = nobody_else
+    more_suspects: Callable[[Columns, Context, Mask], Ints] = no_more_suspects
     finished: Callable[[Tally, Context], Verdict] | None = None  # of a kernel that measures
     split: Split | None = (
         None  # of a kernel by queue; None: `partial` tells of a piece all there is to tell

@@ -14,13 +14,13 @@ from itertools import pairwise
 from checkers.columns import Columns, Outcome
 from checkers.place_index import Streams
 
-NOBODY = -1
+NONE_BEFORE = -1
 
 
 def steps_of_members(
     columns: Columns, streams: Streams, assigned: Collection[str]
 ) -> Iterator[tuple[int, int]]:
-    """Positions of streams that do not follow by one, and the one to compare with (NOBODY: a member's first).
+    """Positions of streams that do not follow by one, and the one to compare with (NONE_BEFORE: a member's first).
 
     Only streams of the groups `assigned`.
     """
@@ -33,11 +33,15 @@ def steps_of_members(
         latest: dict[int, tuple[int, int]] = {}  # by process: its last call, and position
         for at, row in enumerate(rows, start=start):
             process, call = int(deliveries.process[row]), int(deliveries.invoke_index[row])
-            last_call, last = latest.get(process, (NOBODY, NOBODY))
+            last_call, last = latest.get(process, (NONE_BEFORE, NONE_BEFORE))
             if last_call != call:
-                last = finished.get(process, NOBODY)
-            before = NOBODY if last == NOBODY else int(deliveries.queue_offset[rows[last - start]])
-            if last == NOBODY or deliveries.queue_offset[row] != before + 1:
+                last = finished.get(process, NONE_BEFORE)
+            before = (
+                NONE_BEFORE
+                if last == NONE_BEFORE
+                else int(deliveries.queue_offset[rows[last - start]])
+            )
+            if last == NONE_BEFORE or deliveries.queue_offset[row] != before + 1:
                 yield at, last
             latest[process] = call, at
             if deliveries.outcome[row] == Outcome.OK:

@@ -13,7 +13,7 @@ import numpy as np
 
 from checkers.columns import UNKNOWN, Columns, Commits, Ints, Mask, Touches
 
-NOBODY = -2  # at a place: no message was seen there; -1 is a message without a readable key
+EMPTY = -2  # at a place: no message was seen there; -1 is a message without a readable key
 
 
 class PlaceIndex:
@@ -54,9 +54,9 @@ class PlaceIndex:
 
     @cached_property
     def message_at(self) -> Ints:
-        """A message seen at each place (a sent one, if any was sent there), or NOBODY; shape (size,)."""
+        """A message seen at each place (a sent one, if any was sent there), or EMPTY; shape (size,)."""
         sends, deliveries = self._sends, self._deliveries
-        table = np.full(self.size, NOBODY, np.int64)
+        table = np.full(self.size, EMPTY, np.int64)
         table[self.delivery_place] = deliveries.message
         table[self.send_place[self.placed]] = sends.message[self.placed]
         return table

@@ -35,7 +35,7 @@ import numpy as np
 
 from checkers.columns import Columns, Ints, Mask, Outcome, Piece, Touches
 from checkers.kernel import Context, Kernel, Split, finding_at, nothing_missing
-from checkers.own_positions import NOBODY, steps_of_members
+from checkers.own_positions import NONE_BEFORE, steps_of_members
 from checkers.place_index import PlaceIndex, index_of, number_runs, stream_id, stream_ids
 from checkers.poll_borders import PollBorder, PollsInPieces, Question
 from checkers.promises import Judgement
@@ -107,10 +107,10 @@ class _Polls:
         starts = np.concatenate(([0], np.flatnonzero(new_run) + 1))
         before[new_run[odd - 1]] = self._last_of_same(starts, process)[1:]
         if not self._context.facts.assigned:
-            yield 0, NOBODY
+            yield 0, NONE_BEFORE
             yield from zip(odd.tolist(), before.tolist(), strict=True)
             return
-        for at, last in ((0, NOBODY), *zip(odd.tolist(), before.tolist(), strict=True)):
+        for at, last in ((0, NONE_BEFORE), *zip(odd.tolist(), before.tolist(), strict=True)):
             if self._group_of(at) not in self._context.facts.assigned:
                 yield at, last
         yield from steps_of_members(self._columns, self._streams, self._context.facts.assigned)
@@ -120,14 +120,14 @@ class _Polls:
         return group
 
     def _last_of_same(self, starts: Ints, process: Ints) -> Ints:
-        """For each run of one process in one stream: where the process's run before that ended, or NOBODY."""
+        """For each run of one process in one stream: where the process's run before that ended, or NONE_BEFORE."""
         ends = np.append(starts[1:], len(process)) - 1
         order = np.lexsort((starts, process[starts], self._streams.number[starts]))
         by_owner = starts[order]
         same = (process[by_owner[1:]] == process[by_owner[:-1]]) & (
             self._streams.number[by_owner[1:]] == self._streams.number[by_owner[:-1]]
         )
-        last = np.full(len(starts), NOBODY, np.int64)
+        last = np.full(len(starts), NONE_BEFORE, np.int64)
         last[order[1:][same]] = ends[order[:-1][same]]
         return last
 
@@ -135,7 +135,7 @@ class _Polls:
         row = self._row(at)
         deliveries = self._columns.deliveries
         offset = int(deliveries.queue_offset[row])
-        if before == NOBODY or not self._same_term(row, self._row(before)):
+        if before == NONE_BEFORE or not self._same_term(row, self._row(before)):
             committed = self._committed(row)
             if committed is not None and committed < offset:
                 yield from self._skipped(
@@ -151,7 +151,7 @@ class _Polls:
 
     def looks_below(self, at: int, before: int, piece: Piece) -> bool:
         """Whether what is to be said of a position may depend on offsets below the piece."""
-        if before == NOBODY:
+        if before == NONE_BEFORE:
             return True
         row = self._row(at)
         if self._same_term(row, self._row(before)):
@@ -164,7 +164,7 @@ class _Polls:
         given = self._columns.deliveries.where(slice(row, row + 1))
         return Question(
             given=given,
-            begins=before != NOBODY,
+            begins=before != NONE_BEFORE,
             leads=at == int(self._streams.starts[self._streams.number[at]]),
             committed=self._committed(row),
             skipped=self.not_given(at, self._lowest_asked_for(piece, int(given.group[0]))),

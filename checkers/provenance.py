@@ -131,7 +131,7 @@ def _detail(columns: Columns, delivered: Touches, row: int, anomaly: str) -> str
 
 _DETAIL = {
     "corrupt": "the delivered body is not the one that was sent",
-    "phantom": "delivered, but nobody sent it",
+    "phantom": "delivered, but no producer sent it",
     "aborted_read": "delivered, although its send failed for certain",
 }
 

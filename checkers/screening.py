@@ -3,9 +3,9 @@
 A message is *cleared* when its one acknowledged send is alone at its place, everything that was delivered there is
 this message with a good body, no group got it twice, its topic is that of its queue, every group that wants it has
 consumed it or has not come to it yet, and the broker did not keep it back (no delay, no transaction). Of such a message
-no kernel that judges message by message has anything to say but to count it; nor of a send that nobody answered, or
-that failed, and that nobody got. Everybody else is a suspect: all that was ever seen of suspects, in all queues, goes
-to the exact kernels.
+no kernel that judges message by message has anything to say but to count it; nor of a send that no broker answered, or
+that failed, and that no member got. Every other message is a suspect: all that was ever seen of suspects, in all
+queues, goes to the exact kernels.
 
 A cleared message may turn up in another queue, where it is a suspect. Then what was counted here is taken back
 (`checkers/engine.py`). Rests on one rule that every writer of histories keeps: a key is sent once.
@@ -63,7 +63,7 @@ def widened(columns: Columns, suspicion: Suspicion, more: Ints) -> Suspicion:
 
 
 def innocent_of(columns: Columns, suspicion: Suspicion) -> Innocent:
-    """Count whom nobody suspects; `suspicion` must have been widened."""
+    """Count those that are no suspects; `suspicion` must have been widened."""
     index = index_of(columns)
     sends = columns.sends
     suspect = suspicion.of_sends(columns)
@@ -229,7 +229,7 @@ def _messages_at(columns: Columns, index: PlaceIndex, bad: Mask) -> Ints:
 
 
 def _sent_twice(messages: Ints) -> Ints:
-    """Messages with more than one send: no writer makes such a history, but somebody's hand may."""
+    """Messages with more than one send: no writer makes such a history, but an edited one may hold them."""
     ordered = np.sort(messages)
     twice: Ints = ordered[1:][ordered[1:] == ordered[:-1]]
     return twice

@@ -13,10 +13,10 @@ that came too early, and none while others were answered: a broker answers in th
 before a message with SEND_OK is as safe as that by then, and nothing that had waited for the whole time-out can be
 answered with it after that.
 
-An observation that nobody made is 'not observed': unknown, never green. So is an acknowledgement that is true only if a
-node held it that could not be looked into (`acks_unclear`); one whose disk was destroyed before the send began held
-nothing. A copy that a fault destroyed while the acknowledgement was on its way is another matter: somebody looked, and
-what is missing is what the fault took, as with a loss that the profile allows after it. Such acknowledgements are
+An observation that was not made is 'not observed': unknown, never green. So is an acknowledgement that is true only if
+a node held it that could not be looked into (`acks_unclear`); one whose disk was destroyed before the send began held
+nothing. A copy that a fault destroyed while the acknowledgement was on its way is another matter: the harness looked,
+and what is missing is what the fault took, as with a loss that the profile allows after it. Such acknowledgements are
 excused (`acks_excused`) and the others decide; where none is proven, the answer is unknown.
 
 Cannot see: copies that came and went before the status arrived, and what a real disk holds (only the simulation can
@@ -103,7 +103,7 @@ def _nodes(nodes: set[str]) -> str:
     return ", ".join(sorted(nodes)) or "no node"
 
 
-NOBODY: frozenset[str] = frozenset()
+NO_NODES: frozenset[str] = frozenset()
 NEVER = np.zeros(0, np.int64)
 WEAK = "weak_though_safe"
 # How long a broker waits before it gives such a status. Only a failed disk is no reason to wait.
@@ -130,14 +130,14 @@ def tally_durable_before_ack(columns: Columns, context: Context) -> Tally:
     rows = [row for _, row, _ in observed]
     robbed = _robbed(columns, context, np.array(rows, np.int64))
     for broker, row, seen in observed:
-        robbed_of = hidden = robbed.get(row, NOBODY)
+        robbed_of = hidden = robbed.get(row, NO_NODES)
         if seen["unobserved"]:
             began_ns = int(sends.invoke_ns[row])
             hidden |= {node for node in seen["unobserved"] if began_ns <= gone.get(node, began_ns)}
         missing = copies.missing(broker, seen, hidden)
         if missing is not None:
             findings.append(_not_durable(columns, context, row, missing))
-        elif not hidden or copies.missing(broker, seen, NOBODY) is None:
+        elif not hidden or copies.missing(broker, seen, NO_NODES) is None:
             proven += 1
         elif copies.missing(broker, seen, robbed_of) is None:
             excused += 1
@@ -186,14 +186,14 @@ def check_weak_statuses(columns: Columns, context: Context) -> Verdict:
     held = (
         seen
         for seen in sightings(columns, context)[0]
-        if copies.missing(seen["broker_name"], seen, NOBODY) is None
+        if copies.missing(seen["broker_name"], seen, NO_NODES) is None
     )
     behind_max = context.facts.slave_behind_max_bytes
     behind = rows_left_behind(sends, observed, held, behind_max)
     findings = [
         _safe(columns, context, row, seen["status"], is_behind=row in behind)
         for broker, row, seen in observed
-        if copies.missing(broker, seen, NOBODY) is None
+        if copies.missing(broker, seen, NO_NODES) is None
     ]
     unseen = len(weak) - len({row for _, row, _ in observed})
     counts = {"weak": len(weak), "weak_observed": len(weak) - unseen}

@@ -1,16 +1,16 @@
 """Order by sharding key: the same key, the same queue; and an orderly group finishes one before it begins the next.
 
 **overtaken**: an orderly group began to consume a message, successfully and for the first time, before it had finished
-one that is before it in the queue: a listener that fails holds up its queue, and whoever takes the queue over goes on
-where the other one stopped. Allowed where the log may have lost a suffix, whose offsets are used again.
+one that is before it in the queue: a listener that fails holds up its queue, and the member that takes the queue over
+goes on where the other one stopped. Allowed where the log may have lost a suffix, whose offsets are used again.
 **key_moved**: messages of one sharding key were acknowledged by different queues, so nothing orders them any more;
 allowed while a fault may have changed the routes that the producers saw (excuse_table.py): one that begins, or looks
 again, while a broker is away sees other queues. So is a move across a change of the queues for good.
 **hot_key** (informational): one sharding key has most of the messages, and its queue lags behind the others.
 
 Together with the order within a queue (`order`) the two mean: messages of one key are consumed in the order in which
-they were acknowledged. Cannot see: the order of messages that nobody acknowledged, and messages that are never consumed
-(`loss`). That two members consume a queue at the same time, each in order, is seen by `listeners`.
+they were acknowledged. Cannot see: the order of messages that no broker acknowledged, and messages that are never
+consumed (`loss`). That two members consume a queue at the same time, each in order, is seen by `listeners`.
 
 Source: SelectMessageQueueByHash and ConsumeMessageOrderlyService of Apache RocketMQ 4.9. RocketMQ moves keys while a
 master is away, this client does not.

@@ -1,9 +1,9 @@
 """How far slaves may have been behind when a broker stored a message: SLAVE_NOT_AVAILABLE may be true because of it.
 
 A broker does not wait for slaves that lack haSlaveFallbehindMax bytes of its log or more. What they had at that moment
-nobody saw. But they had, and the broker knew it, what it had acknowledged with SEND_OK before the send began, as far as
-the promised copies were seen; of what it acknowledged weaker it knows after REPORTED_NS. From the furthest end of
-these to the end of what was stored: slaves were not further behind than that.
+no observer saw. But they had, and the broker knew it, what it had acknowledged with SEND_OK before the send began, as
+far as the promised copies were seen; of what it acknowledged weaker it knows after REPORTED_NS. From the furthest end
+of these to the end of what was stored: slaves were not further behind than that.
 
 Source: HAService.isSlaveOK of Apache RocketMQ 4.9; a slave reports at least every haSendHeartbeatInterval, 5 s.
 """

@@ -105,7 +105,7 @@ def _visible(columns: Columns, context: Context, halves: Touches) -> Iterator[Fi
     for row in rows[first].tolist():
         sent = np.flatnonzero(hidden.message == deliveries.message[row])[0]
         rolled_back = hidden.transaction[sent] == Transaction.ROLLBACK
-        what = "its transaction was rolled back" if rolled_back else "nobody ever committed it"
+        what = "its transaction was rolled back" if rolled_back else "it was never committed"
         yield finding_at(
             columns,
             deliveries,
@@ -180,7 +180,7 @@ def _unresolved(columns: Columns, context: Context, halves: Touches) -> Iterator
             row,
             anomaly="unresolved_transaction",
             judgement=Judgement.ALLOWED if gone else rule.judgement,
-            detail="half of it is stored, its producer would commit it, and nobody has seen it; "
+            detail="half of it is stored, its producer would commit it, and no group has seen it; "
             + ("its master is gone for good" if gone else context.promises.text(rule)),
         )
 

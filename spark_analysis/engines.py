@@ -34,7 +34,7 @@ POLL_S = 0.5
 
 
 def silent(_what: str, _done: int, _total: int) -> None:
-    """Report to nobody."""
+    """Report nothing."""
 
 
 class Engine(Protocol):

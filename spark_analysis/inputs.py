@@ -105,5 +105,5 @@ def read_facts(run: Path) -> RunFacts:
             ) as error:
                 raise HistoryError(f"the facts in {path} are damaged: {error}") from error
     raise HistoryError(
-        f"{run} has no {FACTS_FILE} and no {VERDICT_FILE}: nobody says what this run promised"
+        f"{run} has no {FACTS_FILE} and no {VERDICT_FILE}: nothing says what this run promised"
     )

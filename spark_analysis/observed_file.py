@@ -1,7 +1,7 @@
 """What the harness saw inside nodes of one run, where it is needed: read from its file in whatever process judges.
 
-Kept in memory for the partitions that follow. Never more than OBSERVED_BYTES_MAX of a file: beyond it, whoever rests
-on observations is unknown.
+Kept in memory for the partitions that follow. Never more than OBSERVED_BYTES_MAX of a file: beyond it, the task that
+rests on observations is unknown.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ObservedFile:
 
 
 def observed_file(path: Path) -> ObservedFile | None:
-    """None where nobody wrote any observations."""
+    """None where the run holds no observations."""
     return ObservedFile(path=path, size=path.stat().st_size) if path.exists() else None
 
 

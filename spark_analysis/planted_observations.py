@@ -11,7 +11,7 @@ from typing import Any
 from checkers.facts import FaultFacts
 from spark_analysis.story import RECORD_BYTES, Story, StoryPlant
 
-ENTRIES = 3  # messages that a broker had when somebody looked into its files
+ENTRIES = 3  # messages that a broker had when the harness looked into its files
 
 
 def _own_broker(story: Story, nodes: int = 1) -> tuple[str, ...]:
@@ -33,7 +33,7 @@ def _acknowledged(
 
 
 def _acked_not_durable(story: Story, _sets: int) -> None:
-    """The first is held by its master, the second by nobody."""
+    """The first is held by its master, the second by no node."""
     [node] = _own_broker(story)
     keys = [story.send(0), story.send(0.1)]
     _acknowledged(story, 0.05, keys[0], node)
@@ -97,7 +97,7 @@ def _replica(anomaly: str, slave_end: int, first_difference: int | None) -> Stor
 
 
 def _queue_entries(anomaly: str, field: str, count: str) -> StoryPlant:
-    """Somebody looks into the files of a broker: one entry is not as it should be."""
+    """The harness looks into the files of a broker: one entry is not as it should be."""
 
     def plant(story: Story, _sets: int) -> None:
         [node] = _own_broker(story)

@@ -285,7 +285,7 @@ def _subscriptions_differ(story: Story, _sets: int) -> None:
 
 
 def _queue_unowned(story: Story, _sets: int) -> None:
-    """Its owner gives a queue up, and nobody takes it."""
+    """Its owner gives a queue up, and no member takes it."""
     key = story.send(0.1)
     story.to_group(0, "assign", "queues", [[story.broker, 0]])
     story.consume(1, key, 0)
@@ -374,7 +374,7 @@ def _wrong_time_search(story: Story, _sets: int) -> None:
 
 
 def _int_poll_skip(story: Story, _sets: int) -> None:
-    """A call of the listener is given the first and the third, and nobody ever the second."""
+    """A call of the listener is given the first and the third, and no call ever the second."""
     keys = [story.send(place / 10) for place in range(3)]
     story.to_group(0, "assign", "queues", [[story.broker, 0]])
     story.consume(1, keys[0], 0, also=((keys[2], 2),))

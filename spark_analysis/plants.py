@@ -68,7 +68,7 @@ class Site:
         return range(self.at, self.at + self.shape.batch)
 
     def forget(self, at: int) -> None:
-        """Leave a hole in the queue: nobody sent what is there, nobody got it."""
+        """Leave a hole in the queue: no producer sent what is there, no member got it."""
         self.slots.sent[at] = False
         for delivered in self.slots.deliveries:
             delivered.kept[at] = False

@@ -1,4 +1,4 @@
-"""Raw histories: `raw.parquet/`, rows of all queues in the order of time, as somebody's recorder may have written them.
+"""Raw histories: `raw.parquet/`, rows of all queues in the order of time, as another recorder may have written them.
 
 manifest.json        as that of a history in columns, but for its format; parts of touches have queue -2
 touches/part-<n>.parquet, ops/part-<n>.parquet, events.jsonl

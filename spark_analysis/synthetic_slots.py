@@ -22,7 +22,7 @@ RECORD_BYTES = 300
 WEAK_SHARE, RECOVERED_SHARE = 0.001, 0.0025
 OUTAGE_NS = 5 * NS_PER_S
 AFTERMATH_NS = 40 * NS_PER_S  # a fault excuses what happens within half a minute
-UNSTORED_IN_OUTAGE = 50  # sends that nobody stored
+UNSTORED_IN_OUTAGE = 50  # sends that no broker stored
 CONSUMERS_FROM = 1 << 20  # the first process that is a consumer
 
 

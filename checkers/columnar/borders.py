@@ -1,10 +1,10 @@
 """Where a queue may be cut, so that its pieces give the verdict of the whole.
 
-A border lies between two offsets. It is *clean* when nobody went back across it: each group was called with everything
-below before it was called with anything above (in one call: in this order), and no send below began when one above had
-been acknowledged. In orderly groups everything below had also ended by then, and no process that kept the queue was
-called on both sides with a call of another in between (`turns.py`). Then what kernels compare lies on one side of the
-border, but for a few rows for each process (`Kernel.split`).
+A border lies between two offsets. It is *clean* when no member went back across it: each group was called with
+everything below before it was called with anything above (in one call: in this order), and no send below began when one
+above had been acknowledged. In orderly groups everything below had also ended by then, and no process that kept the
+queue was called on both sides with a call of another in between (`turns.py`). Then what kernels compare lies on one
+side of the border, but for a few rows for each process (`Kernel.split`).
 
 Near redeliveries and rebalances no border is clean, a little further on one is. A group that reads a queue again from
 the start leaves none on its way, and a queue that a broadcasting group reads is never cut, because each of its members

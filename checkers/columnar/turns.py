@@ -51,8 +51,8 @@ def _of_runs(process: Ints, first: Ints, last: Ints) -> Turns:
 def kept_together(turns: Turns, changes: Sequence[Ownership]) -> list[tuple[int, int]]:
     """Pairs of calls that no border may separate; `changes` are those of the queue's owners in the group.
 
-    Turns of two parts may overlap, when a call ended long after it began: then nobody knows which calls followed which,
-    and all of both are kept together.
+    Turns of two parts may overlap, when a call ended long after it began: then it is not known which calls followed
+    which, and all of both are kept together.
     """
     first, last = turns.first, turns.last
     meets = np.zeros(len(first) + 1, np.bool_)  # each the one before

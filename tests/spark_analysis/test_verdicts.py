@@ -204,7 +204,7 @@ def test_inputs_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match=r"the facts in .*facts\.json are damaged: 'groups'"):
         find_runs([tmp_path])
     (tmp_path / "run" / FACTS_FILE).unlink()
-    with pytest.raises(HistoryError, match="nobody says what this run promised"):
+    with pytest.raises(HistoryError, match="nothing says what this run promised"):
         find_runs([tmp_path])
 
 
