@@ -5,11 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-__all__ = ["format_properties", "parse_properties"]
+__all__ = ["check_request", "format_properties", "parse_properties"]
+
+# Of a text that any peer may send: no node has more than 250 options.
+REQUEST_SIZE_MAX = 64 << 10  # characters
+REQUEST_LINES_MAX = 2_000
 
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-_ENTRY = re.compile(r"((?:[^\\=:\s]|\\.)*)\s*[=:]?\s*(.*)", re.DOTALL)
+# Possessive: a pattern that could go back would remember every character of a long line.
+_ENTRY = re.compile(r"((?:[^\\=:\s]++|\\.)*+)\s*+[=:]?+\s*+(.*)", re.DOTALL)
+
+
+def check_request(text: str) -> None:
+    """Raises ValueError if the text has more than REQUEST_SIZE_MAX characters or REQUEST_LINES_MAX lines."""
+    if len(text) > REQUEST_SIZE_MAX:
+        raise ValueError(f"options have {len(text)} characters; allowed: up to {REQUEST_SIZE_MAX}")
+    lines = 1 + text.count("\n") + text.count("\r")
+    if lines > REQUEST_LINES_MAX:
+        raise ValueError(f"options have {lines} lines; allowed: up to {REQUEST_LINES_MAX}")
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -33,20 +47,19 @@ def _escape_value(value: str) -> str:
 
 def _logical_lines(text: str) -> Iterator[str]:
     """Lines without comments and blanks; one that ends with an odd number of backslashes goes on."""
-    pending = ""
+    pending: list[str] = []  # the parts of one that goes on
     for raw in re.split(r"\r\n|\r|\n", text):
         line = raw.lstrip(" \t\f")
         if not pending and (not line or line[0] in "#!"):
             continue
-        pending += line
-        backslashes = len(pending) - len(pending.rstrip("\\"))
+        backslashes = len(line) - len(line.rstrip("\\"))
         if backslashes % 2:
-            pending = pending[:-1]
+            pending.append(line[:-1])
             continue
-        yield pending
-        pending = ""
-    if pending:
-        yield pending
+        yield "".join((*pending, line))
+        pending.clear()
+    if any(pending):
+        yield "".join(pending)
 
 
 def _unescape(text: str) -> str:

@@ -91,7 +91,7 @@ def _needs(request: RemotingCommand) -> Iterator[tuple[str | None, Permission]]:
         case RequestCode.UNREGISTER_CLIENT | RequestCode.GET_CONSUMER_LIST_BY_GROUP:
             yield _group(ext.get("consumerGroup")), Permission.SUB
         case RequestCode.HEART_BEAT:
-            heartbeat = HeartbeatData.from_json(json_dialect.loads(request.body))
+            heartbeat = HeartbeatData.from_json(json_dialect.loads_request(request.body))
             for consumer in heartbeat.consumers:
                 yield _group(consumer.group_name), Permission.SUB
                 for subscription in consumer.subscriptions:

@@ -40,7 +40,7 @@ class ClientRequests:
 
     def heartbeat(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         """Register the clients of a connection; create what their groups need."""
-        heartbeat = HeartbeatData.from_json(json_dialect.loads(request.body.decode()))
+        heartbeat = HeartbeatData.from_json(json_dialect.loads_request(request.body))
         for consumer in heartbeat.consumers:
             self._prepare_group(consumer.group_name, unit_mode=consumer.unit_mode)
         self._clients.heartbeat(

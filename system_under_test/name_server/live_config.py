@@ -10,7 +10,7 @@ from system_under_test.config import read_settings as read
 from system_under_test.config_file import rewrite_config_file
 from system_under_test.env import Storage
 from system_under_test.idle_options import IDLE_NAME_SERVER_OPTIONS, format_idle
-from system_under_test.java_properties import parse_properties
+from system_under_test.java_properties import check_request, parse_properties
 from system_under_test.name_server.config import BLACK_LIST, NameServerConfig
 
 
@@ -41,8 +41,10 @@ class LiveConfig:
         Raises:
             ForbiddenOption: one of them must not be changed.
             ConfigError: a value cannot be used.
+            ValueError: the text is too long.
             OSError: the change cannot be saved.
         """
+        check_request(text)
         wanted = parse_properties(text)
         forbidden = [name for name in wanted if name in (*BLACK_LIST, *self.config.black_list)]
         if forbidden:

@@ -123,7 +123,7 @@ class RequestTable:
     def _query_data_version(self, request: RemotingCommand, caller: Caller) -> RemotingCommand:
         address = identity_of(request).address
         known = self._routes.data_version(address)
-        asked = DataVersion.from_json(json_dialect.loads(request.body))
+        asked = DataVersion.from_json(json_dialect.loads_request(request.body))
         if known == asked:
             self._routes.touch(address, now_ns=caller.now_ns)
         ext = {"changed": "false" if known == asked else "true"}

@@ -17,6 +17,9 @@ RESPONSE_FLAG = 1
 ONEWAY_FLAG = 2
 
 _HEADER_SIZE_MAX = (1 << 24) - 1
+# Of a header that is read; RocketMQ has no limits. Properties, the longest field, have up to 32,767 characters.
+READ_HEADER_SIZE_MAX = 1 << 20  # bytes
+FIELDS_MAX = 4096  # ext fields; no request of RocketMQ has more than 30
 _INT_MAX = (1 << 31) - 1
 _INT_MIN = -_INT_MAX - 1
 _LANGUAGE_NAMES = {language.value: language.name for language in LanguageCode}
@@ -159,6 +162,10 @@ def decode_command(frame: bytes) -> RemotingCommand:
     serialize_type, end = word >> 24, 4 + (word & _HEADER_SIZE_MAX)
     if end > len(frame):
         raise RemoteProtocolError(f"header ends at {end}, the frame at {len(frame)}")
+    if end - 4 > READ_HEADER_SIZE_MAX:
+        raise RemoteProtocolError(
+            f"header is {end - 4} bytes; allowed: up to {READ_HEADER_SIZE_MAX}"
+        )
     if serialize_type == JSON:
         return _decode_json(frame[4:end], frame[end:])
     if serialize_type == ROCKETMQ:
@@ -221,10 +228,16 @@ def _texts(ext: object) -> dict[str, str]:
     """Text to text; the C++ client sends numbers. Nulls are dropped."""
     if not isinstance(ext, dict):
         raise RemoteProtocolError(f"extFields is a {type(ext).__name__}; expected an object")
+    if len(ext) > FIELDS_MAX:
+        raise RemoteProtocolError(_too_many(len(ext)))
     for value in ext.values():
         if type(value) is not str:
             return _made_texts(ext)
     return ext
+
+
+def _too_many(fields: int) -> str:
+    return f"header has {fields} ext fields; allowed: up to {FIELDS_MAX}"
 
 
 def _made_texts(ext: dict[str, object]) -> dict[str, str]:
@@ -276,7 +289,11 @@ def _checked(size: int, available: int, what: str) -> int:
 def _decode_entries(header: bytes, position: int, end: int) -> dict[str, str]:
     """Entries without key or value are dropped: a Java peer decodes them to null."""
     fields: dict[str, str] = {}
+    entries = 0
     while position < end:
+        entries += 1  # those that are dropped or come twice count, too
+        if entries > FIELDS_MAX:
+            raise RemoteProtocolError(_too_many(entries))
         (key_size,) = _KEY.unpack_from(header, position)
         key_end = position + 2 + _checked(key_size, end - position - 2, "key")
         (value_size,) = _INT.unpack_from(header, key_end)

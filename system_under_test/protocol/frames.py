@@ -55,9 +55,17 @@ class FrameDecoder:
             if available - start < size:
                 break
             position = start + size
-            frames.append(bytes(buffer[start:position]))
+            frames.append(_copied(buffer, start, position))
         if buffer is not self._buffer:
             self._buffer += buffer[position:]
         elif position:
             del self._buffer[:position]
         return frames
+
+
+def _copied(buffer: bytes | bytearray, start: int, end: int) -> bytes:
+    """A part of the buffer, copied once."""
+    if isinstance(buffer, bytes):
+        return buffer[start:end]
+    with memoryview(buffer) as view:
+        return bytes(view[start:end])

@@ -14,7 +14,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, Self, Union, get_args, get_origin, get_type_hints
 
 from system_under_test.protocol.header_fields import wire_name
-from system_under_test.protocol.json_dialect import BodyError, loads
+from system_under_test.protocol.json_dialect import BodyError, loads, loads_request
 from system_under_test.protocol.json_writer import dumps_fastjson
 
 __all__ = ["JsonBody"]
@@ -41,6 +41,11 @@ class JsonBody:
     def from_bytes(cls, body: bytes) -> Self:
         """Read the bytes of a body. Raises BodyError."""
         return cls.from_json(loads(body))
+
+    @classmethod
+    def from_request(cls, body: bytes) -> Self:
+        """Like from_bytes, for what any peer may send: see `loads_request`. Raises BodyError."""
+        return cls.from_json(loads_request(body))
 
     @classmethod
     def from_json(cls, document: object) -> Self:
@@ -130,7 +135,7 @@ def _key_reader(hint: Any) -> Read:
 
 
 def _read_object_key(read: Read, value: str) -> Any:
-    return read(loads(value))
+    return read(loads_request(value))
 
 
 def _read_integer(bits: int, value: Any) -> int:

@@ -45,12 +45,12 @@ class ConsumerRequests:
 
     def lock(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         """Give a client the queues that are free or its own."""
-        wanted = QueueLockRequest.from_bytes(request.body)
+        wanted = QueueLockRequest.from_request(request.body)
         held = self._parts.locks.lock(wanted.consumer_group, wanted.queues, wanted.client_id)
         return answer_ok(request, LockedQueues(queues=held))
 
     def unlock(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        given_up = QueueLockRequest.from_bytes(request.body)
+        given_up = QueueLockRequest.from_request(request.body)
         self._parts.locks.unlock(given_up.consumer_group, given_up.queues, given_up.client_id)
         return answer_ok(request)
 
@@ -58,7 +58,7 @@ class ConsumerRequests:
         """Whether this broker can filter as a client wants. No body or no subscription: there is nothing to check."""
         if not request.body:
             return answer_ok(request)
-        subscription = CheckClientConfig.from_bytes(request.body).subscription_data
+        subscription = CheckClientConfig.from_request(request.body).subscription_data
         if subscription is None or is_tag_expression(subscription.expression_type):
             return answer_ok(request)
         if not self._parts.config.property_filter:

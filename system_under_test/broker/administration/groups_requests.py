@@ -29,7 +29,7 @@ class GroupRequests:
         """Create or change the settings of a consumer group."""
         if self._parts.config.is_slave:
             return answer_error(request, SLAVE_REFUSAL)
-        group = SubscriptionGroupConfig.from_bytes(request.body)
+        group = SubscriptionGroupConfig.from_request(request.body)
         error = group_name_error(group.group_name)
         if error is not None:
             return answer_error(request, error)

@@ -17,7 +17,7 @@ from system_under_test.config_file import rewrite_config_file
 from system_under_test.env import Storage
 from system_under_test.filters.bloom import BloomFilter
 from system_under_test.idle_options import IDLE_BROKER_OPTIONS, format_idle
-from system_under_test.java_properties import format_properties, parse_properties
+from system_under_test.java_properties import check_request, format_properties, parse_properties
 from system_under_test.option_values import format_value
 from system_under_test.protocol.bodies import DataVersion
 
@@ -144,9 +144,10 @@ class LiveConfig:
 
         Raises:
             BlackListed: one of them may not be changed; nothing was.
-            ValueError: a value is bad, or does not go with others; nothing was changed.
+            ValueError: the text is too long, a value is bad, or does not go with others; nothing was changed.
             OSError: the file could not be rewritten; the options have changed.
         """
+        check_request(text)
         properties = parse_properties(text)
         if any(name in BLACK_LIST or name in self._config.black_list for name in properties):
             raise BlackListed("Can not update config in black list.")

@@ -234,7 +234,7 @@ class StatusCollection:
 
     def _take(self, client_id: str, body: bytes) -> None:
         try:
-            self._offsets[client_id] = ConsumerStatus.from_bytes(body).message_queue_table
+            self._offsets[client_id] = ConsumerStatus.from_request(body).message_queue_table
         except ValueError:
             return  # a member that answers nonsense is one that does not answer
 

@@ -10,7 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from system_under_test.protocol.codes import LanguageCode
-from system_under_test.protocol.command import RemotingCommand, decode_command
+from system_under_test.protocol.command import (
+    FIELDS_MAX,
+    READ_HEADER_SIZE_MAX,
+    RemotingCommand,
+    decode_command,
+)
 from system_under_test.protocol.frames import RemoteProtocolError
 
 JSON, ROCKETMQ = 0, 1
@@ -262,3 +267,33 @@ def test_a_cut_header_is_refused(size: int) -> None:
             decode_command(BINARY_VECTOR[4 : 4 + size])
     else:
         assert decode_command(BINARY_VECTOR[4 : 4 + size]).remark == "ok"
+
+
+@pytest.mark.parametrize("serialize_type", [JSON, ROCKETMQ])
+def test_fields_of_a_header_are_bounded(serialize_type: int) -> None:
+    def with_fields(count: int) -> bytes:
+        ext = {f"k{number}": "v" for number in range(count)}
+        command = RemotingCommand(105, ext, serialize_type=serialize_type)
+        return command.encode()[4:]
+
+    assert len(decode_command(with_fields(FIELDS_MAX)).ext_fields) == FIELDS_MAX
+    with pytest.raises(RemoteProtocolError, match=f"allowed: up to {FIELDS_MAX}"):
+        decode_command(with_fields(FIELDS_MAX + 1))
+
+
+def test_fields_that_are_dropped_or_repeated_count() -> None:
+    empty = struct.pack(">hi", 0, 0)
+    again = struct.pack(">h", 1) + b"k" + struct.pack(">i", 1) + b"v"
+    for entry in (empty, again):
+        ext = entry * (FIELDS_MAX + 1)
+        with pytest.raises(RemoteProtocolError, match=f"allowed: up to {FIELDS_MAX}"):
+            decode_command(binary_frame(struct.pack(">i", 0), struct.pack(">i", len(ext)) + ext))
+
+
+@pytest.mark.parametrize("serialize_type", [JSON, ROCKETMQ])
+def test_a_header_that_is_too_long_is_not_parsed(serialize_type: int) -> None:
+    header = b" " * (READ_HEADER_SIZE_MAX + 1)
+    with pytest.raises(RemoteProtocolError, match=f"allowed: up to {READ_HEADER_SIZE_MAX}"):
+        decode_command(frame_of(header, serialize_type=serialize_type))
+    longest = b"{}".ljust(READ_HEADER_SIZE_MAX)
+    assert decode_command(frame_of(longest)).code == 0

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from system_under_test.protocol.json_dialect import BodyError, dumps, loads
+from system_under_test.protocol.json_dialect import (
+    DEPTH_MAX,
+    REQUEST_ELEMENTS_MAX,
+    REQUEST_SIZE_MAX,
+    BodyError,
+    count_elements,
+    dumps,
+    loads,
+    loads_request,
+)
 
 VALUES: st.SearchStrategy[Any] = st.recursive(
     st.none()
@@ -130,10 +139,98 @@ def test_text_that_is_not_utf8_is_refused() -> None:
         loads(b'{0:"\xff"}')
 
 
-def test_references_cannot_blow_a_body_up() -> None:
-    body = '{"a":"' + "x" * 10_000 + '","b":[' + ",".join(['{"$ref":"$.a"}'] * 2_000) + "]}"
+@pytest.mark.parametrize("shared", ['"' + "x" * 10_000 + '"', "[" + "1," * 1_000 + "1]"])
+def test_references_cannot_blow_a_body_up(shared: str) -> None:
+    body = '{"a":' + shared + ',"b":[' + ",".join(['{"$ref":"$.a"}'] * 2_000) + "]}"
     with pytest.raises(BodyError, match="too many"):
         loads(body)
+
+
+@pytest.mark.parametrize("shared", ['"' + "x" * 10_000 + '"', "[" + "1," * 1_000 + "1]"])
+def test_references_of_a_request_count_as_what_they_stand_for(shared: str) -> None:
+    body = '{"a":' + shared + ',"b":[' + ",".join(['{"$ref":"$.a"}'] * 10) + "]}"
+    assert len(loads_request(body)["b"]) == 10
+    with pytest.raises(BodyError, match="too many"):
+        loads_request(body.replace("]}", ',{"$ref":"$.a"}' * 40 + "]}"))
+
+
+def test_a_key_of_a_key_is_refused() -> None:
+    """Each level would escape the quotes of all levels below: 30 levels in 120 bytes took gigabytes."""
+    with pytest.raises(BodyError, match="key of a key, at 2"):
+        loads("{" * 30 + "1:1" + "}:1" * 29 + "}")
+    assert loads('{{"a":{"b":[1]}}:2,{"c":3}:4}') == {'{"a":{"b":[1]}}': 2, '{"c":3}': 4}
+
+
+class CountedText(str):
+    """A text that counts the characters which the parser copies out of it."""
+
+    copied = 0
+
+    def __getitem__(self, key: Any) -> str:
+        part = super().__getitem__(key)
+        self.copied += len(part)
+        return part
+
+
+@pytest.mark.parametrize("item", ["1", '"a"', "[]", "{}", "{2:3}"])
+def test_the_dialect_is_read_in_linear_time(item: str) -> None:
+    """For each item the parser looks at a few characters, however long the text is."""
+    copied = []
+    for count in (100, 1_000):
+        text = CountedText("{0:[" + ",".join([item] * count) + "]}")
+        loads(text)
+        copied.append(text.copied)
+    assert copied[1] < 10 * copied[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"[" + b"1," * REQUEST_ELEMENTS_MAX + b"1]",
+        b"{0:[" + b"1," * REQUEST_ELEMENTS_MAX + b"1]}",
+        b"[" * (REQUEST_ELEMENTS_MAX + 1),
+        b"{" * (REQUEST_ELEMENTS_MAX + 1),
+    ],
+    ids=("standard", "dialect", "arrays", "objects"),
+)
+def test_a_request_with_too_many_elements_is_not_parsed(text: bytes) -> None:
+    for body in (text, text.decode()):
+        with pytest.raises(BodyError, match=f"elements; allowed: up to {REQUEST_ELEMENTS_MAX}"):
+            loads_request(body)
+
+
+def test_a_request_that_is_too_long_is_not_looked_at() -> None:
+    with pytest.raises(BodyError, match=f"allowed: up to {REQUEST_SIZE_MAX}"):
+        loads_request(b'"' + b"x" * REQUEST_SIZE_MAX + b'"')
+
+
+@given(VALUES)
+def test_a_request_within_the_limits_is_read_as_any_text(value: Any) -> None:
+    assert loads_request(dumps(value)) == value
+
+
+@given(VALUES)
+def test_elements_are_at_least_those_of_the_document(value: Any) -> None:
+    def count(part: Any) -> int:
+        members = part.values() if isinstance(part, dict) else part
+        inner = sum(map(count, members)) if isinstance(part, dict | list) else 0
+        return inner + (max(1, len(part)) if isinstance(part, dict | list) else 0)
+
+    assert count_elements(dumps(value)) >= count(value)
+
+
+def test_numbers_have_an_end() -> None:
+    assert loads("{0:" + "1" * 300 + "e-400}") == {"0": pytest.approx(1.1111e-101, rel=1e-4)}
+    with pytest.raises(BodyError):
+        loads("{0:" + "1" * 10_000 + "}")
+    with pytest.raises(BodyError):
+        loads("{" + "1" * 10_000 + ":0}")
+
+
+def test_the_deepest_document_is_read() -> None:
+    text = "{0:" * DEPTH_MAX + "1" + "}" * DEPTH_MAX
+    assert count_elements(text) == DEPTH_MAX
+    assert "0" in loads_request(text)
 
 
 @given(st.text(st.sampled_from('{}[]:,"0-1etn$ref.\\ '), max_size=30))
