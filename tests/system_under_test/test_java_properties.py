@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import tracemalloc
 from typing import Any
 
 import pytest
 
-from system_under_test import java_properties
 from system_under_test.java_properties import (
     REQUEST_LINES_MAX,
     REQUEST_SIZE_MAX,
@@ -71,9 +71,7 @@ class CountedText(str):
 
 def test_a_line_that_goes_on_is_put_together_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was copied again for each line: 4 million of them held a broker for minutes."""
-    monkeypatch.setattr(
-        java_properties.re, "split", lambda pattern, text: list(map(CountedText, text.split("\n")))
-    )
+    monkeypatch.setattr(re, "split", lambda pattern, text: list(map(CountedText, text.split("\n"))))
     count = 2_000
     assert parse_properties("a=" + "x\\\n" * count) == {"a": "x" * count}
     assert CountedText.copied < 10 * count
