@@ -25,9 +25,12 @@ if TYPE_CHECKING:
 __all__ = ["CompiledFilters", "EvaluationError", "FilterSyntaxError", "SqlFilter", "compile_filter"]
 
 COMPILED_MAX = 100  # RocketMQ, SelectorParser: PARSE_CACHE
-TEXT_LENGTH_MAX = 16 << 10  # RocketMQ has no limit; parsing takes the time of everybody else
+# RocketMQ has no limits; parsing takes the time of everybody else.
+TEXT_LENGTH_MAX = 16 << 10  # characters
+TOKENS_MAX = 8192
+LINE_COMMENT_LENGTH_MAX = 256  # each `--` looks that far for the end of its line
 
-GRAMMAR = r"""
+GRAMMAR = rf"""
 ?start: or_expression
 ?or_expression: and_expression
     | or_expression OR and_expression -> or_
@@ -73,7 +76,7 @@ NAME: /[a-z_$][a-z0-9_$]*/i
 STRING: /'(?:''|[^'])*'/
 FLOAT.2: /[0-9]+\.[0-9]*(?:e[+-]?[0-9]+)?|\.[0-9]+(?:e[+-]?[0-9]+)?|[0-9]+e[+-]?[0-9]+/i
 DECIMAL: /0|[1-9][0-9]*l?/i
-LINE_COMMENT.3: /--[^\n\r]*[\n\r]/
+LINE_COMMENT.3: /--[^\n\r]{{0,{LINE_COMMENT_LENGTH_MAX}}}[\n\r]/
 BLOCK_COMMENT.3: /\/\*[^*]*\*(?:\*|[^*\/][^*]*\*)*\//
 BLANK: /[ \t\n\r\f]+/
 %ignore LINE_COMMENT
@@ -110,6 +113,10 @@ class CompiledFilters:
         self._kept: OrderedDict[str, SqlFilter | FilterSyntaxError] = OrderedDict()
         self._kept_max = kept_max
 
+    def __contains__(self, text: str) -> bool:
+        """Whether it takes no work to compile this expression."""
+        return text in self._kept
+
     def compile(self, text: str) -> SqlFilter:
         """Raises FilterSyntaxError."""
         found = self._kept.get(text)
@@ -132,7 +139,7 @@ class CompiledFilters:
 
 
 def compile_filter(text: str) -> SqlFilter:
-    """Raises FilterSyntaxError: RocketMQ refuses this text, or it is longer than 16 KiB."""
+    """Raises FilterSyntaxError: RocketMQ refuses this text, or it has more than 16 KiB or 8,192 tokens."""
     if len(text) > TEXT_LENGTH_MAX:
         raise FilterSyntaxError(
             f"the expression has {len(text)} characters; allowed: up to {TEXT_LENGTH_MAX}"
@@ -147,7 +154,9 @@ def _parse(text: str) -> Expression:
     parsing: Any = _parser().parse_interactive(text)  # half of it has no types
     token: Token | None = None
     try:
-        for token in parsing.lexer_thread.lex(parsing.parser_state):
+        for count, token in enumerate(parsing.lexer_thread.lex(parsing.parser_state)):
+            if count == TOKENS_MAX:
+                raise FilterSyntaxError(f"the expression has more than {TOKENS_MAX} tokens")
             try:
                 parsing.feed_token(token)
             except UnexpectedToken:

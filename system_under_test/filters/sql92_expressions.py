@@ -98,35 +98,33 @@ def as_condition(expression: Expression) -> Expression:
 def make_or(left: Expression, right: Expression) -> Expression:
     """Raises FilterSyntaxError."""
     operands = _operands("OR", left, right)
-    evaluates = [operand.evaluate for operand in operands]
 
     def evaluate(properties: Properties) -> Value:
         unknown = False
-        for each in evaluates:
-            value = each(properties)
+        for each in operands:
+            value = each.evaluate(properties)
             if value is True:
                 return True
             unknown = unknown or value is None
         return None if unknown else False
 
-    return _chain("OR", evaluate, operands)
+    return _chain("OR", evaluate, operands, left)
 
 
 def make_and(left: Expression, right: Expression) -> Expression:
     """Raises FilterSyntaxError."""
     operands = _operands("AND", left, right)
-    evaluates = [operand.evaluate for operand in operands]
 
     def evaluate(properties: Properties) -> Value:
         unknown = False
-        for each in evaluates:
-            value = each(properties)
+        for each in operands:
+            value = each.evaluate(properties)
             if value is False:
                 return False
             unknown = unknown or value is None
         return None if unknown else True
 
-    return _chain("AND", evaluate, operands)
+    return _chain("AND", evaluate, operands, left)
 
 
 def _operands(operator: str, left: Expression, right: Expression) -> tuple[Expression, ...]:
@@ -134,8 +132,12 @@ def _operands(operator: str, left: Expression, right: Expression) -> tuple[Expre
     return (*(left.operands if left.operator == operator else (left,)), right)
 
 
-def _chain(operator: str, evaluate: Evaluate, operands: tuple[Expression, ...]) -> Expression:
-    depth = _depth(*operands)
+def _chain(
+    operator: str, evaluate: Evaluate, operands: tuple[Expression, ...], left: Expression
+) -> Expression:
+    """A node of these operands; `left` is a chain of all but the last one, or the first of two."""
+    is_longer = left.operator == operator
+    depth = max(left.depth, _depth(operands[-1])) if is_longer else _depth(*operands)
     text = f"{_short(operands[0])} {operator} ..."
     return Expression(evaluate, text, depth, is_boolean=True, operator=operator, operands=operands)
 

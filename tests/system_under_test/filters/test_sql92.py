@@ -5,12 +5,16 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given
 
+from system_under_test.filters import sql92_expressions
 from system_under_test.filters.sql92 import (
+    LINE_COMMENT_LENGTH_MAX,
+    TOKENS_MAX,
     CompiledFilters,
     EvaluationError,
     FilterSyntaxError,
     compile_filter,
 )
+from system_under_test.filters.sql92_expressions import Expression
 from tests.support import reference_filters
 from tests.support.reference_filters import Node
 
@@ -152,6 +156,47 @@ def test_what_would_be_too_deep_or_too_long_is_refused(text: str) -> None:
 def test_a_long_chain_is_not_deep() -> None:
     assert compile_filter(" OR ".join(["a = 1"] * 1600)).matches({"a": "1"})
     assert compile_filter("(" * 3000 + "a = 1" + ")" * 3000).matches({"a": "1"})
+
+
+def test_a_chain_is_made_in_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each further operand looks at no more than itself and the chain before it."""
+    seen: list[int] = []
+    depth = sql92_expressions._depth
+
+    def counted(*parts: Expression) -> int:
+        seen.append(len(parts))
+        return depth(*parts)
+
+    monkeypatch.setattr(sql92_expressions, "_depth", counted)
+    for operator in ("OR", "AND"):
+        compile_filter(f" {operator} ".join(["TRUE"] * 500))
+        assert sum(seen) == 500
+        seen.clear()
+
+
+def test_a_chain_is_as_deep_as_its_deepest_operand() -> None:
+    deepest = "NOT " * (sql92_expressions.DEPTH_MAX - 2) + "TRUE"
+    for chain in (f"{deepest} OR a OR b", f"a OR b OR {deepest}", f"a OR {deepest} OR b"):
+        assert compile_filter(chain).matches({}) is True
+        with pytest.raises(FilterSyntaxError, match="more than 100 levels"):
+            compile_filter(chain.replace("NOT", "NOT NOT", 1))
+
+
+def test_tokens_are_bounded() -> None:
+    """The parser is asked for no more than these, whatever the rest of the text is."""
+    operators = "(" * (TOKENS_MAX - 1)
+    with pytest.raises(FilterSyntaxError, match="not complete"):
+        compile_filter(f"{operators}a")
+    with pytest.raises(FilterSyntaxError, match=f"more than {TOKENS_MAX} tokens"):
+        compile_filter(f"{operators}(a")
+
+
+def test_each_dash_looks_for_the_end_of_its_line_only_so_far() -> None:
+    """16,000 dashes without a line break took 1.5 s: each looked through all of those behind it."""
+    comment = "--" + "x" * LINE_COMMENT_LENGTH_MAX
+    assert compile_filter(f"{comment}\na IS NULL").matches({})
+    with pytest.raises(FilterSyntaxError, match="neither a condition nor a property"):
+        compile_filter(f"{comment}x\na IS NULL")
 
 
 def test_the_last_expressions_are_kept_and_so_are_refusals() -> None:
