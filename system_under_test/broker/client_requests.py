@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 from system_under_test.broker.clients import Clients
 from system_under_test.broker.consumer_filters import ConsumerFilters
 from system_under_test.broker.subscription_groups import SubscriptionGroups, group_name_error
-from system_under_test.broker.topics import Topics
+from system_under_test.broker.topics import Topics, make_retry_topic
 from system_under_test.protocol import json_dialect
-from system_under_test.protocol.bodies import HeartbeatData
+from system_under_test.protocol.bodies import ConsumerData, HeartbeatData
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.headers import (
@@ -39,10 +40,15 @@ class ClientRequests:
         self._is_slave = is_slave
 
     def heartbeat(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        """Register the clients of a connection; create what their groups need."""
+        """Register the clients of a connection; create what their groups need.
+
+        Raises:
+            ValueError: the heartbeat lists too much; nothing has changed.
+        """
         heartbeat = HeartbeatData.from_json(json_dialect.loads_request(request.body))
-        for consumer in heartbeat.consumers:
-            self._prepare_group(consumer.group_name, unit_mode=consumer.unit_mode)
+        self._clients.check(connection, heartbeat)
+        self._filters.check(heartbeat.consumers)
+        self._prepare_groups(heartbeat.consumers)
         self._clients.heartbeat(
             connection, heartbeat, language=request.language, version=request.version
         )
@@ -50,15 +56,20 @@ class ClientRequests:
             self._filters.register(consumer.group_name, consumer.subscriptions)
         return RemotingCommand.response(request, ResponseCode.SUCCESS)
 
-    def _prepare_group(self, name: str, *, unit_mode: bool) -> None:
+    def _prepare_groups(self, consumers: Sequence[ConsumerData]) -> None:
+        """Create the groups that are missing, and their retry topics: a write for each of the two tables."""
         if self._is_slave:
             return  # a slave's tables are the master's: its own versions would hide them
-        if group_name_error(name) is not None:
-            return  # no topic can be named after it
-        group = self._groups.find(name)
-        if group is not None and group.retry_queue_nums > 0:
-            with suppress(OSError):  # the disk is full: with a later heartbeat, or the first retry
-                self._topics.create_retry_topic(name, group.retry_queue_nums, unit_mode=unit_mode)
+        # No topic can be named after a group whose name has an error.
+        sound = [one for one in consumers if group_name_error(one.group_name) is None]
+        groups = self._groups.find_all([consumer.group_name for consumer in sound])
+        retry_topics = [
+            make_retry_topic(one.group_name, group.retry_queue_nums, unit_mode=one.unit_mode)
+            for one in sound
+            if (group := groups.get(one.group_name)) is not None and group.retry_queue_nums > 0
+        ]
+        with suppress(OSError):  # the disk is full: with a later heartbeat, or the first retry
+            self._topics.create_missing(retry_topics)
 
     def unregister(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         header = UnregisterClientHeader.from_ext(request.ext_fields)

@@ -6,6 +6,7 @@ rest of its consumer group is told with code 40 and rebalances at once.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from system_under_test.protocol.bodies import ConsumerData, HeartbeatData, SubscriptionData
@@ -13,6 +14,7 @@ from system_under_test.remoting import Connection
 
 CLIENT_EXPIRY_NS = 120_000_000_000  # RocketMQ: CHANNEL_EXPIRED_TIMEOUT
 BROADCASTING = "BROADCASTING"
+GROUPS_MAX = 1_000  # that one connection is a member of; RocketMQ has no limit
 
 
 class Member:
@@ -93,6 +95,9 @@ class Clients:
         self._consumers: dict[str, ConsumerGroup] = {}
         self._producers: dict[str, dict[int, Member]] = {}
         self._producer_connections: dict[str, Connection] = {}  # by client id
+        self._memberships: Counter[int] = (
+            Counter()
+        )  # how many groups a connection is in, by its key
 
     def consumer_group(self, group: str) -> ConsumerGroup | None:
         return self._consumers.get(group)
@@ -120,6 +125,23 @@ class Clients:
     def producers(self, group: str) -> list[Member]:
         return list(self._producers.get(group, {}).values())
 
+    def check(self, connection: Connection, heartbeat: HeartbeatData) -> None:
+        """Raises ValueError if the connection would be in more than GROUPS_MAX groups after this heartbeat."""
+        key = connection.key
+        producers = set(heartbeat.producer_groups)
+        consumers = {data.group_name for data in heartbeat.consumers}
+        groups = self._memberships[key]
+        groups += sum(key not in self._producers.get(name, {}) for name in producers)
+        groups += sum(not self._consumes(key, name) for name in consumers)
+        if groups > GROUPS_MAX:
+            raise ValueError(
+                f"the client would be in {groups} groups; allowed: up to {GROUPS_MAX} a connection"
+            )
+
+    def _consumes(self, key: int, group: str) -> bool:
+        known = self._consumers.get(group)
+        return known is not None and key in known.members
+
     def heartbeat(
         self, connection: Connection, heartbeat: HeartbeatData, *, language: int, version: int
     ) -> None:
@@ -132,6 +154,8 @@ class Clients:
                     connection, heartbeat.client_id, language=language, version=version
                 )
             members[connection.key].seen_at_ns = self._now_ns()
+            if known is None:
+                self._memberships[connection.key] += 1
             return known is None
 
         for producer_group in heartbeat.producer_groups:
@@ -154,6 +178,8 @@ class Clients:
 
     def connection_closed(self, connection: Connection) -> None:
         """A connection has ended: its clients leave every group."""
+        if connection.key not in self._memberships:
+            return
         for group in list(self._producers):
             self._leave_producers(group, connection.key)
         for group in list(self._consumers):
@@ -175,14 +201,17 @@ class Clients:
         for name in list(self._producers):
             self._leave_producers(name, key)
         for name, group in list(self._consumers.items()):
-            if group.members.pop(key, None) is not None and not group.members:
-                self._end(name)
+            if group.members.pop(key, None) is not None:
+                self._left(key)
+                if not group.members:
+                    self._end(name)
 
     def _leave_producers(self, group: str, key: int) -> None:
         members = self._producers.get(group, {})
         member = members.pop(key, None)
         if member is None:
             return
+        self._left(key)
         if not members:
             del self._producers[group]
         known = self._producer_connections.get(member.client_id)
@@ -193,10 +222,17 @@ class Clients:
         known = self._consumers.get(group)
         if known is None or known.members.pop(key, None) is None:
             return
+        self._left(key)
         if known.members:
             self._tell(group)
         else:
             self._end(group)
+
+    def _left(self, key: int) -> None:
+        """A connection is in one group less."""
+        self._memberships[key] -= 1
+        if not self._memberships[key]:
+            del self._memberships[key]
 
     def _end(self, group: str) -> None:
         del self._consumers[group]

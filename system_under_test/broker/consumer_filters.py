@@ -14,8 +14,13 @@ from typing import Any
 from system_under_test.broker.config import BrokerConfig
 from system_under_test.broker.tag_filter import is_tag_expression
 from system_under_test.filters.bloom import BloomBits, BloomFilter
-from system_under_test.filters.sql92 import CompiledFilters, FilterSyntaxError, SqlFilter
-from system_under_test.protocol.bodies import SubscriptionData
+from system_under_test.filters.sql92 import (
+    TEXT_LENGTH_MAX,
+    CompiledFilters,
+    FilterSyntaxError,
+    SqlFilter,
+)
+from system_under_test.protocol.bodies import ConsumerData, SubscriptionData
 from system_under_test.store.metadata_file import MetadataFile
 
 __all__ = ["ConsumerFilter", "ConsumerFilters", "FiltersFile"]
@@ -78,6 +83,7 @@ class ConsumerFilters:
         self._now_ms = now_ms
         self._queued_end = queued_end
         self._by_topic: dict[str, dict[str, ConsumerFilter]] = {}
+        self._topics_of: dict[str, dict[str, None]] = {}  # by group; as an ordered set
         self._compiled = CompiledFilters()
         self.bloom = BloomFilter(config.bloom_error_percent, config.bloom_groups)
         self.changed = False  # since they were last written down
@@ -98,12 +104,28 @@ class ConsumerFilters:
 
     # --- heartbeats ------------------------------------------------------------------------------------------------
 
+    def check(self, consumers: Sequence[ConsumerData]) -> None:
+        """Raises ValueError if a heartbeat has more expressions to compile than one may be long."""
+        new = {
+            subscription.sub_string
+            for consumer in consumers
+            for subscription in consumer.subscriptions
+            if subscription.expression_type == SQL92
+            and subscription.sub_string not in self._compiled
+        }
+        length = sum(map(len, new))
+        if len(new) > 1 and length > TEXT_LENGTH_MAX:
+            raise ValueError(
+                f"the heartbeat has {length} characters of new SQL92 expressions;"
+                f" allowed: up to {TEXT_LENGTH_MAX}"
+            )
+
     def register(self, group: str, subscriptions: Sequence[SubscriptionData]) -> None:
         """Take over what a heartbeat says; what the group no longer subscribes is dead."""
         for subscription in subscriptions:
             if not is_tag_expression(subscription.expression_type) and subscription.sub_string:
                 self._register_one(group, subscription)
-        if self._by_topic:
+        if group in self._topics_of:
             wanted = {subscription.topic for subscription in subscriptions}
             self._end(group, lambda topic: topic not in wanted)
 
@@ -137,18 +159,24 @@ class ConsumerFilters:
         except FilterSyntaxError:  # pulls will tell the client
             self._forget(topic, group)
             return
-        self._by_topic.setdefault(topic, {})[group] = ConsumerFilter(
-            group=group,
-            topic=topic,
-            expression=expression,
-            expression_type=subscription.expression_type,
-            version=subscription.sub_version,
-            born_ms=self._now_ms(),
-            dead_ms=0,
-            bits=self.bloom.bits_of(f"{group}#{topic}"),
-            compiled=compiled,
-            known_from=self._queued_end(),
+        self._put(
+            ConsumerFilter(
+                group=group,
+                topic=topic,
+                expression=expression,
+                expression_type=subscription.expression_type,
+                version=subscription.sub_version,
+                born_ms=self._now_ms(),
+                dead_ms=0,
+                bits=self.bloom.bits_of(f"{group}#{topic}"),
+                compiled=compiled,
+                known_from=self._queued_end(),
+            )
         )
+
+    def _put(self, known: ConsumerFilter) -> None:
+        self._by_topic.setdefault(known.topic, {})[known.group] = known
+        self._topics_of.setdefault(known.group, {})[known.topic] = None
 
     def _revive(self, known: ConsumerFilter) -> None:
         if known.is_dead:
@@ -156,17 +184,21 @@ class ConsumerFilters:
             self.changed = True
 
     def _end(self, group: str, ends: Callable[[str], bool]) -> None:
-        for topic, groups in self._by_topic.items():
-            known = groups.get(group)
-            if known is not None and not known.is_dead and ends(topic):
+        for topic in self._topics_of.get(group, ()):
+            known = self._by_topic[topic][group]
+            if not known.is_dead and ends(topic):
                 known.dead_ms = self._now_ms()
                 self.changed = True
 
     def _forget(self, topic: str, group: str) -> None:
-        groups = self._by_topic.get(topic, {})
-        groups.pop(group, None)
-        if not groups:
-            self._by_topic.pop(topic, None)
+        for table, first, second in (
+            (self._by_topic, topic, group),
+            (self._topics_of, group, topic),
+        ):
+            inner: dict[str, Any] = table.get(first, {})
+            inner.pop(second, None)
+            if not inner:
+                table.pop(first, None)
 
     def forget_old(self) -> None:
         """Drop what has been dead for too long."""
@@ -230,7 +262,7 @@ class ConsumerFilters:
         ):
             return
         for known in loaded:
-            self._by_topic.setdefault(known.topic, {})[known.group] = known
+            self._put(known)
 
     def _from_json(self, document: Mapping[str, Any]) -> ConsumerFilter | None:
         bits, born_ms = document["bloomFilterData"], int(document["bornTime"])

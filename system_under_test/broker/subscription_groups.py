@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -25,6 +25,8 @@ SYSTEM_GROUPS = (
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 
 GROUP_LENGTH_MAX = 255  # RocketMQ, Validators.CHARACTER_MAX_LENGTH
+# A broker with so many makes none by itself any more: each new one rewrites the table. An administrator still may.
+GROUPS_MAX = 10_000
 GROUP_CHARACTERS = re.compile(r"[%|a-zA-Z0-9_-]+")
 
 
@@ -77,15 +79,28 @@ class SubscriptionGroups:
 
         While they cannot be written (the disk is full) the group has the usual ones: who consumes is what helps then.
         """
-        found = self._groups.get(group)
-        if found is not None:
-            return found
-        if self._config.auto_create_groups or group.startswith(SYSTEM_GROUP_PREFIX):
-            usual = SubscriptionGroupConfig(group_name=group)
+        return self.find_all([group]).get(group)
+
+    def find_all(self, names: Iterable[str]) -> dict[str, SubscriptionGroupConfig]:
+        """Like `find`, for several names: those that have settings now. Groups are created with one write."""
+        found: dict[str, SubscriptionGroupConfig] = {}
+        made: dict[str, SubscriptionGroupConfig] = {}
+        for name in names:
+            known = self._groups.get(name)
+            if known is None and self._may_create(name, len(made)):
+                known = made[name] = SubscriptionGroupConfig(group_name=name)
+            if known is not None:
+                found[name] = known
+        if made:
             with suppress(OSError):
-                self.put(usual)
-            return usual
-        return None
+                self._replace({**self._groups, **made})
+        return found
+
+    def _may_create(self, name: str, others: int) -> bool:
+        """Whether a group may be created without an administrator, beside `others` new ones."""
+        allowed = self._config.auto_create_groups or name.startswith(SYSTEM_GROUP_PREFIX)
+        is_full = len(self._groups) + others >= GROUPS_MAX
+        return allowed and not is_full and len(name) <= GROUP_LENGTH_MAX
 
     def put(self, group: SubscriptionGroupConfig) -> SubscriptionGroupConfig:
         """Create or replace a group. Raises OSError when it cannot be made durable; nothing changes then."""

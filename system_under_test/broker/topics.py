@@ -19,6 +19,8 @@ PERM_READ_WRITE = PERM_READ | PERM_WRITE
 TOPIC_LENGTH_MAX = 127
 TOPIC_CHARACTERS = re.compile(r"[%|a-zA-Z0-9_-]+")  # RocketMQ, TopicValidator
 RETRY_PREFIX = "%RETRY%"
+# A broker with so many makes none for a send any more: each new one rewrites the table. An administrator still may.
+TOPICS_MAX = 20_000
 
 AUTO_CREATE_TOPIC = "TBW102"  # RocketMQ, AUTO_CREATE_TOPIC_KEY_TOPIC
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
@@ -162,6 +164,8 @@ class Topics:
 
         RocketMQ, TopicConfigManager.createTopicInSendMessageMethod.
         """
+        if len(self._topics) >= TOPICS_MAX:
+            return None
         template = self._topics.get(default_topic)
         if default_topic == AUTO_CREATE_TOPIC and not self._config.auto_create_topics:
             template = None  # it may still be in the table: of an earlier start, or before the option was changed
@@ -181,11 +185,17 @@ class Topics:
     ) -> TopicConfig:
         """The retry topic of a group, created if it is missing."""
         topic = self._topics.get(retry_topic(group))
-        if topic is not None:
-            return topic
-        name = retry_topic(group)
-        made = make_topic(name, queues, sys_flag=unit_flag(name, unit_mode))
-        return self.put(made, by_send=True)
+        return topic or self.put(make_retry_topic(group, queues, unit_mode=unit_mode), by_send=True)
+
+    def create_missing(self, wanted: Iterable[TopicConfig]) -> None:
+        """Create those of these topics that there are not, with one write. Raises OSError like `put`."""
+        missing = {
+            topic.topic_name: topic for topic in wanted if topic.topic_name not in self._topics
+        }
+        if len(missing) == 1:
+            self.put(*missing.values(), by_send=True)
+        elif missing:
+            self._replace({**self._topics, **missing}, TopicChange(topic=None, by_send=True))
 
     def put(self, topic: TopicConfig, *, by_send: bool = False) -> TopicConfig:
         """Create or replace a topic. Raises OSError when it cannot be made durable; nothing changes then."""
@@ -275,6 +285,12 @@ def make_topic(
         perm=perm,
         topic_sys_flag=sys_flag,
     )
+
+
+def make_retry_topic(group: str, queues: int, *, unit_mode: bool = False) -> TopicConfig:
+    """The topic of a group's retries."""
+    name = retry_topic(group)
+    return make_topic(name, queues, sys_flag=unit_flag(name, unit_mode))
 
 
 def unit_flag(topic: str, unit_mode: bool) -> int:

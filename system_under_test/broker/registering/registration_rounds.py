@@ -45,10 +45,10 @@ class RegistrationRounds(Registrar):
 
     def topics_changed(self, change: TopicChange) -> None:
         """A topic made by a send is told one-way with all others; one that an administrator changed, alone."""
-        if change.topic is None:
-            self._spawn(self._round(self._table()))
-        elif change.by_send:
+        if change.by_send:
             self._spawn(self._round_oneway(self._table()))
+        elif change.topic is None:
+            self._spawn(self._round(self._table()))
         else:
             self._spawn(self._round(only(self._table(), change.topic)))
 

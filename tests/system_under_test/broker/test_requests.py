@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import pytest
+
+from system_under_test.broker import subscription_groups, topics
+from system_under_test.broker.clients import GROUPS_MAX as CLIENT_GROUPS_MAX
+from system_under_test.broker.subscription_groups import GROUP_LENGTH_MAX
 from system_under_test.broker.topics import make_topic
+from system_under_test.filters.sql92 import TEXT_LENGTH_MAX
 from system_under_test.protocol import json_dialect
 from system_under_test.protocol.bodies import (
     ConsumerData,
@@ -96,6 +104,111 @@ def test_heartbeat_creates_what_a_group_needs(bench: Bench) -> None:
     assert bench.topic_changes == 1
     bench.ask(bench.client_requests.heartbeat, body=heartbeat_body())
     assert bench.topic_changes == 1
+
+
+def many_groups(*names: str, producers: Sequence[str] = ()) -> bytes:
+    consumers = [ConsumerData(group_name=name) for name in names]
+    heartbeat = HeartbeatData(client_id="c1", producer_groups=list(producers), consumers=consumers)
+    return json_dialect.dumps(heartbeat.to_json())
+
+
+def writes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files whose content is replaced from now on."""
+    found: list[str] = []
+    rename = bench.disk.rename
+
+    def counted(source: str, target: str) -> None:
+        if source.endswith(".tmp"):
+            found.append(target.rpartition("/")[2])
+        rename(source, target)
+
+    monkeypatch.setattr(bench.disk, "rename", counted)
+    return found
+
+
+def test_new_groups_of_a_heartbeat_are_written_once(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each rewrote both tables: 3,000 new groups held a broker for minutes."""
+    written = writes(bench, monkeypatch)
+    names = [f"g{number}" for number in range(CLIENT_GROUPS_MAX)]
+    assert bench.ask(bench.client_requests.heartbeat, body=many_groups(*names)).code == 0
+    assert written == ["subscriptionGroup.json", "topics.json"]
+    assert bench.topic_changes == 1
+    assert {*names} <= {*bench.groups.names()}
+    for name in names:
+        assert bench.topics.get(f"%RETRY%{name}") is not None
+    bench.ask(bench.client_requests.heartbeat, body=many_groups(*names))
+    assert len(written) == 2
+
+
+def test_a_heartbeat_of_too_many_groups_changes_nothing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = writes(bench, monkeypatch)
+    names = [f"g{number}" for number in range(CLIENT_GROUPS_MAX)]
+    with pytest.raises(ValueError, match=f"in {CLIENT_GROUPS_MAX + 1} groups; allowed: up to"):
+        bench.ask(bench.client_requests.heartbeat, body=many_groups(*names, producers=["p"]))
+    assert written == []
+    assert bench.clients.consumer_count() == bench.clients.producer_count() == 0
+
+
+def test_groups_of_several_heartbeats_of_a_connection_count_together(bench: Bench) -> None:
+    peer = Peer()
+    bench.config.auto_create_groups = False
+    names = [f"g{number}" for number in range(CLIENT_GROUPS_MAX)]
+    beat = bench.client_requests.heartbeat
+    bench.ask(beat, body=many_groups(*names[1:], producers=["p"]), peer=peer)
+    bench.ask(beat, body=many_groups(*names[1:], producers=["p"]), peer=peer)  # the same ones
+    with pytest.raises(ValueError, match="allowed: up to"):
+        bench.ask(beat, body=many_groups("g0"), peer=peer)
+    assert bench.ask(beat, body=many_groups("g0"), peer=Peer(2)).code == 0  # another connection
+    ext = {"clientID": "c1", "producerGroup": "p"}
+    bench.ask(bench.client_requests.unregister, ext, peer=peer)
+    assert bench.ask(beat, body=many_groups("g0"), peer=peer).code == 0
+    bench.clients.connection_closed(peer.connection)
+    assert bench.ask(beat, body=many_groups(*names), peer=peer).code == 0
+
+
+def test_a_broker_makes_only_so_many_groups_and_topics_by_itself(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscription_groups, "GROUPS_MAX", len(bench.groups.names()) + 2)
+    bench.ask(bench.client_requests.heartbeat, body=many_groups("a", "b", "c"))
+    assert [bench.groups.get(name) is not None for name in "abc"] == [True, True, False]
+    assert bench.groups.find("c") is None
+    bench.groups.put(SubscriptionGroupConfig(group_name="c"))  # an administrator still may
+    assert bench.groups.find("c") is not None
+
+    monkeypatch.setattr(topics, "TOPICS_MAX", len(bench.topics.table().topics) + 1)
+    assert bench.send(topic="Last").code == ResponseCode.SUCCESS
+    assert bench.send(topic="OneTooMany").code == ResponseCode.TOPIC_NOT_EXIST
+    bench.topics.put(make_topic("OneTooMany", 1))
+    assert bench.send(topic="OneTooMany").code == ResponseCode.SUCCESS
+
+
+def test_a_group_with_a_name_that_is_too_long_is_not_made(bench: Bench) -> None:
+    assert bench.groups.find("g" * GROUP_LENGTH_MAX) is not None
+    assert bench.groups.find("g" * (GROUP_LENGTH_MAX + 1)) is None
+
+
+def test_new_expressions_of_a_heartbeat_are_bounded_together(bench: Bench) -> None:
+    """Each may take 60 ms to compile; those that are compiled already take no time."""
+
+    def subscribed(*expressions: str) -> bytes:
+        subscriptions = [
+            SubscriptionData(topic=f"T{number}", sub_string=text, expression_type="SQL92")
+            for number, text in enumerate(expressions)
+        ]
+        consumer = ConsumerData(group_name="g", subscriptions=subscriptions)
+        heartbeat = HeartbeatData(client_id="c1", consumers=[consumer])
+        return json_dialect.dumps(heartbeat.to_json())
+
+    long = "a = '" + "x" * (TEXT_LENGTH_MAX - 6) + "'"
+    assert bench.ask(bench.client_requests.heartbeat, body=subscribed(long, long)).code == 0
+    assert bench.ask(bench.client_requests.heartbeat, body=subscribed(long, "b = 1")).code == 0
+    with pytest.raises(ValueError, match="characters of new SQL92 expressions"):
+        bench.ask(bench.client_requests.heartbeat, body=subscribed(long.replace("x", "y"), "c = 1"))
 
 
 def test_notification_comes_before_the_answer_to_the_heartbeat(bench: Bench) -> None:
