@@ -107,13 +107,13 @@ class ConsumerFilters:
     def check(self, consumers: Sequence[ConsumerData]) -> None:
         """Raises ValueError if a heartbeat has more expressions to compile than one may be long."""
         new = {
-            subscription.sub_string
+            subscription.sub_string: len(subscription.sub_string)
             for consumer in consumers
             for subscription in consumer.subscriptions
             if subscription.expression_type == SQL92
             and subscription.sub_string not in self._compiled
         }
-        length = sum(map(len, new))
+        length = sum(new.values())
         if len(new) > 1 and length > TEXT_LENGTH_MAX:
             raise ValueError(
                 f"the heartbeat has {length} characters of new SQL92 expressions;"
