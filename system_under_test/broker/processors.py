@@ -12,6 +12,7 @@ from system_under_test.broker.hold import HeldPulls
 from system_under_test.broker.log_progress import LogProgress
 from system_under_test.broker.message_queries import MessageQueries
 from system_under_test.broker.metadata_tables import MetadataTables
+from system_under_test.broker.offset_commits import OffsetCommits
 from system_under_test.broker.pull import PullProcessor
 from system_under_test.broker.pull_filters import PullFilters
 from system_under_test.broker.pull_reports import PullReports
@@ -107,7 +108,12 @@ class Processors:
         return make_handlers(
             self._send,
             self.pull,
-            QueueQueries(config, store, tables.offsets),
+            QueueQueries(
+                config,
+                store,
+                tables.offsets,
+                OffsetCommits(tables.offsets, tables.topics, tables.groups),
+            ),
             MessageQueries(config, store, self._repair),
             ClientRequests(
                 self._clients, tables.topics, tables.groups, tables.filters, is_slave=is_slave

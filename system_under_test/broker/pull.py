@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from system_under_test.broker.config import MASTER_ID, BrokerConfig
 from system_under_test.broker.hold import HeldPull, HeldPulls
+from system_under_test.broker.offset_commits import OFFSET_MAX
 from system_under_test.broker.offsets import ConsumerOffsets
 from system_under_test.broker.pull_filters import PullFilter, PullFilters, properties_at
 from system_under_test.broker.pull_reports import PullReports
@@ -77,7 +78,8 @@ class PullProcessor:
         except PullRefused as refusal:
             return RemotingCommand.response(request, refusal.code, str(refusal))
         result = self._read(header, wanted)
-        if header.sys_flag & COMMIT_OFFSET_FLAG and not self._config.is_slave:
+        commits = header.sys_flag & COMMIT_OFFSET_FLAG and header.commit_offset <= OFFSET_MAX
+        if commits and not self._config.is_slave:
             self._offsets.commit(
                 header.consumer_group, header.topic, header.queue_id, header.commit_offset
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from system_under_test.broker.config import BrokerConfig
+from system_under_test.broker.offset_commits import CommitRefused, OffsetCommits
 from system_under_test.broker.offsets import ConsumerOffsets
 from system_under_test.protocol.codes import ResponseCode
 from system_under_test.protocol.command import RemotingCommand
@@ -21,10 +22,17 @@ from system_under_test.store.message_store import MessageStore
 class QueueQueries:
     """What a queue holds, and how far a group has read it."""
 
-    def __init__(self, config: BrokerConfig, store: MessageStore, offsets: ConsumerOffsets) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        offsets: ConsumerOffsets,
+        commits: OffsetCommits,
+    ) -> None:
         self._config = config
         self._store = store
         self._offsets = offsets
+        self._commits = commits
 
     def query_consumer_offset(
         self, connection: Connection, request: RemotingCommand
@@ -62,9 +70,12 @@ class QueueQueries:
         self, connection: Connection, request: RemotingCommand
     ) -> RemotingCommand:
         header = UpdateConsumerOffsetHeader.from_ext(request.ext_fields)
-        self._offsets.commit(
-            header.consumer_group, header.topic, header.queue_id, header.commit_offset
-        )
+        try:
+            self._commits.commit(
+                header.consumer_group, header.topic, header.queue_id, header.commit_offset
+            )
+        except CommitRefused as refusal:
+            return RemotingCommand.response(request, refusal.code, str(refusal))
         return RemotingCommand.response(request, ResponseCode.SUCCESS)
 
     def max_offset(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:

@@ -16,6 +16,7 @@ from system_under_test.broker.config import BrokerConfig, BrokerRole
 from system_under_test.broker.consumer_filters import ConsumerFilters
 from system_under_test.broker.hold import HeldPulls
 from system_under_test.broker.message_queries import MessageQueries
+from system_under_test.broker.offset_commits import OffsetCommits
 from system_under_test.broker.offsets import ConsumerOffsets
 from system_under_test.broker.pull import PullProcessor
 from system_under_test.broker.pull_filters import PullFilters
@@ -227,7 +228,12 @@ class Bench:
                 now_ns=self.clock.monotonic_ns,
             ),
         )
-        self.queries = QueueQueries(self.config, self.store, self.offsets)
+        self.queries = QueueQueries(
+            self.config,
+            self.store,
+            self.offsets,
+            OffsetCommits(self.offsets, self.topics, self.groups),
+        )
         self.message_queries = MessageQueries(self.config, self.store)
         self.client_requests = ClientRequests(
             self.clients, self.topics, self.groups, self.filters, is_slave=self.config.is_slave

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from system_under_test.broker.config import BrokerRole
+from system_under_test.broker.offset_commits import OFFSET_MAX
 from system_under_test.broker.topics import PERM_WRITE, make_topic
 from system_under_test.protocol.bodies import (
     ConsumerData,
@@ -36,6 +37,13 @@ def register(
         language=0,
         version=409,
     )
+
+
+def test_a_pull_commits_no_offset_that_no_queue_can_have(bench: Bench) -> None:
+    bench.topics.put(make_topic("TopicTest", 4))
+    for commit in (OFFSET_MAX, OFFSET_MAX + 1, 2**63 - 1):
+        bench.pull(sys_flag=SUBSCRIPTION | COMMIT, commit_offset=commit)
+    assert bench.offsets.query("consumers", "TopicTest", 0) == OFFSET_MAX
 
 
 @pytest.mark.parametrize(

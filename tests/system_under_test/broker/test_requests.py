@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from system_under_test.broker import subscription_groups, topics
+from system_under_test.broker import offset_commits, subscription_groups, topics
 from system_under_test.broker.clients import GROUPS_MAX as CLIENT_GROUPS_MAX
 from system_under_test.broker.subscription_groups import GROUP_LENGTH_MAX
 from system_under_test.broker.topics import make_topic
@@ -52,6 +52,79 @@ def test_minus_one_is_accepted_and_is_no_offset(bench: Bench) -> None:
     assert answer.code == ResponseCode.SUCCESS
     answer = bench.ask(bench.queries.query_consumer_offset, group)
     assert answer.ext_fields == {"offset": "0"}
+
+
+@pytest.mark.parametrize(
+    ("known_group", "known_topic", "queue_id", "code"),
+    [
+        (False, False, 0, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
+        (True, False, 0, ResponseCode.TOPIC_NOT_EXIST),
+        (True, True, 4, ResponseCode.SYSTEM_ERROR),
+        (True, True, -1, ResponseCode.SYSTEM_ERROR),
+    ],
+)
+def test_offsets_of_what_the_broker_does_not_have_are_bounded(
+    bench: Bench,
+    monkeypatch: pytest.MonkeyPatch,
+    known_group: bool,
+    known_topic: bool,
+    queue_id: int,
+    code: int,
+) -> None:
+    """They were kept for ever: a topic that was deleted a moment ago still has some, a hostile peer has millions."""
+    monkeypatch.setattr(offset_commits, "UNKNOWN_MAX", 3)
+    if known_group:
+        bench.groups.find("g")
+    if known_topic:
+        bench.topics.put(make_topic("TopicTest", 4))
+
+    def commit(queue: int, offset: int = 7) -> int:
+        ext = {"topic": "TopicTest", "consumerGroup": "g"}
+        numbers = {"queueId": str(queue), "commitOffset": str(offset)}
+        return bench.ask(bench.queries.update_consumer_offset, ext | numbers).code
+
+    step = -1 if queue_id < 0 else 1
+    queues = [queue_id + step * number for number in range(4)]
+    assert [commit(queue) for queue in queues] == [0, 0, 0, code]
+    assert commit(queues[0], 8) == ResponseCode.SUCCESS  # of what there is, they go on
+    assert bench.offsets.query("g", "TopicTest", queues[0]) == 8
+    assert bench.offsets.query("g", "TopicTest", queues[3]) is None
+    bench.offsets.forget_topic("TopicTest")
+    assert commit(queues[3]) == ResponseCode.SUCCESS
+
+
+def test_offsets_of_what_the_broker_has_are_all_kept(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offset_commits, "UNKNOWN_MAX", 1)
+    bench.groups.find("g")
+    ext = {"topic": "TopicTest", "consumerGroup": "g", "commitOffset": "7"}
+    update = bench.queries.update_consumer_offset
+    assert bench.ask(update, ext | {"queueId": "0"}).code == ResponseCode.SUCCESS  # unknown yet
+    bench.topics.put(make_topic("TopicTest", 4))
+    codes = [bench.ask(update, ext | {"queueId": str(queue)}).code for queue in range(5)]
+    assert codes == [0, 0, 0, 0, 0]  # the first one is known by now; the last one is not
+    assert bench.ask(update, ext | {"queueId": "5"}).code == ResponseCode.SYSTEM_ERROR
+
+
+@pytest.mark.parametrize("name", ["topic", "consumerGroup"])
+def test_offsets_of_names_that_are_too_long_are_refused(bench: Bench, name: str) -> None:
+    group = {**QUEUE, "consumerGroup": "g", "commitOffset": "7", name: "x" * 263}
+    bench.groups.find("g")
+    assert bench.ask(bench.queries.update_consumer_offset, group).code != ResponseCode.SUCCESS
+    assert bench.offsets.count() == 0
+
+
+def test_an_offset_that_no_queue_can_have_is_refused(bench: Bench) -> None:
+    group = {**QUEUE, "consumerGroup": "g"}
+    update = bench.queries.update_consumer_offset
+    most = offset_commits.OFFSET_MAX
+    assert bench.ask(update, {**group, "commitOffset": str(most)}).code == ResponseCode.SUCCESS
+    for offset in (most + 1, 2**63 - 1):
+        answer = bench.ask(update, {**group, "commitOffset": str(offset)})
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert f"commitOffset is {offset}" in (answer.remark or "")
+    assert bench.offsets.query("g", "TopicTest", 0) == most
 
 
 def test_consumer_offset_of_a_queue_whose_start_is_on_disk(bench: Bench) -> None:
