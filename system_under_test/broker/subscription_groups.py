@@ -26,7 +26,7 @@ SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 
 GROUP_LENGTH_MAX = 255  # RocketMQ, Validators.CHARACTER_MAX_LENGTH
 # A broker with so many makes none by itself any more: each new one rewrites the table. An administrator still may.
-GROUPS_MAX = 10_000
+GROUPS_MAX = 5_000
 GROUP_CHARACTERS = re.compile(r"[%|a-zA-Z0-9_-]+")
 
 

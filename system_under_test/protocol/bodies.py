@@ -10,9 +10,10 @@ from typing import Annotated, Any, NamedTuple, Self, TypeAlias
 
 from system_under_test.protocol.header_fields import Int32, Int64
 from system_under_test.protocol.json_body import JsonBody
-from system_under_test.protocol.json_dialect import BodyError, loads
+from system_under_test.protocol.json_dialect import BodyError
 from system_under_test.protocol.registration import (
     read_compressed_registration,
+    read_registration,
     write_compressed_registration,
 )
 
@@ -181,8 +182,10 @@ class RegisterBrokerBody(JsonBody):
         if not body:
             return cls()
         if version < BODY_VERSION_MIN:
-            return cls(topic_config_table=TopicConfigTable.from_json(loads(body)))
-        return cls.from_json(read_compressed_registration(body) if compressed else loads(body))
+            return cls(topic_config_table=TopicConfigTable.from_json(read_registration(body)))
+        return cls.from_json(
+            read_compressed_registration(body) if compressed else read_registration(body)
+        )
 
     def encode_for(self, *, compressed: bool) -> bytes:
         """The bytes as code 103 carries them; compressed, they lose the order and system flags of topics."""

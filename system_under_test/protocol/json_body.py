@@ -7,7 +7,7 @@ required. A dict whose keys are objects (RocketMQ: `Map<MessageQueue, ...>`) is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import MISSING, fields
 from functools import cache, partial
 from types import NoneType, UnionType
@@ -57,7 +57,7 @@ class JsonBody:
         if not isinstance(document, dict):
             raise BodyError(f"{cls.__name__}: {document!r:.80} is not an object")
         body: Any = cls
-        return cls(**dict(_read_fields(cls.__name__, _body_fields(body), document)))
+        return cls(**_read_fields(cls.__name__, _body_fields(body), document))
 
 
 class _BodyField(NamedTuple):
@@ -83,16 +83,20 @@ def _body_fields(body: Any) -> tuple[_BodyField, ...]:
 
 def _read_fields(
     body: str, body_fields: tuple[_BodyField, ...], document: dict[str, Any]
-) -> Iterable[tuple[str, Any]]:
-    for field in body_fields:
-        value = next((document[wire] for wire in field.wires if wire in document), None)
+) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, wires, read, required in body_fields:
+        value = document.get(wires[0])
+        if value is None and len(wires) > 1:
+            value = next((document[wire] for wire in wires if wire in document), None)
         if value is not None:
             try:
-                yield field.name, field.read(value)
+                values[name] = read(value)
             except ValueError as error:
-                raise BodyError(f"{body}.{field.wires[0]}: {error}") from None
-        elif field.required:
-            raise BodyError(f"{body}: {field.wires[0]} is missing")
+                raise BodyError(f"{body}.{wires[0]}: {error}") from None
+        elif required:
+            raise BodyError(f"{body}: {wires[0]} is missing")
+    return values
 
 
 def _plain(value: Any) -> Any:

@@ -12,54 +12,78 @@ import struct
 import zlib
 from typing import Any
 
-from system_under_test.protocol.json_dialect import BodyError, loads
+from system_under_test.protocol.json_dialect import BodyError, loads_large_request, loads_request
 from system_under_test.protocol.json_writer import dumps_fastjson
 
-__all__ = ["INFLATED_SIZE_MAX", "read_compressed_registration", "write_compressed_registration"]
+__all__ = ["read_compressed_registration", "read_registration", "write_compressed_registration"]
 
-INFLATED_SIZE_MAX = 1 << 26  # four times the largest frame; a small body may inflate a thousandfold
+# A broker makes no more than 15,000 topics by itself.
+TOPICS_MAX = 20_000
+FILTER_SERVERS_MAX = 1_000
+SIZE_MAX = 8 << 20  # bytes without compression, which may make a small body a thousand times larger
+ELEMENTS_MAX = 10 * TOPICS_MAX  # of a body without compression: a topic has nine
 
 _INT = struct.Struct(">i")
 _TOPIC_PROPERTIES = ("topicName", "readQueueNums", "writeQueueNums", "perm", "topicFilterType")
+
+
+def read_registration(body: bytes) -> Any:
+    """The document of a body without compression. Raises BodyError: it is no JSON, or lists too much."""
+    document = loads_large_request(body, size_max=SIZE_MAX, elements_max=ELEMENTS_MAX)
+    if isinstance(document, dict):
+        wrapper = document.get("topicConfigSerializeWrapper", document)
+        topics = wrapper.get("topicConfigTable") if isinstance(wrapper, dict) else None
+        _check_count("topics", len(topics) if isinstance(topics, dict) else 0, TOPICS_MAX)
+        servers = document.get("filterServerList")
+        count = len(servers) if isinstance(servers, list) else 0
+        _check_count("filter servers", count, FILTER_SERVERS_MAX)
+    return document
+
+
+def _check_count(what: str, count: int, count_max: int) -> None:
+    if count > count_max:
+        raise BodyError(f"registration has {count} {what}; allowed: up to {count_max}")
 
 
 def read_compressed_registration(body: bytes) -> dict[str, Any]:
     """The document that the body would have been without compression.
 
     Raises:
-        BodyError: it is no whole zlib stream, inflates too far, or holds something else.
+        BodyError: it is no whole zlib stream, inflates too far, lists too much, or holds something else.
     """
     data = _inflate(body)
     version, position = _take(data, 0)
     count, position = _count(data, position)
+    _check_count("topics", count, TOPICS_MAX)
     topics: dict[str, dict[str, str]] = {}
     for _ in range(count):
         text, position = _take(data, position)
         topic = _read_topic(text)
         topics[topic["topicName"]] = topic
     filter_servers, position = _take(data, position)
-    return {
-        "topicConfigSerializeWrapper": {"topicConfigTable": topics, "dataVersion": loads(version)},
-        "filterServerList": loads(filter_servers),
-    }
+    servers = loads_request(filter_servers)
+    if isinstance(servers, list):
+        _check_count("filter servers", len(servers), FILTER_SERVERS_MAX)
+    wrapper = {"topicConfigTable": topics, "dataVersion": loads_request(version)}
+    return {"topicConfigSerializeWrapper": wrapper, "filterServerList": servers}
 
 
 def _inflate(body: bytes) -> bytes:
     inflater = zlib.decompressobj()
     try:
-        data = inflater.decompress(body, INFLATED_SIZE_MAX)
+        data = inflater.decompress(body, SIZE_MAX)
     except zlib.error as error:
         raise BodyError(f"registration is not a zlib stream: {error}") from None
     if not inflater.eof:
-        raise BodyError(f"registration is cut, or inflates beyond {INFLATED_SIZE_MAX} bytes")
+        raise BodyError(f"registration is cut, or inflates beyond {SIZE_MAX} bytes")
     return data
 
 
 def _read_topic(text: bytes) -> dict[str, str]:
-    values = text.decode("utf-8", "replace").split(" ")
+    values = text.decode("utf-8", "replace").split(" ", len(_TOPIC_PROPERTIES))
     if len(values) != len(_TOPIC_PROPERTIES):
         raise BodyError(
-            f"registration has topic {text!r:.80}, allowed {len(_TOPIC_PROPERTIES)} words"
+            f"registration has topic {text[:80]!r}, allowed {len(_TOPIC_PROPERTIES)} words"
         )
     return dict(zip(_TOPIC_PROPERTIES, values, strict=True))
 
