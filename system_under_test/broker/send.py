@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from random import Random
 
 from system_under_test.broker.administration.statistics import BrokerStatistics
@@ -39,9 +40,15 @@ from system_under_test.protocol.message import (
     encode_properties,
 )
 from system_under_test.remoting import Connection
+from system_under_test.store.index_keys import USER_KEYS
 from system_under_test.store.message_store import MessageStore, PutResult, PutStatus
 
 MULTI_TAGS_FLAG = 0x2  # RocketMQ, MessageSysFlag
+BATCH_MESSAGES_MAX = 10_000  # stored in one go: 80 ms. RocketMQ bounds the bytes of a batch alone
+BATCH_KEYS_MAX = 30_000  # of all its messages; each is an entry of the index
+SHARED_PROPERTIES_SIZE_MAX = (
+    4 << 20
+)  # characters that the messages of a batch get of the batch, all together
 WAIT_PROPERTY = "WAIT"
 CLUSTER_PROPERTY = "CLUSTER"
 
@@ -343,15 +350,33 @@ def split_batch(batch: Message) -> Sequence[Message]:
     """The messages of a batch, each with the properties of the batch behind its own; WAIT stays (RocketMQ).
 
     Raises:
-        SendRefused: the batch is malformed or empty.
+        SendRefused: the batch is malformed or empty, or too large.
     """
     try:
-        entries = list(decode_batch(batch.body))
+        entries = list(islice(decode_batch(batch.body), BATCH_MESSAGES_MAX + 1))
         batch_text = encode_properties(batch.properties).decode()
     except RecordError as error:
         raise SendRefused(ResponseCode.MESSAGE_ILLEGAL, str(error)) from error
     if not entries:
         raise SendRefused(ResponseCode.MESSAGE_ILLEGAL, "a batch holds no message")
+    if len(entries) > BATCH_MESSAGES_MAX:
+        raise SendRefused(
+            ResponseCode.MESSAGE_ILLEGAL,
+            f"a batch holds more than {BATCH_MESSAGES_MAX} messages",
+        )
+    keys = sum(entry.properties.get(USER_KEYS, "").count(" ") for entry in entries)
+    if keys > BATCH_KEYS_MAX:
+        raise SendRefused(
+            ResponseCode.MESSAGE_ILLEGAL,
+            f"messages of a batch have {keys} further keys; allowed: up to {BATCH_KEYS_MAX}",
+        )
+    shared = len(batch_text) * len(entries)
+    if shared > SHARED_PROPERTIES_SIZE_MAX:
+        raise SendRefused(
+            ResponseCode.MESSAGE_ILLEGAL,
+            f"properties of a batch are {shared} characters in all its messages;"
+            f" allowed: up to {SHARED_PROPERTIES_SIZE_MAX}",
+        )
     return [
         Message(
             topic=batch.topic,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
@@ -41,6 +43,10 @@ class Attack:
     is_fatal: bool
 
 
+def with_body(code: RequestCode, body: bytes, **ext: str) -> bytes:
+    return RemotingCommand.request(int(code), ext, body).encode()
+
+
 def _fatal(make: Callable[[Random], Chunks]) -> Attack:
     return Attack(make=make, is_fatal=True)
 
@@ -64,7 +70,102 @@ def _dribble(random: Random) -> Chunks:
     return [bytes([value]) for value in whole]
 
 
+def _sized(data: bytes) -> bytes:
+    return length(len(data)) + data
+
+
+def _inflating_registration(random: Random) -> Chunks:
+    """A million topics in 5 KB."""
+    topics = length(1_000_000) + _sized(b"t 8 8 6 SINGLE_TAG") * 1_000_000
+    body = zlib.compress(_sized(b"{}") + topics + _sized(b"[]"), 9)
+    names = {"brokerName": "x", "brokerAddr": "10.9.9.9:1", "clusterName": "c", "brokerId": "0"}
+    fields = {**names, "haServerAddr": "10.9.9.9:2", "compressed": "true", "bodyCrc32": "0"}
+    return [with_body(RequestCode.REGISTER_BROKER, body, **fields)]
+
+
+def _heartbeat(**parts: list[dict[str, object]]) -> Chunks:
+    body = json.dumps({"clientID": "c", **parts}).encode()
+    return [with_body(RequestCode.HEART_BEAT, body)]
+
+
+def _large_batch(random: Random) -> Chunks:
+    """20,000 empty messages."""
+    empty = length(22) + b"\x00" * 18
+    names = {"a": "p", "b": "T", "c": "TBW102", "i": "", "k": "false", "m": "true"}
+    fields = {**names, **dict.fromkeys("defghj", "0")}
+    return [with_body(RequestCode.SEND_BATCH_MESSAGE, empty * 20_000, **fields)]
+
+
+def _options_that_go_on(random: Random) -> Chunks:
+    body = b"a=" + b"x\\\n" * 100_000
+    codes = (RequestCode.UPDATE_BROKER_CONFIG, RequestCode.UPDATE_NAMESRV_CONFIG)
+    return [with_body(code, body) for code in codes]
+
+
+# Small for what they would cost a node that has no bounds.
+COSTLY: dict[str, Attack] = {
+    "header with too many fields": _fatal(
+        lambda random: [request(RequestCode.GET_MAX_OFFSET, **{f"k{n}": "" for n in range(5_000)})]
+    ),
+    "header that is too long": _fatal(lambda random: [json_frame(" " * (1 << 20) + "{}")]),
+    "binary header of empty fields": _fatal(
+        lambda random: [
+            frame(
+                b"\x00\x0a\x00\x01\x99" + b"\x00" * 12 + length(60_000) + b"\x00" * 60_000,
+                serialize_type=1,
+            )
+        ]
+    ),
+    "keys of keys": _borne(
+        lambda random: [with_body(RequestCode.LOCK_BATCH_MQ, b"{" * 90 + b"1:1" + b"}:1" * 89)]
+    ),
+    "too many elements": _borne(
+        lambda random: [
+            with_body(RequestCode.LOCK_BATCH_MQ, opening + b"1," * 50_000 + b"1]")
+            for opening in (b"[", b"{0:[")
+        ]
+    ),
+    "references to references": _borne(
+        lambda random: [
+            with_body(
+                RequestCode.LOCK_BATCH_MQ,
+                b'{"a":[' + b"1," * 5_000 + b'1],"b":[' + b'{"$ref":"$.a"},' * 3_000 + b"1]}",
+            )
+        ]
+    ),
+    "options that go on": _borne(_options_that_go_on),
+    "registration that inflates": _borne(_inflating_registration),
+    "heartbeat of too many groups": _borne(
+        lambda random: _heartbeat(consumerDataSet=[{"groupName": f"g{n}"} for n in range(3_000)])
+    ),
+    "heartbeat with dashes": _borne(
+        lambda random: _heartbeat(
+            consumerDataSet=[
+                {
+                    "groupName": "g",
+                    "subscriptionDataSet": [
+                        {"topic": "T", "subString": "-" * 16_000, "expressionType": "SQL92"}
+                    ],
+                }
+            ]
+        )
+    ),
+    "batch of too many messages": _borne(_large_batch),
+    "offset that no queue has": _borne(
+        lambda random: [
+            request(
+                RequestCode.UPDATE_CONSUMER_OFFSET,
+                consumerGroup="g",
+                topic="T",
+                queueId="0",
+                commitOffset=str(2**63 - 1),
+            )
+        ]
+    ),
+}
+
 ATTACKS: dict[str, Attack] = {
+    **COSTLY,
     "random bytes": _fatal(_random_bytes),
     "random frames": _fatal(_random_frames),
     "length 0": _fatal(lambda random: [length(0)]),
