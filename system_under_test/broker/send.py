@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import islice
 from random import Random
 
 from system_under_test.broker.administration.statistics import BrokerStatistics
@@ -27,7 +26,7 @@ from system_under_test.broker.topics import (
     topic_name_error,
 )
 from system_under_test.broker.waiting import Answer
-from system_under_test.protocol.batch import decode_batch
+from system_under_test.protocol.batch import BatchEntry, decode_batch
 from system_under_test.protocol.bodies import TopicConfig
 from system_under_test.protocol.codes import FAQ, RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
@@ -45,6 +44,7 @@ from system_under_test.store.message_store import MessageStore, PutResult, PutSt
 
 MULTI_TAGS_FLAG = 0x2  # RocketMQ, MessageSysFlag
 BATCH_MESSAGES_MAX = 10_000  # stored in one go: 80 ms. RocketMQ bounds the bytes of a batch alone
+BATCH_PROPERTIES_MAX = 200_000  # of all its messages
 BATCH_KEYS_MAX = 30_000  # of all its messages; each is an entry of the index
 SHARED_PROPERTIES_SIZE_MAX = (
     4 << 20
@@ -353,17 +353,12 @@ def split_batch(batch: Message) -> Sequence[Message]:
         SendRefused: the batch is malformed or empty, or too large.
     """
     try:
-        entries = list(islice(decode_batch(batch.body), BATCH_MESSAGES_MAX + 1))
+        entries = _entries(batch.body)
         batch_text = encode_properties(batch.properties).decode()
     except RecordError as error:
         raise SendRefused(ResponseCode.MESSAGE_ILLEGAL, str(error)) from error
     if not entries:
         raise SendRefused(ResponseCode.MESSAGE_ILLEGAL, "a batch holds no message")
-    if len(entries) > BATCH_MESSAGES_MAX:
-        raise SendRefused(
-            ResponseCode.MESSAGE_ILLEGAL,
-            f"a batch holds more than {BATCH_MESSAGES_MAX} messages",
-        )
     keys = sum(entry.properties.get(USER_KEYS, "").count(" ") for entry in entries)
     if keys > BATCH_KEYS_MAX:
         raise SendRefused(
@@ -393,6 +388,24 @@ def split_batch(batch: Message) -> Sequence[Message]:
         )
         for entry in entries
     ]
+
+
+def _entries(body: bytes) -> list[BatchEntry]:
+    """What a batch holds. Raises RecordError, SendRefused: of what is too large, no more is read."""
+    entries: list[BatchEntry] = []
+    properties = 0
+    for entry in decode_batch(body):
+        entries.append(entry)
+        properties += len(entry.properties)
+        if len(entries) > BATCH_MESSAGES_MAX:
+            what, most = "messages", BATCH_MESSAGES_MAX
+        elif properties > BATCH_PROPERTIES_MAX:
+            what, most = "properties", BATCH_PROPERTIES_MAX
+        else:
+            continue
+        text = f"a batch holds more than {most} {what}"
+        raise SendRefused(ResponseCode.MESSAGE_ILLEGAL, text)
+    return entries
 
 
 def _joined(own: str, batch: str) -> str:

@@ -264,6 +264,15 @@ def test_a_batch_of_the_most_messages_is_stored(
     assert send_batch(bench, entries + entries).code == ResponseCode.MESSAGE_ILLEGAL
 
 
+def test_properties_of_a_batch_are_bounded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(send, "BATCH_PROPERTIES_MAX", 4)
+    entries = [BatchEntry(b"", {"a": "1", "b": "2"})] * 2
+    assert send_batch(bench, entries).code == ResponseCode.SUCCESS
+    refused = send_batch(bench, [*entries, BatchEntry(b"", {"a": "1"})])
+    assert refused.code == ResponseCode.MESSAGE_ILLEGAL
+    assert refused.remark == "a batch holds more than 4 properties"
+
+
 def test_keys_of_a_batch_are_bounded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(send, "BATCH_KEYS_MAX", 4)
     entries = [BatchEntry(b"", {"KEYS": "a b c"})] * 2
