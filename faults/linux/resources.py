@@ -60,10 +60,15 @@ nft list table $1 >/dev/null 2>&1 || exit 0
 nft delete table $1 && echo removed
 """
 
-# Processes that are still in it go back where they came from.
+# Processes that are still in it go back where they came from. One that is dying cannot be moved, and keeps the cgroup
+# busy until its last thread has ended.
 _CGROUP = """
-[ -d "$1" ] || exit 0
-for pid in $(cat "$1/cgroup.procs"); do echo "$pid" > "$2/cgroup.procs"; done 2>/dev/null
+for round in $(seq 200); do
+  [ -d "$1" ] || exit 0
+  for pid in $(cat "$1/cgroup.procs"); do echo "$pid" > "$2/cgroup.procs"; done 2>/dev/null
+  rmdir "$1" 2>/dev/null && { echo removed; exit 0; }
+  sleep 0.05
+done
 rmdir "$1" && echo removed
 """
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from faults.linux.disk_speed import (
 from faults.linux.executor import CommandFailed
 from faults.linux.loop_disk import LoopDisk
 from faults.linux.machine import Machine
+from faults.linux.resources import Resource, removal_argv
 from tests.support.new_disk import new_disk
 from tests.support.recording_executor import recording_machine
 from tests.support.sleeper import sleeper
@@ -110,3 +113,27 @@ def test_a_real_disk_is_slow_and_quick_again(machine: Machine, tmp_path: Path) -
                 await speed.slow([2**30], 200.0)
 
     asyncio.run(asyncio.wait_for(scenario(), 180))
+
+
+# As the kernel does while the last thread of a process in the cgroup has not ended.
+BUSY_RMDIR = """#!/bin/sh
+tries="$0.tries"; echo try >> "$tries"
+[ "$(wc -l < "$tries")" -gt 2 ] && exec /bin/rmdir "$1"
+echo "rmdir: failed to remove '$1': Device or resource busy" >&2; exit 1
+"""
+
+
+def test_a_cgroup_whose_process_is_still_dying_is_removed_when_it_has_died(tmp_path: Path) -> None:
+    tools, cgroup = tmp_path / "tools", tmp_path / "cgroup"
+    tools.mkdir()
+    cgroup.mkdir()
+    for name, text in {"rmdir": BUSY_RMDIR, "sleep": "#!/bin/sh\n", "cat": "#!/bin/sh\n"}.items():
+        (tools / name).write_text(text)
+        (tools / name).chmod(0o755)
+    resource = Resource(kind="cgroup", name=str(cgroup), details={"home": str(tmp_path)})
+    path = f"{tools}:{os.environ['PATH']}"
+    done = subprocess.run(
+        removal_argv(resource), env={"PATH": path}, capture_output=True, text=True, check=True
+    )
+    assert (done.stdout, done.stderr) == ("removed\n", "")
+    assert not cgroup.exists()
