@@ -33,6 +33,7 @@ from harness.clients.consumer_kinds import CONSUMER_KINDS
 from harness.environments.fleet_options import FleetOptionError, FleetOptions, check_hosts
 
 ALL = "all"
+OWN_POLICIES = "only our own brokers can be given single behaviours of RocketMQ 4.9.8"
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _OPTIONS = (
@@ -177,6 +178,7 @@ def choose_faults(seed: int, given: dict[str, Any], fleet: FleetOptions) -> dict
     """Keep to the kinds that the environment can carry out; returns the others, each with the reason.
 
     They are left out where the seed draws the kinds and where `all` are asked for. Raises BadInput where one is named.
+    Policies, which only our brokers have, are left out of a campaign for another target, and returned, too.
     """
     has_tls = given.get("tls", TLS_MODES[0]) != TLS_MODES[0]
     missing = missing_in(given.get("environment", "simulation"), fleet, has_tls=has_tls)
@@ -196,7 +198,14 @@ def choose_faults(seed: int, given: dict[str, Any], fleet: FleetOptions) -> dict
         given["plan"] = _available(
             given["plan"], lambda plan: [planned.kind for planned in plan], missing
         )
-    return missing
+    return {**missing, **_leave_out_policies(given)}
+
+
+def _leave_out_policies(given: dict[str, Any]) -> dict[str, str]:
+    """Take them out of the options of a campaign for another target; returns them, each with the reason."""
+    if given.get("target", "own") == "own" and given.get("environment") != "address":
+        return {}
+    return {f"policy {name}": OWN_POLICIES for name in given.pop("policies", ())}
 
 
 def _kinds_that_need_our_brokers() -> dict[str, str]:

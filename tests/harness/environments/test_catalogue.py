@@ -94,3 +94,17 @@ def test_of_choices_those_are_left_that_can_be_carried_out() -> None:
     missing = choose_faults(1, given, FleetOptions())
     every = tuple(kind for kind in FAULTS if kind not in missing)
     assert given["faults"] == OneOf((("kill", "pause"), every))
+
+
+def test_policies_of_a_campaign_are_left_out_for_another_target() -> None:
+    given = {"environment": "processes", "target": "apache", "policies": ("visible_end",)}
+    missing = choose_faults(1, given, FleetOptions())
+    assert "policies" not in given
+    assert "only our own brokers" in missing["policy visible_end"]
+
+
+def test_our_own_brokers_keep_the_policies_of_a_campaign() -> None:
+    given = {"environment": "processes", "policies": ("visible_end",)}
+    missing = choose_faults(1, given, FleetOptions())
+    assert given["policies"] == ("visible_end",)
+    assert "policy visible_end" not in missing
