@@ -43,6 +43,7 @@ class Drain:
         self._members = [told for members in groups.values() for told in members]
         self._failed: set[tuple[str, str | None]] = set()  # see _awaits_retries
         self._ops_seen = 0
+        self._silent: dict[str, None] = {}  # nodes that did not answer the last round
 
     async def run(self, bound_s: float) -> None:
         """Return when nothing is left to consume, or the bound is over."""
@@ -52,7 +53,8 @@ class Drain:
             rows, complete = await self._rows_of_all()
             lag = {scope: _lag(found) for scope, found in rows.items()}
             waited_s = (self._environment.now_ns() - start_ns) / 1e9
-            if (complete and self._is_settled(rows, waited_s) and not any(lag.values())) or (
+            answered = complete or self._only_dead_are_silent()
+            if (answered and self._is_settled(rows, waited_s) and not any(lag.values())) or (
                 waited_s > bound_s
             ):
                 break
@@ -63,6 +65,8 @@ class Drain:
         for (group, topic), found in rows.items():
             left = lag[group, topic]
             error = None if complete and not left else f"lag is {left} after {bound_s:g} s"
+            if not complete and self._only_dead_are_silent():
+                error = f"lag is {left}; {', '.join(self._silent)} ends again and again"
             value = {"group": group, "topic": topic, "queues": found, "lag": left}
             self._recorder.record(PROBE_PROCESS, "info" if error else "ok", "drain", value, error)
 
@@ -82,11 +86,20 @@ class Drain:
             for (_, topic), found in rows.items()
             for broker, queue, _, high, _ in found
         }
+        dead = {name for name in self._environment.shape.broker_names if self._is_dead(name)}
         return all(
             ends.get((op.value["topic"], op.value["broker"], op.value["queue"]), 0) > last
             for op in self._recorder.ops
-            if op.type == "ok" and (last := _last_offset(op)) is not None
+            if op.type == "ok"
+            and (last := _last_offset(op)) is not None
+            and op.value["broker"] not in dead
         )
+
+    def _is_dead(self, broker_name: str) -> bool:
+        return self._environment.is_dead(self._node_of(broker_name))
+
+    def _only_dead_are_silent(self) -> bool:
+        return bool(self._silent) and all(map(self._environment.is_dead, self._silent))
 
     def _awaits_retries(self) -> bool:
         """Whether a listener failed for a message that its group has not consumed since."""
@@ -105,6 +118,7 @@ class Drain:
         """The queues of all groups on all brokers; and whether every broker answered."""
         rows: dict[Scope, list[QueueRow]] = {}
         complete = True
+        self._silent.clear()
         for side in self._environment.side_topics:
             found_beside, answered = await side.drain()
             rows |= found_beside
@@ -135,10 +149,12 @@ class Drain:
                     "topic": topic,
                     "group": told.group,
                     "queues": queues,
-                    "address": self._address_of(name),
+                    "address": self._environment.server_address(self._node_of(name)),
                 },
             )
             complete = complete and outcome.type == "ok"
+            if outcome.type != "ok":
+                self._silent[self._node_of(name)] = None
             rows += [[name, *row] for row in outcome.value.get("queues", [])]
         if (
             told.model == BROADCASTING
@@ -146,14 +162,15 @@ class Drain:
             rows = [[name, queue, low, high, high] for name, queue, low, high, _ in rows]
         return rows, complete
 
-    def _address_of(self, broker_name: str) -> str:
+    def _node_of(self, broker_name: str) -> str:
+        """The replica that is asked for a broker's queues."""
         environment = self._environment
         living = [
             replica.node
             for replica in environment.shape.replicas(broker_name)
             if not environment.is_lost(replica.node)
         ]
-        return environment.server_address(living[0])
+        return living[0]
 
 
 def _last_offset(op: Op) -> int | None:

@@ -47,7 +47,10 @@ class Clients(Protocol):
 
 
 class Interpreter:
-    """`idle_ns`: from when to when, by the clock of the run, no process begins an op. `rights`: of the guest."""
+    """`idle_ns`: from when to when, by the clock of the run, no process begins an op. `rights`: of the guest.
+
+    `late_ns`: by how much the end of the load is put off, so far.
+    """
 
     def __init__(
         self,
@@ -59,6 +62,7 @@ class Interpreter:
         *,
         idle_ns: tuple[int, int] = (0, 0),
         rights: GuestRights | None = None,
+        late_ns: Callable[[], int] = lambda: 0,
     ) -> None:
         self._recorder = recorder
         self._clients = clients
@@ -67,11 +71,12 @@ class Interpreter:
         self._now_ns = now_ns
         self._idle_ns = idle_ns
         self._rights = rights or GuestRights()
+        self._late_ns = late_ns
         self._until_ns = 0
         self._is_cut_short = asyncio.Event()
 
     async def run(self, nodes: Sequence[str], until_ns: int) -> None:
-        """One worker for each client node, until the clock of the run reaches `until_ns`."""
+        """One worker for each client node, until the clock of the run reaches `until_ns`, or later if it is put off."""
         self._until_ns = until_ns
         workers = (self._work(node, number, len(nodes)) for number, node in enumerate(nodes))
         await asyncio.gather(*workers)
@@ -87,7 +92,7 @@ class Interpreter:
             if self._idle_ns[0] <= self._now_ns() < self._idle_ns[1]:
                 await self._wait_until(self._idle_ns[1])
             await self._clients.ready(node)
-            if self._now_ns() >= self._until_ns:
+            if self._now_ns() >= self._until_ns + self._late_ns():
                 return
             outcome = await self._apply(node, process)
             if outcome is None:

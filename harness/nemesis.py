@@ -43,8 +43,15 @@ class FaultRecord:
         }
 
 
+PUT_OFF_NS = 50_000_000  # until the nemesis looks again whether the plan may go on
+
+
 class Nemesis:
-    """Raises CapabilityMissing at once if a fault of the plan asks for what `controls` lacks."""
+    """Raises CapabilityMissing at once if a fault of the plan asks for what `controls` lacks.
+
+    `booting_ns` says for how long servers that were started have booted so far. The times of the plan are put off by
+    that: no fault strikes a cluster that is not yet what its plan takes it for.
+    """
 
     def __init__(
         self,
@@ -52,6 +59,8 @@ class Nemesis:
         controls: Controls,
         recorder: Recorder,
         now_ns: Callable[[], int],
+        *,
+        booting_ns: Callable[[], int] = lambda: 0,
     ) -> None:
         for planned in plan:
             controls.require(fault_named(planned.kind).needs)
@@ -59,6 +68,8 @@ class Nemesis:
         self._controls = controls
         self._recorder = recorder
         self._now_ns = now_ns
+        self._booting_ns = booting_ns
+        self._booted_ns = 0  # before the plan began
         self._start_ns = 0
         self._sleepers: dict[asyncio.Future[None], None] = {}
         self._cut_short = False
@@ -66,7 +77,12 @@ class Nemesis:
     async def run(self) -> None:
         """Fire and heal every fault of the plan; returns when the last one is healed."""
         self._start_ns = self._now_ns()
+        self._booted_ns = self._booting_ns()
         await asyncio.gather(*(self._strike(record) for record in self.records))
+
+    def late_ns(self) -> int:
+        """By how much the plan is put off, so far; call it once the plan has begun."""
+        return self._booting_ns() - self._booted_ns
 
     def cut_short(self) -> None:
         """Heal now what is on, and fire nothing more."""
@@ -104,7 +120,14 @@ class Nemesis:
             self._note(record, "stop", "failed", {"error": record.error})
 
     async def _sleep_until(self, at_s: float) -> None:
-        delay_ns = self._start_ns + int(at_s * 1e9) - self._now_ns()
+        """Until this time of the plan."""
+        late_ns = self.late_ns()
+        await self._sleep(self._start_ns + int(at_s * 1e9) + late_ns - self._now_ns())
+        while (more_ns := self.late_ns() - late_ns) > 0 and not self._cut_short:
+            late_ns += more_ns
+            await self._sleep(max(more_ns, PUT_OFF_NS))
+
+    async def _sleep(self, delay_ns: int) -> None:
         if self._cut_short:
             return
         loop = asyncio.get_running_loop()

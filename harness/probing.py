@@ -35,12 +35,18 @@ class Prober:
             )
 
     async def send_until_served(self, broker_name: str, prefix: str, bound_s: float) -> Outcome:
-        """Send until the broker serves or the bound is over, with keys `<prefix>-<broker>-<n>`; the last outcome."""
+        """Send until the broker serves, its master is dead or the bound is over; the last outcome.
+
+        Keys are `<prefix>-<broker>-<n>`.
+        """
+        [master] = [b.node for b in self._environment.shape.masters if b.broker_name == broker_name]
         deadline_ns = self._environment.now_ns() + int(bound_s * 1e9)
         for number in itertools.count():
             outcome = await self._send(broker_name, f"{prefix}-{broker_name}-{number}")
             if self._is_served(broker_name, outcome) or self._environment.now_ns() > deadline_ns:
                 return outcome
+            if self._environment.is_dead(master):
+                return outcome._replace(error=f"{master} ends again and again; {outcome.error}")
             await asyncio.sleep(POLL_S)
         raise AssertionError("count() never ends")
 

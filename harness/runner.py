@@ -90,7 +90,11 @@ class Run:
         self._progress = progress
         self._tick_s = tick_s
         self._nemesis = Nemesis(
-            self._campaign.plan, self._controls, self._recorder, environment.now_ns
+            self._campaign.plan,
+            self._controls,
+            self._recorder,
+            environment.now_ns,
+            booting_ns=environment.booting_ns,
         )
         self._interpreter: Interpreter | None = None
         self._is_cut_short = False
@@ -229,6 +233,7 @@ class Run:
             self._environment.now_ns,
             idle_ns=(idle_from_ns, idle_from_ns + int(campaign.idle[1] * 1e9)),
             rights=self._environment.guest_rights,
+            late_ns=self._nemesis.late_ns,
         )
         until_ns = self._load_start_ns + int(campaign.load_s * 1e9)
         producers = self._environment.shape.producers

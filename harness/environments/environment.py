@@ -55,6 +55,14 @@ class Environment(Protocol):
         """Whether the node's disk is gone for good."""
         ...
 
+    def is_dead(self, node: str) -> bool:
+        """Whether the node has ended by itself again and again: it is not waited for any more."""
+        ...
+
+    def booting_ns(self) -> int:
+        """For how long, so far, servers that were started have kept the plan waiting."""
+        ...
+
     def is_foreign(self, node: str) -> bool:
         """Whether a server is not ours: it is asked, but neither started nor looked into."""
         ...

@@ -23,6 +23,7 @@ from harness.clients.client_clock import ClientClock
 from harness.clients.port import Outcome, Request
 from harness.clients.process_port import ClientBroken, ProcessPort
 from harness.environments import cpp_library
+from harness.environments.boots import Boots
 from harness.environments.environment import (
     ADMIN,
     FIRST_CONSUMER_PROCESS,
@@ -42,6 +43,7 @@ from harness.side_topics import SideTopic
 from harness.stall_meter import StallMeter
 from harness.targets.target import Target
 
+DEATHS_MAX = 3  # of a server that the harness has started; then it is not waited for any more
 STOP_TIMEOUT_S = 30.0  # for a node that was asked to end; a broker flushes what it has
 READY_POLL_S = 0.02
 
@@ -72,6 +74,7 @@ class RealNode:
         self.wanted = False  # whether it should run: if it ends by itself it is started again
         self.powered = True
         self.lost = False  # its disk is gone for good
+        self.deaths = 0  # that nobody caused, since the harness started it
         self.starting = asyncio.Lock()
 
     @property
@@ -104,6 +107,7 @@ class RealEnvironment:
         self._start_wall_ms = time.time_ns() // 1_000_000
         self._start_ns = time.monotonic_ns()
         self._stalls = StallMeter(self.now_ns)
+        self._boots = Boots(self.now_ns)
         self._consumer_processes = FIRST_CONSUMER_PROCESS
         self._restarts: list[asyncio.Future[None]] = []
         self._ending = False
@@ -127,6 +131,7 @@ class RealEnvironment:
 
     async def __aexit__(self, *_: object) -> None:
         self._ending = True
+        self._boots.stop()
         try:
             await asyncio.gather(*(self._end(node) for node in self.nodes.values()))
         finally:
@@ -153,6 +158,12 @@ class RealEnvironment:
     def is_lost(self, node: str) -> bool:
         return self.nodes[node].lost
 
+    def is_dead(self, node: str) -> bool:
+        return self.nodes[node].deaths >= DEATHS_MAX
+
+    def booting_ns(self) -> int:
+        return self._boots.waited_ns()
+
     def is_foreign(self, node: str) -> bool:
         return self.campaign.is_foreign and node in self.shape.servers
 
@@ -166,8 +177,23 @@ class RealEnvironment:
 
     async def start(self, node: str) -> None:
         """Start the node unless it runs, has no power, is lost or somebody else's."""
-        if not self.is_foreign(node):
-            await self._start(self.nodes[node])
+        if self.is_foreign(node):
+            return
+        real = self.nodes[node]
+        before, real.deaths = real.process, 0
+        await self._start(real)
+        process = real.process
+        if process is not None and process is not before and self._takes_time(node):
+            self._boots.begin(lambda: process.is_alive, partial(self._answers, node))
+
+    def _takes_time(self, node: str) -> bool:
+        """Whether the node is a server of another product, and there is a client that can ask it."""
+        is_other = self.campaign.target != "own" and node in self.shape.servers
+        return is_other and self.nodes[ADMIN].port is not None
+
+    async def _answers(self, node: str) -> bool:
+        request = {"f": "ping", "address": self.server_address(node)}
+        return (await self.request(ADMIN, request)).type == "ok"
 
     async def _start(self, node: RealNode) -> None:
         node.wanted = True
@@ -221,6 +247,7 @@ class RealEnvironment:
         error = broken or (f"{how}: {said}" if said else how)
         value = {"targets": [node.name], "phase": "exited"}
         self.recorder.record(NEMESIS, "info", "node_exit", value, error, node.name)
+        node.deaths += 1
         asyncio.get_running_loop().call_later(RESTART_DELAY_S, self._start_again, node)
 
     async def _listen(self, node: RealNode, process: RunningProcess) -> str:
@@ -326,7 +353,12 @@ class RealEnvironment:
         return real.files
 
     async def resources(self, node: str) -> Resources | None:
-        """What the process of a server holds; None if it does not run, or is not on this machine."""
+        """What the process of a server holds; None if it does not run, is not on this machine, or is no node of ours.
+
+        The memory and the files of another product's process say nothing that a checker could judge.
+        """
+        if self.campaign.target != "own":
+            return None
         process = self.nodes[node].running
         return of_process(process.pid) if isinstance(process, LocalProcess) else None
 

@@ -97,6 +97,13 @@ class SimulationEnvironment:
     def is_lost(self, node: str) -> bool:
         return self.nodes[node].lost
 
+    def is_dead(self, node: str) -> bool:
+        """Virtual time is cheap: every node is waited for to the end."""
+        return False
+
+    def booting_ns(self) -> int:
+        return 0
+
     def is_foreign(self, node: str) -> bool:
         return False
 

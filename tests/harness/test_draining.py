@@ -26,6 +26,7 @@ class Idle:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self.dead: set[str] = set()
         self.recorder = Recorder(self.now_ns)
 
     def now_ns(self) -> int:
@@ -34,10 +35,15 @@ class Idle:
     def is_lost(self, node: str) -> bool:
         return False
 
+    def is_dead(self, node: str) -> bool:
+        return node in self.dead
+
     def server_address(self, node: str) -> str:
         return f"{node}:10911"
 
     async def request(self, node: str, request: Request) -> Outcome:
+        if self.dead:
+            return Outcome("fail", {}, "no connection")
         return Outcome("ok", {"queues": [[0, 0, 5, 5]]})
 
     def consume(self, type: OpType, topic: str, key: str) -> None:
@@ -78,3 +84,17 @@ def test_what_the_listener_failed_for_comes_again_from_the_retry_topic() -> None
 def test_what_never_comes_again_is_not_waited_for_for_ever() -> None:
     waited_s = drained_at_s((0.0, "info", "T", "k"), (1.0, "invoke", "T", "k"))
     assert RETRY_BOUND_S < waited_s < RETRY_BOUND_S + 3.0
+
+
+def test_a_broker_that_ends_again_and_again_is_not_waited_for() -> None:
+    world = World(1)
+    idle = Idle(world)
+    idle.dead = {"broker-a-0"}
+    stored = {"key": "k", "topic": CAMPAIGN.topic, "broker": "broker-a", "queue": 0}
+    idle.recorder.record(1, "ok", "send", {**stored, "queue_offset": 9})
+    world.run(lambda: Drain(cast(Environment, idle)).run(180.0))
+    drains = [op for op in idle.recorder.ops if op.f == "drain"]
+    assert {(op.type, op.error) for op in drains} == {
+        ("info", "lag is 0; broker-a-0 ends again and again")
+    }
+    assert drains[-1].time_ns < 1e9

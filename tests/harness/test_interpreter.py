@@ -89,6 +89,22 @@ def ops_of(
     return recorder.ops
 
 
+def test_a_load_that_is_put_off_goes_on_for_longer() -> None:
+    world = World(1)
+    recorder = Recorder(lambda: world.now_ns)
+    interpreter = Interpreter(
+        recorder,
+        ScriptedClients(),
+        NumberedSends(),
+        EverySecond(),
+        lambda: world.now_ns,
+        late_ns=lambda: 3 * NS,
+    )
+    world.run(lambda: interpreter.run(["n"], 2 * NS))
+    last = max(op.time_ns for op in recorder.ops)
+    assert 4 * NS < last < 6 * NS
+
+
 def test_nothing_begins_while_the_load_is_idle_and_then_it_goes_on() -> None:
     ops = ops_of(ScriptedClients(), ("a", "b"), 110.0, (2.5, 100.0))
     begun_s = [op.time_ns / NS for op in ops if op.type == "invoke" and op.process == 0]

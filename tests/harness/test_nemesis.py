@@ -69,6 +69,26 @@ def strike(*plan: PlannedFault) -> tuple[Recorder, list[FaultRecord]]:
     return recorder, nemesis.records
 
 
+def test_a_plan_stands_still_while_servers_boot() -> None:
+    """From second 12 to 16 a server boots: what was due at 13 comes at 17, and the rest is put off, too."""
+    world = World(1)
+    recorder = Recorder(lambda: world.now_ns)
+
+    def booting_ns() -> int:
+        return min(max(world.now_ns - 12 * 10**9, 0), 4 * 10**9)
+
+    plan = (planned(1, 1.0, 5.0), planned(2, 3.0, 1.0))
+    nemesis = Nemesis(plan, Controls(), recorder, lambda: world.now_ns, booting_ns=booting_ns)
+
+    async def main() -> None:
+        await asyncio.sleep(10.0)
+        await nemesis.run()
+
+    world.run(main)
+    assert diary(recorder) == ["11 fired 1", "17 fired 2", "18 healed 2", "20 healed 1"]
+    assert nemesis.late_ns() == 4 * 10**9
+
+
 def diary(recorder: Recorder) -> list[str]:
     """`second phase id` of each op."""
     return [
