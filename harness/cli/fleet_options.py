@@ -11,6 +11,7 @@ import click
 from harness.cli.status import BadInput
 from harness.environments.fleet_options import (
     IMAGE,
+    PYTHON,
     FleetOptionError,
     FleetOptions,
     SshHost,
@@ -31,7 +32,7 @@ _OPTIONS = (
     click.option("--ssh-key", metavar="FILE", help="Private key; default: agent and usual files."),
     click.option("--ssh-known-hosts", metavar="FILE", help="Besides those of the user."),
     click.option(
-        "--ssh-python", default="python3", show_default=True, help="Interpreter on the hosts."
+        "--ssh-python", default=PYTHON, show_default=True, help="Interpreter on the hosts."
     ),
     click.option(
         "--name-server",
@@ -52,7 +53,7 @@ FLEET_DEFAULTS: dict[str, Any] = {
     "ssh_hosts": None,
     "ssh_key": None,
     "ssh_known_hosts": None,
-    "ssh_python": "python3",
+    "ssh_python": PYTHON,
     "name_server": None,
     "home": None,
 }

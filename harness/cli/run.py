@@ -117,5 +117,5 @@ def run_and_report(
         raise HarnessError(str(error)) from error
     except OSError as error:  # a full disk, a folder that is read-only: the machine, not a verdict
         raise HarnessError(f"the machine failed: {error}") from error
-    print_result(result, folder.path, time.process_time() - started)
+    print_result(result, folder.path, time.process_time() - started, fleet)
     return status_of_validity(result.verdict.valid)

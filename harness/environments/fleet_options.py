@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 IMAGE = "staticfire-node:latest"
+PYTHON = "python3"
 _HOST = re.compile(r"(?:(?P<user>[^@:\s]+)@)?(?P<name>[^@:\s]+)(?::(?P<port>[0-9]{1,5}))?")
 
 # As Docker reads it (distribution/reference): a registry, a path in small letters, a tag, a digest.
@@ -51,9 +52,22 @@ class FleetOptions:
     hosts: tuple[SshHost, ...] = ()
     ssh_key: str | None = None
     known_hosts: str | None = None
-    ssh_python: str = "python3"
+    ssh_python: str = PYTHON
     name_servers: tuple[str, ...] = ()  # of a cluster that is not ours
     home: str | None = None  # of the distribution that is tested, on the machines
+
+    def words(self) -> list[str]:
+        """What has to be on a command line to get these options."""
+        given = {
+            "--image": self.image if self.image != IMAGE else None,
+            "--ssh-hosts": ",".join(map(str, self.hosts)),
+            "--ssh-key": self.ssh_key,
+            "--ssh-known-hosts": self.known_hosts,
+            "--ssh-python": self.ssh_python if self.ssh_python != PYTHON else None,
+            "--name-server": ",".join(self.name_servers),
+            "--home": self.home,
+        }
+        return [word for name, value in given.items() if value for word in (name, value)]
 
 
 def check_image(option: str, text: str) -> None:

@@ -1,7 +1,9 @@
-"""The log of a real node: JSON lines of our own nodes, plain text of others."""
+"""The log of a real node: JSON lines of our own nodes, Java's lines of RocketMQ, plain text of others."""
 
 from __future__ import annotations
 
+import re
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,19 @@ from harness.log_line import LogLine
 TEXT_MAX = 2000  # characters of a line that is not JSON
 TAIL_BYTES = 16384
 _HEAD = ("time_ms", "level", "node", "event")
+# As `harness.targets.apache_files.LOGBACK` has them written: time, level, thread, logger, message.
+_JAVA = re.compile(
+    r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(?:Z|[+-]\d\d:\d\d)) (TRACE|DEBUG|INFO|WARN|ERROR) \[(.*?)\] (\S+) - (.*)"
+)
+_JAVA_ENDS = "Shutdown hook was invoked"  # what a broker of RocketMQ complains of then is no reason
+_THROWN = re.compile(r"(Exception in thread .*|Caused by: .*|[\w.$]+(Exception|Error)\b.*)")
 
 
 def read_log(path: Path, start_wall_ms: int) -> list[LogLine]:
     """Every line, its time by the run's clock; `start_wall_ms` is the wall clock when that was 0.
 
-    A line that is no JSON (another product's, or a traceback) is an event "text", at the time of the line before it.
+    A line that is no JSON is an event "text": one of Java has its own time and level, any other one (a traceback) the
+    time of the line before it, and in a log of Java also its level.
     """
     lines: list[LogLine] = []
     if not path.exists():
@@ -25,12 +34,23 @@ def read_log(path: Path, start_wall_ms: int) -> list[LogLine]:
     for raw in path.read_bytes().splitlines():
         fields = _fields_of(raw)
         if fields is None:
-            at_ns = lines[-1].time_ns if lines else 0
-            text = raw.decode(errors="replace")[:TEXT_MAX]
-            lines.append(LogLine(at_ns, "info", "text", {"text": text}))
+            lines.append(_text_line(raw.decode(errors="replace")[:TEXT_MAX], lines, start_wall_ms))
         else:
             lines.append(_log_line(fields, start_wall_ms))
     return lines
+
+
+def _text_line(text: str, before: list[LogLine], start_wall_ms: int) -> LogLine:
+    found = _JAVA.fullmatch(text)
+    if found is None:
+        last = before[-1] if before else LogLine(0, "info", "text", {})
+        is_of_java = last.event == "text"
+        return LogLine(last.time_ns, last.level if is_of_java else "info", "text", {"text": text})
+    at, level, thread, logger, message = found.groups()
+    at_ns = (round(datetime.fromisoformat(at).timestamp() * 1000) - start_wall_ms) * 1_000_000
+    return LogLine(
+        at_ns, level.lower(), "text", {"text": message, "thread": thread, "logger": logger}
+    )
 
 
 def _log_line(fields: dict[str, Any], start_wall_ms: int) -> LogLine:
@@ -49,14 +69,19 @@ def _fields_of(raw: bytes) -> dict[str, Any] | None:
 
 
 def last_error(path: Path) -> str:
-    """What the node said last about its own failure, or else its last line that is no JSON; empty if nothing."""
+    """What the node said last about its own failure, or else its last line that is no JSON; empty if nothing.
+
+    In a log of Java that is the last exception before the node began to shut down.
+    """
     tail = _tail(path)
     failures = (fields for raw in reversed(tail) if (fields := _fields_of(raw)) is not None)
     failed = next((fields for fields in failures if fields["event"] == "node failed"), None)
     if failed is not None:
         return str(failed.get("error", ""))
-    text = (raw.decode(errors="replace") for raw in reversed(tail) if _fields_of(raw) is None)
-    return next(filter(str.strip, text), "")[:TEXT_MAX]
+    texts = [raw.decode(errors="replace") for raw in tail if _fields_of(raw) is None]
+    ends = [number for number, text in enumerate(texts) if _JAVA_ENDS in text]
+    thrown = filter(_THROWN.fullmatch, reversed(texts[: ends[-1]] if ends else texts))
+    return next(thrown, next(filter(str.strip, reversed(texts)), ""))[:TEXT_MAX]
 
 
 def _tail(path: Path) -> list[bytes]:

@@ -3,6 +3,7 @@ repeats it."""
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from checkers.verdict import seconds
 from faults.fault import PlannedFault
 from harness.campaign import Campaign
 from harness.diagnoses.catalogue import diagnose
+from harness.environments.fleet_options import FleetOptions
 from harness.nemesis import FaultRecord
 from harness.report.foreign_lines import foreign_lines
 from harness.report.verdict_lines import WIDTH, verdict_lines
@@ -21,8 +23,7 @@ from harness.run_result import RunResult
 
 LINES_MAX = 25
 REACHED_LINES_MAX = 3
-# What is no part of a campaign and has to be said again with it, by target.
-SAID_AGAIN = {"apache": " --home DIR", "address": " --name-server HOST:PORT"}
+NO_FLEET = FleetOptions()
 
 
 def print_campaign(campaign: Campaign, addresses: Sequence[str] = ()) -> None:
@@ -101,10 +102,17 @@ def _planned_line(planned: PlannedFault) -> str:
     ]
 
 
-def print_result(result: RunResult, folder: Path, cpu_s: float | None) -> None:
+def print_result(
+    result: RunResult, folder: Path, cpu_s: float | None, fleet: FleetOptions = NO_FLEET
+) -> None:
+    """`fleet` is no part of a campaign, and has to be said again with it."""
     summary, verdict = summary_lines(result, cpu_s), verdict_lines(result.verdict)
     verdict = verdict[: LINES_MAX - len(summary) - 1]
-    print("\n".join([*summary, *diagnosis_lines(result), *verdict, _repeat_line(result, folder)]))
+    print(
+        "\n".join(
+            [*summary, *diagnosis_lines(result), *verdict, _repeat_line(result, folder, fleet)]
+        )
+    )
 
 
 def summary_lines(result: RunResult, cpu_s: float | None) -> list[str]:
@@ -167,8 +175,10 @@ def _faults_line(records: list[FaultRecord]) -> str:
     return line + (f"; never fired: {', '.join(spared)}" if spared else "")
 
 
-def _repeat_line(result: RunResult, folder: Path) -> str:
+def _repeat_line(result: RunResult, folder: Path, fleet: FleetOptions) -> str:
     if result.campaign.environment != "simulation":
-        more = SAID_AGAIN.get(result.campaign.target, "")
-        return f"repeat    staticfire run --campaign {folder / CAMPAIGN_FILE}{more}"
+        target = result.campaign.target
+        words = ["staticfire", "run", "--campaign", str(folder / CAMPAIGN_FILE)]
+        words += ["--target", target] if target == "apache" else []
+        return f"repeat    {shlex.join([*words, *fleet.words()])}"
     return f"repeat    staticfire replay {folder}    digest {result.digest[:16]}"

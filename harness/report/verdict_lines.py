@@ -83,4 +83,6 @@ def _checker_line(verdict: Verdict) -> str:
 def _proven(verdict: Verdict) -> str:
     allowed = {name: count for name, count in verdict.counts.items() if count}
     notes = ", ".join(f"{name} {count}" for name, count in allowed.items())
-    return f"{verdict.checker} ok" + (f" ({notes})" if notes else "")
+    # Of what is measured and not judged: a recovery that never ended has no time that could be good.
+    word = "not ended" if any(name.startswith("never_") for name in allowed) else "ok"
+    return f"{verdict.checker} {word}" + (f" ({notes})" if notes else "")

@@ -14,11 +14,11 @@ FLUSH_TYPES = {"sync": "SYNC_FLUSH", "async": "ASYNC_FLUSH"}
 MASTER_ROLES = {"sync": "SYNC_MASTER", "async": "ASYNC_MASTER", "none": "ASYNC_MASTER"}
 SYSTEM_PREFIX = "rocketmq."  # these options are system properties of Java, not of the file
 
-# To standard error, which is the log of a node.
+# To standard error, which is the log of a node. `harness.environments.node_log` reads these lines.
 LOGBACK = b"""<configuration>
   <appender name="error" class="ch.qos.logback.core.ConsoleAppender">
     <target>System.err</target>
-    <encoder><pattern>%d{HH:mm:ss.SSS} %p %t %logger{0} - %m%n</pattern></encoder>
+    <encoder><pattern>%d{yyyy-MM-dd'T'HH:mm:ss.SSSXXX} %p [%t] %logger{0} - %m%n</pattern></encoder>
   </appender>
   <root level="INFO"><appender-ref ref="error"/></root>
 </configuration>

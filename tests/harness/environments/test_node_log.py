@@ -37,3 +37,43 @@ def test_the_last_failure_is_what_the_node_said_of_itself(tmp_path: Path) -> Non
 def test_a_node_that_never_logged_has_no_lines_and_no_error(tmp_path: Path) -> None:
     assert read_log(tmp_path / "none", 0) == []
     assert last_error(tmp_path / "none") == ""
+
+
+JAVA = (
+    b"NOTE: Picked up JDK_JAVA_OPTIONS\n"
+    b"2026-11-23T01:37:55.698Z INFO [main] RocketmqStore - load over, and the max phy offset = 0\n"
+    b"2026-11-23T01:37:55.810+00:00 ERROR [FlushRealTimeService 1] RocketmqStore - Error occurred\n"
+    b"java.io.IOException: Input/output error\n"
+    b"\tat java.base/sun.nio.ch.FileChannelImpl.force(FileChannelImpl.java:468)\n"
+    b"2026-11-23T01:37:55.823Z INFO [ShutdownHook] RocketmqBroker - Shutdown hook was invoked, 1\n"
+    b"java.lang.IllegalStateException: group not set\n"
+    b"2026-11-23T01:37:56.585Z INFO [ShutdownHook] RocketmqBroker - Shutdown hook over\n"
+)
+JAVA_STARTS_MS = 1_795_397_875_000  # 2026-11-23T01:37:55Z
+
+
+def test_lines_of_java_have_their_own_time_and_level(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_bytes(JAVA)
+    lines = read_log(log, JAVA_STARTS_MS)
+    assert [(line.time_ns // 1_000_000, line.level) for line in lines] == [
+        (0, "info"),
+        (698, "info"),
+        (810, "error"),
+        (810, "error"),
+        (810, "error"),
+        (823, "info"),
+        (823, "info"),
+        (1585, "info"),
+    ]
+    assert lines[2].fields == {
+        "text": "Error occurred",
+        "thread": "FlushRealTimeService 1",
+        "logger": "RocketmqStore",
+    }
+
+
+def test_the_failure_of_java_is_what_it_threw_before_it_shut_down(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_bytes(JAVA)
+    assert last_error(log) == "java.io.IOException: Input/output error"

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from checkers.compose import CLIENT_CHECKERS, RunVerdict, check_run
 from checkers.facts import NodeExit
 from checkers.history import Op
+from checkers.verdict import Verdict
 from harness.campaign_draw import draw_campaign
+from harness.environments.fleet_options import FleetOptions, SshHost
 from harness.nemesis import FaultRecord
 from harness.report import console
 from harness.report.console import LINES_MAX, campaign_lines, print_result
@@ -42,6 +45,32 @@ def result(ops: list[Op], bitten: bool = True) -> RunResult:
 def printed(run: RunResult, capsys: pytest.CaptureFixture[str]) -> list[str]:
     print_result(run, FOLDER, 1.25)
     return capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("given", "fleet", "more"),
+    [
+        (
+            {"target": "apache"},
+            FleetOptions(home="/opt/my rocketmq", image="mine:1"),
+            " --target apache --image mine:1 --home '/opt/my rocketmq'",
+        ),
+        (
+            {"environment": "ssh"},
+            FleetOptions(hosts=(SshHost(name="h"), SshHost(name="i", user="u", port=2))),
+            " --ssh-hosts root@h:22,u@i:2",
+        ),
+        ({}, FleetOptions(), ""),
+    ],
+)
+def test_the_command_that_repeats_a_run_on_machines_is_whole(
+    given: dict[str, Any], fleet: FleetOptions, more: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = result(losses(1))
+    run = replace(run, campaign=replace(run.campaign, **{"environment": "docker", **given}))
+    print_result(run, FOLDER, None, fleet)
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == f"repeat    staticfire run --campaign {FOLDER}/campaign.toml{more}"
 
 
 def losses(count: int) -> list[Op]:
@@ -156,3 +185,16 @@ def test_each_anomaly_is_told_once_and_a_loss_before_what_happened_earlier() -> 
     assert [finding.anomaly for finding in first_violations(verdict)][:2] == ["lost", "node_died"]
     told = "\n".join(verdict_lines(verdict))
     assert ("first" in told, "second" in told) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("counts", "word"),
+    [
+        ({"slowest_recovery_ms": 7, "never_recovered": 0}, "ok (slowest_recovery_ms 7)"),
+        ({"never_recovered": 1}, "not ended (never_recovered 1)"),
+    ],
+)
+def test_a_recovery_that_never_ended_is_not_ok(counts: dict[str, int], word: str) -> None:
+    measured = Verdict(checker="recovery_times", valid=True, counts=counts)
+    verdict = replace(check_run(losses(0), [], facts()), valid=True, verdicts=(measured,))
+    assert verdict_lines(verdict)[-1] == f"  recovery_times {word}"
