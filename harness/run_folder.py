@@ -102,6 +102,15 @@ class RunFolder:
             return cls(path)
         raise RunFolderError(f"{root} holds 1000 runs named {base}; choose another --runs folder")
 
+    def discard(self) -> None:
+        """Remove the folder of a run that never began: `analyze` would look for its verdict."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def discard_if_empty(self) -> None:
+        """The same, of a run that has no history."""
+        if not self.history.exists() or not self.history.stat().st_size:
+            self.discard()
+
     def open_history(self) -> BinaryIO:
         """What cannot be written to it is a RunFolderError."""
         return self._record_file(self.history)

@@ -193,30 +193,37 @@ class Run:
             "queues": queues,
             "address": self._environment.server_address(node),
         }
-        outcome = await self._ask_until_ok(request, SETUP_BOUND_S)
+        outcome = await self._ask_until_ok(node, request, SETUP_BOUND_S)
         if outcome.type != "ok":
-            raise RunError(
-                f"{node} did not come up in {SETUP_BOUND_S:g} s: {outcome.error}{self._last_exit()}"
-            )
+            raise RunError(f"{node} did not come up{self._why_not(node, outcome)}")
 
     async def _wait_until_serving(self, broker_name: str) -> None:
         """A synchronous master answers SEND_OK only once its slave has connected."""
         outcome = await self._prober.send_until_served(broker_name, "warm-up", SETUP_BOUND_S)
         if outcome.type != "ok":
-            raise RunError(
-                f"{broker_name} did not serve in {SETUP_BOUND_S:g} s: {outcome.error}{self._last_exit()}"
-            )
+            [master] = [
+                b.node for b in self._environment.shape.masters if b.broker_name == broker_name
+            ]
+            raise RunError(f"{broker_name} did not serve{self._why_not(master, outcome)}")
+
+    def _why_not(self, node: str, outcome: Outcome) -> str:
+        """The end of a sentence: that of a node that ends by itself is its last exit."""
+        if self._environment.is_dead(node):
+            return self._last_exit()
+        return f" in {SETUP_BOUND_S:g} s: {outcome.error}{self._last_exit()}"
 
     def _last_exit(self) -> str:
         """Which node ended last by itself, and why; empty if none did."""
         exits = [op for op in self._recorder.ops if op.f == "node_exit"]
         return f"; {exits[-1].node} ended: {exits[-1].error}" if exits else ""
 
-    async def _ask_until_ok(self, request: Request, bound_s: float) -> Outcome:
+    async def _ask_until_ok(self, node: str, request: Request, bound_s: float) -> Outcome:
+        """Have a server asked until it does what it is asked for, is dead, or the bound is over; its last answer."""
         deadline_ns = self._environment.now_ns() + int(bound_s * 1e9)
         while True:
             outcome = await self._environment.request(ADMIN, request)
-            if outcome.type == "ok" or self._environment.now_ns() > deadline_ns:
+            is_over = self._environment.now_ns() > deadline_ns
+            if outcome.type == "ok" or is_over or self._environment.is_dead(node):
                 return outcome
             await asyncio.sleep(POLL_S)
 

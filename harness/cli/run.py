@@ -113,7 +113,11 @@ def run_and_report(
                 progress=progress,
             )
         folder.finish(result)
-    except (RunFolderError, RunError, EnvironmentFailed, FaultError) as error:
+    except RunError as error:  # no load has begun: there is nothing to judge
+        folder.discard()
+        raise HarnessError(str(error)) from error
+    except (RunFolderError, EnvironmentFailed, FaultError) as error:
+        folder.discard_if_empty()
         raise HarnessError(str(error)) from error
     except OSError as error:  # a full disk, a folder that is read-only: the machine, not a verdict
         raise HarnessError(f"the machine failed: {error}") from error

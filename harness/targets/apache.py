@@ -7,6 +7,7 @@ RocketMQ listens on all addresses of its machine, so nodes that share a machine 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -35,12 +36,16 @@ JDK_OPTIONS = " ".join(
 )
 
 
+VERSION_MIN = (4, 9)
+_VERSION = re.compile(r"rocketmq-broker-(\d+)\.(\d+)\b.*\.jar")
+
+
 class DistributionError(ValueError):
     """`--home` is no distribution of RocketMQ; the text is one sentence."""
 
 
 def check_distribution(home: str) -> None:
-    """Raises DistributionError unless the libraries of a broker and a name server are in `home`/lib."""
+    """Raises DistributionError unless a broker and a name server of RocketMQ 4.9 or 5 are in `home`/lib."""
     folder = Path(home)
     if not folder.is_dir():
         raise DistributionError(
@@ -53,6 +58,13 @@ def check_distribution(home: str) -> None:
                 f"--home is {home!r}, which has no lib/{wanted}-*.jar; "
                 "allowed: the folder of an unpacked Apache RocketMQ 4.9 or 5 (binaries, not sources)"
             )
+    [broker, *others] = sorted(name for name in names if name.startswith("rocketmq-broker"))
+    version = _VERSION.fullmatch(broker)
+    if others or version is None or (int(version[1]), int(version[2])) < VERSION_MIN:
+        raise DistributionError(
+            f"--home is {home!r}, which has lib/{', '.join([broker, *others])}; "
+            "allowed: one version of Apache RocketMQ, 4.9 or 5"
+        )
 
 
 class ApacheDistribution:

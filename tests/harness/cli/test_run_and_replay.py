@@ -52,6 +52,7 @@ def test_a_harness_error_is_255(staticfire: Staticfire, monkeypatch: Any, tmp_pa
     said = staticfire("run", "--seed", 1, *SHORT, "--runs", tmp_path)
     assert said.status == 255
     assert "the cluster did not come up" in said.err
+    assert not any(tmp_path.iterdir())  # `analyze` would look for the verdict of such a run
 
 
 def edit_verdict(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:

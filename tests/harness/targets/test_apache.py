@@ -172,6 +172,32 @@ def test_a_distribution_has_a_broker_and_a_name_server(home: Path) -> None:
         check_distribution(str(home))
 
 
+def rename_broker(home: Path, version: str) -> None:
+    broker = home / "lib" / "rocketmq-broker-4.9.8.jar"
+    broker.rename(broker.with_name(f"rocketmq-broker-{version}.jar"))
+
+
+@pytest.mark.parametrize("version", ["4.9.8-SNAPSHOT", "5.3.1", "10.0.0"])
+def test_a_distribution_of_4_9_or_later(home: Path, version: str) -> None:
+    rename_broker(home, version)
+    check_distribution(str(home))
+
+
+@pytest.mark.parametrize("version", ["4.8.0", "next"])
+def test_a_distribution_of_another_version(home: Path, version: str) -> None:
+    rename_broker(home, version)
+    with pytest.raises(DistributionError, match=rf"-{version}\.jar; allowed: one .*4\.9 or 5"):
+        check_distribution(str(home))
+
+
+def test_a_distribution_is_of_one_version(home: Path) -> None:
+    (home / "lib" / "rocketmq-broker-5.3.1.jar").touch()
+    with pytest.raises(
+        DistributionError, match=r"4\.9\.8\.jar, rocketmq-broker-5\.3\.1\.jar; allowed"
+    ):
+        check_distribution(str(home))
+
+
 def test_a_folder_that_is_not_there_is_no_distribution(tmp_path: Path) -> None:
     with pytest.raises(DistributionError, match=r"--home is .*nowhere"):
         check_distribution(str(tmp_path / "nowhere"))
