@@ -42,7 +42,7 @@ _OPTIONS = (
     click.option(
         "--home",
         metavar="DIR",
-        help="With --target apache (itself untried): folder of the distribution, on the servers' machines.",
+        help="With --target apache: folder of the distribution, on the servers' machines.",
     ),
 )
 
