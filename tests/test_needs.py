@@ -14,7 +14,7 @@ def test_names_in_the_environment() -> None:
     assert needs.required("root, docker") == {"root", "docker"}
     with pytest.raises(
         ValueError,
-        match="STATICFIRE_REQUIRE holds rot; allowed: root, docker, ssh, spark, chromium",
+        match="STATICFIRE_REQUIRE holds rot; allowed: root, docker, ssh, spark, chromium, node",
     ):
         needs.required("root,rot")
 

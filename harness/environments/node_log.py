@@ -69,9 +69,10 @@ def _fields_of(raw: bytes) -> dict[str, Any] | None:
 
 
 def last_error(path: Path) -> str:
-    """What the node said last about its own failure, or else its last line that is no JSON; empty if nothing.
+    """What the node said last about its own failure, or else the last line that says why; empty if nothing.
 
-    In a log of Java that is the last exception before the node began to shut down.
+    In a log of Java that is the last exception before the node began to shut down. A line of text that is indented
+    belongs to a stack, and Node.js ends with its version.
     """
     tail = _tail(path)
     failures = (fields for raw in reversed(tail) if (fields := _fields_of(raw)) is not None)
@@ -81,7 +82,9 @@ def last_error(path: Path) -> str:
     texts = [raw.decode(errors="replace") for raw in tail if _fields_of(raw) is None]
     ends = [number for number, text in enumerate(texts) if _JAVA_ENDS in text]
     thrown = filter(_THROWN.fullmatch, reversed(texts[: ends[-1]] if ends else texts))
-    return next(thrown, next(filter(str.strip, reversed(texts)), ""))[:TEXT_MAX]
+    said = [text for text in reversed(texts) if text.strip()]
+    plain = (text for text in said if not text[0].isspace() and not text.startswith("Node.js v"))
+    return next(thrown, next(plain, said[0] if said else ""))[:TEXT_MAX]
 
 
 def _tail(path: Path) -> list[bytes]:

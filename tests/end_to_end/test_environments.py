@@ -310,6 +310,28 @@ def test_a_command_is_the_load_and_need_not_say_what_is_optional(program: str) -
     assert {op.f for op in result.ops if op.node == "consumer-1"} <= {"open", "consume", "drain"}
 
 
+@pytest.mark.needs_node
+@pytest.mark.parametrize(
+    ("workload", "fault"),
+    [
+        ("queue", planned(1, "client-crash", 2.0, 1.0, "consumer-1")),
+        ("ordered", planned(1, "client-crash", 2.0, 1.0, "consumer-1")),
+        ("retry", planned(1, "failing-listener", 1.0, 2.0, "consumer-1", share=0.5)),
+    ],
+)
+def test_a_client_in_javascript_is_the_load(workload: str, fault: PlannedFault) -> None:
+    campaign = replace(
+        campaign_on("processes", fault),
+        workload=workload,
+        client=f"node {ROOT / 'docs/minimal_client.js'}",
+        time_s=4.0,
+    )
+    result = run_for_real(campaign)
+    assert_valid(result)
+    sent_back = [op for op in result.ops if op.f == "send_back"]
+    assert bool(sent_back) == (workload == "retry")
+
+
 def test_a_cluster_that_goes_away_ends_the_run(
     state: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,8 +1,9 @@
 """What a test needs of the machine: without it the test is skipped, with the reason, or fails where CI insists.
 
 Markers: `needs_root("nft", ...)` (root that may make namespaces, and these commands or libraries), `needs_docker` (an
-engine that answers), `needs_ssh` (an sshd to start), `needs_spark` (pyspark and a Java), `needs_chromium`.
-`STATICFIRE_REQUIRE=root,docker,ssh,spark,chromium` turns skips into failures.
+engine that answers), `needs_ssh` (an sshd to start), `needs_spark` (pyspark and a Java), `needs_chromium`,
+`needs_node`.
+`STATICFIRE_REQUIRE=root,docker,ssh,spark,chromium,node` turns skips into failures.
 """
 
 from __future__ import annotations
@@ -77,12 +78,17 @@ def lacks_chromium() -> str:
     return "" if command_path("chromium") else "needs chromium"
 
 
+def lacks_node() -> str:
+    return "" if command_path("node") else "needs node"
+
+
 LACKS: dict[str, Callable[..., str]] = {
     "root": lacks_root,
     "docker": lacks_docker,
     "ssh": lacks_ssh,
     "spark": lacks_spark,
     "chromium": lacks_chromium,
+    "node": lacks_node,
 }
 
 

@@ -77,3 +77,17 @@ def test_the_failure_of_java_is_what_it_threw_before_it_shut_down(tmp_path: Path
     log = tmp_path / "log.jsonl"
     log.write_bytes(JAVA)
     assert last_error(log) == "java.io.IOException: Input/output error"
+
+
+def test_the_error_of_a_client_stands_above_its_stack(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text(
+        "client.js:67\n\nTypeError: no function\n    at send (client.js:67:5)\n\nNode.js v20.20.2\n"
+    )
+    assert last_error(log) == "TypeError: no function"
+    log.write_text("java.io.IOException: gone\n\tat Client.main(Client.java:7)\n\t... 3 more\n")
+    assert last_error(log) == "java.io.IOException: gone"
+    log.write_text("client.js:67\nit is thrown\n    at send (client.js:67:5)\n\nNode.js v20.20.2\n")
+    assert last_error(log) == "it is thrown"
+    log.write_text("    indented\n")
+    assert last_error(log) == "    indented"
