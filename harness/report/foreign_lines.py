@@ -17,24 +17,47 @@ BROKEN = {
     "client": "its own clients",
     "cluster": "its own topics and groups",
 }
+SPARES = "spares    servers are neither stopped nor configured; no other topic, group or client is touched"
 
 
 def foreign_lines(campaign: Campaign, addresses: Sequence[str]) -> list[str]:
     """Of the cluster only what the cluster has said; of the run what it makes, and what its plan breaks."""
     c = campaign
     low, high = c.payload_bytes
-    where = f" at {', '.join(addresses)}" if addresses else ""
     lines = [
-        f"cluster   {_count(c.name_servers, 'name server')}{where}; {', '.join(map(_broker, c.brokers))}",
-        f"judged    by {c.flush} flush and {c.replication} replication; the options --flush, --replication and --mode "
-        "say what the cluster promises",
+        *_cluster(c, addresses),
         f"load      {c.producers} producers, think {c.think_ms:g} ms, {low}-{high} bytes, {c.consumers} consumers",
         f"makes     {'; '.join(_made(c))}; the group {READER}; deleted at the end, with the retry and dead-letter "
         "topics of the groups",
-        *_broken(c),
-        "spares    servers are neither stopped nor configured; no other topic, group or client is touched",
+        *_broken([c]),
+        SPARES,
     ]
     return [part for line in lines for part in _wrapped(line)]
+
+
+def foreign_hunt_lines(campaigns: Sequence[Campaign], addresses: Sequence[str]) -> list[str]:
+    """The same of a hunt: `campaigns`, at least one, run one after the other on this cluster."""
+    first = campaigns[0]
+    names = {f"staticfire-{c.token}-<seed>-..." for c in campaigns}
+    lines = [
+        *_cluster(first, addresses),
+        f"load      {_count(len(campaigns), 'seed')}, one after the other, with {first.load_s:g} s of load each",
+        f"makes     for each seed topics on each master and groups, {', '.join(sorted(names))}; the group {READER}; "
+        "deleted at the end of the seed, with the retry and dead-letter topics of the groups",
+        *_broken(campaigns),
+        SPARES,
+    ]
+    return [part for line in lines for part in _wrapped(line)]
+
+
+def _cluster(campaign: Campaign, addresses: Sequence[str]) -> list[str]:
+    c = campaign
+    where = f" at {', '.join(addresses)}" if addresses else ""
+    return [
+        f"cluster   {_count(c.name_servers, 'name server')}{where}; {', '.join(map(_broker, c.brokers))}",
+        f"judged    by {c.flush} flush and {c.replication} replication; the options --flush, --replication and --mode "
+        "say what the cluster promises",
+    ]
 
 
 def _wrapped(line: str) -> list[str]:
@@ -53,9 +76,9 @@ def _made(campaign: Campaign) -> list[str]:
     ]
 
 
-def _broken(campaign: Campaign) -> list[str]:
+def _broken(campaigns: Sequence[Campaign]) -> list[str]:
     kinds: dict[str, list[str]] = {}
-    for kind in dict.fromkeys(planned.kind for planned in campaign.plan):
+    for kind in dict.fromkeys(planned.kind for c in campaigns for planned in c.plan):
         kinds.setdefault(BROKEN[FAULTS[kind].needs[0].partition(".")[0]], []).append(kind)
     if not kinds:
         return ["breaks    nothing"]

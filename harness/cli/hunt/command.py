@@ -12,7 +12,7 @@ import click
 
 from faults.defects import DefectError
 from faults.errors import FaultError
-from harness.campaign import CampaignError
+from harness.campaign import Campaign, CampaignError
 from harness.cli.fleet_options import fleet_options
 from harness.cli.hunt.rows import Rows
 from harness.cli.hunt.seed_range import seed_range
@@ -50,6 +50,9 @@ from harness.workloads.catalogue import WORKLOADS
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write a JSON line a seed."
 )
+@click.option(
+    "--dry-run", "is_dry_run", is_flag=True, help="Print each campaign with its plan, and stop."
+)
 def hunt(
     seeds: str,
     jobs: int,
@@ -57,6 +60,7 @@ def hunt(
     until_found: bool,
     client_only: bool,
     out: Path | None,
+    is_dry_run: bool,
     fleet: FleetOptions,
     **options: Any,
 ) -> int:
@@ -68,6 +72,7 @@ def hunt(
       staticfire hunt --workload ordered,retry --seeds 0-99
       staticfire hunt --workload all --seeds 0-299 --out rows.jsonl
       staticfire hunt --defect ack-before-fsync --seeds 0-49 --until-found
+      staticfire hunt --environment address --name-server 127.0.0.1:9876 --seeds 0-4 --dry-run
 
     With --defect and without --campaign, the defect's own recipe is used. --workload may name several, or all: one
     after the other. While it goes on, the lines of --out are in a file beside it that ends with .part.
@@ -83,6 +88,14 @@ def hunt(
     order = order[::-1] if reverse else order
     if seeds.isdigit():
         print(f"seed {seeds} alone; --seeds FIRST-LAST is a range", file=sys.stderr)
+    if is_dry_run or prepared[0].get("environment") == "address":
+        _announce(
+            [campaign_of(seed, given, judging) for given in prepared for seed in order],
+            fleet,
+            is_dry_run,
+        )
+    if is_dry_run:
+        return EXIT_VALID
     with Rows(out) as rows:
         for hunt_options, given in zip(hunts, prepared, strict=True):
             if len(hunts) > 1:
@@ -125,6 +138,19 @@ def _prepare(options: dict[str, Any], order: range, judging: Judging) -> dict[st
     except (CampaignError, FaultError, DefectError) as error:
         raise BadInput(str(error)) from error
     return given
+
+
+def _announce(campaigns: list[Campaign], fleet: FleetOptions, is_dry_run: bool) -> None:
+    """Say what happens in a cluster that is not ours; in a dry run print every campaign."""
+    from harness.report.console import print_campaign
+    from harness.report.foreign_lines import foreign_hunt_lines
+
+    if campaigns[0].is_foreign:
+        print("\n".join(foreign_hunt_lines(campaigns, fleet.name_servers)), flush=True)
+    if is_dry_run:
+        for campaign in campaigns:
+            print_campaign(campaign, fleet.name_servers)
+        print("dry run   nothing is made, sent or broken")
 
 
 def _run_all(

@@ -11,6 +11,8 @@ import pytest
 from faults.catalogue import FAULTS
 from harness.campaign import CampaignError
 from harness.campaign_draw import draw_campaign, situation
+from harness.cli.hunt import command
+from harness.cli.hunt.seeds import SeedResult
 from harness.cli.somebodys_cluster import take_cluster
 from harness.cli.status import BadInput, HarnessError
 from harness.environments import somebodys_cluster
@@ -21,6 +23,7 @@ from harness.environments.somebodys_cluster import FoundCluster
 from harness.report.foreign_lines import BROKEN, foreign_lines
 from harness.report.verdict_lines import WIDTH
 from tests.harness.cli.conftest import Said
+from tests.harness.cli.test_hunt import seed_result
 
 FOUND = FoundCluster(brokers={"orders:0": "h:1", "orders:2": "h:2", "bills:0": "h:3"})
 THERE = FleetOptions(name_servers=("h:9876", "h:9877"))
@@ -223,3 +226,44 @@ def test_a_dry_run_prints_the_plan_and_makes_nothing(
     simulated = staticfire("run", "--seed", 1, "--dry-run", "--runs", runs)
     assert simulated.status == 0
     assert not runs.exists()
+
+
+HUNT = ("hunt", "--environment", "address", "--name-server", "h:9876", "--seeds", "0-1")
+
+
+def test_a_hunt_says_what_it_makes_and_breaks_before_it_begins(
+    staticfire: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def judge(order: range, *_: object) -> list[SeedResult]:
+        print("begins")
+        return [seed_result(seed, valid=True) for seed in order]
+
+    monkeypatch.setattr(command, "run_seeds", judge)
+    said = staticfire(*HUNT, "--faults", "partition-one,client-crash")
+    assert said.status == 0
+    before, _, _ = said.out.partition("begins")
+    text = " ".join(before.split())
+    assert text.startswith(
+        "cluster 1 name server at h:9876; orders (master), orders (slave 2), bills"
+    )
+    assert "load 2 seeds, one after the other, with" in text
+    assert "for each seed topics on each master and groups, staticfire-" in text
+    assert "breaks its own clients: client-crash" in text
+    assert "spares servers are neither stopped nor configured" in text
+    assert max(map(len, before.splitlines())) <= WIDTH
+
+
+def test_a_dry_hunt_prints_each_plan_and_makes_nothing(
+    staticfire: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "run_seeds", pytest.fail)
+    said = staticfire(*HUNT, "--dry-run")
+    assert said.status == 0
+    assert [line.split()[1] for line in said.out.splitlines() if line.startswith("seed ")] == [
+        "0",
+        "1",
+    ]
+    assert said.out.endswith("dry run   nothing is made, sent or broken\n")
+    simulated = staticfire("hunt", "--seeds", "0-1", "--dry-run")
+    assert simulated.status == 0
+    assert "seeds " not in simulated.out
