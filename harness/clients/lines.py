@@ -11,6 +11,11 @@ from typing import Any
 import orjson
 
 LINE_BYTES_MAX = 16 << 20
+WHOLE_LIMIT = 1 << 63
+DEPTH_MAX = (
+    200  # of lists and objects; what is deeper than that and still written down does no harm
+)
+LEVELS_OF_HISTORY = 8  # around a value that is kept
 SHOWN_MAX = 120  # characters of a line in a complaint about it
 
 Kind = tuple[type, ...]
@@ -75,7 +80,20 @@ def decode_line(line: bytes) -> dict[str, Any]:
         raise LineError(f"{show(line)} is no JSON ({error.msg})") from None
     if not isinstance(fields, dict):
         raise LineError(f"{show(line)} is no JSON object")
+    if line.count(b"[") + line.count(b"{") > DEPTH_MAX:
+        _check_depth(line, fields)
     return fields
+
+
+def _check_depth(line: bytes, fields: dict[str, Any]) -> None:
+    """Raises LineError for what could be read and not be written down: the library reads deeper than it writes."""
+    deeper: Any = fields
+    for _ in range(LEVELS_OF_HISTORY):
+        deeper = [deeper]
+    try:
+        orjson.dumps(deeper)
+    except TypeError:  # which is no JSONDecodeError: "Recursion limit reached"
+        raise LineError(f"{show(line)} is nested deeper than {DEPTH_MAX} levels") from None
 
 
 def show(line: bytes) -> str:
@@ -101,7 +119,9 @@ def check_fields(
 
 
 def check_value(what: str, value: Any, kind: Kind) -> None:
-    """Raises LineError. Types are exact: true is no number."""
+    """Raises LineError. Types are exact: true is no number. Whole numbers have to fit columns: signed, 64 bits."""
     if type(value) not in kind:
         allowed = " or ".join(_NAMES[one] for one in kind)
         raise LineError(f"{what} is {value!r:.{SHOWN_MAX}}; expected {allowed}")
+    if type(value) is int and value >= WHOLE_LIMIT:  # JSON's own limit below is that of 64 bits
+        raise LineError(f"{what} is {value}; allowed are whole numbers below 2^63")

@@ -26,6 +26,11 @@ def test_a_line_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
         splitter.feed(b"!")
 
 
+def test_many_lists_beside_each_other_are_not_deep() -> None:
+    line = encode_line({"messages": [["k", [number]] for number in range(1000)]})
+    assert len(decode_line(line)["messages"]) == 1000
+
+
 def test_an_object_comes_back_as_it_was() -> None:
     fields = {"id": 1, "f": "send", "key": "ключ\n", "size": 2**53}
     assert decode_line(encode_line(fields).removesuffix(b"\n")) == fields
@@ -38,6 +43,8 @@ def test_an_object_comes_back_as_it_was() -> None:
         (b"Segmentation fault", "'Segmentation fault' is no JSON"),
         (b"\xff\xfe", "is no JSON"),
         (b"[1]", "is no JSON object"),
+        (b'{"a":' + b"[" * 900 + b"]" * 900 + b"}", "is nested deeper than 200 levels"),
+        (b'{"a":' + b"[" * 9000 + b"]" * 9000 + b"}", "is no JSON"),
         (b'"' + b"x" * 1000, r"x\.\.\.' is no JSON"),
     ],
 )
@@ -52,6 +59,7 @@ def test_what_is_no_object_is_shown(line: bytes, complaint: str) -> None:
         ({}, "a request lacks 'id'"),
         ({"id": "1"}, "'id' of a request is '1'; expected a whole number"),
         ({"id": True}, "'id' of a request is True; expected a whole number"),
+        ({"id": 1 << 63}, "'id' of a request is 9223372036854775808; allowed are whole numbers"),
         (
             {"id": 1, "share": None},
             "'share' of a request is None; expected a whole number or a number",
