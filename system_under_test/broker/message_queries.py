@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from system_under_test.broker.config import BrokerConfig
 from system_under_test.broker.replication.record_repair import RecordRepair
@@ -13,11 +15,13 @@ from system_under_test.protocol.headers import (
     QueryMessageResponse,
     ViewMessageHeader,
 )
-from system_under_test.remoting import Connection
-from system_under_test.store.key_search import KeyQuery
+from system_under_test.remoting import Connection, Handler
+from system_under_test.store.key_search import KeyFound, KeyQuery, KeySearch
 from system_under_test.store.message_store import MessageStore
 
 __all__ = ["MessageQueries"]
+
+WORK_A_TURN = 10_000  # of a search by key: tens of milliseconds
 
 
 class MessageQueries:
@@ -32,8 +36,42 @@ class MessageQueries:
         self._repair = repair
 
     def query(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
-        """The newest messages of a topic that have a key and were stored in a range of time."""
-        return self._mended(connection, lambda: self._query(request))
+        """The newest messages of a topic that have a key and were stored in a range of time.
+
+        A long search goes on in later turns of the loop.
+        """
+        return self._go_on(connection, request, self._search_of(request), may_mend=True)
+
+    def _go_on(
+        self,
+        connection: Connection,
+        request: RemotingCommand,
+        search: KeySearch,
+        *,
+        may_mend: bool,
+        has_met: bool = False,
+    ) -> RemotingCommand | None:
+        """The answer, or None if it comes later.
+
+        `has_met`: earlier turns met a damaged record. The search is then repeated once, when that was dealt with.
+        """
+        repair = self._repair
+        met_before = repair.met if repair is not None else 0
+        is_over = search.step(WORK_A_TURN)
+        has_met = has_met or (repair is not None and repair.met != met_before)
+        if not is_over:
+            more = partial(self._go_on, search=search, may_mend=may_mend, has_met=has_met)
+            asyncio.get_running_loop().call_soon(self._later, connection, request, more)
+            return None
+        if repair is not None and may_mend and has_met:
+            again = partial(self._go_on, search=self._search_of(request), may_mend=False)
+            repair.when_settled(lambda: connection.serve(request, again))
+            return None
+        return self._answer(request, search.found)
+
+    def _later(self, connection: Connection, request: RemotingCommand, go_on: Handler) -> None:
+        if not connection.closed:
+            connection.serve(request, go_on)
 
     def view(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
         """One stored record by its physical offset."""
@@ -51,12 +89,12 @@ class MessageQueries:
         repair.when_settled(lambda: connection.send(answer()))
         return None
 
-    def _query(self, request: RemotingCommand) -> RemotingCommand:
+    def _search_of(self, request: RemotingCommand) -> KeySearch:
         header = QueryMessageHeader.from_ext(request.ext_fields)
         count = header.max_num
         if header.unique_key_query == "true":
             count = self._config.unique_query_max
-        found = self._store.find_by_key(
+        return self._store.key_search(
             KeyQuery(
                 header.topic,
                 header.key,
@@ -65,6 +103,8 @@ class MessageQueries:
                 header.end_timestamp,
             )
         )
+
+    def _answer(self, request: RemotingCommand, found: KeyFound) -> RemotingCommand:
         response = QueryMessageResponse(
             index_last_update_timestamp=found.last_update_ms,
             index_last_update_phyoffset=found.last_update_offset,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from heapq import merge
 from typing import NamedTuple
 
 from system_under_test.protocol.message import Message, RecordError, decode_record
@@ -24,10 +23,12 @@ __all__ = [
     "JAVA_SEARCH",
     "KeyFound",
     "KeyQuery",
+    "KeySearch",
     "KeySearchRules",
     "has_key",
-    "search",
 ]
+
+BYTES_A_UNIT = 1024  # of records, read and decoded in about the time of an entry
 
 ReadRecord = Callable[[int], bytes | None]
 
@@ -52,30 +53,77 @@ class KeyFound(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KeySearchRules:
-    """`candidates`: physical offsets of what may match, newest first. `is_exact`: the records are looked at."""
+    """`candidates`: physical offsets of what may match, newest first, and None for each entry that does not.
 
-    candidates: Callable[[MessageIndex, KeyQuery], Iterator[int]]
+    `is_exact`: the records are looked at.
+    """
+
+    candidates: Callable[[MessageIndex, KeyQuery], Iterator[int | None]]
     is_exact: bool
 
 
-def search(
-    index: MessageIndex, query: KeyQuery, rules: KeySearchRules, read: ReadRecord
-) -> KeyFound:
-    """The messages that `query` asks for. Entries beyond the end of the log, or before its start, count as none."""
-    found: dict[int, bytes] = {}
-    taken = 0
-    for offset in rules.candidates(index, query):
-        if taken >= query.max_messages:
-            break
-        record = read(offset)
-        if rules.is_exact and (record is None or offset in found or not _matches(record, query)):
-            continue
-        taken += 1
+class KeySearch:
+    """A search for the messages that `query` asks for, in steps: a chain of the index may have millions of entries.
+
+    Entries beyond the end of the log, or before its start, count as none. If entries were removed between two steps,
+    the search begins anew.
+    """
+
+    def __init__(
+        self, index: MessageIndex, query: KeyQuery, rules: KeySearchRules, read: ReadRecord
+    ) -> None:
+        self._index = index
+        self._query = query
+        self._rules = rules
+        self._read = read
+        self._begin()
+
+    def _begin(self) -> None:
+        self._found: dict[int, bytes] = {}
+        self._taken = 0
+        self._removals = self._index.removals
+        self._candidates = self._rules.candidates(self._index, self._query)
+
+    def step(self, work_max: int | None = None) -> bool:
+        """Go on for about so much work; whether the search is over.
+
+        Args:
+            work_max: one unit is an entry of the index, or BYTES_A_UNIT of a record that was read; None: to the end.
+        """
+        if self._index.removals != self._removals:
+            self._begin()
+        work = 0
+        while self._taken < self._query.max_messages:
+            if work_max is not None and work >= work_max:
+                return False
+            try:
+                offset = next(self._candidates)
+            except StopIteration:
+                return True
+            work += 1
+            if offset is not None:
+                work += self._take(offset) // BYTES_A_UNIT
+        return True
+
+    def _take(self, offset: int) -> int:
+        """Look at one candidate; the bytes that were read."""
+        record = self._read(offset)
+        size = 0 if record is None else len(record)
+        if self._rules.is_exact and (
+            record is None or offset in self._found or not _matches(record, self._query)
+        ):
+            return size
+        self._taken += 1
         if record is not None:
-            found[offset] = record
-    newest = index.newest
-    times = (0, 0) if newest is None else (newest.header.end_ms, newest.header.end_offset)
-    return KeyFound([found[offset] for offset in sorted(found)], *times)
+            self._found[offset] = record
+        return size
+
+    @property
+    def found(self) -> KeyFound:
+        """What was found, when the search is over."""
+        newest = self._index.newest
+        times = (0, 0) if newest is None else (newest.header.end_ms, newest.header.end_offset)
+        return KeyFound([self._found[offset] for offset in sorted(self._found)], *times)
 
 
 def has_key(message: Message, key: str) -> bool:
@@ -93,19 +141,25 @@ def _matches(record: bytes, query: KeyQuery) -> bool:
     return is_in_time and message.topic == query.topic and has_key(message, query.key)
 
 
-def _every_candidate(index: MessageIndex, query: KeyQuery) -> Iterator[int]:
+def _every_candidate(index: MessageIndex, query: KeyQuery) -> Iterator[int | None]:
     key_hash = index_hash(query.topic, query.key)
-    mended = [offset for offset, hashes in index.mended.items() if key_hash in hashes]
-    yield from merge(
-        _indexed_candidates(index, query, key_hash), sorted(mended, reverse=True), reverse=True
-    )
+    mended = sorted(offset for offset, hashes in index.mended.items() if key_hash in hashes)
+    for offset in _indexed_candidates(index, query, key_hash):
+        while offset is not None and mended and mended[-1] > offset:
+            yield mended.pop()
+        yield offset
+    yield from reversed(mended)
 
 
-def _indexed_candidates(index: MessageIndex, query: KeyQuery, key_hash: int) -> Iterator[int]:
+def _indexed_candidates(
+    index: MessageIndex, query: KeyQuery, key_hash: int
+) -> Iterator[int | None]:
     for file in index.newest_first():
         for entry in file.chain(key_hash):
-            if entry.key_hash == key_hash and _may_be_in_time(file, entry.seconds, query):
-                yield entry.physical_offset
+            is_candidate = entry.key_hash == key_hash and _may_be_in_time(
+                file, entry.seconds, query
+            )
+            yield entry.physical_offset if is_candidate else None
 
 
 def _may_be_in_time(file: IndexFile, seconds: int, query: KeyQuery) -> bool:
@@ -121,7 +175,7 @@ def _may_be_in_time(file: IndexFile, seconds: int, query: KeyQuery) -> bool:
     )
 
 
-def _java_candidates(index: MessageIndex, query: KeyQuery) -> Iterator[int]:
+def _java_candidates(index: MessageIndex, query: KeyQuery) -> Iterator[int | None]:
     key_hash = index_hash(query.topic, query.key)
     for file in index.newest_first():
         if _overlaps(file, query):
@@ -135,12 +189,12 @@ def _overlaps(file: IndexFile, query: KeyQuery) -> bool:
     return query.begin_ms <= file.header.end_ms and file.header.begin_ms <= query.end_ms
 
 
-def _java_chain(file: IndexFile, key_hash: int, query: KeyQuery) -> Iterator[int]:
+def _java_chain(file: IndexFile, key_hash: int, query: KeyQuery) -> Iterator[int | None]:
     """RocketMQ, IndexFile.selectPhyOffset."""
     for entry in file.chain(key_hash):
         stored_ms = file.header.begin_ms + entry.seconds * 1000
-        if entry.key_hash == key_hash and query.begin_ms <= stored_ms <= query.end_ms:
-            yield entry.physical_offset
+        is_candidate = entry.key_hash == key_hash and query.begin_ms <= stored_ms <= query.end_ms
+        yield entry.physical_offset if is_candidate else None
         if stored_ms < query.begin_ms:
             return
 

@@ -27,6 +27,8 @@ class MessageIndex:
 
     `mended`: the hashes of the keys of records that were mended since the store was opened, by physical offset. Files
     that were made again from the log while a record was damaged lack it, and take entries in the order of the log only.
+
+    `removals`: how often entries were removed, so that a search in steps knows that its place is gone.
     """
 
     __slots__ = (
@@ -39,6 +41,7 @@ class MessageIndex:
         "files",
         "folder",
         "mended",
+        "removals",
         "reserved",
     )
 
@@ -52,6 +55,7 @@ class MessageIndex:
         self.folder = folder
         self.files: list[IndexFile] = []
         self.reserved = 0
+        self.removals = 0
         self.mended: dict[int, tuple[int, ...]] = {}
 
     def load(self) -> None:
@@ -160,6 +164,7 @@ class MessageIndex:
         self._retired.clear()
 
     def _remove(self, file: IndexFile) -> None:
+        self.removals += 1
         self._storage.unlink(file.path)
         self._retired.append(file)
 
@@ -170,6 +175,7 @@ class MessageIndex:
 
         Raises OSError.
         """
+        self.removals += 1
         self.drop_spares()
         while self.files:
             file = self.files[-1]
@@ -215,4 +221,4 @@ class MessageIndex:
         return -1 if newest is None else newest.header.end_offset
 
     def newest_first(self) -> Iterator[IndexFile]:
-        return reversed(self.files)
+        return reversed(tuple(self.files))

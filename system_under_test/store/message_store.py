@@ -24,7 +24,7 @@ from system_under_test.store.errors import NoBuffer, NoSpace, RecordInvalid, Sto
 from system_under_test.store.flush import FlushTask, QueueFlushTask
 from system_under_test.store.flushing import Flushing
 from system_under_test.store.index_keys import record_hashes
-from system_under_test.store.key_search import KeyFound, KeyQuery, search
+from system_under_test.store.key_search import KeyFound, KeyQuery, KeySearch
 from system_under_test.store.metadata_file import MetadataFile
 from system_under_test.store.opening import close_store, open_store
 from system_under_test.store.parts import make_parts
@@ -269,9 +269,15 @@ class MessageStore:
         self._make_readable()
         return self._records.read(physical_offset)
 
+    def key_search(self, query: KeyQuery) -> KeySearch:
+        """A search for the visible messages that have a key; the store must stay open until it is over."""
+        return KeySearch(self._index, query, self._parts.policy.key_search, self._records.read)
+
     def find_by_key(self, query: KeyQuery) -> KeyFound:
         """The visible messages that have a key."""
-        return search(self._index, query, self._parts.policy.key_search, self._records.read)
+        search = self.key_search(query)
+        search.step()
+        return search.found
 
     def earliest_message_time_ms(self) -> int:
         """When the oldest record of the log was stored, in milliseconds; -1 if there is none."""

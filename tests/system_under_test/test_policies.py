@@ -9,8 +9,8 @@ import pytest
 from system_under_test.broker.config import BrokerRole
 from system_under_test.mode import Mode
 from system_under_test.policies import BROKER_POLICIES
-from system_under_test.store.key_search import KeyQuery, search
-from tests.system_under_test.store.store_on_disk import START_MS, StoreOnDisk, make_message
+from system_under_test.store.key_search import KeyQuery
+from tests.system_under_test.store.store_on_disk import START_MS, StoreOnDisk, make_message, search
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +96,7 @@ def test_a_message_stored_later_in_the_second_where_a_query_begins_is_found_or_n
     world.put_visible(make_message(KEYS="k"))  # by the index one second after the first
     query = KeyQuery("TopicTest", "k", 64, START_MS + 1500, START_MS + 2000)
     rules = BROKER_POLICIES[mode].store.key_search
-    records = search(world.store._index, query, rules, world.store.look_up).records
+    records = search(world, query, rules).records
     assert len(records) == found
 
 
@@ -107,5 +107,4 @@ def test_other_keys_of_the_same_hash_are_left_out_or_not(mode: Mode, found: int)
     world.put_visible(make_message(KEYS="Aa"), make_message(KEYS="BB"))
     query = KeyQuery("TopicTest", "Aa", 64, 0, START_MS)
     rules = BROKER_POLICIES[mode].store.key_search
-    index = world.store._index
-    assert len(search(index, query, rules, world.store.look_up).records) == found
+    assert len(search(world, query, rules).records) == found

@@ -37,7 +37,7 @@ from system_under_test.policies import BROKER_POLICIES
 from system_under_test.protocol.codes import ResponseCode
 from system_under_test.protocol.command import RemotingCommand, decode_command
 from system_under_test.protocol.message import Message, decode_record, encode_properties
-from system_under_test.remoting import Connection
+from system_under_test.remoting import Connection, Handler
 from system_under_test.remoting.connection import failed
 from system_under_test.store.config import StoreConfig
 from system_under_test.store.message_store import MessageStore
@@ -81,6 +81,10 @@ class Peer:
     def send(self, command: RemotingCommand) -> None:
         if not self.closed:
             self.sent.append(command)
+
+    def serve(self, request: RemotingCommand, handler: Handler) -> None:
+        if (response := handler(self.connection, request)) is not None:
+            self.send(response)
 
     @property
     def address(self) -> str:

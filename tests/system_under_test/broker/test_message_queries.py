@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from system_under_test.broker import message_queries
+from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.message import Message, decode_records
-from tests.system_under_test.broker.bench import Bench
+from tests.system_under_test.broker.bench import Bench, Peer
 
 FOREVER_MS = str((1 << 63) - 1)
 
@@ -80,3 +84,28 @@ def test_the_newest_in_log_order(
 def test_no_record_begins_there(filled: Bench, offset: int) -> None:
     answer = filled.ask(filled.message_queries.view, {"offset": str(offset)})
     assert (answer.code, answer.remark) == (1, f"can not find message by the offset, {offset}")
+
+
+def test_a_long_search_goes_on_in_later_turns_of_the_loop(
+    filled: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(message_queries, "WORK_A_TURN", 10)
+    ext = {"topic": "T", "key": "k", "maxNum": "64", "beginTimestamp": "0", "endTimestamp": "1"}
+    request = RemotingCommand.request(12, ext)
+
+    async def turns(peer: Peer, *, closed_after: int) -> int:
+        assert filled.message_queries.query(peer.connection, request) is None
+        for turn in range(20):
+            if turn == closed_after:
+                peer.closed = True
+            if peer.sent:
+                return turn
+            await asyncio.sleep(0)
+        return 20
+
+    peer = Peer()
+    assert asyncio.run(turns(peer, closed_after=20)) == 7  # 70 entries, ten at a time
+    assert peer.take().code == 22
+    gone = Peer()
+    assert asyncio.run(turns(gone, closed_after=3)) == 20
+    assert gone.sent == []

@@ -6,7 +6,13 @@ from random import Random
 
 from harness.simulation.disk import DiskOptions, SimDisk
 from system_under_test.protocol.message import Message, decode_record
-from system_under_test.store.key_search import KeyQuery
+from system_under_test.store.key_search import (
+    KeyFound,
+    KeyQuery,
+    KeySearch,
+    KeySearchRules,
+    ReadRecord,
+)
 from system_under_test.store.message_store import (
     Dispatched,
     MessageStore,
@@ -178,3 +184,12 @@ class StoreOnDisk:
             for path, content in snapshot.items()
             if path.startswith(prefix)
         }
+
+
+def search(
+    world: StoreOnDisk, query: KeyQuery, rules: KeySearchRules, read: ReadRecord | None = None
+) -> KeyFound:
+    """A whole search by these rules; `read` in place of the store's look-up."""
+    searching = KeySearch(world.store._index, query, rules, read or world.store.look_up)
+    assert searching.step()
+    return searching.found

@@ -6,12 +6,13 @@ import pytest
 
 from harness.simulation.disk import DiskOptions
 from system_under_test.protocol.message import decode_record
+from system_under_test.store import key_search
 from system_under_test.store.key_search import (
     EXACT_SEARCH,
     JAVA_SEARCH,
     KeyQuery,
+    KeySearch,
     KeySearchRules,
-    search,
 )
 from system_under_test.store.message_store import PutStatus
 from tests.support.disks import replace_folder
@@ -20,6 +21,7 @@ from tests.system_under_test.store.store_on_disk import (
     START_MS,
     StoreOnDisk,
     make_message,
+    search,
 )
 
 ROLLED_BACK = 0x0C
@@ -210,7 +212,7 @@ def find(
 ) -> list[int]:
     """Physical offsets. Times are milliseconds after the start."""
     query = KeyQuery("TopicTest", key, most, START_MS + begin, START_MS + end)
-    found = search(world.store._index, query, rules, world.store.look_up)
+    found = search(world, query, rules)
     return [int.from_bytes(record[28:36], "big") for record in found.records]
 
 
@@ -263,7 +265,7 @@ def test_records_of_another_time_are_not_read(
         return timed.store.look_up(offset)
 
     query = KeyQuery("TopicTest", "Aa", 9, START_MS + begin, START_MS + end)
-    records = search(timed.store._index, query, EXACT_SEARCH, look_up).records
+    records = search(timed, query, EXACT_SEARCH, look_up).records
     assert (len(records), len(offsets)) == (found, read)
 
 
@@ -275,7 +277,7 @@ def test_every_time_range_finds_what_was_stored_in_it(clock_back_ms: int) -> Non
         world.clock.now_ms += step_ms
         world.put_visible(make_message(KEYS="k"))
     query = KeyQuery("TopicTest", "k", 9, 0, 1 << 62)
-    records = search(world.store._index, query, EXACT_SEARCH, world.store.look_up).records
+    records = search(world, query, EXACT_SEARCH).records
     times = [decode_record(record).store_timestamp_ms - START_MS for record in records]
     assert len(times) == 9
     for begin in times:
@@ -296,3 +298,55 @@ def test_the_answer_tells_how_far_the_index_reaches(timed: StoreOnDisk) -> None:
     assert found.records == []
     assert found.last_update_ms == START_MS + 2700
     assert found.last_update_offset > 0
+
+
+HOT = KeyQuery("TopicTest", "hot", 64, 0, START_MS - 1)
+
+
+def hot_key(count: int) -> StoreOnDisk:
+    world = StoreOnDisk()
+    world.open()
+    for _ in range(count):
+        world.clock.now_ms += 2000
+        world.put_visible(make_message(KEYS="hot"))
+    return world
+
+
+@pytest.mark.parametrize("rules", [EXACT_SEARCH, JAVA_SEARCH])
+def test_a_search_in_steps_finds_what_one_step_finds(rules: KeySearchRules) -> None:
+    world = hot_key(40)
+    query = HOT._replace(max_messages=9, end_ms=START_MS + 60_000)
+    searching = KeySearch(world.store._index, query, rules, world.store.look_up)
+    steps = 1
+    while not searching.step(4):
+        steps += 1
+    assert steps >= 5  # ten entries that are too young, and nine records
+    assert searching.found == search(world, query, rules)
+    assert len(searching.found.records) == 9
+
+
+def test_entries_that_match_nothing_count_as_work() -> None:
+    """A query for a time long ago walked the whole chain of a hot key, while nothing else was served."""
+    searching = hot_key(40).store.key_search(HOT)
+    assert [searching.step(10) for _ in range(5)] == [False] * 4 + [True]
+    assert searching.found.records == []
+
+
+def test_a_search_begins_anew_when_entries_were_removed() -> None:
+    world = hot_key(40)
+    searching = world.store.key_search(HOT._replace(end_ms=1 << 62))
+    assert not searching.step(10)
+    cut_at = int.from_bytes(world.store.find_by_key(HOT._replace(end_ms=1 << 62)).records[5][28:36])
+    world.store._index.cut(cut_at, lambda _: START_MS)
+    assert searching.step()
+    assert len(searching.found.records) == 5
+
+
+def test_a_large_record_counts_for_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_search, "BYTES_A_UNIT", 25)
+    world = StoreOnDisk()
+    world.open()
+    for _ in range(3):
+        world.put_visible(make_message(bytes(500), KEYS="hot"))
+    searching = world.store.key_search(HOT._replace(end_ms=1 << 62))
+    assert [searching.step(20) for _ in range(4)] == [False, False, False, True]
