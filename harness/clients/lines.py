@@ -119,9 +119,9 @@ def check_fields(
 
 
 def check_value(what: str, value: Any, kind: Kind) -> None:
-    """Raises LineError. Types are exact: true is no number. Whole numbers have to fit columns: signed, 64 bits."""
+    """Raises LineError. Types are exact: true is no number. Whole numbers have to fit columns."""
     if type(value) not in kind:
         allowed = " or ".join(_NAMES[one] for one in kind)
         raise LineError(f"{what} is {value!r:.{SHOWN_MAX}}; expected {allowed}")
-    if type(value) is int and value >= WHOLE_LIMIT:  # JSON's own limit below is that of 64 bits
-        raise LineError(f"{what} is {value}; allowed are whole numbers below 2^63")
+    if type(value) is int and abs(value) >= WHOLE_LIMIT:
+        raise LineError(f"{what} is {value}; allowed are whole numbers from -2^63 + 1 to 2^63 - 1")

@@ -45,6 +45,7 @@ from harness.targets.target import Target
 
 DEATHS_MAX = 3  # of a server that the harness has started; then it is not waited for any more
 STOP_TIMEOUT_S = 30.0  # for a node that was asked to end; a broker flushes what it has
+CLOSED_TIMEOUT_S = 5.0  # for a client to end that has closed its output
 READY_POLL_S = 0.02
 
 
@@ -261,7 +262,20 @@ class RealEnvironment:
         except ClientBroken as error:
             await process.signal(signal.SIGKILL)
             return str(error)
-        return ""
+        return await self._end_of_silent(node, process)
+
+    async def _end_of_silent(self, node: RealNode, process: RunningProcess) -> str:
+        """Kill a client that has closed its output and goes on: what it does from now on, no history can hold."""
+        end = asyncio.create_task(process.wait())
+        try:
+            await asyncio.wait({end}, timeout=CLOSED_TIMEOUT_S)
+            is_silent = not end.done() and node.wanted and not self._ending
+            if is_silent:
+                await process.signal(signal.SIGKILL)
+            await end
+        finally:
+            end.cancel()
+        return f"{node.name} closed its standard output and did not end" if is_silent else ""
 
     def _start_again(self, node: RealNode) -> None:
         if node.wanted and not self._ending:

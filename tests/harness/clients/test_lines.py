@@ -60,6 +60,7 @@ def test_what_is_no_object_is_shown(line: bytes, complaint: str) -> None:
         ({"id": "1"}, "'id' of a request is '1'; expected a whole number"),
         ({"id": True}, "'id' of a request is True; expected a whole number"),
         ({"id": 1 << 63}, "'id' of a request is 9223372036854775808; allowed are whole numbers"),
+        ({"id": -1 << 63}, "'id' of a request is -9223372036854775808; allowed are whole numbers"),
         (
             {"id": 1, "share": None},
             "'share' of a request is None; expected a whole number or a number",
