@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from system_under_test.broker.offsets import ConsumerOffsets
 from system_under_test.broker.refusal import Refused
 from system_under_test.broker.subscription_groups import GROUP_LENGTH_MAX, SubscriptionGroups
@@ -35,7 +37,7 @@ class OffsetCommits:
         self._offsets = offsets
         self._topics = topics
         self._groups = groups
-        self._unknown: dict[Entry, None] = {}  # committed, though nothing was known of them
+        self._unknown: deque[Entry] = deque()  # committed, though nothing was known of them
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Keep an offset. Raises CommitRefused."""
@@ -54,15 +56,10 @@ class OffsetCommits:
         if refusal is None:
             return
         group, topic, _ = entry
-        if len(self._unknown) >= UNKNOWN_MAX:
-            self._forget_known()
-        if (
-            len(self._unknown) >= UNKNOWN_MAX
-            or len(group) > GROUP_LENGTH_MAX
-            or len(topic) > TOPIC_LENGTH_MAX
-        ):
+        is_short = len(group) <= GROUP_LENGTH_MAX and len(topic) <= TOPIC_LENGTH_MAX
+        if not is_short or not self._has_room():
             raise refusal
-        self._unknown[entry] = None
+        self._unknown.append(entry)
 
     def _unknown_part(self, entry: Entry) -> CommitRefused | None:
         """What this broker does not have of an entry."""
@@ -79,10 +76,12 @@ class OffsetCommits:
             return CommitRefused(ResponseCode.SYSTEM_ERROR, text)
         return None
 
-    def _forget_known(self) -> None:
-        """Entries whose topic and group came later, or whose offset is gone, count no longer."""
-        self._unknown = {
-            entry: None
-            for entry in self._unknown
-            if self._offsets.query(*entry) is not None and self._unknown_part(entry) is not None
-        }
+    def _has_room(self) -> bool:
+        """Whether one more may be unknown. The oldest makes room if it is known by now, or its offset is gone."""
+        if len(self._unknown) < UNKNOWN_MAX:
+            return True
+        oldest = self._unknown.popleft()
+        if self._offsets.query(*oldest) is None or self._unknown_part(oldest) is None:
+            return True
+        self._unknown.append(oldest)  # the next refusal looks at another one
+        return False

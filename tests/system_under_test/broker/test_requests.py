@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -105,6 +106,33 @@ def test_offsets_of_what_the_broker_has_are_all_kept(
     codes = [bench.ask(update, ext | {"queueId": str(queue)}).code for queue in range(5)]
     assert codes == [0, 0, 0, 0, 0]  # the first one is known by now; the last one is not
     assert bench.ask(update, ext | {"queueId": "5"}).code == ResponseCode.SYSTEM_ERROR
+
+
+def test_a_refused_commit_looks_at_one_unknown_offset(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many there are; what has become known in the meantime is found in turn."""
+    monkeypatch.setattr(offset_commits, "UNKNOWN_MAX", 100)
+    update = bench.queries.update_consumer_offset
+
+    def commit(group: str) -> int:
+        ext = {"topic": "TopicTest", "consumerGroup": group, "queueId": "0", "commitOffset": "7"}
+        return bench.ask(update, ext).code
+
+    assert {commit(f"g{number}") for number in range(100)} == {ResponseCode.SUCCESS}
+    bench.topics.put(make_topic("TopicTest", 1))
+    bench.groups.find("g2")
+    asked = []
+    query = bench.offsets.query
+
+    def counted(*entry: Any) -> int | None:
+        asked.append(entry)
+        return query(*entry)
+
+    monkeypatch.setattr(bench.offsets, "query", counted)
+    codes = [commit(f"other{number}") for number in range(4)]
+    assert codes == [26, 26, ResponseCode.SUCCESS, 26]
+    assert len(asked) == 8  # the entry itself, and one of the old ones
 
 
 @pytest.mark.parametrize("name", ["topic", "consumerGroup"])
