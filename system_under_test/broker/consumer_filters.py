@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.tag_filter import is_tag_expression
+from system_under_test.broker.tag_filter import TAGS_LENGTH_MAX, is_tag_expression
 from system_under_test.filters.bloom import BloomBits, BloomFilter
 from system_under_test.filters.sql92 import (
     TEXT_LENGTH_MAX,
@@ -105,11 +105,18 @@ class ConsumerFilters:
     # --- heartbeats ------------------------------------------------------------------------------------------------
 
     def check(self, consumers: Sequence[ConsumerData]) -> None:
-        """Raises ValueError if a heartbeat has more expressions to compile than one may be long."""
+        """Raises ValueError if a heartbeat has a long list of tags, or more SQL92 to compile than one may be long."""
+        subscriptions = [one for consumer in consumers for one in consumer.subscriptions]
+        for subscription in subscriptions:
+            length = len(subscription.sub_string)
+            if length > TAGS_LENGTH_MAX and is_tag_expression(subscription.expression_type):
+                raise ValueError(
+                    f"the tags of a subscription have {length} characters;"
+                    f" allowed: up to {TAGS_LENGTH_MAX}"
+                )
         new = {
             subscription.sub_string: len(subscription.sub_string)
-            for consumer in consumers
-            for subscription in consumer.subscriptions
+            for subscription in subscriptions
             if subscription.expression_type == SQL92
             and subscription.sub_string not in self._compiled
         }

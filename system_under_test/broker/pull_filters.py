@@ -13,6 +13,7 @@ from system_under_test.broker.refusal import PullRefused
 from system_under_test.broker.subscription_groups import SubscriptionGroups
 from system_under_test.broker.tag_filter import (
     EVERYTHING,
+    TAGS_LENGTH_MAX,
     is_tag_expression,
     sql_refusal,
     subscribed_tags,
@@ -197,6 +198,9 @@ class PullFilters:
         expression = (header.subscription or "").strip()
         if expression in ("", EVERYTHING):
             return ALL_MESSAGES
+        if len(expression) > TAGS_LENGTH_MAX:
+            text = f"it has {len(expression)} characters; allowed: up to {TAGS_LENGTH_MAX}"
+            raise _unparsable(text)
         hashes = tag_hashes(expression)
         if not hashes:
             raise _unparsable("there is no tag in it")

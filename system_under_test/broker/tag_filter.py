@@ -7,6 +7,7 @@ from system_under_test.protocol.message import java_string_hash
 
 _TAG_EXPRESSION_TYPES = (None, "", "TAG")
 EVERYTHING = "*"
+TAGS_LENGTH_MAX = 64 << 10  # characters of `a || b`; each pull reads them again
 
 
 def is_tag_expression(expression_type: str | None) -> bool:

@@ -8,6 +8,7 @@ import pytest
 
 from system_under_test.broker.config import BrokerRole
 from system_under_test.broker.offset_commits import OFFSET_MAX
+from system_under_test.broker.tag_filter import TAGS_LENGTH_MAX
 from system_under_test.broker.topics import PERM_WRITE, make_topic
 from system_under_test.protocol.bodies import (
     ConsumerData,
@@ -37,6 +38,16 @@ def register(
         language=0,
         version=409,
     )
+
+
+def test_a_long_list_of_tags_in_a_pull_is_refused(bench: Bench) -> None:
+    bench.topics.put(make_topic("TopicTest", 4))
+    answer = bench.pull(subscription="x" * TAGS_LENGTH_MAX)
+    assert answer is not None
+    assert answer.code == ResponseCode.PULL_NOT_FOUND
+    answer = bench.pull(subscription="x" * (TAGS_LENGTH_MAX + 1))
+    assert answer is not None
+    assert answer.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
 
 
 def test_a_pull_commits_no_offset_that_no_queue_can_have(bench: Bench) -> None:

@@ -10,6 +10,7 @@ import pytest
 from system_under_test.broker import offset_commits, subscription_groups, topics
 from system_under_test.broker.clients import GROUPS_MAX as CLIENT_GROUPS_MAX
 from system_under_test.broker.subscription_groups import GROUP_LENGTH_MAX
+from system_under_test.broker.tag_filter import TAGS_LENGTH_MAX
 from system_under_test.broker.topics import make_topic
 from system_under_test.filters.sql92 import TEXT_LENGTH_MAX
 from system_under_test.protocol import json_dialect
@@ -310,6 +311,20 @@ def test_new_expressions_of_a_heartbeat_are_bounded_together(bench: Bench) -> No
     assert bench.ask(bench.client_requests.heartbeat, body=subscribed(long, "b = 1")).code == 0
     with pytest.raises(ValueError, match="characters of new SQL92 expressions"):
         bench.ask(bench.client_requests.heartbeat, body=subscribed(long.replace("x", "y"), "c = 1"))
+
+
+def test_a_heartbeat_with_a_long_list_of_tags_is_refused(bench: Bench) -> None:
+    """Each pull of the group would read it again."""
+
+    def beat(tags: str) -> int:
+        subscription = SubscriptionData(topic="T", sub_string=tags)
+        consumer = ConsumerData(group_name="g", subscriptions=[subscription])
+        body = json_dialect.dumps(HeartbeatData(client_id="c1", consumers=[consumer]).to_json())
+        return bench.ask(bench.client_requests.heartbeat, body=body).code
+
+    assert beat("x" * TAGS_LENGTH_MAX) == ResponseCode.SUCCESS
+    with pytest.raises(ValueError, match=f"allowed: up to {TAGS_LENGTH_MAX}"):
+        beat("x" * (TAGS_LENGTH_MAX + 1))
 
 
 def test_notification_comes_before_the_answer_to_the_heartbeat(bench: Bench) -> None:
