@@ -5,6 +5,7 @@ A client of any language writes these lines, so what it got wrong is told at onc
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from checkers.message_contents import check_contents
@@ -55,6 +56,9 @@ ROWS: dict[str, tuple[str, tuple[Kind, ...]]] = {
     "send_back": ("messages", (TEXT, WHOLE, WHOLE)),
     "forward": ("originals", (WHOLE, WHOLE)),
 }
+DELIVERED_NAMES = ("key", "queue_offset", "physical_offset", "intact", "tried")
+# The least values. A delayed message lies in its queue later: a send says -1. A physical offset of -1 is not known.
+LEAST = {"queue": 0, "queue_offset": -1, "physical_offset": -1, "attempts": 0, "tried": 0, "id": 0}
 OFFSET_MAX = 1 << 62
 SENT_STRETCH = (TEXT, WHOLE, WHOLE, WHOLE, WHOLE)
 PLACE: dict[str, Kind] = {"broker": TEXT, "queue": WHOLE, "queue_offset": WHOLE}
@@ -74,6 +78,7 @@ def check_emitted(type: OpType, f: str, value: dict[str, Any]) -> None:
         raise LineError(f"'emit' is {f!r:.80}; allowed are {', '.join(EMITTED)}")
     what = f"the value of {f}"
     check_fields(what, value, EMITTED[f], OPTIONAL.get(f, {}))
+    _check_least(what, value)
     if f == "send_many":
         _check_count("'count' of send_many", value["count"], value["key"])
         if type == "ok" or "stretches" in value:
@@ -84,6 +89,8 @@ def check_emitted(type: OpType, f: str, value: dict[str, Any]) -> None:
             if kinds is DELIVERED:
                 row = _without_contents(row)
             _check_row(f"a row of {name!r} in {what}", row, kinds)
+            if f == "consume":
+                _check_least("a message of consume", dict(zip(DELIVERED_NAMES, row, strict=True)))
             if f == "consume_many":
                 _check_stretch(row, count=row[5], stride=row[6])
             if f == "forward":
@@ -101,6 +108,14 @@ def _without_contents(row: Any) -> Any:
     return row[:-1]
 
 
+def _check_least(what: str, fields: Mapping[str, Any]) -> None:
+    """Raises LineError for a number that is too low to be one of RocketMQ's."""
+    for name, least in LEAST.items():
+        value = fields.get(name)
+        if type(value) is int and value < least:
+            raise LineError(f"{name!r} of {what} is {value}; allowed are {least} and more")
+
+
 def _check_row(what: str, row: Any, kinds: tuple[Kind, ...]) -> None:
     if type(row) is not list or len(row) != len(kinds):
         raise LineError(f"{what} is {row!r:.80}; expected a list of {len(kinds)}")
@@ -115,6 +130,7 @@ def check_result(request: Request, outcome: Outcome) -> None:
         raise LineError(f"the answer to {f} has the type 'invoke'; allowed are ok, fail, info")
     if f == "send" and outcome.type == "ok":
         check_fields("the value of a send", value, PLACE, PLACE_OPTIONAL)
+        _check_least("the value of a send", value)
     elif f == "request" and outcome.type == "ok":
         check_fields("the value of a request", value, {**PLACE, "reply": TEXT}, PLACE_OPTIONAL)
     elif f == "transact" and outcome.type == "ok":
@@ -174,3 +190,4 @@ def _check_batch(sent: int, value: dict[str, Any]) -> None:
     for place in value["messages"]:
         check_value("a place of send_batch", place, (dict,))
         check_fields("a place of send_batch", place, PLACE, PLACE_OPTIONAL)
+        _check_least("a place of send_batch", place)

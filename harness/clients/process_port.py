@@ -203,6 +203,8 @@ class ProcessPort:
         if fields["type"] not in get_args(OpType):
             allowed = ", ".join(get_args(OpType))
             raise LineError(f"'type' of {what} is {fields['type']!r:.80}; allowed are {allowed}")
+        if fields.get("at_ns", 0) < 0:
+            raise LineError(f"'at_ns' of {what} is {fields['at_ns']}; allowed are 0 and more")
         stamp = None
         if self._clock is not None:
             stamp = self._clock.stamp(fields.get("at_ns"), self._read_ns)

@@ -22,7 +22,7 @@ LONG = 10**12
         ([["p1-0", 0, 0, LONG, 230]], f"the length of a stretch is {LONG}; allowed are 1 to"),
         ([["p1-0", 0, 0, 0, 230]], "the length of a stretch is 0"),
         ([["p1-0", -1, 0, 5, 230]], "the queue offset of a stretch is -1"),
-        ([["p1-0", 10**30, 0, 5, 230]], "the queue offset of a stretch is 1000"),
+        ([["p1-0", 1 << 62, 0, 5, 230]], "the queue offset of a stretch is 4611"),
         ([["p1-0", 0, 1 << 62, 5, 230]], "its offsets do not fit 62 bits"),
         ([["p1-0", 0, 0, 5, 1 << 60]], "its offsets do not fit 62 bits"),
         ([["order", 0, 0, 5, 230]], "behind 'order'; nothing follows such a key"),
@@ -120,3 +120,32 @@ def test_copies_that_cannot_be(original: list[int], key: str, complaint: str) ->
     check_emitted("ok", "forward", {**SCOPE, "originals": [[7, 2]], "key": "p1-0"})
     with pytest.raises(LineError, match=complaint):
         check_emitted("ok", "forward", {**SCOPE, "originals": [original], "key": key})
+
+
+@pytest.mark.parametrize(
+    ("queue", "message", "complaint"),
+    [
+        (0, ["k", 0, -1, True, 0], None),  # a physical offset that is not known
+        (-5, ["k", 0, 0, True, 0], "'queue' of the value of consume is -5; allowed are 0 and more"),
+        (0, ["k", -5, 0, True, 0], "'queue_offset' of a message of consume is -5"),
+        (0, ["k", 0, -2, True, 0], "'physical_offset' of a message of consume is -2"),
+        (0, ["k", 0, 0, True, -5], "'tried' of a message of consume is -5; allowed are 0 and more"),
+    ],
+)
+def test_numbers_that_no_delivery_has(
+    queue: int, message: list[Any], complaint: str | None
+) -> None:
+    value = {**SCOPE, "queue": queue, "messages": [message]}
+    if complaint is None:
+        check_emitted("invoke", "consume", value)
+        return
+    with pytest.raises(LineError, match=complaint):
+        check_emitted("invoke", "consume", value)
+
+
+@pytest.mark.parametrize(("field", "number"), [("attempts", -1), ("queue_offset", -2), ("id", -1)])
+def test_numbers_that_no_send_has(field: str, number: int) -> None:
+    delayed = {**PLACE, "queue_offset": -1}
+    check_result({"f": "send", **SEND}, Outcome("ok", delayed))
+    with pytest.raises(LineError, match=f"'{field}' of the value of a send is {number}; allowed"):
+        check_result({"f": "send", **SEND}, Outcome("ok", {**delayed, field: number}))
