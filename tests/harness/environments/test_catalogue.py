@@ -7,6 +7,9 @@ import pytest
 from faults.catalogue import FAULTS
 from faults.fault import PlannedFault
 from harness.campaign import OneOf
+from harness.campaign_draw import draw_campaign
+from harness.campaign_file import campaign_names, load_options
+from harness.cli import options
 from harness.cli.options import choose_faults
 from harness.cli.status import BadInput
 from harness.environments.catalogue import FLEETS, make_fleet, missing_faults
@@ -108,3 +111,21 @@ def test_our_own_brokers_keep_the_policies_of_a_campaign() -> None:
     missing = choose_faults(1, given, FleetOptions())
     assert given["policies"] == ("visible_end",)
     assert "policy visible_end" not in missing
+
+
+SIMULATED = {"index", "transient-store-pool"}  # they cut the power inside an operation
+
+
+@pytest.mark.parametrize("name", campaign_names())
+def test_named_campaigns_are_for_rocketmq_too_or_say_why_not(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lacking = {"power-cut-in-operation": "only the simulation can"}
+    monkeypatch.setattr(options, "missing_in", lambda *_, **__: lacking)
+    given = {**load_options(name), "target": "apache", "environment": "namespaces"}
+    if name in SIMULATED:
+        with pytest.raises(BadInput, match=r"power-cut-in-operation is .* only the simulation can"):
+            choose_faults(1, given, FleetOptions())
+        return
+    choose_faults(1, given, FleetOptions())
+    assert draw_campaign(1, given).target == "apache"
