@@ -86,7 +86,7 @@ class Components:
             config, self.tables.groups, self.clients, self.tables.filters, policies.filters
         )
         self.store.extend_with(
-            QueueBits(config, self.tables.filters, self.store.look_up).of_message
+            QueueBits(config, self.tables.filters, self.store.record_of_entry).of_message
         )
         self.administration = Administration(
             env,

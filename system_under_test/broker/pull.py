@@ -116,7 +116,7 @@ class PullProcessor:
                 self.rerun(pull)
 
     def _properties_of(self, message: Dispatched) -> Mapping[str, str]:
-        return properties_at(self._store.look_up, message.physical_offset)
+        return properties_at(self._store.record_of_entry, message.physical_offset)
 
     @property
     def hold_check_interval_s(self) -> float:

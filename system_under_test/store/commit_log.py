@@ -7,6 +7,7 @@ transient store pool it stays there until `commit`, or until enough waits: then 
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 
@@ -23,6 +24,7 @@ __all__ = ["CommitLog"]
 BUFFER_SIZE_MAX = 256 << 10
 # Distance of the remembered record starts; between two of them one hops from record to record.
 MARK_DISTANCE = 16 << 10
+STARTS_MAX = 1 << 20  # of the newest records it is known exactly where they start: 8 to 16 MiB
 
 
 class CommitLog:
@@ -33,6 +35,7 @@ class CommitLog:
         "_cut_files",
         "_marks",
         "_pool",
+        "_starts",
         "end_offset",
         "file_size",
         "files",
@@ -62,6 +65,7 @@ class CommitLog:
         self.flushed_offset = 0
         self._buffer = bytearray()
         self._marks: list[int] = []  # some record starts, ascending
+        self._starts = array("q")  # those of the newest records, ascending, without a gap
 
     @property
     def min_offset(self) -> int:
@@ -169,10 +173,29 @@ class CommitLog:
         return self.files.read(offset, size) if size > 0 else b""
 
     def mark(self, offset: int) -> None:
-        """Remember that a record starts at `offset`, if the last remembered one is far enough behind."""
+        """Remember that a record starts at `offset`."""
+        self.note_start(offset)
         marks = self._marks
         if not marks or offset - marks[-1] >= MARK_DISTANCE:
             marks.append(offset)
+
+    def note_start(self, offset: int) -> None:
+        """The same for a record from which no hop is possible: its size may be damaged."""
+        starts = self._starts
+        if starts and offset <= starts[-1]:  # recovery walks once more, from the first file
+            del starts[bisect_left(starts, offset) :]
+        starts.append(offset)
+        if len(starts) > 2 * STARTS_MAX:
+            del starts[:-STARTS_MAX]
+
+    def may_start_at(self, offset: int) -> bool:
+        """Whether a record starts at `offset`, as far as is known.
+
+        It is known of what was appended, or walked by recovery, since the store was opened, up to STARTS_MAX records.
+        """
+        starts = self._starts
+        number = bisect_right(starts, offset)
+        return number == 0 or starts[number - 1] == offset
 
     def record_start_before(self, offset: int) -> int:
         """The last place at or before `offset` where a record or a blank starts, or what is written ends."""
@@ -201,6 +224,7 @@ class CommitLog:
         self._cut_files(self.files, offset)
         self.files.sync_new_files()
         self._marks = [mark for mark in self._marks if mark < offset]
+        del self._starts[bisect_left(self._starts, offset) :]
         self._buffer = bytearray()
         self.end_offset = self.written_offset = offset
         self.flushed_offset = min(self.flushed_offset, offset)

@@ -265,7 +265,12 @@ class MessageStore:
         return (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
 
     def look_up(self, physical_offset: int) -> bytes | None:
-        """The record that starts at `physical_offset`; None if none does."""
+        """The record that starts at `physical_offset`, which a client may have made up; None if none does."""
+        self._make_readable()
+        return self._records.find(physical_offset)
+
+    def record_of_entry(self, physical_offset: int) -> bytes | None:
+        """The record to which an entry of this store leads; None if it is damaged or gone."""
         self._make_readable()
         return self._records.read(physical_offset)
 

@@ -18,7 +18,7 @@ __all__ = ["RecordReader"]
 
 
 class RecordReader:
-    """Sees what is written out. An offset may come from anywhere: what is no record is None.
+    """Sees what is written out: None where no record is.
 
     `on_damage` is told the offset of a record whose body does not match its checksum, unless it is in `lost`.
     """
@@ -34,7 +34,7 @@ class RecordReader:
         self._scanner = scanner
 
     def read(self, offset: int) -> bytes | None:
-        """The record that starts at `offset`; None if none does."""
+        """The record at `offset`, to which an entry of the store leads; None if it is damaged or gone."""
         log = self._commit_log
         if not log.min_offset <= offset < log.end_offset:
             return None
@@ -48,6 +48,10 @@ class RecordReader:
         if offset not in self._lost and self._scanner.has_bad_body(record, offset):
             self.on_damage(offset)
         return None
+
+    def find(self, offset: int) -> bytes | None:
+        """The same for an offset that a client gives: None, too, inside a record, where a body may hold another one."""
+        return self.read(offset) if self._commit_log.may_start_at(offset) else None
 
     def parse(self, record: bytes, offset: int) -> ScannedRecord | None:
         """What these bytes say if they are one sound record for this place."""

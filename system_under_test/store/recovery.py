@@ -128,6 +128,7 @@ class _Walk:
         if damaged.record is not None:
             self.found(damaged.record)
         else:
+            self._log.note_start(damaged.start)
             self._unplaced.append(damaged)
         self.end = damaged.end
 

@@ -89,7 +89,7 @@ class QueueEntryRequests:
             by_record = wanted.by_record
             if by_record is not None and not by_record.may_match(unit, entry.physical_offset):
                 return False
-            look_up = self._parts.store.look_up
+            look_up = self._parts.store.record_of_entry
             return wanted.wakes(
                 entry.tags_code, lambda: properties_at(look_up, entry.physical_offset)
             )

@@ -211,7 +211,7 @@ class DelayedDelivery:
 
     def _read(self, entry: Entry) -> Message | None:
         """The message as it is delivered; None, with a line in the log, if it cannot be."""
-        record = self._store.look_up(entry.physical_offset)
+        record = self._store.record_of_entry(entry.physical_offset)
         try:
             message = None if record is None else decode_record(record)
         except RecordError:

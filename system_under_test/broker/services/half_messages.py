@@ -71,7 +71,7 @@ class HalfMessages:
                 op_offset += 1
 
     def _read_op(self, op_offset: int, physical_offset: int) -> None:
-        message = self.read_at(physical_offset)
+        message = self._read_entry(physical_offset)
         if message is not None and message.body.isdigit():
             half_offset = int(message.body)
             self._ops.append((op_offset, half_offset))
@@ -103,7 +103,7 @@ class HalfMessages:
     def read(self, half_offset: int) -> Message | None:
         """The half message at this offset of the half queue; None if it cannot be read."""
         entries = self._store.queue_view.entries(HALF_TOPIC, QUEUE_ID, half_offset, 1)
-        return self.read_at(entries[0].physical_offset) if entries else None
+        return self._read_entry(entries[0].physical_offset) if entries else None
 
     def waits_for_repair(self, half_offset: int) -> bool:
         """Whether the half message at this offset is damaged, and may come back from a replica."""
@@ -113,12 +113,11 @@ class HalfMessages:
         )
 
     def read_at(self, physical_offset: int) -> Message | None:
-        """The message at a place of the log; None if none is there."""
-        record = self._store.look_up(physical_offset)
-        try:
-            return None if record is None else decode_record(record)
-        except RecordError:
-            return None
+        """The message at a place of the log that a client gives; None if none begins there."""
+        return decoded(self._store.look_up(physical_offset))
+
+    def _read_entry(self, physical_offset: int) -> Message | None:
+        return decoded(self._store.record_of_entry(physical_offset))
 
     def bounds(self) -> tuple[int, int]:
         """First half offset there is, and the next one to become visible."""
@@ -195,3 +194,11 @@ class HalfMessages:
             done = self._ops.popleft()[0] + 1
         if done:
             self._offsets.commit(TRANSACTION_GROUP, OP_HALF_TOPIC, QUEUE_ID, done)
+
+
+def decoded(record: bytes | None) -> Message | None:
+    """The message of a record; None if there is none, or if it cannot be read."""
+    try:
+        return None if record is None else decode_record(record)
+    except RecordError:
+        return None

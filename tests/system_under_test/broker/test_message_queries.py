@@ -10,6 +10,7 @@ from system_under_test.broker import message_queries
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.message import Message, decode_records
 from tests.system_under_test.broker.bench import Bench, Peer
+from tests.system_under_test.store.forged_records import body_with_record
 
 FOREVER_MS = str((1 << 63) - 1)
 
@@ -109,3 +110,14 @@ def test_a_long_search_goes_on_in_later_turns_of_the_loop(
     gone = Peer()
     assert asyncio.run(turns(gone, closed_after=3)) == 20
     assert gone.sent == []
+
+
+def test_a_record_inside_a_body_cannot_be_viewed(filled: Bench) -> None:
+    body, offset = body_with_record(filled.store, Message(topic="T", body=b"forged"))
+    put_body = Message(topic="T", body=body, store_host=("10.0.0.1", 10_911))
+    outer = filled.store.put(put_body).physical_offset
+    make_visible(filled)
+    answer = filled.ask(filled.message_queries.view, {"offset": str(offset)})
+    assert (answer.code, answer.body) == (1, b"")
+    viewed = filled.ask(filled.message_queries.view, {"offset": str(outer)})
+    assert [message.body for message in decode_records(viewed.body)] == [body]

@@ -14,6 +14,7 @@ from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.headers import HeaderError
 from system_under_test.protocol.message import Message
 from tests.system_under_test.broker.bench import Bench, Peer
+from tests.system_under_test.store.forged_records import body_with_record
 
 SEND_BACK = 36
 
@@ -202,3 +203,14 @@ def test_a_retry_goes_to_a_queue_that_there_is_in_hardened_mode_alone(
     for _ in range(40):
         send_back(bench, 0)
     assert {int(copy.properties["REAL_QID"]) for copy in waiting(bench)} == queues
+
+
+@pytest.mark.parametrize("queue_offset", [0, 1, 7])
+def test_a_record_inside_a_body_cannot_be_sent_back(bench: Bench, queue_offset: int) -> None:
+    bench.send()
+    inner = Message(topic="Denied", body=b"forged", queue_offset=queue_offset)
+    body, offset = body_with_record(bench.store, inner)
+    bench.send(body=body)
+    answer = send_back(bench, offset)
+    assert (answer.code, waiting(bench)) == (ResponseCode.SYSTEM_ERROR, [])
+    assert answer.remark == f"look message by offset failed, {offset}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -13,6 +14,7 @@ from system_under_test.protocol.codes import ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.message import Message, decode_record
 from tests.system_under_test.broker.bench import Bench, Peer
+from tests.system_under_test.store.forged_records import body_with_record
 
 END, RESUME = 37, 323
 COMMIT, ROLLBACK, UNKNOWN = 8, 12, 0
@@ -376,3 +378,31 @@ def test_end_waits_like_a_send(bench: TransactionBench) -> None:
     assert peer.sent == []
     answer(ResponseCode.FLUSH_SLAVE_TIMEOUT)
     assert peer.take().code == 12
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("queue_offset", [0, 1, 2])
+@pytest.mark.parametrize("how", [COMMIT, ROLLBACK])
+def test_a_half_message_inside_a_body_cannot_be_ended(
+    mode: Mode, queue_offset: int, how: int
+) -> None:
+    bench = TransactionBench(mode)
+    bench.half(b"real")
+    bench.half(b"other")
+    destination = {"REAL_TOPIC": "Denied", "REAL_QID": "0", "PGROUP": "producers"}
+    inner = Message(topic=HALF, body=b"forged", properties=destination, queue_offset=queue_offset)
+    body, offset = body_with_record(bench.store, inner)
+    bench.send(body=body)
+    forged = replace(inner, physical_offset=offset)
+    assert bench.code_of_end(forged, how) == ResponseCode.SYSTEM_ERROR
+    assert (bench.stored("Denied"), bench.stored(OP)) == ([], [])
+
+
+def test_a_parked_message_inside_a_body_cannot_be_revived(bench: TransactionBench) -> None:
+    inner = Message(topic=PARKED, body=b"forged", properties={"REAL_TOPIC": "Denied"})
+    body, offset = body_with_record(bench.store, inner)
+    bench.send(body=body)
+    answer = bench.ask_service(RESUME, {"msgId": f"0A00000100002A9F{offset:016X}"})
+    assert answer is not None
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert bench.stored(HALF) == []
