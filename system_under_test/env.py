@@ -96,6 +96,13 @@ class Storage(Protocol):
         """Make the entries of this folder durable."""
         ...
 
+    def take_errors(self, folder: str) -> None:
+        """Hear of each write-back below `folder` that has failed and of which no process has heard; raises nothing.
+
+        Linux keeps such an error with the file, and the first fsync of a later process reports it.
+        """
+        ...
+
     def disk_usage(self, path: str) -> DiskUsage: ...
 
     def modified_ms(self, path: str) -> int: ...

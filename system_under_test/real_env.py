@@ -163,6 +163,22 @@ class RealStorage:
         finally:
             os.close(descriptor)
 
+    def take_errors(self, folder: str) -> None:
+        # Errors of the walk are left out: a folder that cannot be read fails when it is used.
+        for parent, _, names in os.walk(folder):
+            for path in (parent, *(f"{parent}/{name}" for name in names)):
+                with contextlib.suppress(OSError):
+                    self._take_error(path)
+
+    def _take_error(self, path: str) -> None:
+        # A name may be a pipe, whose opening waits, or a link to a file that is not ours.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+        descriptor = self._descriptors.open(path, flags)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
     def disk_usage(self, path: str) -> DiskUsage:
         usage = os.statvfs(path)
         return DiskUsage(

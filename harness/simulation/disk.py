@@ -128,6 +128,9 @@ class SimDisk(DiskDevice):
         self.calls.synced(folder, begin_ns, end_ns, self.world_ns())
         self._names.settle(self.world_ns())
 
+    def take_errors(self, folder: str) -> None:
+        """Nothing waits: a file that is opened has heard of all failures before."""
+
     def disk_usage(self, path: str) -> DiskUsage:
         self._begin_call(path)
         total_bytes, free_bytes = self.options.total_bytes, self.free_bytes

@@ -66,6 +66,7 @@ class LazyStorage:
         self.unlink = storage.unlink
         self.rmdir = storage.rmdir
         self.modified_ms = storage.modified_ms
+        self.take_errors = storage.take_errors
 
     def open(self, path: str, *, create: bool = False) -> File:
         file = self._storage.open(path, create=create)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -116,3 +117,29 @@ def test_disk_usage_adds_up(tmp_path: Path) -> None:
     assert usage.total_bytes == stat.f_blocks * stat.f_frsize
     assert usage.reserved_bytes == (stat.f_bfree - stat.f_bavail) * stat.f_frsize
     assert usage.free_bytes + usage.reserved_bytes <= usage.total_bytes
+
+
+def test_an_error_that_the_kernel_kept_is_taken_from_each_file_and_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "store"
+    (folder / "commitlog").mkdir(parents=True)
+    outside = tmp_path / "outside"
+    for path in (outside, folder / "checkpoint", folder / "commitlog" / "0"):
+        path.touch()
+    (folder / "link").symlink_to(outside)
+    os.mkfifo(folder / "pipe")
+    waiting = {path.lstat().st_ino: path for path in (tmp_path, *tmp_path.rglob("*"))}
+
+    def fsync(descriptor: int) -> None:
+        if waiting.pop(os.fstat(descriptor).st_ino, None) is not None:
+            raise OSError(errno.EIO, "of an earlier process")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    storage = RealStorage()
+    storage.take_errors(str(folder))
+    storage.take_errors(str(tmp_path / "missing"))
+    file = storage.open(str(folder / "checkpoint"))
+    file.fsync()
+    file.close()
+    assert {path.name for path in waiting.values()} == {tmp_path.name, "outside", "link"}
