@@ -11,7 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from system_under_test.acl.guard import AclPolicy
-from system_under_test.acl.permissions import ADMIN_CODES, ADMIN_CODES_OF_ROCKETMQ
+from system_under_test.acl.permissions import (
+    ADMIN_CODES,
+    ADMIN_CODES_OF_ROCKETMQ,
+    needs_in_rocketmq,
+    needs_of,
+)
 from system_under_test.broker.administration.policy import (
     AdminPolicy,
     lowest_offsets,
@@ -175,7 +180,7 @@ BROKER_POLICIES = {
         services=HARDENED_SERVICES,
         filters=FilterPolicy(refuses_unparsable=True, trusts_bits=tested_since),
         registration=Registration,
-        acl=AclPolicy(admin_codes=ADMIN_CODES, forgives_unique_key=True),
+        acl=AclPolicy(admin_codes=ADMIN_CODES, needs_of=needs_of, forgives_unique_key=True),
         offsets=ConsumerOffsets,
         clamp_offsets=ConsumerOffsets.clamp,
         admin=HARDENED_ADMIN,
@@ -188,7 +193,11 @@ BROKER_POLICIES = {
         services=FAITHFUL_SERVICES,
         filters=FilterPolicy(refuses_unparsable=False, trusts_bits=born_before),
         registration=RegistrationRounds,
-        acl=AclPolicy(admin_codes=ADMIN_CODES_OF_ROCKETMQ, forgives_unique_key=False),
+        acl=AclPolicy(
+            admin_codes=ADMIN_CODES_OF_ROCKETMQ,
+            needs_of=needs_in_rocketmq,
+            forgives_unique_key=False,
+        ),
         offsets=RacingOffsets,
         clamp_offsets=keep_beyond,
         admin=FAITHFUL_ADMIN,

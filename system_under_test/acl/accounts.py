@@ -54,6 +54,13 @@ class Account:
             default_group=_permission(document.get("defaultGroupPerm")),
         )
 
+    @property
+    def is_unlimited(self) -> bool:
+        """Whether it may send to, and consume from, every topic and every group."""
+        granted = (self.default_topic, self.default_group, *self.permissions.values())
+        is_open = all(one == Permission.PUB | Permission.SUB for one in granted)
+        return is_open or (self.is_admin and not self.permissions)
+
     def allows(self, need: Need) -> bool:
         default = self.default_group if need.is_group else self.default_topic
         granted = self.permissions.get(need.resource, default)

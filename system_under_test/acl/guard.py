@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from system_under_test.acl.accounts import Account, Accounts
-from system_under_test.acl.permissions import needs_of
+from system_under_test.acl.permissions import NeedsOf, TopicAt
 from system_under_test.acl.signature import (
     ACCESS_KEY,
     SIGNATURE,
@@ -30,6 +30,7 @@ class AclPolicy:
     """What a guard insists on."""
 
     admin_codes: frozenset[int]
+    needs_of: NeedsOf
     forgives_unique_key: bool  # Java's client signs a field that Java's broker leaves out
 
 
@@ -37,8 +38,15 @@ class AccessGuard:
     """The accounts of one file, as they were when it was last read without a mistake."""
 
     def __init__(
-        self, storage: Storage, path: str, policy: AclPolicy, log: Log, now_ms: Callable[[], int]
+        self,
+        storage: Storage,
+        path: str,
+        policy: AclPolicy,
+        log: Log,
+        now_ms: Callable[[], int],
+        topic_at: TopicAt,
     ) -> None:
+        self._topic_at = topic_at
         self._storage = storage
         self._policy = policy
         self._log = log
@@ -65,7 +73,7 @@ class AccessGuard:
             self._log.error("accounts not read", error=str(error))
 
     def check(self, request: RemotingCommand, host: str) -> None:
-        """Raises AclException, or ValueError for a body that cannot be read."""
+        """Raises AclException, or ValueError for a request whose rights cannot be told: it cannot be read."""
         accounts = self.accounts
         if any(is_white(host) for is_white in accounts.global_white):
             return
@@ -98,9 +106,9 @@ class AccessGuard:
                 f"Need admin permission for request code={request.code},"
                 f" but accessKey={account.access_key} is not"
             )
-        if account.is_admin and not account.permissions:
+        if account.is_unlimited:
             return
-        for need in needs_of(request):
+        for need in self._policy.needs_of(request, self._topic_at):
             if not account.allows(need):
                 default = "" if need.resource in account.permissions else "default "
                 raise AclException(f"No {default}permission for {need.resource}")

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntFlag
 
 from system_under_test.protocol import json_dialect
 from system_under_test.protocol.bodies import HeartbeatData
+from system_under_test.protocol.bodies_queues import QueueLockRequest
 from system_under_test.protocol.codes import RequestCode
 from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.headers import (
+    ConsumerSendMsgBackHeader,
+    EndTransactionHeader,
+    ViewMessageHeader,
+)
+from system_under_test.protocol.headers_admin import ConsumeMessageDirectlyHeader
+from system_under_test.protocol.message import parse_offset_message_id
 
 RETRY_PREFIX = "%RETRY%"  # resources of groups are named like their retry topics
 
@@ -64,13 +72,55 @@ class Need:
         return self.resource.startswith(RETRY_PREFIX)
 
 
-def needs_of(request: RemotingCommand) -> list[Need]:
+# The topic to which the message at a physical offset was sent. Raises ValueError if no message begins there.
+TopicAt = Callable[[int], str]
+NeedsOf = Callable[[RemotingCommand, TopicAt], list[Need]]
+
+
+def needs_in_rocketmq(request: RemotingCommand, _topic_at: TopicAt) -> list[Need]:
     """What the sender must be allowed to do. Raises ValueError for a heartbeat that cannot be read."""
+    return _listed(_needs(request))
+
+
+def needs_of(request: RemotingCommand, topic_at: TopicAt) -> list[Need]:
+    """The same, and the rights on the messages that a request names by their place, and on queues to be locked.
+
+    There, every account may read any message by its offset, end the transactions of others and lock their queues.
+
+    Raises:
+        ValueError: the request cannot be read, or no message begins at the offset that it names.
+    """
+    return needs_in_rocketmq(request, topic_at) + _listed(_further_needs(request, topic_at))
+
+
+def _listed(needs: Iterator[tuple[str | None, Permission]]) -> list[Need]:
     return [
         Need(resource=resource, permission=permission)
-        for resource, permission in _needs(request)
+        for resource, permission in needs
         if resource is not None
     ]
+
+
+def _further_needs(
+    request: RemotingCommand, topic_at: TopicAt
+) -> Iterator[tuple[str | None, Permission]]:
+    ext = request.ext_fields
+    match request.code:
+        case RequestCode.VIEW_MESSAGE_BY_ID:
+            yield topic_at(ViewMessageHeader.from_ext(ext).offset), Permission.SUB
+        case RequestCode.CONSUMER_SEND_MSG_BACK:
+            yield topic_at(ConsumerSendMsgBackHeader.from_ext(ext).offset), Permission.SUB
+        case RequestCode.END_TRANSACTION:
+            yield topic_at(EndTransactionHeader.from_ext(ext).commit_log_offset), Permission.PUB
+        case RequestCode.CONSUME_MESSAGE_DIRECTLY:
+            header = ConsumeMessageDirectlyHeader.from_ext(ext)
+            yield _group(header.consumer_group), Permission.SUB
+            yield topic_at(parse_offset_message_id(header.msg_id or "")[2]), Permission.SUB
+        case RequestCode.LOCK_BATCH_MQ | RequestCode.UNLOCK_BATCH_MQ:
+            locks = QueueLockRequest.from_bytes(request.body)
+            yield _group(locks.consumer_group), Permission.SUB
+            for queue in locks.queues:
+                yield queue.topic, Permission.SUB
 
 
 def _needs(request: RemotingCommand) -> Iterator[tuple[str | None, Permission]]:

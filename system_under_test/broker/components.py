@@ -110,7 +110,7 @@ class Components:
             on_peer_heard=lambda peer: self.catch_up.peer_heard(peer),
             on_caught_up=on_caught_up,
         )
-        self.access = AccessControl(env, config, policies.acl)
+        self.access = AccessControl(env, config, policies.acl, self.store)
         self.neighbours = Neighbours(
             env,
             config,

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from system_under_test.acl.accounts import Accounts
 from system_under_test.acl.guard import AccessGuard, AclPolicy, read_text
 from system_under_test.acl.signature import Credentials, Sign, make_signer
 from system_under_test.broker.config import BrokerConfig
+from system_under_test.broker.services.diversion import real_destination
+from system_under_test.broker.topics import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
 from system_under_test.env import Env, Storage
 from system_under_test.protocol import json_dialect
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.message import decode_record
 from system_under_test.remoting import Connection, Handler
+from system_under_test.store.delay_levels import SCHEDULE_TOPIC
 from system_under_test.store.errors import StoreError
+from system_under_test.store.message_store import MessageStore
 
 WATCH_INTERVAL_S = 0.5  # RocketMQ, FileWatchService
 NOT_ENABLED = "aclEnable is false"
@@ -24,12 +30,16 @@ TEXTS = ("secretKey", "whiteRemoteAddress", "defaultTopicPerm", "defaultGroupPer
 class AccessControl:
     """The guard of one broker; without aclEnable everybody may do everything."""
 
-    def __init__(self, env: Env, config: BrokerConfig, policy: AclPolicy) -> None:
+    def __init__(
+        self, env: Env, config: BrokerConfig, policy: AclPolicy, store: MessageStore
+    ) -> None:
         self._config = config
         self.guard: AccessGuard | None = None
         if config.acl_enable:
             path = config.acl_path or f"{config.store_path}/config/plain_acl.yml"
-            self.guard = AccessGuard(env.storage, path, policy, env.log, env.clock.wall_ms)
+            self.guard = AccessGuard(
+                env.storage, path, policy, env.log, env.clock.wall_ms, partial(topic_at, store)
+            )
 
     def load(self) -> None:
         """Read the accounts. Raises StoreError."""
@@ -123,6 +133,17 @@ class AccessControl:
 def _listed(text: str) -> list[str]:
     """The parts of a comma list."""
     return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def topic_at(store: MessageStore, offset: int) -> str:
+    """The topic to which the message at a physical offset was sent. Raises ValueError if no message begins there."""
+    record = store.look_up(offset)
+    if record is None:
+        raise ValueError(f"no message begins at offset {offset}")
+    message = decode_record(record)
+    hidden = message.topic in (SCHEDULE_TOPIC, HALF_TOPIC, CHECK_MAX_TIME_TOPIC)
+    destination = real_destination(message) if hidden else None
+    return message.topic if destination is None else destination[0]
 
 
 def broker_signer(storage: Storage, config: BrokerConfig) -> Sign | None:

@@ -21,8 +21,20 @@ from system_under_test.java_properties import check_request, format_properties, 
 from system_under_test.option_values import format_value
 from system_under_test.protocol.bodies import DataVersion
 
-# What nobody may change over the network, besides configBlackList (RocketMQ, AdminBrokerProcessor).
-BLACK_LIST = ("brokerConfigPath", "configBlackList", "rocketmqHome")
+# What cannot be changed over the network, besides configBlackList. RocketMQ's AdminBrokerProcessor has the first three.
+# The others would let a request choose the files that a broker reads and writes, or end what protects it.
+BLACK_LIST = (
+    "brokerConfigPath",
+    "configBlackList",
+    "rocketmqHome",
+    "aclCredentialsFile",
+    "aclEnable",
+    "faithfulPolicies",
+    "mode",
+    "readOnlyCommitLogStorePaths",
+    "storePathCommitLog",
+    "storePathRootDir",
+)
 
 # System properties of the JVM in RocketMQ: code 25 does not know them.
 SYSTEM_PROPERTY_PREFIX = "rocketmq."
@@ -30,8 +42,6 @@ SYSTEM_PROPERTY_PREFIX = "rocketmq."
 NEXT_START_FIELDS = frozenset(
     (
         # Who the broker is, and where it listens.
-        "acl_credentials_path",
-        "acl_enable",
         "broker_id",
         "broker_name",
         "cluster_name",
@@ -42,14 +52,10 @@ NEXT_START_FIELDS = frozenset(
         "listen_port",
         "role",
         "sync_flush",
-        # How it behaves.
-        "faithful_policies",
-        "mode",
-        # How its files look, and where they are.
+        # How its files look.
         "bloom_error_percent",
         "bloom_groups",
         "commit_log_file_size",
-        "commit_log_path",
         "consume_queue_file_size",
         "extends_queues",
         "extension_file_size",
@@ -57,8 +63,6 @@ NEXT_START_FIELDS = frozenset(
         "index_enabled",  # RocketMQ obeys at once; but an index with a gap hides messages
         "index_numbers",
         "index_slots",
-        "read_only_log_paths",  # RocketMQ obeys with the next file
-        "store_path",
         "transient_pool",
         "transient_pool_size",
         # Made once, in RocketMQ, too: topics, queues in front of processors, timers.

@@ -22,6 +22,7 @@ from tests.system_under_test.remoting.manual_loop import MemoryLog
 
 HOST = "10.0.0.9"
 PATH = "/store/config/plain_acl.yml"
+Parts = tuple[int, dict[str, Any]]  # request code, arguments of Site.ask
 ACCOUNTS = """
 globalWhiteRemoteAddresses:
 - 10.10.103.*
@@ -133,7 +134,7 @@ class Site:
         make_durable_folder(self.disk, "/store/config")
         self.write(ACCOUNTS)
         policy: AclPolicy = BROKER_POLICIES[mode].acl
-        self.guard = AccessGuard(self.disk, PATH, policy, self.log, lambda: 7)
+        self.guard = AccessGuard(self.disk, PATH, policy, self.log, lambda: 7, topic_at)
         self.guard.load()
 
     def write(self, text: str) -> None:
@@ -158,6 +159,14 @@ class Site:
         self.guard.check(request, host)
 
 
+def topic_at(offset: int) -> str:
+    """A log with four messages, one of them a copy for a retry."""
+    topics = ["topicA", "topicB", "topicC", "%RETRY%g"]
+    if not 0 <= offset < len(topics):
+        raise ValueError(f"no message begins at offset {offset}")
+    return topics[offset]
+
+
 def heartbeat(group: str, topic: str) -> bytes:
     consumer = {"groupName": group, "subscriptionDataSet": [{"topic": topic}]}
     return json_dialect.dumps({"clientID": "c", "consumerDataSet": [consumer]})
@@ -171,7 +180,6 @@ def heartbeat(group: str, topic: str) -> bytes:
         (320, {"ext": {"b": "topicB"}}),
         (11, {"ext": {"topic": "topicC", "consumerGroup": "g"}}),
         (12, {"ext": {"topic": "topicC"}}),
-        (36, {"ext": {"originTopic": "topicB", "group": "g"}}),
         (34, {"body": heartbeat("g", "topicC")}),
         (38, {"ext": {"consumerGroup": "g"}}),
         (30, {"ext": {"topic": "topicA"}}),  # nothing is needed to ask for an offset
@@ -225,6 +233,104 @@ def test_a_changed_field_breaks_the_signature(field: str) -> None:
     request.ext_fields[field] = {"topic": "topicC", "AccessKey": "rocketmq2"}[field] + "x"
     with pytest.raises(AclException):
         Site().guard.check(request, HOST)
+
+
+def view(offset: int) -> Parts:
+    return 33, {"ext": {"offset": f"{offset}"}}
+
+
+def send_back(offset: int, group: str = "g") -> Parts:
+    ext = {"offset": f"{offset}", "group": group, "delayLevel": "0", "originTopic": "topicB"}
+    return 36, {"ext": ext}
+
+
+def end_transaction(offset: int) -> Parts:
+    ext = {"producerGroup": "p", "tranStateTableOffset": "0", "msgId": "m"}
+    return 37, {"ext": ext | {"commitLogOffset": f"{offset}", "commitOrRollback": "8"}}
+
+
+def consume_directly(offset: int, group: str = "g") -> Parts:
+    return 309, {"ext": {"consumerGroup": group, "msgId": f"0A00000100002A9F{offset:016X}"}}
+
+
+def lock(code: int, topic: str, group: str = "g") -> Parts:
+    queue = {"topic": topic, "brokerName": "b", "queueId": 0}
+    body = {"consumerGroup": group, "clientId": "c", "mqSet": [queue]}
+    return code, {"body": json_dialect.dumps(body)}
+
+
+@pytest.mark.parametrize(
+    ("code", "request_parts"),
+    [
+        *(view(offset) for offset in (1, 2, 3)),
+        *(send_back(offset) for offset in (1, 2, 3)),
+        end_transaction(1),
+        *(consume_directly(offset) for offset in (1, 2, 3)),
+        lock(41, "topicC"),
+        lock(42, "topicC"),
+        (33, {"who": ADMIN, "ext": {"offset": "0"}}),
+        (33, {"who": ADMIN, "ext": {"offset": "9"}}),  # there is none, which its handler says
+    ],
+)
+def test_rights_on_the_topic_of_a_message_suffice(code: int, request_parts: dict[str, Any]) -> None:
+    Site().ask(code, **request_parts)
+
+
+@pytest.mark.parametrize(
+    ("code", "request_parts", "refusal"),
+    [
+        (*view(0), "No permission for topicA"),
+        (*view(9), "no message begins at offset 9"),
+        (*send_back(0), "No permission for topicA"),
+        (*send_back(1, "groupA"), "No permission for %RETRY%groupA"),
+        (*end_transaction(0), "No permission for topicA"),
+        (*end_transaction(2), "No permission for topicC"),  # it may only read there
+        (*consume_directly(0), "No permission for topicA"),
+        (*consume_directly(1, "groupA"), "No permission for %RETRY%groupA"),
+        (*lock(41, "topicA"), "No permission for topicA"),
+        (*lock(41, "topicC", "groupA"), "No permission for %RETRY%groupA"),
+        (*lock(42, "topicA"), "No permission for topicA"),
+        (*lock(42, "topicC", "groupA"), "No permission for %RETRY%groupA"),
+    ],
+)
+def test_messages_named_by_their_place_need_rights_on_their_topic(
+    code: int, request_parts: dict[str, Any], refusal: str
+) -> None:
+    with pytest.raises(ValueError, match=refusal):
+        Site().ask(code, **request_parts)
+    if (code, refusal) != (36, "No permission for %RETRY%groupA"):
+        Site(Mode.FAITHFUL).ask(code, **request_parts)
+
+
+@pytest.mark.parametrize("code", [33, 36, 37, 41, 42, 309])
+def test_a_request_that_does_not_say_what_it_wants_is_refused(code: int) -> None:
+    with pytest.raises(ValueError, match=r"field .* is missing|7 is not an object"):
+        Site().ask(code, body=b"7")
+
+
+@pytest.mark.parametrize(
+    ("rights", "suffice"),
+    [
+        ("", True),
+        ("  topicPerms: [topicA=SUB|PUB]", True),
+        ("  topicPerms: [topicA=SUB]", False),
+        ("  topicPerms: [topicA=DENY]", False),
+        ("  groupPerms: [groupA=DENY]", False),
+        ("  defaultGroupPerm: SUB", False),
+    ],
+)
+def test_for_an_account_with_all_rights_no_message_is_read(rights: str, suffice: bool) -> None:
+    site = Site()
+    account = "- accessKey: RocketMQ\n  secretKey: '12345678'\n  defaultTopicPerm: PUB|SUB"
+    if "defaultGroupPerm" not in rights:
+        account += "\n  defaultGroupPerm: PUB|SUB"
+    site.write(f"accounts:\n{account}\n{rights}\n")
+    site.guard.load()
+    if suffice:
+        site.ask(33, {"offset": "9"})
+        return
+    with pytest.raises(ValueError, match="no message begins at offset 9"):
+        site.ask(33, {"offset": "9"})
 
 
 def test_accounts_may_change_accounts_in_faithful_mode() -> None:

@@ -8,12 +8,14 @@ from dataclasses import replace
 import pytest
 
 from system_under_test.acl.signature import Credentials, make_signer
+from system_under_test.broker.administration.acl_requests import topic_at
 from system_under_test.client.errors import ClientError
 from system_under_test.client.producer import Producer, ProducerConfig
 from system_under_test.protocol.codes import SendStatus
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.message import Message
 from system_under_test.remoting import RemotingClient
+from tests.system_under_test.broker.bench import Bench
 from tests.system_under_test.broker.registering.test_registration import BROKER_ADDRESS, Cluster
 
 PATH = "/store/config/plain_acl.yml"
@@ -104,3 +106,18 @@ def test_a_producer_signs() -> None:
         await producer.stop()
 
     GuardedCluster().run(story)
+
+
+def test_the_topic_of_a_message_is_the_one_that_it_was_sent_to(bench: Bench) -> None:
+    bench.send()
+    half = {"TRAN_MSG": "true", "PGROUP": "p", "UNIQ_KEY": "U1"}
+    bench.send(topic="Orders", sys_flag=4, properties=half)
+    bench.send(topic="Later", properties={"DELAY": "3"})
+    bench.send(topic="Open", properties={"REAL_TOPIC": "Other", "REAL_QID": "0"})
+    offsets = [0]
+    for _ in range(3):
+        offsets.append(offsets[-1] + int.from_bytes(bench.store.read_raw(offsets[-1], 4), "big"))
+    topics = [topic_at(bench.store, offset) for offset in offsets]
+    assert topics == ["TopicTest", "Orders", "Later", "Open"]
+    with pytest.raises(ValueError, match=r"no message begins at offset 1$"):
+        topic_at(bench.store, 1)

@@ -119,7 +119,21 @@ def test_identity_and_files_wait_for_the_next_start(bench: Bench) -> None:
     assert options(bench)["flushDiskType"] == "SYNC_FLUSH"
 
 
-@pytest.mark.parametrize("name", ["brokerConfigPath", "configBlackList", "rocketmqHome"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "brokerConfigPath",
+        "configBlackList",
+        "rocketmqHome",
+        "aclCredentialsFile",
+        "aclEnable",
+        "faithfulPolicies",
+        "mode",
+        "readOnlyCommitLogStorePaths",
+        "storePathCommitLog",
+        "storePathRootDir",
+    ],
+)
 def test_black_list(bench: Bench, name: str) -> None:
     answer = update(bench, f"longPollingEnable=false\n{name}=/tmp/x")
     assert answer.code == ResponseCode.NO_PERMISSION
