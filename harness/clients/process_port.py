@@ -63,6 +63,7 @@ class ProcessPort:
         write: queues bytes for the standard input of the process and does not wait; may raise OSError.
         configuration: the first line (see `configuration.configuration_of`), written here and now.
         clock: measures the clock of a client that stamps its `open`. Without it nothing has a stamp.
+        answer_s: a client that has not answered a request for so long is broken; None: it may take any time.
     """
 
     def __init__(
@@ -73,8 +74,12 @@ class ProcessPort:
         write: Callable[[bytes], object],
         configuration: Mapping[str, Any],
         clock: ClientClock | None = None,
+        answer_s: float | None = None,
     ) -> None:
         self.name = name
+        self._answer_s = answer_s
+        self._reading: asyncio.Task[None] | None = None  # the task that is in `run`
+        self._is_silent = False
         self._emit = emit
         self._reader = reader
         self._write_bytes = write
@@ -88,10 +93,21 @@ class ProcessPort:
         self._write(configuration)
 
     async def request(self, request: Request) -> Outcome:
-        """Hand over a request and wait for its outcome; `info` if the process dies first."""
-        if self._abandoned:
-            return Outcome("info", {}, self._abandoned)
-        return await self._hand_over(request)
+        """Hand over a request and wait for its outcome; `info` if the process dies or falls silent first."""
+        if not self._abandoned:
+            try:
+                async with asyncio.timeout(self._answer_s):
+                    return await self._hand_over(request)
+            except TimeoutError:
+                self._fall_silent(f"it has not answered {request['f']!r} for {self._answer_s:g} s")
+        return Outcome("info", {}, self._abandoned)
+
+    def _fall_silent(self, what: str) -> None:
+        """Let `run` end: nothing that the client says now is believed."""
+        self._is_silent = True
+        self.abandon(f"{self.name} does not keep to the line protocol: {what}")
+        if self._reading is not None:
+            self._reading.cancel()
 
     def _hand_over(self, request: Request) -> asyncio.Future[Outcome]:
         self._last_id += 1
@@ -118,9 +134,11 @@ class ProcessPort:
         """Read what the process says until its output ends, then abandon what it has not answered.
 
         Raises:
-            ClientBroken: it said what no client may say. It is abandoned, and not listened to any more.
+            ClientBroken: it said what no client may say, or left a request without an answer. It is abandoned, and not
+                listened to any more.
         """
         reason = f"{self.name} ended"
+        reading = self._reading = asyncio.current_task()
         splitter = LineSplitter()
         try:
             # Half a line at the end is what a killed process had no time to finish.
@@ -132,7 +150,13 @@ class ProcessPort:
         except LineError as error:
             reason = f"{self.name} does not keep to the line protocol: {error}"
             raise ClientBroken(reason) from None
+        except asyncio.CancelledError:
+            if not self._is_silent or reading is None:
+                raise
+            reading.uncancel()
+            raise ClientBroken(self._abandoned) from None
         finally:
+            self._reading = None
             self.abandon(reason)
 
     async def _read(self) -> bytes:

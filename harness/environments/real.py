@@ -47,6 +47,8 @@ DEATHS_MAX = 3  # of a server that the harness has started; then it is not waite
 STOP_TIMEOUT_S = 30.0  # for a node that was asked to end; a broker flushes what it has
 CLOSED_TIMEOUT_S = 5.0  # for a client to end that has closed its output
 READY_POLL_S = 0.02
+READY_S = 300.0  # for a client that was ended to run again: longer than any fault keeps it down
+ANSWER_S = 300.0  # for a client to answer a request: longer than any fault keeps it from it
 
 
 class NodeWouldNotStop(Exception):
@@ -224,7 +226,11 @@ class RealEnvironment:
         if "forward_to" in told:
             told["process"] = number
         clock = ClientClock(self.now_ns, self._stalls.late_ns)
-        node.port = ProcessPort(node.name, emit, process.output, process.write, told, clock)
+        # The administrator is ours, and looks up any number of messages in one request.
+        answer_s = None if node.name == ADMIN else ANSWER_S
+        node.port = ProcessPort(
+            node.name, emit, process.output, process.write, told, clock, answer_s
+        )
 
     def _emit(
         self,
@@ -344,8 +350,13 @@ class RealEnvironment:
     # --- clients ------------------------------------------------------------------------------------
 
     async def ready(self, node: str) -> None:
-        while self.nodes[node].running is None:
-            await asyncio.sleep(READY_POLL_S)
+        """Raises EnvironmentFailed if its client does not run again within READY_S."""
+        try:
+            async with asyncio.timeout(READY_S):
+                while self.nodes[node].running is None:
+                    await asyncio.sleep(READY_POLL_S)
+        except TimeoutError:
+            raise EnvironmentFailed(f"{node} does not run again after {READY_S:g} s") from None
 
     async def request(self, node: str, request: Request) -> Outcome:
         port = self.nodes[node].port

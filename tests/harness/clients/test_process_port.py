@@ -25,7 +25,7 @@ DELIVERY: dict[str, Any] = {"group": "g", "topic": "T", "broker": "a", "queue": 
 class Client:
     """A process whose pipes are in memory."""
 
-    def __init__(self, clock: ClientClock | None = None) -> None:
+    def __init__(self, clock: ClientClock | None = None, answer_s: float | None = None) -> None:
         self.reader = asyncio.StreamReader()
         self.heard: list[dict[str, Any]] = []
         self.emitted: list[tuple[Any, ...]] = []
@@ -36,6 +36,7 @@ class Client:
             self._hear,
             {"group": "g"},
             clock,
+            answer_s,
         )
         self.reading = asyncio.ensure_future(self.port.run())
 
@@ -60,9 +61,9 @@ class Client:
 Story = Callable[[Client], Awaitable[None]]
 
 
-def play(story: Story, clock: ClientClock | None = None) -> Client:
+def play(story: Story, clock: ClientClock | None = None, answer_s: float | None = None) -> Client:
     async def main() -> Client:
-        client = Client(clock)
+        client = Client(clock, answer_s)
         await story(client)
         return client
 
@@ -74,6 +75,45 @@ def test_the_first_line_is_the_configuration_and_requests_are_numbered() -> None
         await client.asked({"f": "open"}, SEND)
 
     assert play(story).heard == [{"group": "g"}, {"id": 1, "f": "open"}, {"id": 2, **SEND}]
+
+
+def test_a_client_that_leaves_a_request_without_an_answer_is_broken() -> None:
+    broken = "producer-1 does not keep to the line protocol: it has not answered 'send' for 5 s"
+
+    async def story(client: Client) -> None:
+        [first, second] = await client.asked(SEND, BATCH)
+        await asyncio.sleep(4)
+        client.answer(2, messages=[PLACE])
+        assert (await second).type == "ok"
+        assert await first == Outcome("info", {}, broken)
+        with pytest.raises(ClientBroken, match="^" + broken + "$"):
+            await client.reading
+        assert await client.port.request(SEND) == Outcome("info", {}, broken)
+
+    play(story, answer_s=5)
+
+
+def test_a_client_that_answers_in_time_may_do_so_for_ever() -> None:
+    async def story(client: Client) -> None:
+        for number in range(1, 4):
+            [sent] = await client.asked(SEND)
+            await asyncio.sleep(4)
+            client.answer(number, **PLACE)
+            assert (await sent).type == "ok"
+        await asyncio.sleep(100)
+        assert not client.reading.done()
+
+    play(story, answer_s=5)
+
+
+def test_who_stops_listening_is_not_taken_for_a_client_that_fell_silent() -> None:
+    async def story(client: Client) -> None:
+        await client.asked(SEND)
+        client.reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await client.reading
+
+    play(story, answer_s=5)
 
 
 def test_answers_find_their_requests_in_any_order() -> None:

@@ -1,50 +1,93 @@
-"""A client that closes its standard output and goes on would consume what no history holds."""
+"""What the harness does with clients that neither answer nor end; no process is started."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Callable, Coroutine
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from harness.environments import real
-from harness.environments.real import RealEnvironment
+from harness.campaign import Campaign
+from harness.clients.process_port import ProcessPort
+from harness.environments.errors import EnvironmentFailed
+from harness.environments.fleet import Fleet
+from harness.environments.place import Place, RunningProcess
+from harness.environments.real import READY_S, RealEnvironment, RealNode
+from harness.recorder import Recorder
+from harness.simulation.world import World
+from harness.targets.target import Target
 
-KILLED = (["SIGKILL"], "consumer-1 closed its standard output and did not end")
+NAME = "producer-1"
 
 
-class Client:
-    """A process whose output has ended; it ends by itself, or when it is killed."""
+class StubbornProcess:
+    """Ends when it is killed, and of nothing else."""
 
-    def __init__(self, *, ends: bool) -> None:
-        self.signals: list[str] = []
-        self._end = asyncio.Event()
-        if ends:
-            self._end.set()
+    def __init__(self) -> None:
+        self.output = asyncio.StreamReader()
+        self.end: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    @property
+    def is_alive(self) -> bool:
+        return not self.end.done()
 
     async def wait(self) -> str:
-        await self._end.wait()
-        return "status 0"
+        return await asyncio.shield(self.end)
 
-    async def signal(self, number: signal.Signals) -> bool:
-        self.signals.append(number.name)
-        self._end.set()
+    async def signal(self, number: int) -> bool:
+        if number == signal.SIGKILL:
+            self.end.set_result("SIGKILL")
+            self.output.feed_eof()
         return True
 
 
-@pytest.mark.parametrize(("ends", "found"), [(False, KILLED), (True, ([], ""))])
-def test_a_client_that_goes_on_is_killed(
-    ends: bool, found: tuple[list[str], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(real, "CLOSED_TIMEOUT_S", 0.001)
-    node: Any = SimpleNamespace(name="consumer-1", wanted=True)
-    environment: Any = SimpleNamespace(_ending=False)
+def no_target() -> Target:
+    raise AssertionError("nothing is started")
 
-    async def watched() -> tuple[list[str], str]:
-        client: Any = Client(ends=ends)
-        said = await RealEnvironment._end_of_silent(environment, node, client)
-        return client.signals, said
 
-    assert asyncio.run(watched()) == found
+def play(story: Callable[[RealEnvironment, RealNode], Coroutine[Any, Any, None]]) -> None:
+    async def main() -> None:
+        campaign = SimpleNamespace(shape=lambda: None, queues=4)
+        environment = RealEnvironment(
+            cast(Campaign, campaign), cast(Recorder, None), cast(Fleet, None), lambda _: no_target()
+        )
+        node = environment.nodes[NAME] = RealNode(cast(Place, SimpleNamespace(node=NAME)), ())
+        await story(environment, node)
+
+    World(1).run(main)
+
+
+def start(node: RealNode, answer_s: float | None) -> StubbornProcess:
+    process = StubbornProcess()
+    node.process = cast(RunningProcess, process)
+    node.port = ProcessPort(
+        NAME, lambda *_: None, process.output, lambda _: None, {}, answer_s=answer_s
+    )
+    return process
+
+
+def test_a_client_that_never_answers_is_killed() -> None:
+    async def story(environment: RealEnvironment, node: RealNode) -> None:
+        process = start(node, answer_s=300)
+        listening = asyncio.ensure_future(environment._listen(node, cast(RunningProcess, process)))
+        outcome = await environment.request(NAME, {"f": "send"})
+        assert outcome.type == "info"
+        assert await listening == outcome.error
+        assert not process.is_alive
+
+    play(story)
+
+
+def test_a_client_that_does_not_come_back_ends_the_run() -> None:
+    async def story(environment: RealEnvironment, node: RealNode) -> None:
+        with pytest.raises(
+            EnvironmentFailed, match=f"^{NAME} does not run again after {READY_S:g} s$"
+        ):
+            await environment.ready(NAME)
+        start(node, answer_s=None)
+        await environment.ready(NAME)
+
+    play(story)
