@@ -9,12 +9,11 @@ import atexit
 import importlib
 import importlib.util
 import logging
-import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 from faults.defects import SYSTEM, DefectError, defect_named, plant
+from harness.temporary import TemporaryFolder
 
 
 def use_defect(name: str) -> Path | None:
@@ -30,8 +29,9 @@ def use_defect(name: str) -> Path | None:
     spec = importlib.util.find_spec(SYSTEM)
     assert spec is not None
     assert spec.submodule_search_locations is not None
-    folder = Path(tempfile.mkdtemp(prefix="staticfire-defect-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    temporary = TemporaryFolder("staticfire-defect-")
+    atexit.register(temporary.remove)
+    folder = temporary.make()
     logging.getLogger("patch_ng").setLevel(logging.ERROR)
     plant(defect, Path(next(iter(spec.submodule_search_locations))), folder)
     sys.path.insert(0, str(folder))

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -40,8 +44,8 @@ def clean(
     """Remove the processes, mounts, loop devices, network namespaces, nftables tables and folders of killed runs,
     and their containers.
 
-    Every run writes down what it is about to make, so exactly that is removed and nothing else. A run that is still
-    going on is left alone.
+    Every run writes down what it is about to make, so exactly that is removed and nothing else; so do `cluster up`,
+    planted defects and C++ clients with their temporary folders. What is still going on is left alone.
 
     \b
     Example:
@@ -52,7 +56,9 @@ def clean(
     Exit status: 0 clean, 254 bad arguments, 255 something could not be removed.
     """
     hosts = FleetOptions(ssh_key=ssh_key, known_hosts=ssh_known_hosts)
-    found = [_report(path, hosts, dry_run=dry_run) for path in _journals(state)]
+    folder = _folder(state)
+    with nullcontext() if dry_run else _alone(folder):
+        found = [_report(path, hosts, dry_run=dry_run) for path in _journals(folder, state)]
     reports = [report for report in found if report is not None]
     if as_json:
         print(json.dumps(reports, indent=2))
@@ -61,12 +67,31 @@ def clean(
     return EXIT_HARNESS_ERROR if any(map(_failed, reports)) else 0
 
 
-def _journals(text: str | None) -> list[Path]:
+def _folder(text: str | None) -> Path:
     folder = state_folder() if text is None else Path(text).expanduser()
     if text is not None and not folder.is_dir():
         raise BadInput(
             f"--state is {text!r}, which is no folder; allowed: the state folder of runs"
         )
+    return folder
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Wait until no other `clean` is at work there: each removal looks first whether there is anything to remove."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:  # none, which is nothing to clean, or one that `journals` complains of
+        yield
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _journals(folder: Path, text: str | None) -> list[Path]:
     try:
         return journals(folder)
     except FaultError as error:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 
 from harness.clients import configuration
 from harness.clients.configuration import Configuration
@@ -17,6 +16,7 @@ from harness.clients.line_client import MakeClient, Serve, run
 from harness.clients.line_port import Check
 from harness.clients.line_requests import CONSUMER, PRODUCER, checker
 from harness.clients.lines import TEXT, check_value
+from harness.temporary import TemporaryFolder
 
 LOG_FOLDER = "log_folder"
 
@@ -53,18 +53,18 @@ def _take_log_folder(fields: Configuration) -> str:
     if folder is not None:
         check_value(f"{LOG_FOLDER!r} of the configuration", folder, TEXT)
         return str(folder)
-    _temporary.append(tempfile.TemporaryDirectory(prefix="staticfire-cpp-client-"))
-    return _temporary[0].name
+    _temporary.append(TemporaryFolder("staticfire-cpp-client-"))
+    return str(_temporary[0].make())
 
 
-_temporary: list[tempfile.TemporaryDirectory[str]] = []
+_temporary: list[TemporaryFolder] = []
 ROLES: dict[str, MakeClient] = {"producer": make_producer, "consumer": make_consumer}
 
 
 def main() -> None:
     status = run("python -m harness.clients.cpp_client", sys.argv[1:], ROLES, __doc__)
     for folder in _temporary:
-        folder.cleanup()
+        folder.remove()
     sys.stderr.flush()
     os._exit(
         status

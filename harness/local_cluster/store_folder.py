@@ -6,13 +6,11 @@ Ids of stored messages hold the address of their broker, so a cluster comes back
 from __future__ import annotations
 
 import json
-import secrets
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.local_cluster.errors import ClusterError, ClusterOptionError
+from harness.temporary import TemporaryFolder
 
 FILE_NAME = "cluster.json"
 
@@ -21,18 +19,19 @@ class StoreFolder:
     """Known before it is made, so that `close` removes it whenever an interrupt comes."""
 
     def __init__(self, given: Path | None) -> None:
-        self._given = given
         self.ports: dict[str, int] = {}
+        self._temporary: TemporaryFolder | None = None
         if given is None:
-            self.path = Path(tempfile.gettempdir(), f"rocketmq-{secrets.token_hex(8)}")
+            self._temporary = TemporaryFolder("rocketmq-")
+            self.path = self._temporary.path
         else:
             self.path = given.absolute()
 
     def open(self) -> None:
         """Make it, or read what it remembers. Raises ClusterOptionError if it cannot be used."""
         try:
-            if self.is_temporary:
-                self.path.mkdir(mode=0o700)
+            if self._temporary is not None:
+                self._temporary.make()
             self.log_folder.mkdir(parents=True, exist_ok=True)
             self.ports = self._read()
         except OSError as error:
@@ -42,7 +41,7 @@ class StoreFolder:
 
     @property
     def is_temporary(self) -> bool:
-        return self._given is None
+        return self._temporary is not None
 
     @property
     def log_folder(self) -> Path:
@@ -76,8 +75,8 @@ class StoreFolder:
 
     def close(self) -> None:
         """Remove a temporary folder."""
-        if self.is_temporary:
-            shutil.rmtree(self.path, ignore_errors=True)
+        if self._temporary is not None:
+            self._temporary.remove()
 
     def _read(self) -> dict[str, int]:
         path = self.path / FILE_NAME

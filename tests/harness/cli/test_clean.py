@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -64,6 +65,24 @@ def test_a_run_that_goes_on_is_left_alone(staticfire: Staticfire, tmp_path: Path
 def test_a_run_that_ends_meanwhile_has_cleaned_up(staticfire: Staticfire, tmp_path: Path) -> None:
     (tmp_path / "abc123.inventory.jsonl").symlink_to(tmp_path / "gone")  # listed, but not there
     assert staticfire("clean", "--state", tmp_path) == Said(0, "nothing to clean\n", "")
+
+
+def test_a_second_clean_waits_for_the_first_and_finds_nothing(
+    staticfire: Staticfire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = tmp_path / "ours"
+    ours.mkdir()
+    inventory = killed_inventory(tmp_path / "state", str(ours))
+    locked: list[int] = []
+
+    def first_one_ends(descriptor: int, how: int) -> None:
+        locked.append(how)
+        ours.rmdir()
+        inventory.path.unlink()
+
+    monkeypatch.setattr(fcntl, "flock", first_one_ends)
+    said = staticfire("clean", "--state", tmp_path / "state")
+    assert (said, locked) == (Said(0, "nothing to clean\n", ""), [fcntl.LOCK_EX])
 
 
 def test_what_cannot_be_removed_is_status_255(staticfire: Staticfire, tmp_path: Path) -> None:

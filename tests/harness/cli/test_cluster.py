@@ -140,7 +140,9 @@ def test_interrupted_while_it_starts(moment: str, tmp_path: Path) -> None:
     data.mkdir()
     (folder / "sitecustomize.py").write_text(INTERRUPTS)
     command = [sys.executable, "-m", "harness", "cluster", "up", "--port", "0", "--processes"]
+    state = tmp_path / "state"
     environment = {**os.environ, "TMPDIR": str(data), "PYTHONPATH": str(folder), "MOMENT": moment}
+    environment["STATICFIRE_STATE"] = str(state)
     ended = subprocess.run(
         command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=WAIT_S
     )
@@ -148,7 +150,7 @@ def test_interrupted_while_it_starts(moment: str, tmp_path: Path) -> None:
     began, _, said = ended.stderr.partition("\n")
     assert said.strip() in ("", "staticfire: interrupted")
     assert time.monotonic() - float(began) < STOP_TIMEOUT_S, "a node did not hear that it shall end"
-    assert list(data.iterdir()) == []
+    assert [*data.iterdir(), *state.iterdir()] == []
 
 
 @pytest.mark.real

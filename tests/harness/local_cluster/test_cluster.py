@@ -179,11 +179,13 @@ def test_a_cluster_may_be_started_again() -> None:
 
 def test_a_forgotten_cluster_ends_with_its_program(tmp_path: Path) -> None:
     code = "from harness.local_cluster import LocalCluster; LocalCluster(processes=True).start()"
-    environment = {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
+    data, state = tmp_path / "data", tmp_path / "state"
+    data.mkdir()
+    environment = {"PYTHONPATH": str(ROOT), "TMPDIR": str(data), "STATICFIRE_STATE": str(state)}
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
-    assert list(tmp_path.iterdir()) == []
+    assert [*data.iterdir(), *state.iterdir()] == []
 
 
 def test_async_with() -> None:
