@@ -22,6 +22,7 @@ from checkers.columnar.files import crc_of_file
 from checkers.columnar.manifest import read_manifest
 from checkers.columnar.schema import EVENTS, FOLDER, MANIFEST
 from checkers.history import HistoryError
+from checkers.plain_files import plain_size
 
 CHECKSUMS = "checksums"
 FILES = (
@@ -96,6 +97,7 @@ def _compare(file: Path, size: int, sha256: str, document: str) -> None:
 
 
 def _of_file(path: Path) -> dict[str, Any]:
+    plain_size(path)
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         return {"bytes": file.tell(), "sha256": digest}

@@ -191,7 +191,10 @@ def read_observations(path: Path) -> Observations:
 
     All of it is held in memory, so one of more than OBSERVED_BYTES_MAX is not read.
     """
-    if unread := unread_reason(path.name, path.stat().st_size):
+    size = path.stat().st_size
+    if not path.is_file():
+        raise HistoryError(f"{path} is no plain file; a history is made of plain files")
+    if unread := unread_reason(path.name, size):
         return Observations(records=[], torn=False, unread=unread)
     records, torn = _decode_lines(path.read_bytes(), path.name, _decode_observation)
     return Observations(records=records, torn=torn)

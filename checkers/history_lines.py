@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import BinaryIO
 
 from checkers.history import HistoryError, Op, decode_line
+
+LINE_BYTES_MAX = 64 << 20
 
 
 class HistoryLines:
@@ -19,9 +22,14 @@ class HistoryLines:
     def __iter__(self) -> Iterator[Op]:
         """Raises HistoryError with the name and the line number, OSError."""
         before_ns = 0
-        for number, line in enumerate(self._file, start=1):
+        lines = iter(partial(self._file.readline, LINE_BYTES_MAX), b"")
+        for number, line in enumerate(lines, start=1):
             self.position += len(line)
             if not line.endswith(b"\n"):
+                if len(line) == LINE_BYTES_MAX:
+                    raise HistoryError(
+                        f"{self._name} line {number}: longer than the {LINE_BYTES_MAX} bytes of an op"
+                    )
                 self.torn = True
                 return
             op = decode_line(line, f"{self._name} line {number}")

@@ -20,6 +20,7 @@ import orjson
 from checkers.checksums import verify_checksums, verify_columns, with_checksums
 from checkers.columnar.schema import FOLDER, MANIFEST
 from checkers.history import HistoryError
+from checkers.plain_files import plain_size, read_plain
 from harness.campaign import LATER_OPTIONS, Campaign, CampaignError
 from harness.campaign_draw import draw_campaign
 from harness.campaign_file import read_options
@@ -30,6 +31,7 @@ from harness.run_result import NodeRecord, RunResult
 from harness.version import versions
 
 CAMPAIGN_FILE = "campaign.toml"
+CAMPAIGN_BYTES_MAX = 16 << 20
 VERDICT_FILE = "verdict.json"
 
 
@@ -186,7 +188,9 @@ class RunFolder:
             raise RunFolderError(f"{self.path} is not a folder; give the folder of a run")
         path = self.path / CAMPAIGN_FILE
         try:
-            options = read_options(path.read_text(encoding="utf-8"), str(path))
+            if self.history.exists():
+                plain_size(self.history)
+            options = read_options(read_plain(path, CAMPAIGN_BYTES_MAX).decode(), str(path))
             for field in fields(Campaign):  # what is missing must not be drawn anew
                 if field.name in LATER_OPTIONS:
                     options.setdefault(field.name, field.default)
@@ -199,14 +203,14 @@ class RunFolder:
             raise RunFolderError(f"{path} cannot be read: {error.strerror}") from error
         except UnicodeDecodeError as error:
             raise RunFolderError(f"{path} is not UTF-8 text") from error
-        except CampaignError as error:
+        except (CampaignError, HistoryError) as error:
             raise RunFolderError(str(error)) from error
 
     def read_verdict(self) -> dict[str, Any]:
         """Raises RunFolderError if the run did not finish or the file is damaged."""
         path = self.path / VERDICT_FILE
         try:
-            document = orjson.loads(path.read_bytes())
+            document = orjson.loads(read_plain(path))
         except OSError as error:
             raise RunFolderError(
                 f"{path} cannot be read ({error.strerror}): the run did not finish; "
@@ -214,6 +218,8 @@ class RunFolder:
             ) from error
         except orjson.JSONDecodeError as error:
             raise RunFolderError(f"{path} is not valid JSON: {error}") from error
+        except HistoryError as error:
+            raise RunFolderError(str(error)) from error
         if not isinstance(document, dict) or not {"digest", "facts", "verdict"} <= set(document):
             raise RunFolderError(f"{path} lacks digest, facts or verdict")
         return document

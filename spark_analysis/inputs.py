@@ -13,6 +13,7 @@ from checkers.columnar.manifest import Manifest, read_manifest
 from checkers.columnar.schema import FOLDER, MANIFEST
 from checkers.facts import RunFacts
 from checkers.history import HistoryError
+from checkers.plain_files import read_plain
 from spark_analysis.raw import RAW_FOLDER, is_raw, read_raw_manifest
 
 FACTS_FILE = "facts.json"
@@ -89,7 +90,7 @@ def read_facts(run: Path) -> RunFacts:
         path = run / name
         if path.exists():
             try:
-                document = orjson.loads(path.read_bytes())
+                document = orjson.loads(read_plain(path))
                 unchecked = not verify_checksums(document, path)
                 document.pop(CHECKSUMS, None)
                 facts = RunFacts.from_json(document if name == FACTS_FILE else document["facts"])

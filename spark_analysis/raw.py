@@ -19,6 +19,7 @@ from checkers.columnar.manifest import Dictionaries, Lines, Manifest, Part
 from checkers.columnar.schema import EVENTS, FORMAT, MANIFEST
 from checkers.columnar.writer import write_part
 from checkers.history import HistoryError
+from checkers.plain_files import read_plain
 
 RAW_FOLDER = "raw.parquet"
 RAW_FORMAT = "staticfire-raw-history"
@@ -93,7 +94,7 @@ class RawWriter:
 def is_raw(folder: Path) -> bool:
     """Whether the manifest in `folder` is that of a raw history. Raises HistoryError, OSError."""
     try:
-        document = orjson.loads((folder / MANIFEST).read_bytes())
+        document = orjson.loads(read_plain(folder / MANIFEST))
     except orjson.JSONDecodeError as error:
         raise HistoryError(f"{folder / MANIFEST} is not JSON ({error.msg})") from error
     return isinstance(document, dict) and document.get("format") == RAW_FORMAT
@@ -103,7 +104,7 @@ def read_raw_manifest(folder: Path) -> Manifest:
     """Raises HistoryError, OSError."""
     path = folder / MANIFEST
     try:
-        document: Mapping[str, Any] = orjson.loads(path.read_bytes())
+        document: Mapping[str, Any] = orjson.loads(read_plain(path))
         return Manifest.from_json({**document, "format": FORMAT})
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise HistoryError(f"{path} is no manifest of a raw history: {error}") from error

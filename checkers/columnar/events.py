@@ -9,6 +9,7 @@ from checkers.columnar.manifest import Manifest
 from checkers.columnar.schema import EVENTS
 from checkers.columns import Commits, Names
 from checkers.history import HistoryError, Op, decode_ops
+from checkers.plain_files import read_plain
 from checkers.timeline import Commit, Timeline
 from checkers.timeline_builder import TimelineBuilder
 
@@ -17,7 +18,7 @@ def read_events(folder: Path, manifest: Manifest) -> list[Op]:
     """The events that the manifest tells of, by index. Raises HistoryError."""
     path, told = folder / EVENTS, manifest.events
     try:
-        data = path.read_bytes()
+        data = read_plain(path)
     except FileNotFoundError as error:
         if not told.rows:
             return []

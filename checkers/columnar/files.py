@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from checkers.columnar.schema import ROW_GROUP, packing, without_unknown
 from checkers.history import HistoryError
+from checkers.plain_files import plain_size
 
 _BLOCK = 1 << 20
 
@@ -45,7 +46,9 @@ def encode_table(table: pa.Table) -> pa.Buffer:
 
 def crc_of_file(path: Path, size: int) -> int:
     """The CRC-32 of the first `size` bytes. Raises OSError, HistoryError for a shorter file."""
-    crc, left = 0, size
+    crc, left = 0, min(size, plain_size(path))
+    if left < size:
+        raise HistoryError(f"{path} has {left} bytes; the manifest says {size}")
     with path.open("rb") as file:
         while left:
             block = file.read(min(left, _BLOCK))

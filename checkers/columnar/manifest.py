@@ -34,6 +34,7 @@ from checkers.columnar.files import write_durably
 from checkers.columnar.schema import FORMAT, MANIFEST, VERSION
 from checkers.columns import Names, QueueKey
 from checkers.history import HistoryError
+from checkers.plain_files import read_plain
 
 Line = bytes  # in classes with a field of that name
 
@@ -176,7 +177,7 @@ def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of the history in `folder`. Raises HistoryError, OSError for a file that cannot be read."""
     path = folder / MANIFEST
     try:
-        return _checked(orjson.loads(path.read_bytes()))
+        return _checked(orjson.loads(read_plain(path)))
     except FileNotFoundError as error:
         if not folder.is_dir():
             raise

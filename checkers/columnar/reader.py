@@ -23,7 +23,12 @@ from checkers.columnar.rows import from_table, from_tables
 from checkers.columnar.schema import MANIFEST, OPS, TOUCHES, completed
 from checkers.columns import Columns, Commits, Names
 from checkers.history import HistoryError, Op
+from checkers.plain_files import plain_size, read_plain
 from checkers.timeline import Timeline
+
+# Writers end a part at two million rows, and what they hold may double it.
+PART_ROWS_MAX = 1 << 25
+UNPACKED_BYTES_MAX = 4 << 30
 
 
 class ColumnarHistory:
@@ -117,26 +122,44 @@ class ColumnarHistory:
     def _read(self, part: Part, schema: pa.Schema, columns: Sequence[str] | None) -> pa.Table:
         path = self.folder / part.path
         try:
-            data = path.read_bytes()
+            size = plain_size(path)
+            data = read_plain(path) if size == part.bytes else b""
         except FileNotFoundError as error:
             raise HistoryError(f"{path} is missing; the manifest names it") from error
-        if len(data) != part.bytes:
-            raise HistoryError(f"{path} has {len(data)} bytes; the manifest says {part.bytes}")
+        if size != part.bytes:
+            raise HistoryError(f"{path} has {size} bytes; the manifest says {part.bytes}")
         if self.verify and zlib.crc32(data) != part.crc32:
             raise HistoryError(f"{path} is damaged: its checksum is not that of the manifest")
         wanted = list(schema.names if columns is None else columns)
         try:
             file = pq.ParquetFile(pa.BufferReader(data))
+            _check_unpacked(path, part, file.metadata)
             found = [name for name in wanted if name in file.schema_arrow.names]
             table = file.read(found, use_threads=False)
             if schema is OPS:
                 table.validate(full=True)  # texts are UTF-8
             table = completed(table, wanted, schema)
+        except HistoryError:
+            raise
         except (pa.ArrowException, OSError, ValueError, KeyError) as error:
             raise HistoryError(f"{path} cannot be read as Parquet: {_first_line(error)}") from error
         if len(table) != part.rows:
             raise HistoryError(f"{path} has {len(table)} rows; the manifest says {part.rows}")
         return table
+
+
+def _check_unpacked(path: Path, part: Part, metadata: pq.FileMetaData) -> None:
+    """Before anything is unpacked: a few bytes may say that they are any number of rows. Raises HistoryError."""
+    if metadata.num_rows != part.rows:
+        raise HistoryError(f"{path} has {metadata.num_rows} rows; the manifest says {part.rows}")
+    if part.rows > PART_ROWS_MAX:
+        raise HistoryError(f"{path} has {part.rows} rows; a part has at most {PART_ROWS_MAX}")
+    groups = range(metadata.num_row_groups)
+    unpacked = sum(metadata.row_group(number).total_byte_size for number in groups)
+    if unpacked > UNPACKED_BYTES_MAX:
+        raise HistoryError(
+            f"{path} has {unpacked} bytes unpacked; a part has at most {UNPACKED_BYTES_MAX}"
+        )
 
 
 def _first_line(error: Exception) -> str:

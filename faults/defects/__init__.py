@@ -74,6 +74,8 @@ def plant(defect: Defect, system: Path, folder: Path) -> Path:
     copy = folder / SYSTEM
     shutil.copytree(system, copy, ignore=shutil.ignore_patterns("__pycache__"))
     patches = patch_ng.fromstring(defect.diff)
+    for patch in patches or ():
+        _check_inside(defect, patch)
     if (
         not patches
         or not patches.apply(strip=1, root=str(folder))
@@ -81,6 +83,16 @@ def plant(defect: Defect, system: Path, folder: Path) -> Path:
     ):
         raise DefectError(f"the diff of defect {defect.name} does not apply to {SYSTEM}")
     return copy
+
+
+def _check_inside(defect: Defect, patch: Any) -> None:
+    """Raises DefectError if one file of a diff is not of the system."""
+    for name in (patch.source, patch.target):
+        parts = name.decode("utf-8", "replace").split("/")
+        if parts[:1] + parts[1:2] not in (["a", SYSTEM], ["b", SYSTEM]) or ".." in parts:
+            raise DefectError(
+                f"the diff of defect {defect.name} names {'/'.join(parts)!r}; allowed: files of {SYSTEM}"
+            )
 
 
 def _differs(defect: Defect, folder: Path, system: Path) -> bool:

@@ -16,6 +16,7 @@ from checkers.history import HistoryError, Op
 from checkers.history_lines import HistoryLines
 from checkers.jepsen.edn import EdnError, UnfinishedEdn, parse_all
 from checkers.jepsen.reading import JepsenReader
+from checkers.plain_files import plain_size
 from harness.run_folder import RunFolder
 
 LINES = "history.jsonl"
@@ -81,7 +82,7 @@ class LineSource:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.size = path.stat().st_size
+        self.size = plain_size(path)
         self.torn = False
         self._lines: HistoryLines | None = None
 
@@ -124,7 +125,7 @@ class EdnSource:
     def __init__(self, path: Path, *, transactions: bool | None = None) -> None:
         """`transactions`: whether to give ops of several sends and polls as such, too; None: if there is a txn."""
         self.path = path
-        self.size = path.stat().st_size
+        self.size = plain_size(path)
         self.torn = False
         self.position = 0
         self._transactions = transactions

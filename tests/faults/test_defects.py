@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,29 @@ def test_a_recipe_is_a_campaign(defect: Defect) -> None:
     campaign = draw_campaign(1, given_options(**NO_OPTIONS, defect=defect.name))
     assert campaign.defect == defect.name
     assert campaign.plan
+
+
+@pytest.mark.parametrize(
+    "name",
+    [f"b/{SYSTEM}/../../outside.py", "b/../outside.py", "/outside.py", "b/harness/cli.py"],
+)
+def test_a_diff_leads_nowhere_else(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    defects, system, folder = tmp_path / "defects", tmp_path / SYSTEM, tmp_path / "copy"
+    for made in (defects, system, folder):
+        made.mkdir()
+    outside = tmp_path / "outside.py"
+    outside.write_text("sound\n")
+    (system / "mode.py").write_text("sound\n")
+    (defects / "evil.diff").write_text(
+        f"--- a/{SYSTEM}/mode.py\n+++ {name}\n@@ -1,1 +1,1 @@\n-sound\n+evil\n"
+    )
+    monkeypatch.setattr("faults.defects.HERE", defects)
+    evil = replace(next(iter(DEFECTS.values())), name="evil")
+    with pytest.raises(DefectError):
+        plant(evil, system, folder)
+    assert outside.read_text() == "sound\n"
 
 
 def test_an_unknown_defect_is_refused_with_those_there_are() -> None:
