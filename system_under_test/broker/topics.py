@@ -20,7 +20,7 @@ TOPIC_LENGTH_MAX = 127
 TOPIC_CHARACTERS = re.compile(r"[%|a-zA-Z0-9_-]+")  # RocketMQ, TopicValidator
 RETRY_PREFIX = "%RETRY%"
 # A broker with so many makes none for a send any more: each new one rewrites the table. An administrator still may.
-TOPICS_MAX = 10_000
+TOPICS_MAX = 8_000
 
 AUTO_CREATE_TOPIC = "TBW102"  # RocketMQ, AUTO_CREATE_TOPIC_KEY_TOPIC
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
