@@ -1,8 +1,15 @@
-"""Values in refusals."""
+"""Values in refusals, and text of peers on terminals."""
 
 from __future__ import annotations
 
 SHOWN_MAX = 100  # characters
+
+
+def printable(text: str) -> str:
+    """One line for a terminal: control characters, and marks that turn the direction of text, as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def shown(value: object) -> str:

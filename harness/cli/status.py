@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from harness.shown import printable
+
 EXIT_VALID = 0
 EXIT_INVALID = 1
 EXIT_UNKNOWN = 2
@@ -22,7 +24,7 @@ class HarnessError(Exception):
 
 def one_sentence(text: str) -> str:
     """The text as one line of bearable length, whatever value it repeats."""
-    line = " ".join(text.split())
+    line = printable(" ".join(text.split()))
     if len(line) <= SENTENCE_MAX:
         return line
     return f"{line[: SENTENCE_MAX // 2]} ... {line[-SENTENCE_MAX // 2 :]}"

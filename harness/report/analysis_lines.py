@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.report.verdict_lines import WIDTH, WORDS, verdict_lines
+from harness.shown import printable
 from spark_analysis.analysis import Analysis, Judged
 from spark_analysis.latency import Slice
 
@@ -23,7 +24,8 @@ def analysis_lines(analysis: Analysis, written: Sequence[Path]) -> list[str]:
         lines = verdict_lines(analysis.judged[0].verdict)
     else:
         lines = _many_lines(analysis)
-    return [line[:WIDTH] for line in lines[: LINES_MAX - len(end)]] + end
+    shown = [line[:WIDTH] for line in lines[: LINES_MAX - len(end)]] + end
+    return list(map(printable, shown))
 
 
 def _latency_lines(judged: Judged) -> list[str]:

@@ -20,6 +20,7 @@ from harness.report.foreign_lines import foreign_lines
 from harness.report.verdict_lines import WIDTH, verdict_lines
 from harness.run_folder import CAMPAIGN_FILE
 from harness.run_result import RunResult
+from harness.shown import printable
 
 LINES_MAX = 25
 REACHED_LINES_MAX = 3
@@ -108,11 +109,8 @@ def print_result(
     """`fleet` is no part of a campaign, and has to be said again with it."""
     summary, verdict = summary_lines(result, cpu_s), verdict_lines(result.verdict)
     verdict = verdict[: LINES_MAX - len(summary) - 1]
-    print(
-        "\n".join(
-            [*summary, *diagnosis_lines(result), *verdict, _repeat_line(result, folder, fleet)]
-        )
-    )
+    lines = [*summary, *diagnosis_lines(result), *verdict, _repeat_line(result, folder, fleet)]
+    print("\n".join(map(printable, lines)))
 
 
 def summary_lines(result: RunResult, cpu_s: float | None) -> list[str]:

@@ -6,6 +6,7 @@ from textwrap import wrap
 
 from checkers.compose import RunVerdict
 from checkers.verdict import Finding, Verdict, explain
+from harness.shown import printable
 
 WORDS = {True: "VALID", False: "INVALID", "unknown": "UNKNOWN"}
 FINDINGS_MAX = 5
@@ -35,7 +36,7 @@ def verdict_lines(verdict: RunVerdict) -> list[str]:
         lines += wrap(
             proofs, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
         )
-    return lines
+    return list(map(printable, lines))
 
 
 def explanations(verdict: RunVerdict) -> list[str]:

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 
 from harness.conformance.result import CaseResult, Outcome
 from harness.conformance.suite import SuiteResult
+from harness.shown import printable
 
 NOT_RUN_MAX = 40  # lines
 
@@ -60,7 +61,7 @@ def _areas(result: SuiteResult) -> list[str]:
 
 def _text(text: str) -> str:
     """One line, without what Markdown would take for a mark of its own."""
-    flat = " ".join(text.split())
+    flat = printable(" ".join(text.split()))
     for mark in "\\`*_<>|[]":
         flat = flat.replace(mark, f"\\{mark}")
     return flat

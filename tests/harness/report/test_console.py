@@ -198,3 +198,10 @@ def test_a_recovery_that_never_ended_is_not_ok(counts: dict[str, int], word: str
     measured = Verdict(checker="recovery_times", valid=True, counts=counts)
     verdict = replace(check_run(losses(0), [], facts()), valid=True, verdicts=(measured,))
     assert verdict_lines(verdict)[-1] == f"  recovery_times {word}"
+
+
+def test_a_verdict_does_nothing_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    run = result([])
+    verdict = replace(run.verdict, caveats=("key \x1b[2J",))
+    assert r"  note: key \x1b[2J" in verdict_lines(verdict)
+    assert "\x1b" not in "".join(printed(replace(run, verdict=verdict), capsys))
