@@ -45,7 +45,7 @@ from harness.targets.target import Target
 
 DEATHS_MAX = 3  # of a server that the harness has started; then it is not waited for any more
 STOP_TIMEOUT_S = 30.0  # for a node that was asked to end; a broker flushes what it has
-CLOSED_TIMEOUT_S = 5.0  # for a client to end that has closed its output
+CLOSED_TIMEOUT_S = 1.0  # for a client to end that has closed its output
 READY_POLL_S = 0.02
 READY_S = 300.0  # for a client that was ended to run again: longer than any fault keeps it down
 ANSWER_S = 300.0  # for a client to answer a request: longer than any fault keeps it from it
