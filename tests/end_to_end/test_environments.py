@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from checkers.resources import TABLE_SLACK
 from faults.fault import PlannedFault
 from harness.campaign import Campaign
 from harness.campaign_draw import draw_campaign
@@ -319,7 +320,12 @@ def test_a_command_is_the_load_and_need_not_say_what_is_optional(program: str) -
         ("retry", planned(1, "failing-listener", 1.0, 2.0, "consumer-1", share=0.5)),
     ],
 )
-def test_a_client_in_javascript_is_the_load(workload: str, fault: PlannedFault) -> None:
+def test_a_client_in_javascript_is_the_load(
+    workload: str, fault: PlannedFault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(
+        TABLE_SLACK, "queueLocks", 8
+    )  # of clients that are killed at the end, for two minutes
     campaign = replace(
         campaign_on("processes", fault),
         workload=workload,
