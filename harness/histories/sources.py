@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -21,6 +22,7 @@ from harness.run_folder import RunFolder
 
 LINES = "history.jsonl"
 EDN = ".edn"
+EDN_LINE_BYTES_MAX = 1 << 29  # a history may be one vector in one line
 TRANSACTION = re.compile(rb":f[\s,]+:txn\b")
 VALUE_LINES_MAX = 10_000  # of EDN that one value may span
 
@@ -146,15 +148,25 @@ class EdnSource:
 
     def _holds_transactions(self) -> bool:
         with self.path.open("rb") as file:
-            return any(TRANSACTION.search(line) for line in file)
+            return any(TRANSACTION.search(line) for _, line in self._lines(file))
+
+    def _lines(self, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+        """Yield (number, line). Raises HistoryError for a line without an end."""
+        lines = iter(partial(file.readline, EDN_LINE_BYTES_MAX), b"")
+        for number, line in enumerate(lines, start=1):
+            if len(line) == EDN_LINE_BYTES_MAX:
+                raise HistoryError(
+                    f"{self.path} line {number}: longer than {EDN_LINE_BYTES_MAX} bytes"
+                )
+            yield number, line
 
     def notes(self) -> list[str]:
         return [f"left out: {count} {f}" for f, count in sorted(self._left_out.items())]
 
     def _values(self, file: BinaryIO) -> Iterator[tuple[int, object]]:
         """Yield (line, value); a value may span lines."""
-        text, first = "", 1
-        for number, line in enumerate(file, start=1):
+        text, first, unfinished, is_empty = "", 1, "", True
+        for number, line in self._lines(file):
             self.position += len(line)
             try:
                 text += line.decode()
@@ -163,12 +175,16 @@ class EdnSource:
             try:
                 values = parse_all(text)
             except UnfinishedEdn as error:
+                unfinished = str(error)
                 if number - first > VALUE_LINES_MAX:
                     raise HistoryError(f"{self.path} line {first}: {error}") from error
                 continue
             except EdnError as error:
                 raise HistoryError(f"{self.path} line {number}: {error}") from error
             for value in values:
+                is_empty = False
                 yield first, value
             text, first = "", number + 1
         self.torn = bool(text)
+        if self.torn and is_empty:
+            raise HistoryError(f"{self.path} line {first}: {unfinished}, and no op is before it")

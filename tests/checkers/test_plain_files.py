@@ -29,6 +29,7 @@ from checkers.columnar.schema import EVENTS, MANIFEST
 from checkers.history import HistoryError, read_observations
 from checkers.history_lines import HistoryLines
 from checkers.plain_files import plain_size, read_plain
+from harness.histories import sources
 from harness.histories.sources import EdnSource, LineSource
 from harness.run_folder import RunFolder, RunFolderError
 
@@ -177,3 +178,21 @@ def test_events_of_another_size_are_damaged(tmp_path: Path) -> None:
     )
     with pytest.raises(HistoryError, match="has 5 bytes; the manifest says 4"):
         read_events(tmp_path, manifest)
+
+
+@pytest.mark.parametrize("opening", ["[", "{:a ", "#{", "("])
+def test_edn_of_a_million_brackets_is_refused(tmp_path: Path, opening: str) -> None:
+    path = tmp_path / "h.edn"
+    path.write_text(opening * 100_000)
+    with pytest.raises(HistoryError, match="never closed, and no op is before it"):
+        list(EdnSource(path).ops())
+
+
+def test_a_line_of_edn_without_an_end_is_not_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "EDN_LINE_BYTES_MAX", 10)
+    path = tmp_path / "h.edn"
+    path.write_text("[" * 1000)
+    with pytest.raises(HistoryError, match=r"h.edn line 1: longer than 10 bytes$"):
+        list(EdnSource(path).ops())
