@@ -41,7 +41,10 @@ EMITTED: dict[str, dict[str, Kind]] = {
     "begin": {**SCOPE, "broker": TEXT, "queue": WHOLE},
     "commit_to": {"group": TEXT, "brokers": LIST},
 }
-OPTIONAL: dict[str, dict[str, Kind]] = {"begin": {"offset": WHOLE_OR_NULL, "broker_id": WHOLE}}
+OPTIONAL: dict[str, dict[str, Kind]] = {
+    "open": {"group": TEXT, "topic": TEXT, "expression": TEXT, "model": TEXT, "orderly": FLAG},
+    "begin": {"offset": WHOLE_OR_NULL, "broker_id": WHOLE},
+}
 # The columns of the lists: broker, queue; broker, queue, offset; key, queue offset, physical offset, whether the body
 # is intact, how often it was tried before; of stretches also how many messages, and bytes from one to the next. Of
 # originals: the first queue offset, and how many follow each other. Of brokers that took commits: the name, the id, and
@@ -79,6 +82,8 @@ def check_emitted(type: OpType, f: str, value: dict[str, Any]) -> None:
     what = f"the value of {f}"
     check_fields(what, value, EMITTED[f], OPTIONAL.get(f, {}))
     _check_least(what, value)
+    if f == "open" and type not in ("ok", "fail"):
+        raise LineError(f"'type' of open is {type!r}; allowed are ok, fail")
     if f == "send_many":
         _check_count("'count' of send_many", value["count"], value["key"])
         if type == "ok" or "stretches" in value:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from checkers.history import OpType
 from harness.clients.line_values import check_emitted, check_result
 from harness.clients.lines import LineError
 from harness.clients.port import Outcome
@@ -149,3 +150,19 @@ def test_numbers_that_no_send_has(field: str, number: int) -> None:
     check_result({"f": "send", **SEND}, Outcome("ok", delayed))
     with pytest.raises(LineError, match=f"'{field}' of the value of a send is {number}; allowed"):
         check_result({"f": "send", **SEND}, Outcome("ok", {**delayed, field: number}))
+
+
+@pytest.mark.parametrize(
+    ("type", "value", "complaint"),
+    [
+        ("invoke", {}, "'type' of open is 'invoke'; allowed are ok, fail"),
+        ("ok", {"group": 7}, "'group' of the value of open is 7; expected text"),
+        ("ok", {"orderly": "no"}, "'orderly' of the value of open is 'no'; expected true or false"),
+    ],
+)
+def test_a_client_that_opens_as_none_does(
+    type: OpType, value: dict[str, Any], complaint: str
+) -> None:
+    check_emitted("ok", "open", {"group": "g", "model": "clustering", "orderly": False})
+    with pytest.raises(LineError, match=complaint):
+        check_emitted(type, "open", value)
