@@ -28,6 +28,7 @@ from checkers.promises import FOREVER_NS
 from checkers.verdict import Tally, Verdict
 
 NS_PER_MS = 1_000_000
+NEVER_RECOVERED, NEVER_CAUGHT_UP = "never_recovered", "never_caught_up"  # counts of faults
 Healed = tuple[int, FaultFacts, int]  # number of a fault, the fault, when it was healed
 SENT, BEHIND = "sent", "behind "  # names of cells; the number that follows is the fault's
 
@@ -124,8 +125,8 @@ def finish_recovery(tally: Tally, context: Context) -> Verdict:
         counts={
             "slowest_recovery_ms": max((of for of in sent if of is not None), default=0),
             "slowest_catch_up_ms": max((of for of in caught_up if of is not None), default=0),
-            "never_recovered": sent.count(None),
-            "never_caught_up": caught_up.count(None),
+            NEVER_RECOVERED: sent.count(None),
+            NEVER_CAUGHT_UP: caught_up.count(None),
         },
         series={"faults": rows} if rows else {},
     )

@@ -12,9 +12,8 @@ import orjson
 
 LINE_BYTES_MAX = 16 << 20
 WHOLE_LIMIT = 1 << 63
-DEPTH_MAX = (
-    200  # of lists and objects; what is deeper than that and still written down does no harm
-)
+# Levels of lists and objects that are always taken; a deeper value is refused if a history cannot hold it.
+DEPTH_MAX = 200
 LEVELS_OF_HISTORY = 8  # around a value that is kept
 SHOWN_MAX = 120  # characters of a line in a complaint about it
 

@@ -77,7 +77,7 @@ class RealNode:
         self.wanted = False  # whether it should run: if it ends by itself it is started again
         self.powered = True
         self.lost = False  # its disk is gone for good
-        self.deaths = 0  # that nobody caused, since the harness started it
+        self.deaths = 0  # unplanned exits since the harness last started it
         self.starting = asyncio.Lock()
 
     @property

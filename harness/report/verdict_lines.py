@@ -5,6 +5,7 @@ from __future__ import annotations
 from textwrap import wrap
 
 from checkers.compose import RunVerdict
+from checkers.recovery_times import NEVER_CAUGHT_UP, NEVER_RECOVERED
 from checkers.verdict import Finding, Verdict, explain
 from harness.shown import printable
 
@@ -85,5 +86,7 @@ def _proven(verdict: Verdict) -> str:
     allowed = {name: count for name, count in verdict.counts.items() if count}
     notes = ", ".join(f"{name} {count}" for name, count in allowed.items())
     # Of what is measured and not judged: a recovery that never ended has no time that could be good.
-    word = "not ended" if any(name.startswith("never_") for name in allowed) else "ok"
+    word = (
+        "not ended" if not allowed.keys().isdisjoint((NEVER_RECOVERED, NEVER_CAUGHT_UP)) else "ok"
+    )
     return f"{verdict.checker} {word}" + (f" ({notes})" if notes else "")

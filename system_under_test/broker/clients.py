@@ -95,9 +95,7 @@ class Clients:
         self._consumers: dict[str, ConsumerGroup] = {}
         self._producers: dict[str, dict[int, Member]] = {}
         self._producer_connections: dict[str, Connection] = {}  # by client id
-        self._memberships: Counter[int] = (
-            Counter()
-        )  # how many groups a connection is in, by its key
+        self._memberships: Counter[int] = Counter()  # connection key -> groups that it is in
 
     def consumer_group(self, group: str) -> ConsumerGroup | None:
         return self._consumers.get(group)

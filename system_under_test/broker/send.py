@@ -46,9 +46,8 @@ MULTI_TAGS_FLAG = 0x2  # RocketMQ, MessageSysFlag
 BATCH_MESSAGES_MAX = 10_000  # stored in one go: 80 ms. RocketMQ bounds the bytes of a batch alone
 BATCH_PROPERTIES_MAX = 200_000  # of all its messages
 BATCH_KEYS_MAX = 30_000  # of all its messages; each is an entry of the index
-SHARED_PROPERTIES_SIZE_MAX = (
-    4 << 20
-)  # characters that the messages of a batch get of the batch, all together
+# Characters: the batch's own properties, times its messages, because each of them gets a copy.
+SHARED_PROPERTIES_SIZE_MAX = 4 << 20
 WAIT_PROPERTY = "WAIT"
 CLUSTER_PROPERTY = "CLUSTER"
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["CompiledFilters", "EvaluationError", "FilterSyntaxError", "SqlFilter", "compile_filter"]
 
 COMPILED_MAX = 100  # RocketMQ, SelectorParser: PARSE_CACHE
-# RocketMQ has no limits; parsing takes the time of everybody else.
+# RocketMQ has no limits. The broker serves no other client while it parses.
 TEXT_LENGTH_MAX = 16 << 10  # characters
 TOKENS_MAX = 8192
 LINE_COMMENT_LENGTH_MAX = 256  # each `--` looks that far for the end of its line

@@ -20,9 +20,7 @@ REQUEST_ELEMENTS_MAX: Final = 20_000
 REQUEST_SIZE_MAX: Final = 4 << 20  # bytes
 # What references stand for, all together: shared values must not explode when read.
 EXPANSION_MAX: Final = 1 << 20  # elements
-CHARACTERS_AN_ELEMENT: Final = (
-    16  # so many characters of a text that is referred to count as an element
-)
+CHARACTERS_AN_ELEMENT: Final = 16  # of a text that a reference stands for
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')

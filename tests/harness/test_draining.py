@@ -6,34 +6,22 @@ import asyncio
 from typing import Any, cast
 
 from checkers.history import OpType
-from harness.campaign_draw import draw_campaign
 from harness.clients.port import Outcome, Request
 from harness.draining import RETRY_BOUND_S, Drain
 from harness.environments.environment import Environment
-from harness.recorder import Recorder
 from harness.simulation.world import World
+from tests.harness.one_broker import OneBroker
 
-CAMPAIGN = draw_campaign(1, {"slaves": (0,), "queues": 1})
 
+class Idle(OneBroker):
+    """The group has committed whatever its queue holds."""
 
-class Idle:
-    """An environment of one broker, whose group has committed whatever its queue holds."""
-
-    campaign = CAMPAIGN
-    shape = CAMPAIGN.shape()
     queues_max = 1
     side_topics: tuple[()] = ()
 
     def __init__(self, world: World) -> None:
-        self._world = world
+        super().__init__(world)
         self.dead: set[str] = set()
-        self.recorder = Recorder(self.now_ns)
-
-    def now_ns(self) -> int:
-        return self._world.now_ns
-
-    def is_lost(self, node: str) -> bool:
-        return False
 
     def is_dead(self, node: str) -> bool:
         return node in self.dead
@@ -90,7 +78,7 @@ def test_a_broker_that_ends_again_and_again_is_not_waited_for() -> None:
     world = World(1)
     idle = Idle(world)
     idle.dead = {"broker-a-0"}
-    stored = {"key": "k", "topic": CAMPAIGN.topic, "broker": "broker-a", "queue": 0}
+    stored = {"key": "k", "topic": OneBroker.campaign.topic, "broker": "broker-a", "queue": 0}
     idle.recorder.record(1, "ok", "send", {**stored, "queue_offset": 9})
     world.run(lambda: Drain(cast(Environment, idle)).run(180.0))
     drains = [op for op in idle.recorder.ops if op.f == "drain"]

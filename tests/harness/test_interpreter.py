@@ -72,34 +72,29 @@ def interpret(
     ]
 
 
+def loaded(clients: ScriptedClients, **more: Any) -> tuple[World, Recorder, Interpreter]:
+    """A world, what it records, and a load of one send a second with `more` options."""
+    world = World(1)
+    recorder = Recorder(lambda: world.now_ns)
+    sends, pace = NumberedSends(), EverySecond()
+    return (
+        world,
+        recorder,
+        Interpreter(recorder, clients, sends, pace, lambda: world.now_ns, **more),
+    )
+
+
 def ops_of(
     clients: ScriptedClients, nodes: Sequence[str], until_s: float, idle_s: tuple[float, float]
 ) -> list[Op]:
-    world = World(1)
-    recorder = Recorder(lambda: world.now_ns)
-    interpreter = Interpreter(
-        recorder,
-        clients,
-        NumberedSends(),
-        EverySecond(),
-        lambda: world.now_ns,
-        idle_ns=(int(idle_s[0] * NS), int(idle_s[1] * NS)),
-    )
+    idle_ns = int(idle_s[0] * NS), int(idle_s[1] * NS)
+    world, recorder, interpreter = loaded(clients, idle_ns=idle_ns)
     world.run(lambda: interpreter.run(nodes, int(until_s * NS)))
     return recorder.ops
 
 
 def test_a_load_that_is_put_off_goes_on_for_longer() -> None:
-    world = World(1)
-    recorder = Recorder(lambda: world.now_ns)
-    interpreter = Interpreter(
-        recorder,
-        ScriptedClients(),
-        NumberedSends(),
-        EverySecond(),
-        lambda: world.now_ns,
-        late_ns=lambda: 3 * NS,
-    )
+    world, recorder, interpreter = loaded(ScriptedClients(), late_ns=lambda: 3 * NS)
     world.run(lambda: interpreter.run(["n"], 2 * NS))
     last = max(op.time_ns for op in recorder.ops)
     assert 4 * NS < last < 6 * NS
@@ -113,16 +108,7 @@ def test_nothing_begins_while_the_load_is_idle_and_then_it_goes_on() -> None:
 
 
 def test_a_run_that_is_cut_short_does_not_wait_until_the_load_goes_on() -> None:
-    world = World(1)
-    recorder = Recorder(lambda: world.now_ns)
-    interpreter = Interpreter(
-        recorder,
-        ScriptedClients(),
-        NumberedSends(),
-        EverySecond(),
-        lambda: world.now_ns,
-        idle_ns=(0, 1000 * NS),
-    )
+    world, recorder, interpreter = loaded(ScriptedClients(), idle_ns=(0, 1000 * NS))
 
     async def run() -> None:
         asyncio.get_running_loop().call_later(5.0, interpreter.cut_short)

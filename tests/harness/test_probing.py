@@ -6,32 +6,19 @@ from typing import cast
 
 import pytest
 
-from harness.campaign_draw import draw_campaign
 from harness.clients.port import Outcome, Request
 from harness.environments.environment import Environment
 from harness.probing import Prober
-from harness.recorder import Recorder
 from harness.simulation.world import World
+from tests.harness.one_broker import OneBroker
 
-CAMPAIGN = draw_campaign(1, {"slaves": (0,), "queues": 1})
 
-
-class Silent:
-    """An environment of one broker that takes no send."""
-
-    campaign = CAMPAIGN
-    shape = CAMPAIGN.shape()
+class Silent(OneBroker):
+    """The broker takes no send."""
 
     def __init__(self, world: World, *, is_dead: bool) -> None:
-        self._world = world
+        super().__init__(world)
         self._is_dead = is_dead
-        self.recorder = Recorder(self.now_ns)
-
-    def now_ns(self) -> int:
-        return self._world.now_ns
-
-    def is_lost(self, node: str) -> bool:
-        return False
 
     def is_dead(self, node: str) -> bool:
         return self._is_dead

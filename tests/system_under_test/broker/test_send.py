@@ -246,7 +246,7 @@ def test_a_batch_is_stored_as_a_whole_or_not_at_all(bench: Bench) -> None:
 
 
 def test_messages_of_a_batch_are_bounded(bench: Bench) -> None:
-    """180,000 empty messages are 4 MiB, and held the broker for seconds. No more than the bound are looked at."""
+    """A batch of 4 MiB holds 180,000 empty messages. The broker decodes one more than its bound, and refuses."""
     empty = encode_batch([BatchEntry(b"", {})])
     over = empty * (BATCH_MESSAGES_MAX + 1) + b"what follows is no message"
     answer = bench.send(code=320, body=over, m="true")

@@ -159,7 +159,7 @@ def test_a_long_chain_is_not_deep() -> None:
 
 
 def test_a_chain_is_made_in_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each further operand looks at no more than itself and the chain before it."""
+    """The depth of each operand is measured once."""
     seen: list[int] = []
     depth = sql92_expressions._depth
 
@@ -183,7 +183,7 @@ def test_a_chain_is_as_deep_as_its_deepest_operand() -> None:
 
 
 def test_tokens_are_bounded() -> None:
-    """The parser is asked for no more than these, whatever the rest of the text is."""
+    """The lexer stops at the bound of tokens, however long the text is."""
     operators = "(" * (TOKENS_MAX - 1)
     with pytest.raises(FilterSyntaxError, match="not complete"):
         compile_filter(f"{operators}a")

@@ -1,0 +1,24 @@
+"""What an environment of one broker has in common in tests of the end of a run."""
+
+from __future__ import annotations
+
+from harness.campaign_draw import draw_campaign
+from harness.recorder import Recorder
+from harness.simulation.world import World
+
+
+class OneBroker:
+    """Its disk is never lost; what it records has the times of the world."""
+
+    campaign = draw_campaign(1, {"slaves": (0,), "queues": 1})
+    shape = campaign.shape()
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.recorder = Recorder(self.now_ns)
+
+    def now_ns(self) -> int:
+        return self._world.now_ns
+
+    def is_lost(self, node: str) -> bool:
+        return False
