@@ -12,7 +12,7 @@ from harness.cli.conform.client_option import client_under_test
 from harness.cli.status import BadInput
 from harness.conformance.clause import Level, Need, contract
 from harness.conformance.clients import client as clients
-from harness.conformance.clients.processes import ProcessClients, our_command
+from harness.conformance.clients.processes import ProcessClients, our_clients
 from harness.conformance.result import Outcome
 from harness.conformance.sites.loopback import LoopbackSite
 from harness.conformance.suite import SuiteResult, choose, run_suite
@@ -27,8 +27,11 @@ print(json.dumps({"emit": "open", "type": "ok", "value": {}}), flush=True)
 
 
 def judged(*command: str, patterns: tuple[str, ...] = CHEAP) -> SuiteResult:
-    site = LoopbackSite(ProcessClients("it", command))
-    return run_suite(site, choose("client", patterns))
+    return judged_clients(ProcessClients("it", command), patterns)
+
+
+def judged_clients(clients: ProcessClients, patterns: tuple[str, ...] = CHEAP) -> SuiteResult:
+    return run_suite(LoopbackSite(clients), choose("client", patterns))
 
 
 def python(code: str) -> tuple[str, ...]:
@@ -36,7 +39,7 @@ def python(code: str) -> tuple[str, ...]:
 
 
 def test_our_client_keeps_the_cheap_clauses() -> None:
-    result = judged(*our_command(sys.executable, "own"))
+    result = judged_clients(our_clients(sys.executable, "own"))
 
     assert [one.outcome for one in result.results] == [Outcome.PASSED] * len(CHEAP), [
         one.reason for one in result.results

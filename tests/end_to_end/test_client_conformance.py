@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from pathlib import Path
 
 import pytest
 
-from harness.conformance.clients.processes import ProcessClients, our_command
+from harness.conformance.clients.processes import our_clients
 from harness.conformance.result import Outcome
 from harness.conformance.sites.loopback import LoopbackSite
 from harness.conformance.suite import choose, run_suite
+from harness.environments.state import VARIABLE
 
 pytestmark = [
     pytest.mark.real,
@@ -21,8 +23,11 @@ pytestmark = [
 ]
 
 
-def test_which_clauses_the_cpp_library_keeps() -> None:
-    site = LoopbackSite(ProcessClients("cpp", our_command(sys.executable, "cpp")))
+def test_which_clauses_the_cpp_library_keeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    site = LoopbackSite(our_clients(sys.executable, "cpp"))
 
     result = run_suite(site, choose("client", ()))
 
@@ -38,3 +43,4 @@ def test_which_clauses_the_cpp_library_keeps() -> None:
     )  # it unlocks a queue that it loses while its listener works: sometimes seen
     assert alone.outcome is Outcome.PASSED or "at once for" in alone.reason
     assert {name: one.reason for name, one in found.items()} == dict.fromkeys(found, "")
+    assert list(tmp_path.iterdir()) == []  # killed clients leave nothing for `staticfire clean`

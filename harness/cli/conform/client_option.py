@@ -7,7 +7,7 @@ import sys
 from harness.cli.client_command import check_command
 from harness.cli.extras import need_extra
 from harness.cli.status import BadInput
-from harness.conformance.clients.processes import MODULES, ProcessClients, our_command
+from harness.conformance.clients.processes import MODULES, ProcessClients, our_clients
 from harness.environments.cpp_library import check_here
 from harness.environments.errors import EnvironmentFailed
 
@@ -19,7 +19,7 @@ def client_under_test(text: str | None) -> ProcessClients | None:
     if text in MODULES:
         if text == "cpp":
             _check_cpp()
-        return ProcessClients(text, our_command(sys.executable, text))
+        return our_clients(sys.executable, text)
     command = check_command(text)
     return ProcessClients(command[0], command)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from harness.clients.cpp_client import LOG_FOLDER
 from harness.clients.port import Outcome, Request
 from harness.clients.process_port import ClientBroken, ProcessPort
 from harness.conformance.clients.client import ClientUnusable, Emit
@@ -28,10 +29,14 @@ class ProcessClients:
     Use it as a context manager: the logs of the processes lie in a folder for the time being.
     """
 
-    def __init__(self, name: str, command: Sequence[str]) -> None:
+    def __init__(
+        self, name: str, command: Sequence[str], *, takes_log_folder: bool = False
+    ) -> None:
+        """`takes_log_folder`: the first line names a folder for the client's logs, which goes with the processes."""
         self.name = name
         self.broken = ""
         self._command = tuple(command)
+        self._takes_log_folder = takes_log_folder
         self._folder = tempfile.TemporaryDirectory(prefix="staticfire-clients-")
         self._count = 0
 
@@ -51,7 +56,10 @@ class ProcessClients:
     ) -> ClientInProcess:
         """Raises ClientUnusable."""
         self._count += 1
-        log = Path(self._folder.name) / f"{role}-{self._count}.log"
+        own = Path(self._folder.name) / f"{role}-{self._count}"
+        log = own.with_suffix(".log")
+        if self._takes_log_folder:
+            configuration = {**configuration, LOG_FOLDER: str(own)}
         try:
             with log.open("wb") as errors:
                 process = await asyncio.create_subprocess_exec(
@@ -153,6 +161,7 @@ def _variables() -> dict[str, str]:
     return {"PYTHONPATH": ":".join(code_folders()), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def our_command(python: str, client: str) -> tuple[str, ...]:
-    """The command of a client that comes with us: "own" or "cpp"."""
-    return (python, *PYTHON_OPTIONS, MODULES[client])
+def our_clients(python: str, client: str) -> ProcessClients:
+    """The processes of a client that comes with us: "own" or "cpp"."""
+    command = (python, *PYTHON_OPTIONS, MODULES[client])
+    return ProcessClients(client, command, takes_log_folder=client == "cpp")

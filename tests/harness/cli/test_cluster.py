@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.environments.state import VARIABLE
 from harness.local_cluster.ports import first_busy, free_ports
 from harness.local_cluster.running import STOP_TIMEOUT_S
 from tests.harness.cli.conftest import Said
@@ -142,7 +143,7 @@ def test_interrupted_while_it_starts(moment: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "harness", "cluster", "up", "--port", "0", "--processes"]
     state = tmp_path / "state"
     environment = {**os.environ, "TMPDIR": str(data), "PYTHONPATH": str(folder), "MOMENT": moment}
-    environment["STATICFIRE_STATE"] = str(state)
+    environment[VARIABLE] = str(state)
     ended = subprocess.run(
         command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=WAIT_S
     )
@@ -158,6 +159,7 @@ def test_nodes_do_not_outlive_a_killed_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))  # what is killed removes nothing
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "state"))
     with cluster_up("--port", "0", "--processes") as (process, said):
         address = name_server_of(said)
         process.kill()
