@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from system_under_test.java_properties import parse_properties
 from system_under_test.option_values import (
     addresses,
+    allowed_names,
     broker_port,
     disk_used_max,
+    hosts,
     hours,
     integer,
     milliseconds,
@@ -82,6 +84,9 @@ NAME_SERVER_PROPERTIES: dict[str, Property] = {
     "configStorePath": Property(field="config_path", parse=text),
     "configBlackList": Property(field="black_list", parse=names),
     "orderMessageEnable": Property(field="order_message_enable", parse=yes_or_no),
+    "registerAllowedAddresses": Property(field="register_hosts", parse=hosts),
+    "registerAllowedClusters": Property(field="register_clusters", parse=allowed_names),
+    "registerAllowedBrokers": Property(field="register_brokers", parse=allowed_names),
     "mode": Property(field="mode", parse=mode),
     "faithfulPolicies": Property(field="faithful_policies", parse=names),
 }
@@ -132,6 +137,7 @@ BROKER_PROPERTIES: dict[str, Property] = {
     "maxMessageSize": Property(field="message_size_max", parse=integer(1, 16 << 20)),
     "haMasterAddress": Property(field="ha_master_address", parse=one_address),
     "haPeers": Property(field="ha_peers", parse=addresses),
+    "haAllowedAddresses": Property(field="ha_hosts", parse=hosts),
     "haSlaveFallbehindMax": Property(field="ha_fall_behind_max", parse=integer(0, 1 << 62)),
     "haSendHeartbeatInterval": Property(
         field="ha_heartbeat_interval_s", parse=milliseconds(10, 3_600_000)

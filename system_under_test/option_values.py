@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from ipaddress import ip_network
 from typing import Any
 
 from system_under_test.mode import Mode
@@ -141,6 +142,29 @@ def addresses(value: str) -> tuple[str, ...]:
     found = tuple(part.strip() for part in value.split(";") if part.strip())
     for address in found:
         parse_address(address)
+    return found
+
+
+def hosts(value: str) -> tuple[str, ...]:
+    """`address;block`, such as `10.0.0.7;10.0.1.0/24`; nothing is every host."""
+    found = names(value)
+    if value and not found:
+        raise ValueError("addresses and blocks such as 10.0.1.0/24 are allowed")
+    for entry in found:
+        try:
+            ip_network(entry)
+        except ValueError:
+            raise ValueError(
+                f"{entry!r:.80} is neither an address nor a block such as 10.0.1.0/24"
+            ) from None
+    return found
+
+
+def allowed_names(value: str) -> tuple[str, ...]:
+    """`name;name`; nothing is every name."""
+    found = names(value)
+    if value and not found:
+        raise ValueError("names with semicolons between them are allowed")
     return found
 
 

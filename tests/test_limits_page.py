@@ -19,6 +19,7 @@ from system_under_test.broker import (
 from system_under_test.broker.administration import topics_requests
 from system_under_test.filters import sql92
 from system_under_test.protocol import command, frames, json_dialect, registration
+from system_under_test.remoting import allowed_hosts
 
 PAGE = Path(__file__).parents[1] / "docs" / "limits.md"
 
@@ -47,6 +48,7 @@ LIMITS = {
     "topics of a registration": registration.TOPICS_MAX,
     "filter servers of a registration": registration.FILTER_SERVERS_MAX,
     "bytes of a registration without compression": registration.SIZE_MAX,
+    "different refused replicas or brokers in the log": allowed_hosts.REFUSALS_LOGGED_MAX,
 }
 
 

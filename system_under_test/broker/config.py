@@ -61,6 +61,7 @@ class BrokerConfig:
 
     ha_master_address: str | None = None  # haMasterAddress; None: learned when registering
     ha_peers: tuple[str, ...] = ()  # HA addresses of the other replicas, asked before sends
+    ha_hosts: tuple[str, ...] = ()  # ours alone, haAllowedAddresses: may replicate; (): every host
     ha_fall_behind_max: int = 256 << 20  # haSlaveFallbehindMax
     ha_heartbeat_interval_s: float = 5.0  # haSendHeartbeatInterval
     ha_silence_max_s: float = 20.0  # haHousekeepingInterval

@@ -6,8 +6,16 @@ from dataclasses import dataclass
 
 from system_under_test.mode import Mode
 
-# What code 318 never changes (RocketMQ, DefaultRequestProcessor.initConfigBlackList).
-BLACK_LIST = ("configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome")
+# What code 318 never changes. RocketMQ's DefaultRequestProcessor.initConfigBlackList has the first four.
+BLACK_LIST = (
+    "configBlackList",
+    "configStorePath",
+    "kvConfigPath",
+    "rocketmqHome",
+    "registerAllowedAddresses",
+    "registerAllowedBrokers",
+    "registerAllowedClusters",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,3 +31,11 @@ class NameServerConfig:
     # configBlackList: options that 318 may not change; these, and rocketmqHome, whatever it says
     black_list: tuple[str, ...] = ("configBlackList", "configStorePath", "kvConfigPath")
     order_message_enable: bool = False  # orderMessageEnable: routes carry the order configuration
+    # Ours alone: which brokers may register; (): every broker.
+    register_hosts: tuple[str, ...] = ()  # registerAllowedAddresses
+    register_clusters: tuple[str, ...] = ()  # registerAllowedClusters
+    register_brokers: tuple[str, ...] = ()  # registerAllowedBrokers: by name
+
+    @property
+    def restricts_brokers(self) -> bool:
+        return bool(self.register_hosts or self.register_clusters or self.register_brokers)

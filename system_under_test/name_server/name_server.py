@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable
 
 from system_under_test.env import Env
+from system_under_test.name_server.admission import Admission
 from system_under_test.name_server.config import NameServerConfig
 from system_under_test.name_server.kv_config import KvConfig
 from system_under_test.name_server.live_config import LiveConfig
@@ -35,6 +36,7 @@ class NameServer:
         self.routes = RouteTable(slave_topics=policies.slave_topics, leaves=policies.leaves)
         self._kv = KvConfig(policies.metadata_file(env.storage, config.kv_config_path))
         self._requests = RequestTable(self.routes, self._kv, LiveConfig(config, env.storage))
+        self._admission = Admission(config, env.log) if config.restricts_brokers else None
         self._answer_unknown = policies.answer_unknown
         self._silence_clock_ns = policies.silence_clock_ns
         now_ns = env.clock.monotonic_ns()
@@ -78,6 +80,10 @@ class NameServer:
         self._guard.look(clock.monotonic_ns())
         if not self._requests.knows(request.code):
             return self._answer_unknown(request)
+        if self._admission is not None:
+            refused = self._admission.refuse(request, connection.remote_host)
+            if refused is not None:
+                return refused
         now_ns = self._silence_clock_ns(clock)
         return self._requests.answer(request, connection_key=connection.key, now_ns=now_ns)
 

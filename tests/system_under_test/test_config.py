@@ -61,6 +61,12 @@ def test_a_broker_file() -> None:
         ("mappedFileSizeConsumeQueue=50", "a multiple of 20 is allowed"),
         ("mappedFileSizeConsumeQueue=0", "a number from 20 to"),
         ("haMasterAddress=nowhere", "is not host:port"),
+        (
+            "haAllowedAddresses=10.0.0.1;nowhere",
+            "but 'nowhere' is neither an address nor a block such as 10.0.1.0/24",
+        ),
+        ("haAllowedAddresses=10.0.0.7/24", "'10.0.0.7/24' is neither an address nor a block"),
+        ("haAllowedAddresses=;", "addresses and blocks such as 10.0.1.0/24 are allowed"),
         (r"storePathRootDir=/a\u0000b", "text without control characters is allowed"),
         (r"brokerName=\ud800", "text without control characters is allowed"),
         ("brokerClusterName=" + "x" * 256, "up to 255 characters are allowed"),

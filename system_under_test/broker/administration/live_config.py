@@ -30,6 +30,7 @@ BLACK_LIST = (
     "aclCredentialsFile",
     "aclEnable",
     "faithfulPolicies",
+    "haAllowedAddresses",
     "mode",
     "readOnlyCommitLogStorePaths",
     "storePathCommitLog",

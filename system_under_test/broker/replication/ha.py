@@ -12,8 +12,10 @@ from system_under_test.broker.periodic import PeriodicJob
 from system_under_test.broker.replication.ha_config import HaConfig, HaEvents
 from system_under_test.broker.replication.ha_connections import HaSenderConnection
 from system_under_test.broker.replication.ha_follower import NS_PER_S, HaFollower
+from system_under_test.broker.replication.ha_gate import ReplicaGate
 from system_under_test.env import Env
 from system_under_test.remoting import listen
+from system_under_test.remoting.allowed_hosts import AllowedHosts, RefusalLog
 from system_under_test.remoting.connection_limit import ConnectionLimit, TurnedAway
 from system_under_test.store.config_changes import take_over
 from system_under_test.store.replica_receiver import cut_partial_record
@@ -40,6 +42,8 @@ class HaService:
         self._events = events
         self._senders: list[HaSenderConnection] = []
         self._limit = ConnectionLimit(env.connections_max, env.log)
+        self._hosts = AllowedHosts(config.hosts)
+        self._refusals = RefusalLog(env.log)
         self._follower = HaFollower(
             env.log, log, config, now_ns=self.now_ns, on_received=events.on_received
         )
@@ -148,7 +152,8 @@ class HaService:
             start_of_new=lambda: policy.start_of_new_replica(log, config.log_file_size),
             believes_requests=policy.believes_requests,
         )
-        return HaSenderConnection(self, sender)
+        connection = HaSenderConnection(self, sender)
+        return ReplicaGate(self._hosts, self._refusals, connection) if config.hosts else connection
 
     def _on_tick(self) -> None:
         silent_since_ns = self.now_ns() - int(self._config.silence_max_s * NS_PER_S)

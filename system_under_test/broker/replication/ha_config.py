@@ -23,6 +23,7 @@ class HaConfig:
     follows_master: bool  # this broker is a slave
     master_address: str | None
     peers: tuple[str, ...]
+    hosts: tuple[str, ...]  # that may read the log; (): every host
     fall_behind_max: int
     heartbeat_interval_s: float
     silence_max_s: float
@@ -50,6 +51,7 @@ def make_ha_config(config: BrokerConfig, policy: ReplicationPolicy) -> HaConfig:
         follows_master=config.is_slave,
         master_address=config.ha_master_address,
         peers=config.ha_peers,
+        hosts=config.ha_hosts,
         fall_behind_max=config.ha_fall_behind_max,
         heartbeat_interval_s=config.ha_heartbeat_interval_s,
         silence_max_s=config.ha_silence_max_s,

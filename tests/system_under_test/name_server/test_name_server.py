@@ -438,7 +438,17 @@ def test_every_key_of_rocketmqs_name_server_is_told(node: Node) -> None:
     assert b"serverWorkerThreads=8\n" in node.ask(RequestCode.GET_NAMESRV_CONFIG).body
 
 
-@pytest.mark.parametrize("name", ["configBlackList", "configStorePath", "kvConfigPath"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "configBlackList",
+        "configStorePath",
+        "kvConfigPath",
+        "registerAllowedAddresses",
+        "registerAllowedBrokers",
+        "registerAllowedClusters",
+    ],
+)
 def test_options_in_the_black_list_are_code_16(node: Node, name: str) -> None:
     body = f"orderMessageEnable=true\n{name}=/elsewhere".encode()
     answer = node.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=body)

@@ -128,6 +128,7 @@ def test_identity_and_files_wait_for_the_next_start(bench: Bench) -> None:
         "aclCredentialsFile",
         "aclEnable",
         "faithfulPolicies",
+        "haAllowedAddresses",
         "mode",
         "readOnlyCommitLogStorePaths",
         "storePathCommitLog",

@@ -1,0 +1,76 @@
+"""Which brokers may register at a name server: three options, of which RocketMQ has none."""
+
+from __future__ import annotations
+
+from system_under_test.env import Log
+from system_under_test.name_server.config import NameServerConfig
+from system_under_test.name_server.requests import identity_of
+from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.remoting.address import parse_address
+from system_under_test.remoting.allowed_hosts import SHOWN_MAX, AllowedHosts, RefusalLog
+
+# What brokers ask: to come, to go, and to be kept as they are.
+BROKER_CODES = (
+    RequestCode.REGISTER_BROKER,
+    RequestCode.UNREGISTER_BROKER,
+    RequestCode.QUERY_DATA_VERSION,
+)
+
+
+class Admission:
+    """Refuses brokers that an option does not list. An option that lists nothing refuses none."""
+
+    def __init__(self, config: NameServerConfig, log: Log) -> None:
+        self._config = config
+        self._hosts = AllowedHosts(config.register_hosts)
+        self._refusals = RefusalLog(log)
+
+    def refuse(self, request: RemotingCommand, host: str) -> RemotingCommand | None:
+        """The answer to a request of a broker that may not register; None: it may, or is no broker.
+
+        Args:
+            host: where the connection comes from. It must be listed, and the address that the broker registers, too.
+
+        Raises:
+            ValueError: the request does not say which broker it is of.
+        """
+        if request.code not in BROKER_CODES:
+            return None
+        broker = identity_of(request)
+        rules = (
+            ("registerAllowedAddresses", "connection", host, self._hosts.allows(host)),
+            ("registerAllowedAddresses", "address", broker.address, self._lists(broker.address)),
+            (
+                "registerAllowedClusters",
+                "cluster",
+                broker.cluster,
+                _is_in(self._config.register_clusters, broker.cluster),
+            ),
+            (
+                "registerAllowedBrokers",
+                "name",
+                broker.broker_name,
+                _is_in(self._config.register_brokers, broker.broker_name),
+            ),
+        )
+        for option, what, value, is_allowed in rules:
+            if not is_allowed:
+                reason = f"this broker may not register: {option} does not list its {what} {value[:SHOWN_MAX]!r}"
+                self._refusals.tell(
+                    "broker was refused",
+                    peer=host,
+                    broker=broker.broker_name,
+                    address=broker.address,
+                    reason=reason,
+                )
+                return RemotingCommand.response(request, ResponseCode.NO_PERMISSION, reason)
+        return None
+
+    def _lists(self, address: str) -> bool:
+        """Whether clients may be sent to `host:port`. Raises ValueError for what is no such text."""
+        return not self._config.register_hosts or self._hosts.allows(parse_address(address)[0])
+
+
+def _is_in(allowed: tuple[str, ...], name: str) -> bool:
+    return not allowed or name in allowed

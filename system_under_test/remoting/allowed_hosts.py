@@ -1,0 +1,50 @@
+"""Hosts that an option lists, by address or by block of addresses, and what is logged of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import IPv6Address, ip_address, ip_network
+
+from system_under_test.env import Log
+
+REFUSALS_LOGGED_MAX = 1_000  # different ones of one node
+SHOWN_MAX = 100  # characters of a name in a log or an answer
+
+
+class AllowedHosts:
+    """The hosts of entries such as "10.0.0.7" and "10.0.1.0/24"; without entries, every host.
+
+    Raises:
+        ValueError: an entry is neither an address nor a block.
+    """
+
+    def __init__(self, entries: Iterable[str]) -> None:
+        self._networks = tuple(map(ip_network, entries))
+
+    def allows(self, host: str) -> bool:
+        """Whether the host is listed. A name that is no address is not."""
+        if not self._networks:
+            return True
+        try:
+            address = ip_address(host)
+        except ValueError:
+            return False
+        if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+            address = address.ipv4_mapped
+        return any(address in network for network in self._networks)
+
+
+class RefusalLog:
+    """Logs each refusal once, up to a number of them: a peer that tries again and again does not fill the log."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._known: dict[tuple[str, ...], None] = {}
+
+    def tell(self, event: str, **fields: str) -> None:
+        shown = {name: value[:SHOWN_MAX] for name, value in fields.items()}
+        key = (event, *shown.values())
+        if key in self._known or len(self._known) >= REFUSALS_LOGGED_MAX:
+            return
+        self._known[key] = None
+        self._log.warning(event, **shown)
