@@ -141,6 +141,18 @@ class RunVerdict:
         found = (finding for verdict in self.verdicts for finding in verdict.findings)
         return tuple(sorted(found, key=_severity))
 
+    def violations(self) -> dict[str, int]:
+        """Count the violations of each anomaly that there is."""
+        found = {f.anomaly for f in self.findings() if f.judgement == "violation"}
+        return {
+            name: of.counts[name] for of in self.verdicts for name in of.counts if name in found
+        }
+
+    def unanswered(self) -> tuple[str, ...]:
+        """Say why the run proves nothing, or a checker has no answer: one sentence each."""
+        reasons = (f"{v.checker}: {v.reason}" for v in self.verdicts if v.valid == "unknown")
+        return (*self.below_floors, *reasons)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "valid": self.valid,

@@ -9,6 +9,7 @@ from typing import Any
 from checkers.compose import RunVerdict
 from checkers.facts import RunFacts
 from checkers.history import Op
+from checkers.stretches import SENDS, messages_in
 from harness.campaign import Campaign
 from harness.nemesis import FaultRecord
 
@@ -37,3 +38,8 @@ class RunResult:
     interrupted: bool = False  # the user ended the load early
     up_s: float  # until every broker served
     run_s: float
+
+    @property
+    def acknowledged(self) -> int:
+        """Messages of sends that ended well."""
+        return sum(messages_in(op) for op in self.ops if op.f in SENDS and op.type == "ok")

@@ -37,6 +37,7 @@ COMMANDS = {
     "history": "harness.cli.history:history",
     "conform": "harness.cli.conform.command:conform",
     "hunt": "harness.cli.hunt.command:hunt",
+    "table": "harness.cli.table.command:table",
     "doctor": "harness.cli.doctor:doctor",
     "clean": "harness.cli.clean:clean",
     "crash-store": "harness.cli.crash_store:crash_store",

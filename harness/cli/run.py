@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -29,6 +29,9 @@ from harness.cli.status import EXIT_VALID, BadInput, HarnessError, status_of_val
 from harness.defective import use_defect
 from harness.environments.fleet_options import FleetOptions
 from harness.run_folder import RunFolder, RunFolderError
+
+if TYPE_CHECKING:
+    from harness.run_result import RunResult
 
 
 @click.command(short_help="Run one fault campaign and judge it.")
@@ -85,18 +88,31 @@ def run_and_report(
     campaign: Campaign, runs: Path, missing: Mapping[str, str], fleet: FleetOptions
 ) -> int:
     """Run, keep and print. The system under test is imported only now: a defect may have replaced it."""
-    from harness.any_runner import runner_of
-    from harness.environments.errors import EnvironmentFailed
     from harness.report.console import print_campaign, print_missing, print_result
-    from harness.runner import RunError
 
-    try:
-        folder = RunFolder.create(runs, campaign, time.strftime("%Y%m%d-%H%M%S"))
-    except RunFolderError as error:
-        raise BadInput(str(error)) from error
+    folder = make_folder(campaign, runs)
     print_campaign(campaign, fleet.name_servers)
     print_missing(missing)
     started = time.process_time()
+    result = run_in(folder, campaign, fleet)
+    print_result(result, folder.path, time.process_time() - started, fleet)
+    return status_of_validity(result.verdict.valid)
+
+
+def make_folder(campaign: Campaign, runs: Path) -> RunFolder:
+    """Raises BadInput."""
+    try:
+        return RunFolder.create(runs, campaign, time.strftime("%Y%m%d-%H%M%S"))
+    except RunFolderError as error:
+        raise BadInput(str(error)) from error
+
+
+def run_in(folder: RunFolder, campaign: Campaign, fleet: FleetOptions) -> RunResult:
+    """Run and keep; a run that never began leaves no folder. Raises HarnessError."""
+    from harness.any_runner import runner_of
+    from harness.environments.errors import EnvironmentFailed
+    from harness.runner import RunError
+
     is_simulated = campaign.environment == "simulation"  # its columns are written when it is over
     try:
         with (
@@ -121,5 +137,4 @@ def run_and_report(
         raise HarnessError(str(error)) from error
     except OSError as error:  # a full disk, a folder that is read-only: the machine, not a verdict
         raise HarnessError(f"the machine failed: {error}") from error
-    print_result(result, folder.path, time.process_time() - started, fleet)
-    return status_of_validity(result.verdict.valid)
+    return result

@@ -70,10 +70,11 @@ def first_violations(verdict: RunVerdict) -> list[Finding]:
     for finding in verdict.findings():
         if finding.judgement == "violation" and finding.anomaly not in DIAGNOSES:
             first.setdefault(finding.anomaly, finding)
-    return sorted(first.values(), key=lambda finding: _rank(finding.anomaly))
+    return sorted(first.values(), key=lambda finding: rank(finding.anomaly))
 
 
-def _rank(anomaly: str) -> int:
+def rank(anomaly: str) -> int:
+    """Where an anomaly stands among others: the most serious one has 0."""
     return MOST_SERIOUS.index(anomaly) if anomaly in MOST_SERIOUS else len(MOST_SERIOUS)
 
 

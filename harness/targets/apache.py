@@ -67,6 +67,14 @@ def check_distribution(home: str) -> None:
         )
 
 
+def distribution_version(home: str) -> str:
+    """The version in the name of the broker's library, such as 4.9.8; "unknown" where that is not on this machine."""
+    names = [path.name for path in Path(home, "lib").glob("rocketmq-broker-*.jar")]
+    if not names:
+        return "unknown"
+    return names[0].removeprefix("rocketmq-broker-").removesuffix(".jar")
+
+
 class ApacheDistribution:
     """Implements `harness.targets.target.Target`.
 

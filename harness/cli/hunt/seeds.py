@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from typing import Any, NamedTuple
 
-from checkers.stretches import SENDS, messages_in
 from harness.campaign import Campaign
 from harness.campaign_draw import draw_campaign
 from harness.cli.options import choose_faults
@@ -136,7 +135,7 @@ def judge_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult
         workload=campaign.workload,
         valid=verdict.valid,
         digest=result.digest,
-        acked=sum(messages_in(op) for op in result.ops if op.f in SENDS and op.type == "ok"),
+        acked=result.acknowledged,
         bitten=tuple(dict.fromkeys(r.planned.kind for r in result.faults if r.bitten)),
         dirty_power_cut=bool(cuts),
         cpu_s=round(cpu_s, 3),

@@ -1,0 +1,273 @@
+"""`staticfire table`: campaigns x environments on a target, a row for each run; what has a row is not run again."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import click
+
+from faults.errors import FaultError
+from harness.campaign import Campaign, CampaignError, OneOf
+from harness.campaign_draw import draw_campaign
+from harness.campaign_file import campaign_names
+from harness.campaign_limits import PLACES
+from harness.cli.fleet_options import fleet_options
+from harness.cli.hunt.seed_range import seed_range
+from harness.cli.options import check_nodes, choose_faults, given_options, missing_in
+from harness.cli.run import make_folder, run_in
+from harness.cli.somebodys_cluster import take_cluster
+from harness.cli.status import (
+    EXIT_INVALID,
+    EXIT_UNKNOWN,
+    EXIT_VALID,
+    BadInput,
+    HarnessError,
+    one_sentence,
+)
+from harness.cli.table.markdown import markdown_lines, outcome
+from harness.cli.table.rows import NOT_HERE, SIMULATION_ONLY, Cell, Row, Table
+from harness.environments.fleet_options import FleetOptions
+from harness.report.verdict_lines import WORDS
+
+TARGETS = ("own", "apache")
+
+
+@click.command(short_help="Run campaigns in several environments, and print a table.")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="File of the rows, a JSON line a run. What it has is not run again.",
+)
+@click.option(
+    "--target",
+    default="own",
+    show_default=True,
+    help=f"What is tested: {' or '.join(TARGETS)}, Apache RocketMQ in --home.",
+)
+@click.option(
+    "--environments",
+    default="simulation",
+    show_default=True,
+    metavar="NAME[,NAME...]",
+    help="Where nodes run. A campaign's own target and environment do not count.",
+)
+@click.option(
+    "--campaigns",
+    metavar="NAME|FILE[,...]",
+    help="Named campaigns or TOML files. Default: all of `staticfire campaigns`.",
+)
+@click.option(
+    "--seeds",
+    default="1",
+    show_default=True,
+    metavar="FIRST-LAST",
+    help="Range of seeds, both ends included, or one number.",
+)
+@fleet_options
+@click.option(
+    "--runs",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="Folder that keeps the runs.",
+)
+@click.option("--print", "only_prints", is_flag=True, help="Print the table of --out, run nothing.")
+def table(
+    out: Path,
+    target: str,
+    environments: str,
+    campaigns: str | None,
+    seeds: str,
+    fleet: FleetOptions,
+    runs: Path,
+    only_prints: bool,
+) -> int:
+    """Run campaigns in several environments on one target, and print a Markdown table of what came of them.
+
+    \b
+    Example:
+      staticfire table --environments simulation,processes --campaigns default --out own.jsonl
+      staticfire table --target apache --home DIR --environments namespaces --out apache.jsonl
+      staticfire table --out apache.jsonl --print
+
+    The same command goes on where it was ended, by Ctrl-C or otherwise: runs that have a row in --out are left out. A
+    campaign that an environment cannot carry out has a row with the reason. Progress goes to standard error.
+
+    Exit status: 0 none invalid, 1 some invalid, 2 only unknown, 254 bad arguments, 255 harness error.
+    """
+    kept = Table(out)
+    if only_prints:
+        if not kept.rows:
+            raise BadInput(f"--out {out} has no rows; without --print they are made")
+        return _report(list(kept.rows.values()))
+    prepared = _prepare(
+        [
+            Cell(target, campaign, environment, seed)
+            for campaign in _names(campaigns)
+            for environment in _environments(target, environments)
+            for seed in seed_range(seeds)
+        ],
+        fleet,
+    )
+    kept.begin()
+    failed = _run_all(kept, prepared, runs, fleet)
+    status = _report([row for row in kept.rows.values() if row.target == target])
+    if failed and status != EXIT_INVALID:
+        raise HarnessError(
+            f"{failed} of {len(prepared)} runs came to no verdict; the same command tries them again"
+        )
+    return status
+
+
+def _names(campaigns: str | None) -> list[str]:
+    return campaign_names() if campaigns is None else [*dict.fromkeys(campaigns.split(","))]
+
+
+def _environments(target: str, text: str) -> list[str]:
+    """Raises BadInput, also for a target that there is not."""
+    if target not in TARGETS:
+        raise BadInput(f"--target is {target!r:.80}; allowed: {', '.join(TARGETS)}")
+    names = [*dict.fromkeys(text.split(","))]
+    for name in names:
+        if name not in PLACES[target]:
+            raise BadInput(
+                f"--environments names {name!r:.80}; allowed with --target {target}: {', '.join(PLACES[target])}"
+            )
+    return names
+
+
+# --- before the first run -------------------------------------------------------------------------
+
+
+def _prepare(cells: Sequence[Cell], fleet: FleetOptions) -> list[tuple[Cell, Campaign | Row]]:
+    """The campaign of each cell, or the row that says why there is none. Raises BadInput, HarnessError."""
+    for environment in dict.fromkeys(cell.environment for cell in cells):
+        missing_in(environment, fleet)  # what no campaign could be run on is no row
+    return [(cell, _campaign_of(cell, fleet)) for cell in cells]
+
+
+def _campaign_of(cell: Cell, fleet: FleetOptions) -> Campaign | Row:
+    given = given_options(
+        campaign=cell.campaign,
+        slaves=None,
+        masters=None,
+        faults=None,
+        environment=cell.environment,
+        target=cell.target,
+    )
+    given.pop("seed", None)
+    if given.get("defect"):
+        raise BadInput(
+            f"campaign {cell.campaign} plants the defect {given['defect']}; allowed in a table: campaigns without one"
+        )
+    take_cluster(given, fleet)
+    named = dict(given)
+    try:
+        choose_faults(cell.seed, given, fleet)
+        campaign = draw_campaign(cell.seed, given)
+    except (BadInput, CampaignError, FaultError) as error:
+        verdict = SIMULATION_ONLY if _is_for_simulation(named) else NOT_HERE
+        return Row(**cell._asdict(), verdict=verdict, reason=str(error))
+    try:
+        check_nodes(campaign, fleet)
+    except (CampaignError, FaultError) as error:
+        raise BadInput(f"campaign {cell.campaign}: {error}") from error
+    return campaign
+
+
+def _is_for_simulation(given: dict[str, Any]) -> bool:
+    """Whether the campaign names a fault that no real machine has."""
+    from harness.environments.broken_machines import SIMULATED_ONLY
+    from harness.environments.catalogue import missing_faults
+
+    named = {*_each(given.get("faults")), *(planned.kind for planned in _each(given.get("plan")))}
+    return not named.isdisjoint(missing_faults(SIMULATED_ONLY))
+
+
+def _each(option: Any) -> Iterable[Any]:
+    """The elements of an option that is a list; of several lists between which the seed decides, of all."""
+    return chain(*option.values) if isinstance(option, OneOf) else option or ()
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+def _run_all(
+    kept: Table,
+    prepared: Sequence[tuple[Cell, Campaign | Row]],
+    runs: Path,
+    fleet: FleetOptions,
+) -> int:
+    """How many came to no verdict. Raises HarnessError, also when the user wants no more of it."""
+    failed = 0
+    for number, (cell, campaign) in enumerate(prepared, 1):
+        name = (
+            f"{number} of {len(prepared)}: {cell.campaign} in {cell.environment}, seed {cell.seed}"
+        )
+        if kept.is_done(cell):
+            _say(f"{name}: {outcome(kept.rows[cell])} (it has a row)")
+            continue
+        if isinstance(campaign, Row):
+            kept.add(campaign)
+            _say(f"{name}: {campaign.verdict}: {campaign.reason}")
+            continue
+        try:
+            row = _run(cell, campaign, runs, fleet)
+        except HarnessError as error:
+            failed += 1
+            _say(f"{name}: no verdict: {error}")
+            continue
+        except KeyboardInterrupt:
+            row = None
+        if row is None:
+            raise HarnessError(
+                f"interrupted at {number} of {len(prepared)} runs; the rows are in {kept.path}"
+            )
+        kept.add(row)
+        _say(f"{name}: {outcome(row)} ({row.wall_s:.0f} s, {row.run})")
+    return failed
+
+
+def _run(cell: Cell, campaign: Campaign, runs: Path, fleet: FleetOptions) -> Row | None:
+    """None if the user ended its load. Raises BadInput, HarnessError, KeyboardInterrupt."""
+    from harness.targets.apache import distribution_version
+    from harness.version import versions
+
+    folder = make_folder(campaign, runs)
+    started = time.monotonic()
+    result = run_in(folder, campaign, fleet)
+    if result.interrupted:
+        return None
+    found = versions()
+    if cell.target == "apache" and fleet.home is not None:
+        found = {"rocketmq": distribution_version(fleet.home), **found}
+    verdict = result.verdict
+    return Row(
+        **cell._asdict(),
+        verdict=WORDS[verdict.valid].lower(),
+        reason="; ".join(verdict.unanswered()[:1]) if verdict.valid == "unknown" else "",
+        anomalies=verdict.violations(),
+        acknowledged=result.acknowledged,
+        wall_s=round(time.monotonic() - started, 1),
+        run=str(folder.path),
+        versions=found,
+    )
+
+
+def _say(text: str) -> None:
+    print(one_sentence(text), file=sys.stderr, flush=True)
+
+
+def _report(rows: Sequence[Row]) -> int:
+    """Print the table; the exit status that its rows come to."""
+    print("\n".join(markdown_lines(rows)), flush=True)
+    verdicts = {row.verdict for row in rows}
+    if "invalid" in verdicts:
+        return EXIT_INVALID
+    return EXIT_VALID if "valid" in verdicts else EXIT_UNKNOWN
