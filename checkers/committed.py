@@ -11,10 +11,12 @@ have yet does not count either, nor what another slave was sent while the master
 Neither does a commit that brokers may have forgotten, where they answered or not (`offset_forgotten`): a fault of any
 replica that may not have written or copied it yet, or between the replicas and the two members. Where a client does not
 say who answered, a slave is thought of near such faults alone. No commit counts across a disk that was emptied or a
-reset of offsets. What was committed after the last one that counts may have taken its place. So may what another member
-pulls with: each pull commits how far its member is, and one that gained the queue before the commit arrived began below
-it. One that began below it for a reason of its own, such as a slave's answer, commits that, too; its own begin is
-judged.
+reset of offsets. What was committed after the last one that counts may have taken its place. So may an earlier one that
+was on its way when a network or a broker failed, or that no broker has confirmed (`commit`, info): what a closed
+connection had still to send arrives later, behind what its member commits on the next one. And so may what another
+member pulls with: each pull commits how far its member is, and one that gained the queue before the commit arrived
+began below it. One that began below it for a reason of its own, such as a slave's answer, commits that, too; its own
+begin is judged.
 """
 
 from __future__ import annotations
@@ -45,6 +47,8 @@ SENT_TO_SLAVE = "offset_sent_to_slave"  # the same, if the commit is known to ha
 FORGOTTEN = "offset_forgotten"  # by any broker
 REPLACED = "offset_replaced"  # the time of the witness is that from the commit to its question
 ON_ITS_WAY_NS = int(ON_ITS_WAY_S * NS_PER_S)  # and until a member has asked where to begin
+# Linux sends again what a closed connection still had to send, for about 100 s (tcp_orphan_retries).
+LATE_NS = 120 * NS_PER_S
 MASTER_ID = 0
 
 
@@ -72,12 +76,21 @@ def least_offset(
     """The same from the commits of one stream, sorted by op; `pair` is its group and its queue."""
     earlier = commits.where(np.flatnonzero(commits.op_index < gain.op_index))
     arrived = earlier.time_ns + ON_ITS_WAY_NS <= gain.time_ns
-    unsure = _forgotten(context, earlier, pair, gain)
+    unsure, on_its_way = _forgotten(context, earlier, pair, gain)
     pulled = _pulled_below(context, earlier, pair, gain) | _begun_below(
         context, earlier, pair, gain
     )
     sure = np.flatnonzero(arrived & ~unsure & ~pulled)
-    return int(earlier.offset[sure[-1] :].min()) if len(sure) else 0
+    if not len(sure):
+        return 0
+    late = on_its_way & (earlier.time_ns > gain.time_ns - LATE_NS)
+    unclear = context.timeline.unclear_commits.get(pair, ())
+    offsets = (
+        *earlier.offset[sure[-1] :].tolist(),
+        *earlier.offset[late].tolist(),
+        *(of.offset for of in unclear if gain.time_ns - LATE_NS < of.time_ns < gain.time_ns),
+    )
+    return int(min(offsets))
 
 
 def commits_of(
@@ -243,11 +256,12 @@ def _since(context: Context, broker: str, window: Window, node: str | None) -> S
 
 def _forgotten(
     context: Context, commits: Commits, pair: tuple[str, QueueKey], gain: Ownership
-) -> Mask:
-    """Which commits may not be known where the queue is gained, shape (commits,)."""
+) -> tuple[Mask, Mask]:
+    """Which commits may not be known where the queue is gained, and which may reach the master later; (commits,)."""
     nodes, timings = context.timeline.nodes, context.facts.timings
     taker = nodes.get(gain.process)
     forgotten = np.zeros(len(commits), np.bool_)
+    late = np.zeros(len(commits), np.bool_)
     answer = answer_to(context, pair, gain)
     asked = None if answer is None else answer.broker_id
     broker = pair[1].broker
@@ -269,9 +283,10 @@ def _forgotten(
             _in_any(time_ns, _lost_spans(context, broker, node, name, answer.time_ns))
             for name in (LOST, ON_ITS_WAY, AT_SLAVE, SENT_TO_SLAVE)
         )
+        late[mine] = on_its_way & ~known.arrived
         forgotten[mine] = (
             lost
-            | (on_its_way & ~known.arrived)
+            | late[mine]
             | (at_slave & ~known.at_master)
             | (sent_to_slave & (known.slave != MASTER_ID))
         )
@@ -282,7 +297,7 @@ def _forgotten(
     for window in since:
         if window.start_ns <= gain.time_ns:
             forgotten |= commits.time_ns <= window.end_ns
-    return forgotten
+    return forgotten, late
 
 
 class _Known(NamedTuple):

@@ -5,7 +5,8 @@ finished, a member that lived had the queue, and no fault excused it (`excuse_ta
 seconds, and with short polling the time until a broker looks at waiting pulls (`Timings.poll_s`). A member has
 `STARTED_WITHIN_NS` to begin after it gained a queue, and a listener that did not succeed holds its queue up for
 `PUT_OFF_NS`: an orderly one tries again before anything else. Of a group that shares its queues the first delivery
-counts, in a broadcasting group the first one to each member's process.
+counts, in a broadcasting group the first one to each member's process, and in a group that changed its filter only what
+both filters let through.
 
 Cannot see: messages that were never delivered (`unseen`), that were not acknowledged, or that brokers keep back at
 first (delays, transactions); groups that report no assignments.
@@ -23,7 +24,17 @@ from itertools import pairwise
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Outcome, Piece, QueueKey, Touches, Transaction
+from checkers.columns import (
+    UNKNOWN,
+    Columns,
+    Ints,
+    Mask,
+    Outcome,
+    Piece,
+    QueueKey,
+    Touches,
+    Transaction,
+)
 from checkers.kernel import Context, Kernel, Split, finding_at, nothing_missing, queue_of
 from checkers.place_index import index_of
 from checkers.process_ends import ended_ns
@@ -100,8 +111,9 @@ def bound_ns(context: Context, broker: str | None = None) -> int:
 
 
 def _look(columns: Columns, context: Context, number: int) -> DeliveryWaits:
-    acked_ns = _acked_ns(columns)[index_of(columns).delivery_place]
-    deliveries, bound = columns.deliveries, bound_ns(context)
+    sends, deliveries, bound = columns.sends, columns.deliveries, bound_ns(context)
+    place = index_of(columns).delivery_place
+    acked_ns = _acked_ns(columns)[place]
     rows: list[Ints] = []
     finished: list[Ints] = []
     busy_until: dict[int, int] = {}
@@ -117,6 +129,9 @@ def _look(columns: Columns, context: Context, number: int) -> DeliveryWaits:
         before = np.where(begins > 0, busy[begins - 1], NEVER)
         before = np.repeat(before, np.diff(np.append(begins, len(called))))
         acked = acked_ns[of_reader]
+        name = columns.names.groups[group]
+        if name in context.facts.filters_changed_ns:
+            acked = _acked_ns(columns, context.matches(columns, sends, name))[place[of_reader]]
         waited += int(np.count_nonzero(acked != NEVER))
         free = np.maximum(acked, before)
         late = (acked != NEVER) & (deliveries.invoke_ns[of_reader] - free > bound)
@@ -138,10 +153,15 @@ def _look(columns: Columns, context: Context, number: int) -> DeliveryWaits:
     )
 
 
-def _acked_ns(columns: Columns) -> Ints:
-    """When the message at each place was acknowledged, NEVER if it was not; shape (places,)."""
+def _acked_ns(columns: Columns, among: Mask | None = None) -> Ints:
+    """When the message at each place was acknowledged, NEVER if it was not; shape (places,).
+
+    `among`: the sends that count, shape (sends,).
+    """
     sends, index = columns.sends, index_of(columns)
     visible = (sends.outcome == Outcome.OK) & (sends.transaction == Transaction.NONE)
+    if among is not None:
+        visible &= among
     rows = np.flatnonzero(visible & (sends.due_ns == UNKNOWN) & index.placed)
     found = np.full(index.size, NEVER, np.int64)
     np.maximum.at(found, index.send_place[rows], sends.time_ns[rows])

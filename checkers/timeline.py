@@ -274,6 +274,8 @@ class Timeline:
     """Ops that touch no message, each list in history order."""
 
     commits: Mapping[tuple[str, QueueKey], Sequence[Commit]]  # by group and queue
+    # No broker has confirmed them: they may be carried out at any later time, or never.
+    unclear_commits: Mapping[tuple[str, QueueKey], Sequence[Commit]] = field(default_factory=dict)
     ownership: Mapping[tuple[str, QueueKey], Sequence[Ownership]]  # by group and queue
     begins: Mapping[tuple[str, QueueKey], Sequence[Begun]] = field(default_factory=dict)
     # by group, broker name and process

@@ -62,12 +62,14 @@ class TimelineBuilder:
         "_subscriptions",
         "_tried_reads",
         "_txns",
+        "_unclear_commits",
         "commits",
         "nodes",
     )
 
     def __init__(self) -> None:
         self.commits: dict[tuple[str, QueueKey], list[Commit]] = {}
+        self._unclear_commits: dict[tuple[str, QueueKey], list[Commit]] = {}
         self.nodes: dict[int, str] = {}  # of clients that opened or sent
         self._begins: dict[tuple[str, QueueKey], list[Begun]] = {}
         self._commits_to: dict[tuple[str, str, int], list[CommitTo]] = {}
@@ -225,13 +227,14 @@ class TimelineBuilder:
         self._assigned[op.process, group, topic] = now
 
     def _commit(self, op: Op) -> None:
-        if op.type != "ok":
+        if op.type not in ("ok", "info"):
             return
+        found = self.commits if op.type == "ok" else self._unclear_commits
         group, topic = text(op.value["group"]), text(op.value["topic"])
         for broker, number, offset in op.value["offsets"]:
             queue = QueueKey(topic, text(broker), integer(number))
             commit = Commit(op.index, op.time_ns, op.process, integer(offset))
-            self.commits.setdefault((group, queue), []).append(commit)
+            found.setdefault((group, queue), []).append(commit)
 
     def _begin(self, op: Op) -> None:
         value = op.value
@@ -342,6 +345,7 @@ class TimelineBuilder:
     def forget(self) -> None:
         """Drop what was collected; where processes run and who owns what is still known."""
         self.commits.clear()
+        self._unclear_commits.clear()
         self._ownership.clear()
         self._begins.clear()
         self._commits_to.clear()
@@ -366,6 +370,7 @@ class TimelineBuilder:
         self._open_txns.clear()
         return Timeline(
             commits=self.commits,
+            unclear_commits=self._unclear_commits,
             ownership=self._ownership,
             begins=self._begins,
             commits_to=self._commits_to,

@@ -161,6 +161,12 @@ class Reports:
         for topic, ours in rows.items():
             self._emit("commit", topic, offsets=ours)
 
+    def commit_unclear(self, offsets: dict[MessageQueue, int]) -> None:
+        for queue, offset in offsets.items():
+            rows = [[queue.broker_name, queue.queue_id, offset]]
+            value = {"group": self._group, "topic": queue.topic, "offsets": rows}
+            self._port.emit("info", "commit", value, "no broker has confirmed it")
+
     def commits_sent(self, sent: list[CommitSent]) -> None:
         value = {"group": self._group, "brokers": [list(row) for row in sent]}
         self._port.emit("ok", "commit_to", value, None)
@@ -255,6 +261,7 @@ async def _serve_polled(
         listener,
         on_assignment=reports.assigned,
         on_commit=reports.committed,
+        on_commit_unclear=reports.commit_unclear,
         on_offset_read=reports.began,
         on_commit_sent=reports.commits_sent,
     )

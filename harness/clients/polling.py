@@ -16,7 +16,7 @@ from zlib import crc32
 from harness.clients.consumer_kinds import CHOOSING, LITE_PULL_COMMIT, PULL
 from system_under_test.client.assignment import OnCommit
 from system_under_test.client.consumer_config import ConsumerConfig
-from system_under_test.client.errors import ClientError
+from system_under_test.client.errors import BrokerRefused, ClientError
 from system_under_test.client.listening import Listener, has_succeeded
 from system_under_test.client.lite_pull_consumer import LitePullConfig, LitePullConsumer
 from system_under_test.client.offset_store import OnCommitSent, OnOffsetRead
@@ -70,6 +70,7 @@ def polled_member(
     *,
     on_assignment: OnAssignment,
     on_commit: OnCommit,
+    on_commit_unclear: OnCommit,
     on_offset_read: OnOffsetRead,
     on_commit_sent: OnCommitSent,
 ) -> PolledMember:
@@ -77,10 +78,19 @@ def polled_member(
 
     Args:
         share: its place in the group and the number of members, for kinds that choose their queues.
+        on_commit_unclear: called with offsets that no broker has confirmed, though one may carry them out later.
     """
     if kind == PULL:
         return PullMember(
-            env, config, share, listener, on_assignment, on_commit, on_offset_read, on_commit_sent
+            env,
+            config,
+            share,
+            listener,
+            on_assignment,
+            on_commit,
+            on_commit_unclear,
+            on_offset_read,
+            on_commit_sent,
         )
     return LitePullMember(
         env,
@@ -242,6 +252,7 @@ class PullMember:
         listener: Listener,
         on_assignment: OnAssignment,
         on_commit: OnCommit,
+        on_commit_unclear: OnCommit,
         on_offset_read: OnOffsetRead,
         on_commit_sent: OnCommitSent,
     ) -> None:
@@ -250,6 +261,7 @@ class PullMember:
         self._listener = listener
         self._on_assignment = on_assignment
         self._on_commit = on_commit
+        self._on_commit_unclear = on_commit_unclear
         self._consumer = PullConsumer(
             env,
             PullConsumerConfig(
@@ -292,7 +304,12 @@ class PullMember:
         for queue in queues:
             if queue not in self._readers:
                 reader = QueueReader(
-                    self._consumer, queue, self._config, self._listener, self._on_commit
+                    self._consumer,
+                    queue,
+                    self._config,
+                    self._listener,
+                    self._on_commit,
+                    self._on_commit_unclear,
                 )
                 task = asyncio.get_running_loop().create_task(reader.run())
                 self._readers[queue] = (reader, task)
@@ -317,12 +334,14 @@ class QueueReader:
         config: ConsumerConfig,
         listener: Listener,
         on_commit: OnCommit,
+        on_commit_unclear: OnCommit,
     ) -> None:
         self._consumer = consumer
         self._queue = queue
         self._config = config
         self._listener = listener
         self._on_commit = on_commit
+        self._on_commit_unclear = on_commit_unclear
         self._offset: int | None = None  # everything below is consumed; None until that is known
         self._illegal_answers = 0
 
@@ -345,7 +364,12 @@ class QueueReader:
             return
         try:
             await self._consumer.commit(self._queue, offset)
-        except CANNOT_KNOW:
+        except BrokerRefused:
+            return
+        except (*CANNOT_KNOW, asyncio.CancelledError) as error:
+            self._on_commit_unclear({self._queue: offset})
+            if isinstance(error, asyncio.CancelledError):
+                raise
             return
         self._on_commit({self._queue: offset})
 

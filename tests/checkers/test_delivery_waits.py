@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -13,8 +14,9 @@ from hypothesis import strategies as st
 from checkers.compose import check_run
 from checkers.facts import Timings
 from checkers.history import Op
+from checkers.promises import NS_PER_S
 from checkers.verdict import Verdict
-from tests.support.history_language import facts, fault, history
+from tests.support.history_language import GROUP, TOPIC, facts, fault, history
 from tests.support.reference_waits_of_messages import slow_deliveries
 from tests.support.waiting_histories import waiting_history
 
@@ -176,6 +178,24 @@ def test_the_time_between_two_faults_counts() -> None:
     )
 
     assert keys(check("0 ok send a t=20", "1 ok consume a t=35", faults=kills)) == ["a"]
+
+
+@pytest.mark.parametrize(("tag", "slow"), [("red", []), ("green", ["a"])])
+def test_what_the_filter_before_held_back_is_not_late(tag: str, slow: list[str]) -> None:
+    ops = [
+        replace(op, value={**op.value, "tag": tag}) if op.f == "send" else op
+        for op in history(*OWNED, "0 ok send a t=20", "1 ok consume a t=40")
+    ]
+
+    verdict = judged(
+        ops,
+        groups={GROUP: (TOPIC,)},
+        wanted_tags={GROUP: ("red", "green")},
+        wanted_before={GROUP: ("green",)},
+        filters_changed_ns={GROUP: 30 * NS_PER_S},
+    )
+
+    assert keys(verdict) == slow
 
 
 def test_each_member_of_a_broadcasting_group_counts() -> None:

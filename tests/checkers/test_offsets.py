@@ -94,6 +94,35 @@ def test_who_may_set_an_offset_back(ops: list[str], why: str | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("unclear", "valid"),
+    [
+        ("1 info commit 0:1 t=1.5", True),
+        ("1 info commit 0:1 t=2.5", True),
+        ("1 info commit 0:2 t=1.5", False),
+        ("1 info commit 1:1 t=1.5", False),  # of another queue
+        ("1 info commit 0:1 t=1.5 group=h", False),
+        ("1 fail commit 0:1 t=1.5", False),
+    ],
+)
+def test_a_commit_without_a_confirmation_may_come_later(unclear: str, valid: bool) -> None:
+    ops = sorted(
+        [unclear, "1 ok commit 0:2 t=2"], key=lambda op: float(op.split("t=")[1].split()[0])
+    )
+
+    verdict = check("offsets", *OWNED, *ops, "2 ok assign 0 t=8", "2 ok commit 0:1 t=9")
+
+    assert verdict.valid is valid
+
+
+def test_no_commit_comes_later_than_what_a_closed_connection_sends_again() -> None:
+    ops = ("1 info commit 0:1 t=1.5", "1 ok commit 0:2 t=2")
+
+    verdict = check("offsets", *OWNED, *ops, "2 ok assign 0 t=130", "2 ok commit 0:1 t=131")
+
+    assert verdict.valid is False
+
+
+@pytest.mark.parametrize(
     ("of", "valid"),
     [
         (fault("kill", "n0", at_s=4, healed_s=6), True),

@@ -14,10 +14,12 @@ from harness.clients.polling import QueueReader, share_of
 from harness.clients.port import ClientPort
 from harness.simulation.world import World
 from system_under_test.client.consumer_config import ConsumerConfig
-from system_under_test.client.errors import BrokerNotAvailable
+from system_under_test.client.errors import BrokerNotAvailable, BrokerRefused
 from system_under_test.client.pull_consumer import PullAnswer, PullConsumer, PullOutcome
 from system_under_test.protocol.bodies import MessageQueue
+from system_under_test.protocol.codes import ResponseCode
 from system_under_test.protocol.message import Message
+from system_under_test.remoting.errors import RemotingTimeout
 from tests.system_under_test.client.simulated_cluster import TOPIC, Cluster
 
 POLLED = [kind for kind in CONSUMER_KINDS if kind != PUSH]
@@ -157,7 +159,8 @@ class Answering:
         self.answers = list(answers)
         self.asked: list[int] = []
         self.commits: list[int] = []
-        self.refuses = 0
+        self.errors: list[Exception] = []
+        self.commit_s = 0.0
 
     async def committed_offset(self, _: MessageQueue) -> int | None:
         return None
@@ -170,9 +173,9 @@ class Answering:
         return self.answers.pop(0) if self.answers else answer(PullOutcome.NOTHING_NEW, offset)
 
     async def commit(self, _: MessageQueue, offset: int) -> None:
-        if self.refuses:
-            self.refuses -= 1
-            raise BrokerNotAvailable("no replica of a answers")
+        await asyncio.sleep(self.commit_s)
+        if self.errors:
+            raise self.errors.pop(0)
         self.commits.append(offset)
 
 
@@ -181,9 +184,13 @@ def answer(outcome: PullOutcome, next_offset: int, **fields: Any) -> PullAnswer:
     return PullAnswer(outcome=outcome, next_offset=next_offset, **given)
 
 
-def read(consumer: Answering, seconds: float) -> list[dict[MessageQueue, int]]:
-    """Read the queue for so long; returns what was reported as committed."""
-    reported: list[dict[MessageQueue, int]] = []
+Offsets = list[dict[MessageQueue, int]]
+
+
+def read(consumer: Answering, seconds: float) -> tuple[Offsets, Offsets]:
+    """Read the queue for so long; returns what was reported as committed, and what as unclear."""
+    reported: Offsets = []
+    unclear: Offsets = []
 
     async def listener(_messages: list[Message], _queue: MessageQueue) -> bool:
         return True
@@ -191,13 +198,13 @@ def read(consumer: Answering, seconds: float) -> list[dict[MessageQueue, int]]:
     async def main() -> None:
         config = ConsumerConfig(group="g", topic=TOPIC, name_servers=("n:1",), client_id="c")
         pulling = cast(PullConsumer, consumer)
-        reader = QueueReader(pulling, QUEUE, config, listener, reported.append)
+        reader = QueueReader(pulling, QUEUE, config, listener, reported.append, unclear.append)
         task = asyncio.get_running_loop().create_task(reader.run())
         await asyncio.sleep(seconds)
         task.cancel()
 
     World(1).run(main)
-    return reported
+    return reported, unclear
 
 
 def test_a_reader_begins_at_the_first_message_of_a_queue_without_an_offset() -> None:
@@ -220,10 +227,29 @@ def test_a_reader_believes_a_correction_of_the_master_alone_and_only_the_third()
 def test_a_reader_commits_again_what_it_has_committed() -> None:
     """The disk that had it may be lost, and a slave may not have it yet."""
     consumer = Answering()
-    consumer.refuses = 1
-    reported = read(consumer, 16.0)
+    reported, unclear = read(consumer, 11.0)
     assert consumer.commits == [7, 7]
-    assert reported == [{QUEUE: 7}] * 2
+    assert (reported, unclear) == ([{QUEUE: 7}] * 2, [])
+
+
+@pytest.mark.parametrize(
+    ("error", "is_unclear"),
+    [
+        (BrokerNotAvailable("no replica of a answers"), True),
+        (RemotingTimeout("no answer in 3 s"), True),
+        (BrokerRefused(ResponseCode.SYSTEM_ERROR, "no"), False),
+    ],
+)
+def test_a_commit_without_an_answer_is_unclear(error: Exception, is_unclear: bool) -> None:
+    consumer = Answering()
+    consumer.errors = [error]
+    assert read(consumer, 6.0) == ([], [{QUEUE: 7}] if is_unclear else [])
+
+
+def test_a_commit_that_a_member_does_not_wait_for_any_more_is_unclear() -> None:
+    consumer = Answering()
+    consumer.commit_s = 9.0
+    assert read(consumer, 8.0) == ([], [{QUEUE: 7}])
 
 
 @each_kind
