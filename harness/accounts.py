@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 Keys = Mapping[str, str]  # access_key and secret_key; empty: requests are not signed
 
-OPERATOR = {"access_key": "sf-operator", "secret_key": "operators-secret"}  # also of brokers
-LOAD = {"access_key": "sf-load", "secret_key": "secret-of-the-load"}  # of producers and consumers
+# Also of brokers.
+OPERATOR: dict[str, Any] = {"access_key": "sf-operator", "secret_key": "operators-secret"}
+# Of producers and consumers.
+LOAD: dict[str, Any] = {"access_key": "sf-load", "secret_key": "secret-of-the-load"}
 
 GUEST = "guest"  # sends as long as it may: the fault rights-change withdraws its right
 GUEST_KEY = "sf-guest"

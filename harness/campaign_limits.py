@@ -29,7 +29,12 @@ from harness.workloads.catalogue import WORKLOADS
 FAULTS_MAX = 1000  # kinds; one may be named again to be drawn more often
 ACKS_MAX = 10**9
 BATCH_MAX = 1000  # messages
-ACL_PROPERTIES = ("aclEnable", "rocketmq.acl.plain.file", "aclCredentialsFile")
+ACL_PROPERTIES = (
+    "aclEnable",
+    "rocketmq.acl.plain.file",
+    "aclCredentialsFile",
+    "aclFullSignature",
+)
 REAL = ", ".join(name for name in ENVIRONMENTS if name != "simulation")
 # The environments in which each target can be.
 PLACES = {

@@ -132,6 +132,13 @@ def format_value(parse: Callable[[str], object], value: Any) -> str:
     return "" if value is None else str(value)
 
 
+def required(value: str) -> str | None:
+    """REQUIRED, or OPTIONAL, which is None: what is not asked for is not among the options that a node tells."""
+    if value not in ("", "OPTIONAL", "REQUIRED"):
+        raise ValueError("OPTIONAL and REQUIRED are allowed")
+    return "REQUIRED" if value == "REQUIRED" else None
+
+
 def names(value: str) -> tuple[str, ...]:
     """`name;name`"""
     return tuple(part.strip() for part in value.split(";") if part.strip())

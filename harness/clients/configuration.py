@@ -86,7 +86,12 @@ CONSUME_FROM = (
     "CONSUME_FROM_TIMESTAMP",
 )
 KEYS: Mapping[str, Kind] = {"access_key": TEXT, "secret_key": TEXT}
-CREDENTIALS: Mapping[str, Kind] = {"access_key": TEXT, "secret_key": TEXT, "security_token": TEXT}
+CREDENTIALS: Mapping[str, Kind] = {
+    "access_key": TEXT,
+    "secret_key": TEXT,
+    "security_token": TEXT,
+    "full_signature": FLAG,
+}
 LIMITS: Mapping[str, Kind] = {
     "count_max": WHOLE,
     "size_bytes_max": WHOLE,
@@ -106,8 +111,10 @@ def configuration_of(
     fields: Configuration = dataclasses.asdict(config)
     if topic is not None:
         fields["topic"] = topic
-    if (credentials := fields["credentials"]) is not None and not credentials["security_token"]:
-        del credentials["security_token"]
+    if (credentials := fields["credentials"]) is not None:
+        for name in ("security_token", "full_signature"):
+            if not credentials[name]:
+                del credentials[name]
     given = {name: value for name, value in fields.items() if value is not None}
     if limits := given.get("limits"):
         given["limits"] = {name: most for name, most in limits.items() if most is not None}

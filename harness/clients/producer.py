@@ -38,7 +38,7 @@ async def serve_producer(
     env: Env,
     config: ProducerConfig,
     port: ClientSide,
-    accounts: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    accounts: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> None:
     """Apply requests one at a time until the process ends. `open` starts a new producer.
 
@@ -75,7 +75,7 @@ class OtherAccounts:
     """
 
     def __init__(
-        self, env: Env, config: ProducerConfig, accounts: Mapping[str, Mapping[str, str]]
+        self, env: Env, config: ProducerConfig, accounts: Mapping[str, Mapping[str, Any]]
     ) -> None:
         self._env = env
         self._config = config

@@ -10,8 +10,10 @@ from system_under_test.acl.accounts import Account, Accounts
 from system_under_test.acl.permissions import NeedsOf, TopicAt
 from system_under_test.acl.signature import (
     ACCESS_KEY,
+    FULL_SIGNATURE,
     SIGNATURE,
     UNIQUE_KEY_QUERY,
+    full_signature_of,
     signature_of,
     signed_content,
 )
@@ -35,7 +37,10 @@ class AclPolicy:
 
 
 class AccessGuard:
-    """The accounts of one file, as they were when it was last read without a mistake."""
+    """The accounts of one file, as they were when it was last read without a mistake.
+
+    `requires_full_signature` refuses clients that sign as RocketMQ's do.
+    """
 
     def __init__(
         self,
@@ -45,7 +50,10 @@ class AccessGuard:
         log: Log,
         now_ms: Callable[[], int],
         topic_at: TopicAt,
+        *,
+        requires_full_signature: bool = False,
     ) -> None:
+        self._requires_full_signature = requires_full_signature
         self._topic_at = topic_at
         self._storage = storage
         self._policy = policy
@@ -86,6 +94,7 @@ class AccessGuard:
         if account.is_white(host):
             return
         self._check_signature(request, account)
+        self._check_full_signature(request, account)
         self._check_permissions(request, account)
 
     def _check_signature(self, request: RemotingCommand, account: Account) -> None:
@@ -99,6 +108,16 @@ class AccessGuard:
             if hmac.compare_digest(given, expected):
                 return
         raise AclException(f"Check signature failed for accessKey={account.access_key}")
+
+    def _check_full_signature(self, request: RemotingCommand, account: Account) -> None:
+        given = request.ext_fields.get(FULL_SIGNATURE)
+        if given is None:
+            if self._requires_full_signature:
+                raise AclException(f"No {FULL_SIGNATURE}, which this broker requires")
+            return
+        expected = full_signature_of(request, account.secret_key)
+        if not hmac.compare_digest(given.encode(), expected.encode()):
+            raise AclException(f"Check full signature failed for accessKey={account.access_key}")
 
     def _check_permissions(self, request: RemotingCommand, account: Account) -> None:
         if request.code in self._policy.admin_codes and not account.is_admin:

@@ -123,6 +123,7 @@ class BrokerConfig:
     acl_path: str | None = None
     # Ours alone: a file like RocketMQ's conf/tools.yml, with which this broker signs what it asks other brokers.
     acl_credentials_path: str | None = None
+    acl_full_signature: str | None = None  # ours alone, aclFullSignature: REQUIRED; None: optional
     broker_permission: int = 6  # brokerPermission: 4 read, 2 write
     auto_create_topics: bool = True  # autoCreateTopicEnable
     auto_create_groups: bool = True  # autoCreateSubscriptionGroup
@@ -168,6 +169,10 @@ class BrokerConfig:
             raise ValueError(
                 f"broker id is {self.broker_id} in role {self.role}; a slave needs an id above 0,"
                 " a master has 0"
+            )
+        if self.acl_full_signature is not None and not self.acl_enable:
+            raise ValueError(
+                f"aclFullSignature is {self.acl_full_signature}, but aclEnable is false; it needs true"
             )
         if self.transient_pool and (self.sync_flush or self.is_slave):
             flush = "synchronous" if self.sync_flush else "asynchronous"

@@ -66,6 +66,7 @@ def test_a_broker_file() -> None:
             "but 'nowhere' is neither an address nor a block such as 10.0.1.0/24",
         ),
         ("haAllowedAddresses=10.0.0.7/24", "'10.0.0.7/24' is neither an address nor a block"),
+        ("aclFullSignature=true", "is 'true', but OPTIONAL and REQUIRED are allowed"),
         ("haAllowedAddresses=;", "addresses and blocks such as 10.0.1.0/24 are allowed"),
         (r"storePathRootDir=/a\u0000b", "text without control characters is allowed"),
         (r"brokerName=\ud800", "text without control characters is allowed"),

@@ -38,7 +38,13 @@ class AccessControl:
         if config.acl_enable:
             path = config.acl_path or f"{config.store_path}/config/plain_acl.yml"
             self.guard = AccessGuard(
-                env.storage, path, policy, env.log, env.clock.wall_ms, partial(topic_at, store)
+                env.storage,
+                path,
+                policy,
+                env.log,
+                env.clock.wall_ms,
+                partial(topic_at, store),
+                requires_full_signature=config.acl_full_signature is not None,
             )
 
     def load(self) -> None:

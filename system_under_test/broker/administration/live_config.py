@@ -29,6 +29,7 @@ BLACK_LIST = (
     "rocketmqHome",
     "aclCredentialsFile",
     "aclEnable",
+    "aclFullSignature",
     "faithfulPolicies",
     "haAllowedAddresses",
     "mode",

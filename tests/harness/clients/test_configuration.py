@@ -60,8 +60,16 @@ def test_a_consumer_gets_what_it_was_to_get() -> None:
     assert consumer_config(through_a_line(fields)) == (config, Listening(0.5, 0.25, 2))
 
 
+def test_a_client_that_signs_in_full_stays_one() -> None:
+    credentials = Credentials(access_key="accessed", secret_key="secrets", full_signature=True)
+    config = ProducerConfig(
+        group="g", client_id="c", name_servers=("a:1",), credentials=credentials
+    )
+    assert producer_config(through_a_line(configuration_of(config))) == config
+
+
 def test_keys_reach_clients_and_other_accounts_may_have_none() -> None:
-    keys = {"access_key": "accessed", "secret_key": "secrets"}
+    keys: dict[str, Any] = {"access_key": "accessed", "secret_key": "secrets"}
     fields = {**WHO, "credentials": keys, "accounts": {"guest": keys, "unsigned": {}}}
     assert producer_config(fields).credentials == Credentials(**keys)
     assert credentials_of({"credentials": keys}) == Credentials(**keys)

@@ -127,6 +127,7 @@ def test_identity_and_files_wait_for_the_next_start(bench: Bench) -> None:
         "rocketmqHome",
         "aclCredentialsFile",
         "aclEnable",
+        "aclFullSignature",
         "faithfulPolicies",
         "haAllowedAddresses",
         "mode",
