@@ -290,7 +290,7 @@ def broker_main(options: dict[str, Any]) -> Main:
     return main
 
 
-def make_tls(options: dict[str, Any]) -> RealTls:
+def make_tls(options: dict[str, Any], *, replicates: bool) -> RealTls:
     """TLS as the options say. Raises ValueError or TlsError."""
     tls = RealTls(
         read_tls_options(
@@ -299,7 +299,7 @@ def make_tls(options: dict[str, Any]) -> RealTls:
             client_enabled=options.pop("use_tls", False),
         )
     )
-    tls.check()
+    tls.check(replicates=replicates)
     return tls
 
 
@@ -335,7 +335,7 @@ def run(arguments: list[str]) -> int:
     options = vars(parser.parse_args(arguments))
     node = options.pop("node")
     try:
-        tls = make_tls(options)
+        tls = make_tls(options, replicates=node == "broker")
         main = name_server_main(options) if node == "name-server" else broker_main(options)
     except (ValueError, TlsError) as error:
         parser.error(str(error))

@@ -153,6 +153,14 @@ class Tls(Protocol):
         """For one more connection to another node; None: it is plain. Raises TlsError."""
         ...
 
+    def replica_server_context(self) -> ssl.SSLContext | None:
+        """For one more connection to the replication port; None: it is plain. Raises TlsError."""
+        ...
+
+    def replica_client_context(self) -> ssl.SSLContext | None:
+        """For one more connection to the replication port of another broker; None: it is plain. Raises TlsError."""
+        ...
+
 
 class Worker(Protocol):
     """A thread for one kind of job that blocks. Jobs touch nothing that the event loop goes on using."""

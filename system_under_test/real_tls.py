@@ -39,6 +39,27 @@ class TlsOptions:
     client_certificate: str | None = None  # tls.client.certPath
     client_verifies: bool = False  # tls.client.authServer
     client_trust: str | None = None  # tls.client.trustCertPath
+    # Ours alone: replication, in both directions; None: it is plain.
+    ha_key: str | None = None  # tls.ha.keyPath
+    ha_key_password: str | None = None  # tls.ha.keyPassword
+    ha_certificate: str | None = None  # tls.ha.certPath
+    ha_trust: str | None = None  # tls.ha.trustCertPath
+
+    def __post_init__(self) -> None:
+        files = {
+            "tls.ha.certPath": self.ha_certificate,
+            "tls.ha.keyPath": self.ha_key,
+            "tls.ha.trustCertPath": self.ha_trust,
+        }
+        missing = [name for name, path in files.items() if path is None]
+        if missing and (len(missing) < len(files) or self.ha_key_password is not None):
+            raise TlsError(
+                f"TLS for replication lacks {' and '.join(missing)}; it needs {', '.join(files)}"
+            )
+
+    @property
+    def replicates_over_tls(self) -> bool:
+        return self.ha_certificate is not None
 
 
 TLS_MODES = {mode.value: mode for mode in TlsMode}
@@ -59,6 +80,10 @@ TLS_PROPERTIES: Mapping[str, Property] = {
     "tls.client.certPath": Property(field="client_certificate", parse=text),
     "tls.client.authServer": Property(field="client_verifies", parse=yes_or_no),
     "tls.client.trustCertPath": Property(field="client_trust", parse=text),
+    "tls.ha.keyPath": Property(field="ha_key", parse=text),
+    "tls.ha.keyPassword": Property(field="ha_key_password", parse=text),
+    "tls.ha.certPath": Property(field="ha_certificate", parse=text),
+    "tls.ha.trustCertPath": Property(field="ha_trust", parse=text),
 }
 
 
@@ -69,18 +94,25 @@ class RealTls:
         self._options = options
         self._server: tuple[tuple[int, ...], ssl.SSLContext] | None = None
         self._client: tuple[tuple[int, ...], ssl.SSLContext] | None = None
+        self._replica: dict[bool, tuple[tuple[int, ...], ssl.SSLContext]] = {}  # by: is the server
 
     @property
     def mode(self) -> TlsMode:
         return self._options.mode
 
-    def check(self) -> None:
-        """Make what the options name, so that a mistake shows at the start. Raises TlsError."""
+    def check(self, *, replicates: bool = False) -> None:
+        """Make what the options name, so that a mistake shows at the start. Raises TlsError.
+
+        `replicates`: this node is a broker; others need no files for replication.
+        """
         options = self._options
         serves = options.mode is not TlsMode.DISABLED and options.server_certificate is not None
         if serves or options.mode is TlsMode.ENFORCING:
             self.server_context()
         self.client_context()
+        if replicates:
+            self.replica_server_context()
+            self.replica_client_context()
 
     def server_context(self) -> ssl.SSLContext:
         """Raises TlsError."""
@@ -99,6 +131,30 @@ class RealTls:
         if self._client is None or self._client[0] != stamp:
             self._client = stamp, _described("client", lambda: make_client_context(options))
         return self._client[1]
+
+    def replica_server_context(self) -> ssl.SSLContext | None:
+        """Raises TlsError."""
+        return self._replica_context(is_server=True)
+
+    def replica_client_context(self) -> ssl.SSLContext | None:
+        """Raises TlsError."""
+        return self._replica_context(is_server=False)
+
+    def _replica_context(self, *, is_server: bool) -> ssl.SSLContext | None:
+        options = self._options
+        if not options.replicates_over_tls:
+            return None
+        stamp = _stamp(options.ha_key, options.ha_certificate, options.ha_trust)
+        known = self._replica.get(is_server)
+        if known is None or known[0] != stamp:
+            known = (
+                stamp,
+                _described(
+                    "replication port", lambda: make_replica_context(options, is_server=is_server)
+                ),
+            )
+            self._replica[is_server] = known
+        return known[1]
 
 
 def read_tls_options(
@@ -159,6 +215,17 @@ def make_client_context(options: TlsOptions) -> ssl.SSLContext:
         context.load_cert_chain(
             options.client_certificate, options.client_key, options.client_key_password
         )
+    return context
+
+
+def make_replica_context(options: TlsOptions, *, is_server: bool) -> ssl.SSLContext:
+    """Both sides show a certificate that `tls.ha.trustCertPath` vouches for. Raises OSError or SSLError."""
+    assert options.ha_certificate is not None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if is_server else ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False  # addresses are numbers
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_cert_chain(options.ha_certificate, options.ha_key, options.ha_key_password)
+    context.load_verify_locations(options.ha_trust)
     return context
 
 

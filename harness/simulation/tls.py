@@ -44,6 +44,12 @@ class SimTls:
     def client_context(self) -> ssl.SSLContext | None:
         return cast(ssl.SSLContext, self._context) if self._speaks else None
 
+    def replica_server_context(self) -> None:
+        """Replication is plain in every simulated run."""
+
+    def replica_client_context(self) -> None:
+        """See above."""
+
 
 class SimTlsContext:
     """In place of an `ssl.SSLContext`."""

@@ -69,7 +69,7 @@ class Admission:
 
     def _lists(self, address: str) -> bool:
         """Whether clients may be sent to `host:port`. Raises ValueError for what is no such text."""
-        return not self._config.register_hosts or self._hosts.allows(parse_address(address)[0])
+        return self._hosts.allows_all or self._hosts.allows(parse_address(address)[0])
 
 
 def _is_in(allowed: tuple[str, ...], name: str) -> bool:

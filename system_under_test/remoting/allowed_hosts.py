@@ -21,9 +21,13 @@ class AllowedHosts:
     def __init__(self, entries: Iterable[str]) -> None:
         self._networks = tuple(map(ip_network, entries))
 
+    @property
+    def allows_all(self) -> bool:
+        return not self._networks
+
     def allows(self, host: str) -> bool:
         """Whether the host is listed. A name that is no address is not."""
-        if not self._networks:
+        if self.allows_all:
             return True
         try:
             address = ip_address(host)

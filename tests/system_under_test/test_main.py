@@ -215,6 +215,45 @@ def test_a_faithful_policy_that_there_is_not_is_refused(
     assert f" {known}, " in error
 
 
+@pytest.mark.parametrize(
+    ("node", "option", "value", "reason"),
+    [
+        ("broker", "haAllowedAddresses", "here", "neither an address nor a block such as"),
+        ("broker", "aclFullSignature", "yes", "OPTIONAL and REQUIRED are allowed"),
+        ("broker", "aclFullSignature", "REQUIRED", "aclEnable is false; it needs true"),
+        ("name-server", "registerAllowedAddresses", "10.0.0.1:9876", "neither an address nor"),
+        ("name-server", "registerAllowedBrokers", ";", "names with semicolons between them"),
+        ("name-server", "registerAllowedClusters", " ; ", "names with semicolons between them"),
+    ],
+)
+def test_an_option_of_security_with_a_bad_value_ends_the_start(
+    node: str,
+    option: str,
+    value: str,
+    reason: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run([node, "-c", write_options(tmp_path, f"{option}={value}")])
+    assert caught.value.code == 254
+    [line] = capsys.readouterr().err.splitlines()
+    assert f"{option} is " in line
+    assert reason in line
+
+
+@pytest.mark.parametrize("node", ["broker", "name-server"])
+def test_tls_for_replication_with_one_file_is_refused(
+    node: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "tls.properties").write_text("tls.ha.certPath=/a.pem\n")
+    with pytest.raises(SystemExit) as caught:
+        run([node, "--tls-config", str(tmp_path / "tls.properties")])
+    assert caught.value.code == 254
+    error = capsys.readouterr().err
+    assert "TLS for replication lacks tls.ha.keyPath and tls.ha.trustCertPath; it needs" in error
+
+
 def test_hours_of_retention_are_local_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found: list[BrokerConfig] = []
     monkeypatch.setattr("system_under_test.broker.store_config.make_store_config", found.append)

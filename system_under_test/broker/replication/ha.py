@@ -12,10 +12,9 @@ from system_under_test.broker.periodic import PeriodicJob
 from system_under_test.broker.replication.ha_config import HaConfig, HaEvents
 from system_under_test.broker.replication.ha_connections import HaSenderConnection
 from system_under_test.broker.replication.ha_follower import NS_PER_S, HaFollower
-from system_under_test.broker.replication.ha_gate import ReplicaGate
+from system_under_test.broker.replication.ha_gate import HaDoor
 from system_under_test.env import Env
 from system_under_test.remoting import listen
-from system_under_test.remoting.allowed_hosts import AllowedHosts, RefusalLog
 from system_under_test.remoting.connection_limit import ConnectionLimit, TurnedAway
 from system_under_test.store.config_changes import take_over
 from system_under_test.store.replica_receiver import cut_partial_record
@@ -42,10 +41,9 @@ class HaService:
         self._events = events
         self._senders: list[HaSenderConnection] = []
         self._limit = ConnectionLimit(env.connections_max, env.log)
-        self._hosts = AllowedHosts(config.hosts)
-        self._refusals = RefusalLog(env.log)
+        self._door = HaDoor(env, config.hosts)
         self._follower = HaFollower(
-            env.log, log, config, now_ns=self.now_ns, on_received=events.on_received
+            env.log, log, config, env.tls, now_ns=self.now_ns, on_received=events.on_received
         )
         self._server: asyncio.Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -76,6 +74,7 @@ class HaService:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._server is not None:
             self._server.close()
+        await self._door.close()
         self._follower.end_link()
         for connection in list(self._senders):
             connection.abort()
@@ -142,7 +141,7 @@ class HaService:
             self._events.on_slaves_lost()
 
     def _accept(self) -> asyncio.Protocol:
-        if not self._limit.admits(len(self._senders)):
+        if not self._limit.admits(len(self._senders) + self._door.waiting):
             return TurnedAway()
         log, config = self._replicated_log, self._config
         policy = config.policy
@@ -152,8 +151,7 @@ class HaService:
             start_of_new=lambda: policy.start_of_new_replica(log, config.log_file_size),
             believes_requests=policy.believes_requests,
         )
-        connection = HaSenderConnection(self, sender)
-        return ReplicaGate(self._hosts, self._refusals, connection) if config.hosts else connection
+        return self._door.protocol_for(HaSenderConnection(self, sender))
 
     def _on_tick(self) -> None:
         silent_since_ns = self.now_ns() - int(self._config.silence_max_s * NS_PER_S)

@@ -7,12 +7,13 @@ and nobody knows on which. It takes what continues its own log, and never cuts b
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from contextlib import suppress
 
 from system_under_test.broker.replication.ha_config import HaConfig
 from system_under_test.broker.replication.ha_connections import HaLink, Receiver
-from system_under_test.env import Log
+from system_under_test.env import Log, Tls, TlsError
 from system_under_test.remoting import parse_address
 from system_under_test.store.replica_receiver import CatchUpReceiver, Diverged, Reconnect
 from system_under_test.store.replication import ReplicatedLog, ReplicationError
@@ -35,6 +36,7 @@ class HaFollower:
         log: Log,
         replicated_log: ReplicatedLog,
         config: HaConfig,
+        tls: Tls | None,
         *,
         now_ns: Callable[[], int],
         on_received: Callable[[], None],
@@ -43,6 +45,7 @@ class HaFollower:
         self.now_ns = now_ns
         self._replicated_log = replicated_log
         self._config = config
+        self._tls = tls
         self._on_received = on_received
         self._receiver = config.policy.make_receiver(replicated_log, config.sync_flush)
         self._link: HaLink | None = None
@@ -100,6 +103,8 @@ class HaFollower:
                 continue
             if isinstance(reason, ReplicationError):
                 self.log.warning("replication was interrupted", reason=str(reason))
+            elif isinstance(reason, ssl.SSLError | TlsError):
+                self.log.warning("no TLS for replication", reason=str(reason))
             if self._config.policy.fetches_missing:
                 await self._hear_slaves()
             await self._pause()
@@ -181,11 +186,14 @@ class HaFollower:
         link = HaLink(self, receiver, after_receive=after_receive, speaks_first=speaks_first)
         try:
             host, port = parse_address(address)
+            tls = self._tls.replica_client_context() if self._tls is not None else None
             async with asyncio.timeout(connect_s):
-                await asyncio.get_running_loop().create_connection(lambda: link, host, port)
+                await asyncio.get_running_loop().create_connection(
+                    lambda: link, host, port, ssl=tls
+                )
             self._link = link
             return await self._end_of(link, silence_max_s)
-        except (OSError, TimeoutError, ValueError) as error:
+        except (OSError, TimeoutError, ValueError, TlsError) as error:
             return error
         finally:
             self._link = None

@@ -1,29 +1,113 @@
-"""The door of the HA port: it lets in the hosts that `haAllowedAddresses` lists."""
+"""The door of the HA port: which hosts may connect to it, and TLS in which each side shows a certificate."""
 
 from __future__ import annotations
 
 import asyncio
+import ssl
+from collections.abc import Iterable
 
+from system_under_test.env import Env, TlsError
 from system_under_test.remoting.allowed_hosts import AllowedHosts, RefusalLog
+from system_under_test.remoting.connection_limit import TurnedAway
+
+HANDSHAKE_TIMEOUT_S = 5.0
 
 
-class ReplicaGate(asyncio.Protocol):
-    """Stands in front of a connection until its peer is known; one that is refused is ended before it exists."""
+class HaDoor:
+    """Lets connections in: the hosts that `haAllowedAddresses` lists and, if `tls.ha` is configured, over TLS."""
+
+    def __init__(self, env: Env, hosts: Iterable[str]) -> None:
+        self.hosts = AllowedHosts(hosts)
+        self.refusals = RefusalLog(env.log)
+        self._tls = env.tls
+        self._log = env.log
+        self._handshakes: dict[asyncio.Task[None], None] = {}
+
+    @property
+    def waiting(self) -> int:
+        """Connections whose handshake is not over."""
+        return len(self._handshakes)
+
+    def protocol_for(self, connection: asyncio.Protocol) -> asyncio.Protocol:
+        """What stands in front of a new connection; the connection itself if nothing is asked of its peer."""
+        try:
+            context = self._tls.replica_server_context() if self._tls is not None else None
+        except TlsError as error:
+            self._log.error("no TLS for replicas", error=str(error))
+            return TurnedAway()
+        if context is None and self.hosts.allows_all:
+            return connection
+        return HaGate(self, context, connection)
+
+    def shake_hands(self, gate: HaGate, transport: asyncio.Transport) -> None:
+        task = asyncio.get_running_loop().create_task(gate.start_tls(transport))
+        self._handshakes[task] = None
+        task.add_done_callback(self._handshakes.pop)
+
+    async def close(self) -> None:
+        tasks = list(self._handshakes)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class HaGate(asyncio.Protocol):
+    """Stands in front of one connection, which exists for the broker only once its peer may have it."""
 
     def __init__(
-        self, hosts: AllowedHosts, refusals: RefusalLog, connection: asyncio.Protocol
+        self, door: HaDoor, context: ssl.SSLContext | None, connection: asyncio.Protocol
     ) -> None:
-        self._hosts = hosts
-        self._refusals = refusals
+        self._door = door
+        self._context = context
         self._connection = connection
+        self._early = bytearray()  # came with the end of the handshake
+        self._is_lost = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        peer = transport.get_extra_info("peername")
-        host = str(peer[0]) if peer else ""  # None: it is gone already
-        if self._hosts.allows(host):
-            transport.set_protocol(self._connection)
-            self._connection.connection_made(transport)
+        if not self._door.hosts.allows(peer_host(transport)):
+            self._refuse(transport, "haAllowedAddresses does not list it")
+        elif self._context is None:
+            self._let_in(transport)
+        else:
+            transport.pause_reading()  # until TLS reads
+            self._door.shake_hands(self, transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._early += data
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._is_lost = True
+
+    async def start_tls(self, transport: asyncio.Transport) -> None:
+        """Let the peer in if it has a certificate that is trusted."""
+        assert self._context is not None
+        try:
+            secured = await asyncio.get_running_loop().start_tls(
+                transport,
+                self,
+                self._context,
+                server_side=True,
+                ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S,
+            )
+        except OSError as error:  # SSLError is one
+            self._refuse(transport, f"no TLS: {error}")
             return
-        self._refusals.tell("replica was refused: haAllowedAddresses does not list it", peer=host)
+        if secured is not None and not self._is_lost:
+            self._let_in(secured)
+
+    def _let_in(self, transport: asyncio.Transport) -> None:
+        transport.set_protocol(self._connection)
+        self._connection.connection_made(transport)
+        if self._early:
+            self._connection.data_received(bytes(self._early))
+
+    def _refuse(self, transport: asyncio.Transport, reason: str) -> None:
+        self._door.refusals.tell("replica was refused", peer=peer_host(transport), reason=reason)
         transport.abort()
+
+
+def peer_host(transport: asyncio.BaseTransport) -> str:
+    """The host at the other end; empty if it is gone already."""
+    peer = transport.get_extra_info("peername")
+    return str(peer[0]) if peer else ""

@@ -216,3 +216,44 @@ def test_settings_file(tmp_path: Path) -> None:
 def test_every_property_sets_a_field() -> None:
     names = {property.field for property in TLS_PROPERTIES.values()}
     assert names == set(TlsOptions.__dataclass_fields__)
+
+
+REPLICATION = {
+    "ha_certificate": "server.pem",
+    "ha_key": "server.key",
+    "ha_trust": "client.pem",
+}
+
+
+@pytest.mark.parametrize("missing", [*REPLICATION, None])
+def test_replication_needs_all_of_its_files(missing: str | None) -> None:
+    fields: dict[str, Any] = {name: "x" for name in REPLICATION if name != missing}
+    if missing is None:
+        fields = {"ha_key_password": "secret"}
+    with pytest.raises(TlsError, match=r"^TLS for replication lacks tls\.ha\..*; it needs tls\.ha"):
+        TlsOptions(**fields)
+
+
+def test_replication_is_plain_unless_it_is_configured(folder: Path) -> None:
+    plain = RealTls(own(folder))
+    plain.check(replicates=True)
+    assert plain.replica_server_context() is None
+    assert plain.replica_client_context() is None
+
+
+def test_files_of_replication_that_cannot_be_used_are_refused_by_brokers(folder: Path) -> None:
+    files = {field: str(folder / name) for field, name in REPLICATION.items()}
+    RealTls(own(folder, **files)).check(replicates=True)
+    wrong = RealTls(own(folder, **{**files, "ha_trust": str(folder / "nowhere.pem")}))
+    wrong.check()
+    with pytest.raises(TlsError, match="the TLS files of the replication port cannot be used"):
+        wrong.check(replicates=True)
+
+
+def test_files_of_replication_that_changed_are_read_again(folder: Path) -> None:
+    files = {field: str(folder / name) for field, name in REPLICATION.items()}
+    tls = RealTls(own(folder, **files))
+    before = tls.replica_server_context()
+    assert tls.replica_server_context() is before
+    os.utime(folder / "server.pem", (1, 1))
+    assert tls.replica_server_context() not in (before, None)
