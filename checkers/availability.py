@@ -52,7 +52,7 @@ def _not_serving(context: Context, last: dict[str, Probe]) -> Iterator[Finding]:
 def _not_drained(context: Context) -> Iterator[Finding]:
     for group, topic, drain in _drains(context):
         if drain is not None and not drain.complete:
-            detail = f"{drain.lag} messages still unread when the bound was reached"
+            detail = f"{drain.lag} messages still unread when {_when_given_up(drain)}"
             judgement = judge(context.facts.mode, "not_drained")
             if _waits_for_copies(context, drain):
                 detail += "; the next record was changed, and a replica that may have a copy is gone for good"
@@ -66,6 +66,12 @@ def _not_drained(context: Context) -> Iterator[Finding]:
                 topic=topic,
                 group=group,
             )
+
+
+def _when_given_up(drain: Drain) -> str:
+    if drain.still_s is None:
+        return "the bound was reached"
+    return f"nothing had moved for {drain.still_s} s; a broker served no sends, so the bound was not waited for"
 
 
 def _waits_for_copies(context: Context, drain: Drain) -> bool:

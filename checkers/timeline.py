@@ -61,13 +61,17 @@ class QueueEnd(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
-    """The last drain of a group on a topic. `complete`: the lag reached 0 within the bound."""
+    """The last drain of a group on a topic. `complete`: the lag reached 0 within the bound.
+
+    `still_s`: it ended before its bound, when nothing had moved for so many seconds.
+    """
 
     op_index: int
     time_ns: int
     complete: bool
     lag: int
     ends: Mapping[QueueKey, QueueEnd]
+    still_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -300,6 +300,7 @@ class TimelineBuilder:
             complete=op.type == "ok",
             lag=integer(op.value["lag"]),
             ends=ends,
+            still_s=integer(op.value["still_s"]) if "still_s" in op.value else None,
         )
 
     def _look_up(self, op: Op) -> None:

@@ -32,10 +32,15 @@ Scope = tuple[str, str]  # group and topic
 
 
 class Drain:
-    """Asks the brokers how far the groups are behind, and writes the answers down as `drain`."""
+    """Asks the brokers how far the groups are behind, and writes the answers down as `drain`.
 
-    def __init__(self, environment: Environment) -> None:
+    Args:
+        still_s: once no offset has moved for so long, what is left is not waited for; None: it is, until the bound.
+    """
+
+    def __init__(self, environment: Environment, still_s: int | None = None) -> None:
         self._environment = environment
+        self._still_s = still_s
         self._recorder = environment.recorder
         self._workload = WORKLOADS[environment.campaign.workload]
         self._dead_letters = DeadLetters(environment)
@@ -49,13 +54,22 @@ class Drain:
         """Return when nothing is left to consume, or the bound is over."""
         start_ns = self._environment.now_ns()
         bound_s = max(bound_s, self._workload.settle_s + VISIBLE_BOUND_S)
+        ends: dict[tuple[Scope, str, int], list[int]] = {}  # of queues, as they were seen last
+        moved_ns = start_ns
         while True:
             rows, complete = await self._rows_of_all()
+            before = dict(ends)
+            for scope, found in rows.items():  # a broker that does not answer moves nothing
+                ends |= {(scope, row[0], row[1]): row[2:] for row in found}
+            if ends != before:
+                moved_ns = self._environment.now_ns()
             lag = {scope: _lag(found) for scope, found in rows.items()}
             waited_s = (self._environment.now_ns() - start_ns) / 1e9
             answered = complete or self._only_dead_are_silent()
-            if (answered and self._is_settled(rows, waited_s) and not any(lag.values())) or (
-                waited_s > bound_s
+            is_settled = self._is_settled(rows, waited_s)
+            is_still = is_settled and self._is_still_since(moved_ns)
+            if (answered and is_settled and not any(lag.values())) or (
+                waited_s > bound_s or is_still
             ):
                 break
             await asyncio.sleep(POLL_S)
@@ -67,8 +81,15 @@ class Drain:
             error = None if complete and not left else f"lag is {left} after {bound_s:g} s"
             if not complete and self._only_dead_are_silent():
                 error = f"lag is {left}; {', '.join(self._silent)} ends again and again"
-            value = {"group": group, "topic": topic, "queues": found, "lag": left}
+            value: dict[str, Any] = {"group": group, "topic": topic, "queues": found, "lag": left}
+            if error is not None and is_still:
+                value["still_s"] = self._still_s
+                error = f"lag is {left}; nothing has moved for {self._still_s} s"
             self._recorder.record(PROBE_PROCESS, "info" if error else "ok", "drain", value, error)
+
+    def _is_still_since(self, moved_ns: int) -> bool:
+        still_s = (self._environment.now_ns() - moved_ns) / 1e9
+        return self._still_s is not None and still_s > self._still_s
 
     def _is_settled(self, rows: dict[Scope, list[QueueRow]], waited_s: float) -> bool:
         """Whether nothing is on its way into the queues, or it has had its time."""

@@ -13,14 +13,22 @@ from harness.environments.environment import PROBE, Environment
 POLL_S = 0.25
 PROBE_PROCESS = 99_999
 PROBE_BYTES = 64
+NOT_YET = 14  # SERVICE_NOT_AVAILABLE: a broker of ours says so until it has what its replicas have
 
 
 class Prober:
-    """Sends through the producer that no fault touches, and writes them down like any other send."""
+    """Sends through the producer that no fault touches, and writes them down like any other send.
 
-    def __init__(self, environment: Environment) -> None:
+    Args:
+        refusing_s: a broker that has refused sends with one code for so long will not serve; None: it is asked until
+            the bound is over.
+    """
+
+    def __init__(self, environment: Environment, refusing_s: float | None = None) -> None:
         self._environment = environment
         self._recorder = environment.recorder
+        self._refusing_s = refusing_s
+        self.unserved: list[str] = []  # names of brokers that did not serve when they were probed
 
     async def probe_all(self, bound_s: float) -> None:
         """Probe every broker whose master is left, and record the answers as `probe`."""
@@ -30,25 +38,40 @@ class Prober:
             name = master.broker_name
             outcome = await self.send_until_served(name, "probe", bound_s)
             type_: OpType = "ok" if self._is_served(name, outcome) else "fail"
+            if type_ == "fail":
+                self.unserved.append(name)
             self._recorder.record(
                 PROBE_PROCESS, type_, "probe", {"broker": name}, outcome.error, node=PROBE
             )
 
     async def send_until_served(self, broker_name: str, prefix: str, bound_s: float) -> Outcome:
-        """Send until the broker serves, its master is dead or the bound is over; the last outcome.
+        """Send until the broker serves, refuses for good, its master is dead or the bound is over; the last outcome.
 
         Keys are `<prefix>-<broker>-<n>`.
         """
         [master] = [b.node for b in self._environment.shape.masters if b.broker_name == broker_name]
         deadline_ns = self._environment.now_ns() + int(bound_s * 1e9)
+        refusal, refused_ns = None, 0  # the code, and since when
         for number in itertools.count():
             outcome = await self._send(broker_name, f"{prefix}-{broker_name}-{number}")
+            code = outcome.value.get("code")
+            if code != refusal:
+                refusal, refused_ns = code, self._environment.now_ns()
             if self._is_served(broker_name, outcome) or self._environment.now_ns() > deadline_ns:
                 return outcome
             if self._environment.is_dead(master):
                 return outcome._replace(error=f"{master} ends again and again; {outcome.error}")
+            if self._is_final(refusal, refused_ns):
+                error = f"code {refusal} for {self._refusing_s:g} s, no longer waited for: {outcome.error}"
+                return outcome._replace(error=error)
             await asyncio.sleep(POLL_S)
         raise AssertionError("count() never ends")
+
+    def _is_final(self, refusal: int | None, since_ns: int) -> bool:
+        """Whether the broker has refused with this code for so long that it will not serve."""
+        if self._refusing_s is None or refusal in (None, NOT_YET):
+            return False
+        return self._environment.now_ns() - since_ns > self._refusing_s * 1e9
 
     async def _send(self, broker_name: str, key: str) -> Outcome:
         value: dict[str, Any] = {

@@ -26,6 +26,8 @@ from harness.targets.catalogue import make_target
 from harness.targets.target import Target
 
 TICK_S = 0.5  # between two reports of progress
+# Longer than brokers need for each other after a fault (draining.VISIBLE_BOUND_S). One that refuses goes on to refuse.
+REFUSING_S = 45
 
 
 def run_for_real(
@@ -90,6 +92,7 @@ async def carry_out(
                 real_controls(environment, fleet),
                 progress or no_progress,
                 tick_s=TICK_S,
+                refusing_s=REFUSING_S,
             )
             interrupts.run = run
             try:

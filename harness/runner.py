@@ -69,7 +69,13 @@ def run_simulated(
 
 
 class Run:
-    """The phases of one run."""
+    """The phases of one run.
+
+    Args:
+        tick_s: between two reports of progress.
+        refusing_s: a broker that has refused sends for so long after the last fault is not waited for, nor is a group
+            then that has not moved for so long; None: both are, until their bounds are over.
+    """
 
     def __init__(
         self,
@@ -78,13 +84,15 @@ class Run:
         progress: Progress,
         *,
         tick_s: float = 5.0,
+        refusing_s: int | None = None,
     ) -> None:
         self._environment = environment
         self._campaign = environment.campaign
         self._recorder = environment.recorder
         self._controls = controls
         self._inspector = Inspector(environment)
-        self._prober = Prober(environment)
+        self._prober = Prober(environment, refusing_s)
+        self._refusing_s = refusing_s
         self._routes = RouteWatch(environment)
         self._resources = ResourceWatch(environment)
         self._progress = progress
@@ -124,7 +132,8 @@ class Run:
         await self._phase("heal", self._heal())
         self.healed.set()
         await self._phase("probe", self._prober.probe_all(PROBE_BOUND_S))
-        await self._phase("drain", Drain(self._environment).run(DRAIN_BOUND_S))
+        still_s = self._refusing_s if self._prober.unserved else None
+        await self._phase("drain", Drain(self._environment, still_s).run(DRAIN_BOUND_S))
 
     def cut_short(self) -> None:
         """End the load early: heal, drain and judge what there is."""

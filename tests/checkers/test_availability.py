@@ -54,6 +54,18 @@ def test_a_lag_that_stays_names_group_topic_and_count() -> None:
     assert finding.detail == "4 messages still unread when the bound was reached"
 
 
+def test_a_drain_that_was_given_up_says_so() -> None:
+    ops = history("9 fail probe b", "9 info drain 0:9:5")
+    ops[-1].value["still_s"] = 45
+    [verdict] = check_run(ops, [], facts(), [LIVENESS]).verdicts
+
+    assert [finding.anomaly for finding in verdict.findings] == ["not_drained", "not_serving"]
+    assert verdict.findings[0].detail == (
+        "4 messages still unread when nothing had moved for 45 s; "
+        "a broker served no sends, so the bound was not waited for"
+    )
+
+
 ROT = replace(
     fault("bit_rot", "n0", at_s=5, healed_s=6),
     records=(RottenRecord(key="a", start=0, end=100),),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
+import pytest
+
 from checkers.history import OpType
 from harness.clients.port import Outcome, Request
 from harness.draining import RETRY_BOUND_S, Drain
@@ -86,3 +88,37 @@ def test_a_broker_that_ends_again_and_again_is_not_waited_for() -> None:
         ("info", "lag is 0; broker-a-0 ends again and again")
     }
     assert drains[-1].time_ns < 1e9
+
+
+class Stuck(Idle):
+    """The group is behind, and goes on by one at each of these times; every second question is not answered."""
+
+    def __init__(self, world: World, *moves_s: float) -> None:
+        super().__init__(world)
+        self._moves_s = moves_s
+        self._asked = 0
+
+    async def request(self, node: str, request: Request) -> Outcome:
+        self._asked += 1
+        if self._asked % 2 == 0:
+            return Outcome("info", {}, "no answer")
+        moved = sum(at_s * 1e9 < self.now_ns() for at_s in self._moves_s)
+        return Outcome("ok", {"queues": [[0, 0, 5, moved]]})
+
+
+@pytest.mark.parametrize(
+    ("still_s", "moves_s", "until_s"),
+    [(45, (), 46.0), (45, (40.0, 70.0), 117.0), (None, (), 181.0)],
+)
+def test_what_does_not_move_is_not_waited_for_where_a_broker_refuses(
+    still_s: int | None, moves_s: tuple[float, ...], until_s: float
+) -> None:
+    world = World(1)
+    stuck = Stuck(world, *moves_s)
+    world.run(lambda: Drain(cast(Environment, stuck), still_s).run(180.0))
+    [drain] = [op for op in stuck.recorder.ops if op.f == "drain"]
+    assert drain.time_ns / 1e9 == pytest.approx(until_s, abs=2.0)
+    assert drain.type == "info"
+    assert drain.value.get("still_s") == still_s
+    why = " after 180 s" if still_s is None else "; nothing has moved for 45 s"
+    assert str(drain.error).endswith(why)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import cast
 
 import pytest
@@ -14,11 +15,12 @@ from tests.harness.one_broker import OneBroker
 
 
 class Silent(OneBroker):
-    """The broker takes no send."""
+    """The broker takes no send. `codes` are those of its refusals, over and over; none: nothing answers."""
 
-    def __init__(self, world: World, *, is_dead: bool) -> None:
+    def __init__(self, world: World, *, is_dead: bool = False, codes: tuple[int, ...] = ()) -> None:
         super().__init__(world)
         self._is_dead = is_dead
+        self._codes = itertools.cycle(codes)
 
     def is_dead(self, node: str) -> bool:
         return self._is_dead
@@ -27,7 +29,10 @@ class Silent(OneBroker):
         """The producer runs."""
 
     async def request(self, node: str, request: Request) -> Outcome:
-        return Outcome("fail", {}, "no connection")
+        code = next(self._codes, None)
+        if code is None:
+            return Outcome("fail", {}, "no connection")
+        return Outcome("fail", {"code": code, "refused_by": "broker-a"}, "no")
 
 
 @pytest.mark.parametrize(
@@ -44,3 +49,26 @@ def test_how_long_a_broker_is_asked(is_dead: bool, until_s: float, error: str) -
     probe = silent.recorder.ops[-1]
     assert (probe.f, probe.type, probe.error) == ("probe", "fail", error)
     assert probe.time_ns / 1e9 == pytest.approx(until_s, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("codes", "refusing_s", "until_s", "error"),
+    [
+        ((2,), 45, 45.0, "code 2 for 45 s, no longer waited for: no"),
+        ((2,), None, 120.0, "no"),  # as in the simulation
+        ((2, 1), 45, 120.0, "no"),  # it changes: something goes on
+        ((14,), 45, 120.0, "no"),  # it says that it will serve
+        ((), 45, 120.0, "no connection"),
+    ],
+)
+def test_a_broker_that_refuses_and_refuses_is_not_waited_for(
+    codes: tuple[int, ...], refusing_s: int | None, until_s: float, error: str
+) -> None:
+    world = World(1)
+    silent = Silent(world, codes=codes)
+    prober = Prober(cast(Environment, silent), refusing_s)
+    world.run(lambda: prober.probe_all(120.0))
+    probe = silent.recorder.ops[-1]
+    assert (probe.f, probe.type, probe.error) == ("probe", "fail", error)
+    assert probe.time_ns / 1e9 == pytest.approx(until_s, abs=0.5)
+    assert prober.unserved == ["broker-a"]
