@@ -149,6 +149,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "invisible": PLAIN,
         "unindexed": PLAIN,
         "torn_answer": PLAIN,
+        "refused_read": PLAIN,
         "wrong_time_search": Rule(
             faithful=INFORMATIONAL, excuse="the clock of a broker was stepped", excused=ALLOWED
         ),

@@ -48,7 +48,9 @@ def _first_look_ups(context: Context) -> list[LookUp]:
 
 def _unsearched(context: Context) -> Iterator[str]:
     for one in _first_look_ups(context):
-        if one.asked is None or one.error or one.search_error is not None or one.searched:
+        if one.asked is None or one.error or one.search_error is not None:
+            continue
+        if one.searched or one.refused:
             continue
         if context.facts.due and any(found.in_queue for found in _searchable(one)):
             yield f"{one.broker} was asked for messages of {one.topic}, and for none of them by time"

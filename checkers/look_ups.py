@@ -9,8 +9,12 @@ clock of the broker was wrong, because then store times do not ascend; faithful 
 **torn_answer**: an answer of a broker held a record that is none: its sizes do not add up, or it ends too early. A
 broker must not serve such a record, whether it or its disk damaged it.
 
+**refused_read**: a message is in its queue, and a broker answers again and again that it has failed (SYSTEM_ERROR) when
+it is asked for this place, or for the offset of its store time. A group that comes to this place stays there. Of a
+message that is not in its queue such an answer says no more than that: whether it may be gone is a question of `loss`.
+
 Look-ups that hold fewer messages than were asked for leave the answer unknown, and so does a broker that answers no
-search by time.
+search by time, or refuses it with another code.
 
 Cannot see: searches for times at which nothing was stored, and of other messages than two of each queue.
 """
@@ -24,7 +28,7 @@ from checkers.columns import Columns, QueueKey
 from checkers.delays import clock_stepped
 from checkers.kernel import Checker, Context, no_rows
 from checkers.promises import Judgement, judge
-from checkers.timeline import Found, LookUp, Searched, Torn
+from checkers.timeline import Found, LookUp, RefusedRead, Searched, Torn
 from checkers.verdict import Finding, Tally, Verdict
 
 DUE = "look_up"  # the kind of op that such a run is to hold (checkers/evidence.py)
@@ -41,6 +45,7 @@ def check_look_ups(_columns: Columns, context: Context) -> Verdict:
         for finding in (
             *_missed(context, look_up),
             *_torn(context, look_up),
+            *_refused(context, look_up),
             *_wrong_times(context, look_up),
         )
     ]
@@ -115,6 +120,14 @@ def _torn(context: Context, look_up: LookUp) -> Iterator[Finding]:
         )
 
 
+def _refused(context: Context, look_up: LookUp) -> Iterator[Finding]:
+    held = {(of.key, of.queue, of.queue_offset) for of in look_up.found if of.in_queue}
+    for refused in look_up.refused:
+        if (refused.key, refused.queue, refused.queue_offset) in held:
+            detail = f"in its queue, and {look_up.node or look_up.broker} fails to read it: {refused.error}"
+            yield _finding(context, look_up, refused, "refused_read", detail)
+
+
 def _wrong_times(context: Context, look_up: LookUp) -> Iterator[Finding]:
     for one in look_up.searched:
         if one.answer_stored_ms != one.stored_ms:
@@ -133,7 +146,11 @@ def _wrong_times(context: Context, look_up: LookUp) -> Iterator[Finding]:
 
 
 def _finding(
-    context: Context, look_up: LookUp, found: Found | Torn | Searched, anomaly: str, detail: str
+    context: Context,
+    look_up: LookUp,
+    found: Found | Torn | Searched | RefusedRead,
+    anomaly: str,
+    detail: str,
 ) -> Finding:
     return Finding(
         anomaly=anomaly,
@@ -151,7 +168,7 @@ def _finding(
 
 LOOK_UPS = Checker(
     name="look_ups",
-    anomalies=("invisible", "unindexed", "torn_answer", "wrong_time_search"),
+    anomalies=("invisible", "unindexed", "torn_answer", "refused_read", "wrong_time_search"),
     check=check_look_ups,
     rows=no_rows,
     applies=lambda context: DUE in context.facts.due or bool(context.timeline.look_ups),

@@ -105,6 +105,15 @@ class Found(NamedTuple):
     in_queue: bool
 
 
+class RefusedRead(NamedTuple):
+    """A place that a broker failed to read when it was asked for it."""
+
+    key: str
+    queue: int
+    queue_offset: int
+    error: str  # what the broker said
+
+
 class Searched(NamedTuple):
     """A stored message whose store time a broker was asked for (SEARCH_OFFSET_BY_TIMESTAMP). Times are in ms."""
 
@@ -138,6 +147,7 @@ class LookUp:
     search_error: str | None = (
         None  # why the node answered no search by time; None: it did, or was not asked
     )
+    refused: Sequence[RefusedRead] = ()  # searches by time that the node failed at
 
 
 class Sent(NamedTuple):

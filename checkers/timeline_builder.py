@@ -27,6 +27,7 @@ from checkers.timeline import (
     Probe,
     QueueEnd,
     Refused,
+    RefusedRead,
     Searched,
     Sent,
     SentBack,
@@ -326,6 +327,10 @@ class TimelineBuilder:
                 asked=integer(value["asked"]) if "asked" in value else None,
                 searched=[_searched(*row) for row in value.get("searched", ())],
                 search_error=text(value["search_error"]) if "search_error" in value else None,
+                refused=[
+                    RefusedRead(text(key), integer(queue), integer(offset), text(error))
+                    for key, queue, offset, error in value.get("refused", ())
+                ],
             )
         )
 

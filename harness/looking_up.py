@@ -125,6 +125,6 @@ class LookUps:
             outcome = await self._environment.request(
                 ADMIN, {**(value or {}), "f": f, "address": address}
             )
-            if outcome.type == "ok":
+            if outcome.type == "ok" and not outcome.value.get("refused"):
                 break
         return outcome

@@ -363,6 +363,16 @@ def _torn_answer(story: Story, _sets: int) -> None:
     story.tell("torn_answer", key, 0, in_group=False, in_log=False)
 
 
+def _refused_read(story: Story, _sets: int) -> None:
+    key = story.send(0)
+    story.consume(1, key, 0)
+    story.drained(2)
+    found = [key, 0, 0, True, True, True]
+    where = {"topic": story.topic, "broker": story.broker, "indexed": True, "messages": [found]}
+    story.op(3, "ok", "look_up", {**where, "refused": [[key, 0, 0, "code 1, it has failed"]]})
+    story.tell("refused_read", key, 0, in_group=False, in_log=False)
+
+
 def _wrong_time_search(story: Story, _sets: int) -> None:
     """The message is at offset 0, and the search for its time leads behind it."""
     key = story.send(0)
@@ -445,6 +455,7 @@ STORIES: Mapping[str, StoryPlant] = {
     "invisible": _looked_up("invisible", by_key=True, by_id=False, in_queue=True),
     "unindexed": _looked_up("unindexed", by_key=False, by_id=True, in_queue=True),
     "torn_answer": _torn_answer,
+    "refused_read": _refused_read,
     "wrong_time_search": _wrong_time_search,
     "vanished": _looked_up("vanished", by_key=True, by_id=True, in_queue=False),
     "int_poll_skip": _int_poll_skip,

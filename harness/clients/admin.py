@@ -24,12 +24,17 @@ from system_under_test.remoting import RemotingClient, RemotingError
 TIMEOUT_S = 3.0
 READER = "staticfire-look-up"  # the group under which the harness itself reads
 LOOK_UPS_AT_ONCE = 16
+REFUSAL_MAX = 300  # characters of it that are kept
 MENDING_TRIES, MENDING_PAUSE_S = 20, 0.5  # of a broker that asks its replicas for a record
 BUSY_TRIES, BUSY_PAUSE_S = 20, 0.1  # of a broker whose queue of requests is full
 
 
 class AdminError(Exception):
     """A broker did not do what it was asked, or did not answer."""
+
+
+class BrokerFailed(AdminError):
+    """A broker answered that it has failed (SYSTEM_ERROR)."""
 
 
 Action = Callable[[RemotingClient, Request], Coroutine[Any, Any, dict[str, Any]]]
@@ -78,8 +83,14 @@ async def ask(
     command = RemotingCommand.request(code, ext, body)
     answer = await remoting.invoke(address, command, TIMEOUT_S, close_on_timeout=True)
     if answer.code not in (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND):
-        raise AdminError(f"{address} answered {code.name} with {answer.code}: {answer.remark}")
+        raise _refusal(
+            answer, f"{address} answered {code.name} with {answer.code}: {answer.remark}"
+        )
     return answer
+
+
+def _refusal(answer: RemotingCommand, text: str) -> AdminError:
+    return (BrokerFailed if answer.code == ResponseCode.SYSTEM_ERROR else AdminError)(text)
 
 
 async def create_topic(remoting: RemotingClient, request: Request) -> dict[str, Any]:
@@ -174,20 +185,34 @@ async def search_times(remoting: RemotingClient, request: Request) -> dict[str, 
     """Ask which offset belongs to the store time of what lies at `places` [[key, queue, queue offset]].
 
     Answers `searched` [[key, queue, queue offset, its store time, answer, store time there, store time before]] in ms,
-    of those places at which there is a message; None where nothing is stored.
+    of those places at which there is a message; None where nothing is stored. Where the broker fails at it, `refused`
+    has [key, queue, queue offset, what it says] instead.
     """
-    searched = []
+    searched, refused = [], []
     for key, queue, offset in request["places"]:
-        stored_ms = await _stored_ms(remoting, request, queue, offset)
-        if stored_ms is None:
+        try:
+            found = await _searched(remoting, request, queue, offset)
+        except BrokerFailed as error:
+            refused.append([key, queue, offset, str(error)[:REFUSAL_MAX]])
             continue
-        where = {"topic": request["topic"], "queueId": str(queue), "timestamp": str(stored_ms)}
-        code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
-        answer = await ask(remoting, request["address"], code, where)
-        found = int(answer.ext_fields["offset"])
-        times = [await _stored_ms(remoting, request, queue, at) for at in (found, found - 1)]
-        searched.append([key, queue, offset, stored_ms, found, *times])
-    return {"searched": searched}
+        if found is not None:
+            searched.append([key, queue, offset, *found])
+    return {"searched": searched, **({"refused": refused} if refused else {})}
+
+
+async def _searched(
+    remoting: RemotingClient, request: Request, queue: int, offset: int
+) -> list[int | None] | None:
+    """Store time of a message, the answer to a search for it, and the times there and before; None: no message."""
+    stored_ms = await _stored_ms(remoting, request, queue, offset)
+    if stored_ms is None:
+        return None
+    where = {"topic": request["topic"], "queueId": str(queue), "timestamp": str(stored_ms)}
+    code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
+    answer = await ask(remoting, request["address"], code, where)
+    found = int(answer.ext_fields["offset"])
+    times = [await _stored_ms(remoting, request, queue, at) for at in (found, found - 1)]
+    return [stored_ms, found, *times]
 
 
 async def _stored_ms(
@@ -207,7 +232,8 @@ async def _stored_ms(
     if answer.code in (*NOTHING_THERE, ResponseCode.QUERY_NOT_FOUND):
         return None
     if answer.code != ResponseCode.SUCCESS:
-        raise AdminError(f"{request['address']} does not say what lies at {offset}: {answer.code}")
+        said = f"code {answer.code}, {answer.remark or 'without a word'}"
+        raise _refusal(answer, f"{request['address']} does not say what lies at {offset}: {said}")
     return next(
         (of.store_timestamp_ms for of in decode_records(answer.body) if of.queue_offset == offset),
         None,

@@ -268,6 +268,7 @@ def test_everything_occurs() -> None:
             "invisible",
             "unindexed",
             "torn_answer",
+            "refused_read",
             "wrong_time_search",
             "not_serving",
             "not_drained",

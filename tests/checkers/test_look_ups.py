@@ -122,6 +122,43 @@ def test_a_broker_that_answers_no_search_by_time_is_unknown() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("row", "valid"),
+    [
+        (["b", 0, 1, True, True, True], False),
+        (["b", 0, 1, False, False, False], True),  # whether it may be gone others judge
+    ],
+)
+def test_a_broker_that_fails_to_read_what_it_holds(row: list[Any], valid: Validity) -> None:
+    """It is known what the broker does: a refusal is no silence."""
+    said = "code 1, java.lang.IndexOutOfBoundsException"
+    op = look_up([ALL_FOUND, row])
+    op.value["searched"] = [["a", 0, 0, 700, 0, 700, None]]
+    op.value["refused"] = [["b", 0, 1, said]]
+    op.value["asked"] = 2
+    for mode in ("hardened", "faithful"):
+        [verdict] = check_run([op], [], facts(mode=mode), [LOOK_UPS]).verdicts
+        assert verdict.valid == valid
+        assert [(of.anomaly, of.key, of.detail) for of in verdict.findings] == (
+            []
+            if valid
+            else [("refused_read", "b", f"in its queue, and b fails to read it: {said}")]
+        )
+
+
+def test_a_broker_that_fails_at_all_searches_has_been_asked() -> None:
+    op = look_up([ALL_FOUND])
+    op.value.update(asked=1, searched=[], refused=[["a", 0, 0, "code 1"]])
+
+    def reasons() -> str:
+        run = check_run([op], [], facts(due=("look_up",)))
+        return "; ".join(str(of.reason) for of in run.verdicts)
+
+    assert "none of them by time" not in reasons()
+    del op.value["refused"]
+    assert "none of them by time" in reasons()
+
+
 def test_a_run_without_look_ups_is_not_asked() -> None:
     assert check_run([], [], facts(), [LOOK_UPS]).not_applicable == ("look_ups",)
 

@@ -92,6 +92,26 @@ def test_a_search_by_time_without_an_answer_is_recorded(monkeypatch: pytest.Monk
     assert ("searched" in value, value["search_error"]) == (False, "timeout")
 
 
+@pytest.mark.parametrize("failures", [0, 1, looking_up.TRIES])
+def test_a_broker_that_fails_at_a_search_is_asked_again(
+    failures: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(looking_up, "POLL_S", 0.0)
+    cluster = Cluster({"broker-a-0": set(KEYS)})
+    answers = [Outcome("ok", {"searched": [], "refused": [["b", 0, 1, "code 1"]]})] * failures
+    healthy = cluster.request
+
+    async def request(node: str, request: Request) -> Outcome:
+        fails = request["f"] == "search_times" and answers
+        return answers.pop() if fails else await healthy(node, request)
+
+    monkeypatch.setattr(cluster, "request", request)
+    asyncio.run(LookUps(cast(Environment, cluster)).run())
+    [value] = [op.value for op in cluster.recorder.ops if op.f == "look_up"]
+    assert ("refused" in value) == (failures == looking_up.TRIES)
+    assert bool(value["searched"]) != ("refused" in value)
+
+
 def test_a_message_whose_position_is_not_known_is_not_asked_for_by_id(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -108,6 +108,9 @@ class _Run(ToldOps):
         if aside.random() < 0.3:
             times = (aside.choice([700, 700, 701]) for _ in "sb")
             value["searched"] = [["p0-0", 0, aside.randrange(9), 700, 5, *times]]
+        if aside.random() < 0.4:
+            place = aside.choice(found)[:3] if found else ["p0-1", 1, aside.randrange(9)]
+            value["refused"] = [[*place, "code 1"]]
         answered = random.random() < 0.8
         self.op("ok" if answered else "info", "look_up", value, None if answered else "timeout")
 

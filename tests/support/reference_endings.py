@@ -131,7 +131,7 @@ def _of(observations: Sequence[Seen], kind: str) -> list[Seen]:
 
 def look_ups(ops: Sequence[Op], mode: str = "hardened") -> Found:
     """What lies in its queue and is not found by its id, or by its key where there is an index; torn answers; searches
-    by time that led elsewhere.
+    by time that led elsewhere, or at which the broker failed.
     """
     found: Found = Counter()
     for op in ops:
@@ -145,6 +145,10 @@ def look_ups(ops: Sequence[Op], mode: str = "hardened") -> Found:
                 found["unindexed", *place] += 1
         for key, queue, offset, _error in op.value.get("torn", ()) if op.f == "look_up" else ():
             found["torn_answer", key, op.value["broker"], queue, offset] += 1
+        for key, queue, offset, _error in op.value.get("refused", ()) if op.f == "look_up" else ():
+            held = [row[:3] for row in op.value["messages"] if row[5]]
+            if [key, queue, offset] in held:
+                found["refused_read", key, op.value["broker"], queue, offset] += 1
         for key, queue, offset, stored, _, there, before in (
             op.value.get("searched", ()) if op.f == "look_up" else ()
         ):

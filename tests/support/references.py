@@ -53,7 +53,7 @@ OF_FUNCTION: Mapping[Callable[..., Any], str] = {
     reference_endings.resources: "task_leak thread_leak socket_leak file_leak table_leak "
     "memory_leak",
     reference_endings.queue_entries: "queue_hole queue_entry_wrong queue_entry_missing",
-    reference_endings.look_ups: "invisible unindexed torn_answer wrong_time_search",
+    reference_endings.look_ups: "invisible unindexed torn_answer refused_read wrong_time_search",
     reference_endings.died: "node_died",
     reference_endings.unreadable: "unreadable_topic",
     reference_endings.wrongly_refused: "wrong_refusal",

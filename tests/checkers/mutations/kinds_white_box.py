@@ -300,6 +300,21 @@ def search_leads_behind(run: Run, rng: Random, site: Site) -> Run | None:
     return draft.finish()
 
 
+@KINDS.mutation("refused_read", "a broker fails to read a message that a search by time is for")
+def search_refused(run: Run, rng: Random, site: Site) -> Run | None:
+    ops = [op for op in run.ops if op.f == "look_up" and op.value.get("searched")]
+    op = choose(rng, ops, lambda op: is_side(run, site))
+    if op is None:
+        return None
+    rows = list(op.value["searched"])
+    gone = rows.pop(rng.randrange(len(rows)))
+    if not any(row[:3] == gone[:3] and row[5] for row in op.value["messages"]):
+        return None
+    draft = Draft(run)
+    draft.alter(op.index, searched=rows, refused=[[*gone[:3], "code 1, IndexOutOfBoundsException"]])
+    return draft.finish()
+
+
 @KINDS.mutation(
     EVIDENCE, "all observations of acknowledgements are missing", unknown_is_enough=True
 )

@@ -102,3 +102,18 @@ def test_a_record_that_is_none_is_named() -> None:
     [[key, queue, offset, error]] = answer.value["torn"]
     assert (key, queue, offset) == ("k", 0, 7)
     assert "record at 0" in error
+
+
+@pytest.mark.parametrize(
+    ("code", "type"), [(ResponseCode.SYSTEM_ERROR, "ok"), (ResponseCode.NO_PERMISSION, "info")]
+)
+def test_a_search_at_which_the_broker_fails_is_told_apart_from_one_that_it_forbids(
+    code: ResponseCode, type: str
+) -> None:
+    search = {"f": "search_times", "topic": "T", "address": "a:1", "places": [["k", 0, 7]]}
+    answer = outcome(search, {}, code=code)
+    said = f"a:1 does not say what lies at 7: code {code:d}, without a word"
+    if type == "ok":
+        assert answer == Outcome("ok", {"searched": [], "refused": [["k", 0, 7, said]]})
+    else:
+        assert answer == Outcome("info", {}, said)
