@@ -10,6 +10,7 @@
 * Two nodes have equal logs and an entry for each message of them, and not as many entries; or a master has fewer than
   the drained queues of its broker.
 * A fault stopped a node, and nothing says that its broker opened its store again.
+* A client stamped an event with a time at which the harness had long read it.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ def disagreements(context: Context) -> Iterator[str]:
     yield from _replicas(context)
     yield from _entries(context)
     yield from _unrecovered(context)
+    yield from _future_stamps(context)
 
 
 def _first_look_ups(context: Context) -> list[LookUp]:
@@ -161,6 +163,13 @@ def _unrecovered(context: Context) -> Iterator[str]:
                     f"fault {fault.fault_id} ({fault.kind}) stopped {node}, and nothing says that it opened its store "
                     "again"
                 )
+
+
+def _future_stamps(context: Context) -> Iterator[str]:
+    for seen in context.observations:
+        if seen["kind"] == "future_stamp":
+            ahead = f"{seen['ahead_ms'] / 1000:g} s after the harness had read it"
+            yield f"{seen['node']} says that an event happened {ahead}: its stamps prove nothing"
 
 
 def _last_replicas(context: Context) -> Sequence[Mapping[str, Any]]:

@@ -72,6 +72,7 @@ _OBSERVED: dict[str, dict[str, str]] = {
     "recovery": {"node": "text"},
     "route": {"node": "text", "up": "a list of text"},
     "topic_route": {"node": "text", "broker_name": "text", "topic": "text"},
+    "future_stamp": {"node": "text", "ahead_ms": "an integer"},
     "queue_entries": {
         "node": "text",
         "broker_name": "text",

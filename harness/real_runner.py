@@ -26,7 +26,8 @@ from harness.targets.catalogue import make_target
 from harness.targets.target import Target
 
 TICK_S = 0.5  # between two reports of progress
-# Longer than brokers need for each other after a fault (draining.VISIBLE_BOUND_S). One that refuses goes on to refuse.
+# After so many seconds of refusals a broker is not waited for. Brokers wait less for each other after a fault
+# (draining.VISIBLE_BOUND_S).
 REFUSING_S = 45
 
 

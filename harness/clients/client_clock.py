@@ -15,6 +15,7 @@ from checkers.history import Stamp
 
 SAMPLES: Final = 16  # that are remembered
 DRIFT_PPM: Final = 500  # the most that Linux slews a clock by
+AHEAD_NS: Final = 1_000_000_000  # no clock drifts that far between two exchanges
 
 
 class Sample(NamedTuple):
@@ -31,11 +32,19 @@ class ClientClock:
     Args:
         now_ns: the clock of the run.
         late_ns: how late the harness may be in reading what clients say, at this time.
+        is_ahead: called once if the client stamps an event more than AHEAD_NS after the harness has read it, with by
+            how much (ns): either this stamp or the clock that was measured is wrong.
     """
 
-    def __init__(self, now_ns: Callable[[], int], late_ns: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        now_ns: Callable[[], int],
+        late_ns: Callable[[], int],
+        is_ahead: Callable[[int], None] | None = None,
+    ) -> None:
         self.now_ns = now_ns
         self._late_ns = late_ns
+        self._is_ahead = is_ahead
         self._samples: deque[Sample] = deque(maxlen=SAMPLES)
 
     def exchanged(self, asked_ns: int, at_ns: int, answered_ns: int) -> None:
@@ -54,8 +63,12 @@ class ClientClock:
         run_ns, within_ns = min(
             (_converted(sample, at_ns) for sample in self._samples), key=lambda found: found[1]
         )
-        if run_ns - within_ns > read_ns:  # the future: it is another clock than the one measured
+        ahead_ns = run_ns - within_ns - read_ns
+        if ahead_ns > 0:  # the future: it is another clock than the one measured
             self._samples.clear()
+            if ahead_ns > AHEAD_NS and self._is_ahead is not None:
+                self._is_ahead(ahead_ns)
+                self._is_ahead = None
             return self._unstamped(read_ns)
         return _between(run_ns - within_ns, min(run_ns + within_ns, read_ns))
 

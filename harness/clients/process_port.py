@@ -79,7 +79,7 @@ class ProcessPort:
         self.name = name
         self._answer_s = answer_s
         self._reading: asyncio.Task[None] | None = None  # the task that is in `run`
-        self._is_silent = False
+        self._is_given_up = False
         self._emit = emit
         self._reader = reader
         self._write_bytes = write
@@ -99,12 +99,12 @@ class ProcessPort:
                 async with asyncio.timeout(self._answer_s):
                     return await self._hand_over(request)
             except TimeoutError:
-                self._fall_silent(f"it has not answered {request['f']!r} for {self._answer_s:g} s")
+                self.give_up(f"it has not answered {request['f']!r} for {self._answer_s:g} s")
         return Outcome("info", {}, self._abandoned)
 
-    def _fall_silent(self, what: str) -> None:
-        """Let `run` end: nothing that the client says now is believed."""
-        self._is_silent = True
+    def give_up(self, what: str) -> None:
+        """Let `run` raise ClientBroken with `what`, which the client does: nothing that it says now is believed."""
+        self._is_given_up = True
         self.abandon(f"{self.name} does not keep to the line protocol: {what}")
         if self._reading is not None:
             self._reading.cancel()
@@ -151,7 +151,7 @@ class ProcessPort:
             reason = f"{self.name} does not keep to the line protocol: {error}"
             raise ClientBroken(reason) from None
         except asyncio.CancelledError:
-            if not self._is_silent or reading is None:
+            if not self._is_given_up or reading is None:
                 raise
             reading.uncancel()
             raise ClientBroken(self._abandoned) from None

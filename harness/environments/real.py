@@ -24,6 +24,7 @@ from harness.clients.port import Outcome, Request
 from harness.clients.process_port import ClientBroken, ProcessPort
 from harness.environments import cpp_library
 from harness.environments.boots import Boots
+from harness.environments.bounded_log import BoundedLog
 from harness.environments.environment import (
     ADMIN,
     FIRST_CONSUMER_PROCESS,
@@ -225,12 +226,17 @@ class RealEnvironment:
         told = {**configuration, **node.listener}
         if "forward_to" in told:
             told["process"] = number
-        clock = ClientClock(self.now_ns, self._stalls.late_ns)
+        clock = ClientClock(
+            self.now_ns, self._stalls.late_ns, partial(self._record_future_stamp, node.name)
+        )
         # The administrator is ours, and looks up any number of messages in one request.
         answer_s = None if node.name == ADMIN else ANSWER_S
         node.port = ProcessPort(
             node.name, emit, process.output, process.write, told, clock, answer_s
         )
+
+    def _record_future_stamp(self, node: str, ahead_ns: int) -> None:
+        self.recorder.observe("future_stamp", node=node, ahead_ms=ahead_ns // 1_000_000)
 
     def _emit(
         self,
@@ -263,11 +269,17 @@ class RealEnvironment:
             while await process.output.read(65536):  # `ready host:port`
                 pass
             return ""
+        log = BoundedLog(node.place.log)
+        guard = asyncio.create_task(log.guard(node.port.give_up))
         try:
             await node.port.run()
         except ClientBroken as error:
             await process.signal(signal.SIGKILL)
+            await process.wait()
+            log.cut()
             return str(error)
+        finally:
+            guard.cancel()
         return await self._end_of_silent(node, process)
 
     async def _end_of_silent(self, node: RealNode, process: RunningProcess) -> str:

@@ -130,6 +130,18 @@ def test_a_restart_of_some_of_its_targets(ones: tuple[Struck, ...], reason: str 
     assert reason is None or reason in (found or "")
 
 
+def test_a_stamp_of_the_future_names_its_client() -> None:
+    seen = [{"kind": "future_stamp", "time_ns": 5, "node": "producer-1", "ahead_ms": 3_600_000}]
+    ops = history("0 ok send a", "1 ok consume a", "9 ok drain 0:1:1")
+    verdicts = check_run(ops, seen, facts()).verdicts
+    found = next(verdict for verdict in verdicts if verdict.checker == "agreement")
+
+    assert (found.valid, found.reason) == (
+        "unknown",
+        "producer-1 says that an event happened 3600 s after the harness had read it: its stamps prove nothing",
+    )
+
+
 def test_what_is_not_recorded_is_not_asked(run: Run) -> None:
     """A history of an earlier version, or of another harness."""
     draft = Draft(run)

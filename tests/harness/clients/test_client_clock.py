@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,6 +47,27 @@ def test_a_stamp_of_the_future_is_another_clock() -> None:
 
     assert measured.stamp(900 * MS, read_ns=100 * MS) == Stamp(84_500_000, 15_500_000)
     assert measured.stamp(100 * MS, read_ns=100 * MS) == Stamp(84_500_000, 15_500_000)
+
+
+@pytest.mark.parametrize(
+    ("stamps_ms", "reported_ms"),
+    [
+        ([100], []),
+        ([1_000], []),  # within a second: a clock that was slewed, or a machine that stood still
+        ([5_000], [4_897]),
+        ([3_600_000, 3_600_000], [3_598_100]),  # once is enough
+    ],
+)
+def test_a_stamp_of_the_far_future_is_reported(
+    stamps_ms: list[int], reported_ms: list[int]
+) -> None:
+    found: list[int] = []
+    measured = ClientClock(lambda: 0, lambda: 0, found.append)
+    for at_ms in stamps_ms:
+        measured.exchanged(0, 0, 0)
+        measured.stamp(at_ms * MS, read_ns=100 * MS)
+
+    assert [ahead_ns // MS for ahead_ns in found] == reported_ms
 
 
 def test_without_a_stamp_it_happened_while_the_harness_was_late() -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from harness.campaign import Campaign
+from harness.clients.port import Outcome
 from harness.clients.process_port import ProcessPort
+from harness.environments import bounded_log
 from harness.environments.errors import EnvironmentFailed
 from harness.environments.fleet import Fleet
 from harness.environments.place import Place, RunningProcess
@@ -60,8 +63,9 @@ def play(story: Callable[[RealEnvironment, RealNode], Coroutine[Any, Any, None]]
     World(1).run(main)
 
 
-def start(node: RealNode, answer_s: float | None) -> StubbornProcess:
+def start(node: RealNode, answer_s: float | None, log: Path = Path("/none")) -> StubbornProcess:
     process = StubbornProcess()
+    node.place.log = log
     node.process = cast(RunningProcess, process)
     node.port = ProcessPort(
         NAME, lambda *_: None, process.output, lambda _: None, {}, answer_s=answer_s
@@ -77,6 +81,28 @@ def test_a_client_that_never_answers_is_killed() -> None:
         assert outcome.type == "info"
         assert await listening == outcome.error
         assert not process.is_alive
+
+    play(story)
+
+
+def test_a_client_that_floods_its_standard_error_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounded_log, "BYTES_MAX", 1000)
+    monkeypatch.setattr(bounded_log, "KEPT_BYTES", 10)
+    log = tmp_path / "log"
+
+    async def story(environment: RealEnvironment, node: RealNode) -> None:
+        process = start(node, answer_s=300, log=log)
+        listening = asyncio.ensure_future(environment._listen(node, cast(RunningProcess, process)))
+        asked = asyncio.ensure_future(environment.request(NAME, {"f": "send"}))
+        await asyncio.sleep(1)
+        log.write_bytes(b"x" * 1001)
+        said = f"{NAME} does not keep to the line protocol: it wrote more than 1000 bytes to standard error"
+        assert await listening == said
+        assert await asked == Outcome("info", {}, said)
+        assert not process.is_alive
+        assert log.stat().st_size == 10
 
     play(story)
 
