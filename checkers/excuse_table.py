@@ -337,12 +337,6 @@ _ROWS: tuple[Excuse, ...] = (
         on=(Role.REPLICAS,),
         mechanism="a broker died before it had written down that it had moved the message",
     ),
-    Excuse(
-        anomaly="moved_twice",
-        effects=(ROUTES,),
-        on=(Role.MASTER,),
-        mechanism="a broker that is given other name servers starts again, before it had written down what it moved",
-    ),
     # duplication.py, rewinds.py, polls.py: the member that has the queue goes back
     *(
         Excuse(

@@ -211,6 +211,7 @@ def by_target(fault: FaultFacts) -> Iterator[FaultFacts]:
             fired_ns=one.start_ns,
             bitten_ns=None if fault.bitten_ns is None else one.start_ns,
             healed_ns=fault.healed_ns if one.end_ns is None else one.end_ns,
+            affects=fault.affects if one.affects is None else one.affects,
         )
 
 

@@ -36,6 +36,9 @@ class Struck:
     node: str
     start_ns: int
     end_ns: int | None = None
+    affects: tuple[str, ...] | None = (
+        None  # what it did to this target then; None: all that the fault does
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,9 +241,14 @@ def _fault_from_json(fields: Mapping[str, Any]) -> FaultFacts:
             "affects": None if affects is None else tuple(affects),
             "links": tuple(tuple(link) for link in fields.get("links", ())),
             "records": tuple(RottenRecord(**record) for record in fields.get("records", ())),
-            "struck": tuple(Struck(**one) for one in fields.get("struck", ())),
+            "struck": tuple(_struck(one) for one in fields.get("struck", ())),
         }
     )
+
+
+def _struck(fields: Mapping[str, Any]) -> Struck:
+    affects = fields.get("affects")
+    return Struck(**{**fields, "affects": None if affects is None else tuple(affects)})
 
 
 def _check_types(value: Any, wanted: Any, name: str) -> None:

@@ -86,7 +86,7 @@ AFFECTED_BY_KIND: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "name_server_black_hole": (STALLS,),
         "name_server_freeze_in_rolling_restart": (STALLS, STOPS),
         "name_server_amnesia": _CRASH,
-        "split_name_servers": (ROUTES,),
+        "split_name_servers": (ROUTES, STOPS),
         "topic_change": (QUEUES,),
         "offsets_reset": (OFFSETS,),
         "topic_anew": (ADMIN,),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from random import Random
+from typing import Any
 
 from faults.capabilities import Controls, Evidence
 from faults.draws import pick
 from faults.fault import Fault, PlannedFault, Situation, Strike
 from faults.process_faults import Pause, ProcessFault
+from faults.rolling_restart import ago_ns
 
 
 class NameServerFreeze(Pause):
@@ -40,7 +44,7 @@ class NameServerAmnesia(ProcessFault):
 
 class SplitNameServers(Fault):
     name = "split-name-servers"
-    affects = ("routes",)
+    affects = ("routes", "stops")
     summary = "a broker and a client know only one name server each, and not the same one"
     needs = ("cluster.set_name_servers",)
     duration_s = (5.0, 15.0)
@@ -57,16 +61,42 @@ class SplitNameServers(Fault):
         )
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
-        broker, client = planned.targets
-        split_broker = await controls.cluster.set_name_servers(
-            broker, [planned.params["broker_sees"]]
-        )
-        split_client = await controls.cluster.set_name_servers(
-            client, [planned.params["client_sees"]]
-        )
-        return {"bitten": split_broker and split_client}
+        start_s = asyncio.get_running_loop().time()
+        params = planned.params
+        seen = [[params["broker_sees"]], [params["client_sees"]]]
+        restarts, is_split = await _restart_with(controls, planned.targets, seen)
+        split = [
+            {"node": node, "began_ago_ns": ago_ns(start_s), "affects": ["routes"]}
+            for node in planned.targets
+        ]
+        return {"bitten": is_split, "struck": [*restarts, *split]}
 
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
-        for node in planned.targets:
-            await controls.cluster.set_name_servers(node, [])
-        return fired
+        restarts, _ = await _restart_with(controls, planned.targets, [[], []])
+        return {**fired, "struck_at_heal": restarts}
+
+
+async def _restart_with(
+    controls: Controls, nodes: Sequence[str], name_servers: Sequence[Sequence[str]]
+) -> tuple[list[dict[str, Any]], bool]:
+    """Restart nodes, each with name servers of its own; an empty list means all.
+
+    Returns when each was down, in ns before the last one was started, and whether all had been running.
+    """
+    loop = asyncio.get_running_loop()
+    times: list[tuple[str, float, float]] = []
+    stopped = True
+    for node, seen in zip(nodes, name_servers, strict=True):
+        begun_s = loop.time()
+        stopped &= await controls.cluster.set_name_servers(node, seen)
+        times.append((node, begun_s, loop.time()))
+    restarts = [
+        {
+            "node": node,
+            "began_ago_ns": ago_ns(begun_s),
+            "ended_ago_ns": ago_ns(ended_s),
+            "affects": ["stops"],
+        }
+        for node, begun_s, ended_s in times
+    ]
+    return restarts, stopped

@@ -36,14 +36,15 @@ async def restart_each(controls: Controls, brokers: Sequence[str], within_s: flo
         longest_s = max(longest_s, loop.time() - begun_s)
         struck.append((broker, begun_s, loop.time()))
     times = [
-        {"node": broker, "began_ago_ns": _ago_ns(begun_s), "ended_ago_ns": _ago_ns(ended_s)}
+        {"node": broker, "began_ago_ns": ago_ns(begun_s), "ended_ago_ns": ago_ns(ended_s)}
         for broker, begun_s, ended_s in struck
     ]
     is_done = bool(rolled["restarted"]) and not rolled["failed"]
     return {**rolled, "struck": times, "bitten": is_done}
 
 
-def _ago_ns(at_s: float) -> int:
+def ago_ns(at_s: float) -> int:
+    """How long ago a time of the loop is, in ns."""
     return int((asyncio.get_running_loop().time() - at_s) * 1e9)
 
 
@@ -108,7 +109,7 @@ class NameServerFreezeInRollingRestart(RollingRestart):
         paused = await controls.process.pause(name_server)
         silent = not await controls.cluster.answers(name_server)
         rolled = await restart_each(controls, brokers, planned.duration_s)
-        struck = [{"node": name_server, "began_ago_ns": _ago_ns(start_s)}, *rolled["struck"]]
+        struck = [{"node": name_server, "began_ago_ns": ago_ns(start_s)}, *rolled["struck"]]
         bitten = rolled["bitten"] and paused and silent
         return {**rolled, "struck": struck, "bitten": bitten, "silent": silent}
 

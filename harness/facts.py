@@ -307,13 +307,13 @@ def _fault_facts(record: FaultRecord) -> FaultFacts:
 
 
 def _struck(record: FaultRecord) -> Iterator[Struck]:
-    """When each target was struck, of a fault that says how long ago that was when it had struck them all."""
-    if record.struck_ns is None:
-        return
-    for found in record.evidence.get("struck", ()):
-        ended_ago_ns = found.get("ended_ago_ns")
-        yield Struck(
-            node=found["node"],
-            start_ns=record.struck_ns - found["began_ago_ns"],
-            end_ns=None if ended_ago_ns is None else record.struck_ns - ended_ago_ns,
-        )
+    """When each target was struck, of a fault that says how long before its last strike, or its heal, that was."""
+    for name, at_ns in (("struck", record.struck_ns), ("struck_at_heal", record.healed_ns)):
+        for found in record.evidence.get(name, ()) if at_ns is not None else ():
+            ended_ago_ns, affects = found.get("ended_ago_ns"), found.get("affects")
+            yield Struck(
+                node=found["node"],
+                start_ns=at_ns - found["began_ago_ns"],
+                end_ns=None if ended_ago_ns is None else at_ns - ended_ago_ns,
+                affects=None if affects is None else tuple(affects),
+            )

@@ -124,6 +124,21 @@ def test_a_fault_that_strikes_in_turn_excuses_each_target_in_its_own_time() -> N
     assert RunFacts.from_json(facts(faults=(rolling,)).to_json()).faults == (rolling,)
 
 
+def test_a_restart_at_both_ends_of_a_fault_excuses_no_more_than_that() -> None:
+    split = replace(
+        fault("split_name_servers", "n0", "c1", at_s=10, healed_s=30),
+        struck=(
+            Struck(node="n0", start_ns=10 * S, end_ns=12 * S, affects=("stops",)),
+            Struck(node="n0", start_ns=10 * S, affects=("routes",)),
+            Struck(node="n0", start_ns=28 * S, end_ns=30 * S, affects=("stops",)),
+        ),
+    )
+    known = excuses(split)
+    assert known.spans("checked_too_often", "b") == [(10 * S, 12 * S), (28 * S, 30 * S)]
+    assert known.find("offset_at_slave", 20 * S, 21 * S, "b") is not None
+    assert RunFacts.from_json(facts(faults=(split,)).to_json()).faults == (split,)
+
+
 def test_a_partition_of_unknown_links_may_have_cut_any() -> None:
     cut = fault("partition_one", "n2", at_s=10, healed_s=20)
     assert excuses(cut).find("late_delivery", 15 * S, 16 * S, "b") is not None

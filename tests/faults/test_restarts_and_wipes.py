@@ -10,6 +10,8 @@ import pytest
 from faults.rolling_restart import ANSWER_BOUND_S
 from tests.faults.fault_stories import carried_out
 
+S = 1_000_000_000  # nanoseconds of a second
+
 
 @pytest.mark.parametrize(("told", "bitten"), [(2, True), (0, False)])
 def test_groups_are_sent_back_once(told: int, bitten: bool) -> None:
@@ -84,6 +86,32 @@ def test_each_broker_is_waited_for_before_the_next_is_stopped() -> None:
     assert (b["node"], a["node"]) == ("b", "a")
     assert b["began_ago_ns"] > b["ended_ago_ns"] == a["began_ago_ns"] > a["ended_ago_ns"] == 0
     assert evidence == {"restarted": ["b", "a"], "failed": [], "left_out": [], "bitten": True}
+
+
+def test_nodes_restart_when_their_name_servers_change_and_change_back() -> None:
+    async def restarted(_node: str, _name_servers: list[str]) -> bool:
+        await asyncio.sleep(2.0)
+        return True
+
+    seen = {"broker_sees": "ns-1", "client_sees": "ns-2"}
+    answers = {"set_name_servers": restarted}
+
+    calls, evidence = carried_out("split-name-servers", "b", "c", answers=answers, params=seen)
+
+    assert calls == [
+        *("set_name_servers b ['ns-1']", "set_name_servers c ['ns-2']"),
+        *("set_name_servers b []", "set_name_servers c []"),
+    ]
+    restarts = [
+        {"node": "b", "began_ago_ns": 4 * S, "ended_ago_ns": 2 * S, "affects": ["stops"]},
+        {"node": "c", "began_ago_ns": 2 * S, "ended_ago_ns": 0, "affects": ["stops"]},
+    ]
+    split = [{"node": node, "began_ago_ns": 4 * S, "affects": ["routes"]} for node in ("b", "c")]
+    assert evidence == {
+        "bitten": True,
+        "struck": [*restarts, *split],
+        "struck_at_heal": restarts,
+    }
 
 
 def test_a_broker_that_did_not_stop_or_never_answers_again_is_no_bite() -> None:

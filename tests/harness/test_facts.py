@@ -63,6 +63,22 @@ def test_targets_are_struck_as_long_ago_as_the_evidence_says() -> None:
     )
 
 
+def test_a_target_may_be_struck_again_at_the_heal_and_in_another_way() -> None:
+    split = record("split-name-servers", "b", "c")
+    split.struck_ns, split.healed_ns = 100, 200
+    split.evidence = {
+        "struck": [{"node": "b", "began_ago_ns": 90, "affects": ["routes"]}],
+        "struck_at_heal": [
+            {"node": "b", "began_ago_ns": 30, "ended_ago_ns": 10, "affects": ["stops"]}
+        ],
+    }
+    [fault] = run_facts(CAMPAIGN, [split], []).faults
+    assert fault.struck == (
+        Struck(node="b", start_ns=10, affects=("routes",)),
+        Struck(node="b", start_ns=170, end_ns=190, affects=("stops",)),
+    )
+
+
 def test_what_failed_says_why() -> None:
     failed = record("kill", "broker-a-0")
     failed.error = "KeyError: 'gone'"
