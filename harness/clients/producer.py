@@ -71,7 +71,8 @@ async def serve_producer(
 class OtherAccounts:
     """Producers of other accounts, or without TLS, each started when it is first needed.
 
-    They try once: the answer is of one broker.
+    They try once: the answer is of one broker. Their groups are their own, because brokers ask any producer of a group
+    how a transaction ended, and these do not answer.
     """
 
     def __init__(
@@ -85,7 +86,12 @@ class OtherAccounts:
     async def of(self, name: str) -> Producer:
         if name not in self._started:
             env, config = self._env, self._config
-            config = replace(config, client_id=f"{config.client_id}-{name}", retries=0)
+            config = replace(
+                config,
+                group=f"{config.group}-{name}",
+                client_id=f"{config.client_id}-{name}",
+                retries=0,
+            )
             if name == PLAIN:
                 env = replace(env, tls=None)
             else:
