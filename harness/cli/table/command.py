@@ -239,12 +239,12 @@ def _run(cell: Cell, campaign: Campaign, runs: Path, fleet: FleetOptions) -> Row
     from harness.targets.apache import distribution_version
     from harness.version import versions
 
+    found = versions()  # of what runs: a checkout may change meanwhile
     folder = make_folder(campaign, runs)
     started = time.monotonic()
     result = run_in(folder, campaign, fleet)
     if result.interrupted:
         return None
-    found = versions()
     if cell.target == "apache" and fleet.home is not None:
         found = {"rocketmq": distribution_version(fleet.home), **found}
     verdict = result.verdict
