@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from checkers.compose import check_run
+from checkers.column_builder import build_columns
+from checkers.compose import ALL_CHECKERS, check_columns
 from checkers.facts import RunFacts
 from checkers.history import HistoryError, encode_op, read_history
 from harness.campaign import AVERAGELY
@@ -84,12 +86,20 @@ def read_run(folder: Path, workload: str, seed: int) -> Run:
     return Run(workload, seed, ops, [orjson.loads(line) for line in lines], facts, links)
 
 
-def judged(run: Run) -> tuple[object, tuple[str, ...], tuple[str, ...]]:
-    """Validity, the anomalies that are violations, and the sentences of checkers that failed."""
+def judged(run: Run, aim: str = "") -> tuple[object, tuple[str, ...], tuple[str, ...]]:
+    """Validity, the anomalies that are violations, and the sentences of checkers that failed.
+
+    With an aim the checkers that know that anomaly are asked first, and the others only if they find no violation.
+    """
     try:
-        verdict = check_run(run.ops, run.observations, run.facts)
+        columns, timeline = build_columns(run.ops)
     except HistoryError as error:
         return "malformed", (), (f"the history is malformed: {error}",)
+    judge = partial(check_columns, columns, timeline, run.observations, run.facts)
+    aimed = tuple(checker for checker in ALL_CHECKERS if aim in checker.anomalies)
+    verdict = judge(aimed) if aimed else judge()
+    if aimed and verdict.valid is not False:
+        verdict = judge()
     crashed = tuple(
         f"{answer.checker}: {answer.reason}"
         for answer in verdict.verdicts

@@ -101,7 +101,9 @@ def score_of(kind: Kind, runs: Sequence[Run], site: Site, places: int, rotation:
 
 
 def _judge(kind: Kind, planted: Run, where: str, score: Score) -> None:
-    valid, named, crashed = judged(planted)
+    is_first = not score.places  # judged by all checkers, as none may fail
+    aim = kind.aim if isinstance(kind, Mutation) and not is_first else ""
+    valid, named, crashed = judged(planted, aim)
     enough = isinstance(kind, Mutation) and kind.unknown_is_enough
     detected = valid is False or (enough and valid == "unknown")
     score.places += 1
