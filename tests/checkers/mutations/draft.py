@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -321,6 +320,8 @@ def at_index(op: Op, index: int) -> Op:
     """The op at another place of the history."""
     if op.index == index:
         return op
-    moved = copy(op)  # dataclasses.replace takes ten times as long
+    moved = object.__new__(Op)  # copy.copy takes three times as long, dataclasses.replace twice
+    for name in Op.__slots__:
+        object.__setattr__(moved, name, getattr(op, name))
     object.__setattr__(moved, "index", index)
     return moved
