@@ -9,15 +9,25 @@ import pytest
 
 from system_under_test import java_properties
 from system_under_test.broker import (
+    asked_clients,
     clients,
+    consumer_filters,
+    hidden_messages,
+    hold,
     offset_commits,
+    offsets,
+    pieces,
+    queue_locks,
+    request_queue,
     send,
     subscription_groups,
     tag_filter,
     topics,
 )
-from system_under_test.broker.administration import topics_requests
+from system_under_test.broker.administration import statistics, topics_requests
+from system_under_test.broker.replication import ha
 from system_under_test.filters import sql92
+from system_under_test.name_server import kv_config, route_table
 from system_under_test.protocol import command, frames, json_dialect, registration
 from system_under_test.remoting import allowed_hosts
 
@@ -51,20 +61,55 @@ LIMITS = {
     "different refused replicas or brokers in the log": allowed_hosts.REFUSALS_LOGGED_MAX,
 }
 
+TABLE_LIMITS = {
+    "connections to the port of replicas": ha.REPLICAS_MAX,
+    "members of all groups": clients.MEMBERS_MAX,
+    "characters of a client id, a group or a topic in a heartbeat": clients.NAME_LENGTH_MAX,
+    "bytes of the subscriptions of all groups": clients.SUBSCRIPTIONS_SIZE_MAX,
+    "SQL92 expressions of groups": consumer_filters.FILTERS_MAX,
+    "characters of all of them": consumer_filters.TEXTS_LENGTH_MAX,
+    "held pulls": hold.HELD_MAX,
+    "held pulls of one connection": hold.HELD_OF_ONE_MAX,
+    "characters that all held pulls keep": hold.TEXT_LENGTH_MAX,
+    "bytes of the requests in a queue": request_queue.HELD_BYTES_MAX,
+    "long queries that wait for their turn": pieces.WAITING_MAX,
+    "requests passed on to clients (codes 223, 307, 309, 324, 325)": asked_clients.REQUESTS_MAX,
+    "bytes of them": asked_clients.SIZE_MAX,
+    "locks of queues": queue_locks.LOCKS_MAX,
+    "characters of the names of a lock": queue_locks.NAMES_LENGTH_MAX,
+    "bytes of the table of committed offsets": offsets.SIZE_MAX,
+    "groups": subscription_groups.TABLE_MAX,
+    "topics": topics.TABLE_MAX,
+    "queues of all topics": topics.QUEUES_MAX,
+    "queues of deleted topics": hidden_messages.QUEUES_MAX,
+    "counters of queues, of groups in queues, and of retries, each": statistics.COUNTERS_MAX,
+    "brokers": route_table.BROKERS_MAX,
+    "topics of all brokers": route_table.QUEUES_MAX,
+    "characters of a name in a registration": route_table.NAME_LENGTH_MAX,
+    "namespaces and pairs of the configuration": kv_config.ENTRIES_MAX,
+    "characters of the configuration": kv_config.SIZE_MAX,
+}
 
-def rows() -> dict[str, str]:
-    """The bounds of the first table, by what they bound."""
-    table = PAGE.read_text().split("\n## ")[0]
+
+def rows(section: int) -> dict[str, str]:
+    """The bounds of a table, by what they bound: 0 of a request, 1 of what many requests may fill."""
+    table = PAGE.read_text().split("\n## ")[section]
     return dict(re.findall(r"^\| ([^|]+) \| ([\d,]+) \|", table, re.MULTILINE))
 
 
-def test_the_page_names_every_limit_and_no_other() -> None:
-    assert rows().keys() == LIMITS.keys()
+@pytest.mark.parametrize(("section", "limits"), [(0, LIMITS), (1, TABLE_LIMITS)])
+def test_the_page_names_every_limit_and_no_other(section: int, limits: dict[str, int]) -> None:
+    assert rows(section).keys() == limits.keys()
 
 
 @pytest.mark.parametrize("name", LIMITS)
 def test_the_page_has_the_limit_of_the_sources(name: str) -> None:
-    assert rows()[name] == f"{LIMITS[name]:,}"
+    assert rows(0)[name] == f"{LIMITS[name]:,}"
+
+
+@pytest.mark.parametrize("name", TABLE_LIMITS)
+def test_the_page_has_the_limit_of_a_table(name: str) -> None:
+    assert rows(1)[name] == f"{TABLE_LIMITS[name]:,}"
 
 
 def test_what_a_broker_makes_by_itself_can_be_registered() -> None:

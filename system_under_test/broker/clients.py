@@ -7,14 +7,21 @@ rest of its consumer group is told with code 40 and rebalances at once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from system_under_test.protocol.bodies import ConsumerData, HeartbeatData, SubscriptionData
 from system_under_test.remoting import Connection
 
 CLIENT_EXPIRY_NS = 120_000_000_000  # RocketMQ: CHANNEL_EXPIRED_TIMEOUT
 BROADCASTING = "BROADCASTING"
-GROUPS_MAX = 1_000  # that one connection is a member of; RocketMQ has no limit
+# RocketMQ has no limits.
+GROUPS_MAX = 1_000  # that one connection is a member of
+MEMBERS_MAX = 100_000  # of all groups; a connection is a member of each of its groups
+NAME_LENGTH_MAX = 1_024  # characters of a client id, a group or a topic
+SUBSCRIPTIONS_SIZE_MAX = 32 << 20  # of all groups, as `size_of` counts
+ELEMENT_SIZE = (
+    100  # bytes, about, that a subscription, a tag or a tags code takes beside its characters
+)
 
 
 class Member:
@@ -35,12 +42,13 @@ class Member:
 class ConsumerGroup:
     """Members and subscriptions of one group; the last heartbeat decides how it consumes."""
 
-    __slots__ = ("data", "members", "subscriptions")
+    __slots__ = ("data", "members", "size", "subscriptions")
 
     def __init__(self, data: ConsumerData) -> None:
         self.data = data
         self.members: dict[int, Member] = {}  # by connection key
         self.subscriptions: dict[str, SubscriptionData] = {}  # by topic
+        self.size = 0  # of both
 
     @property
     def is_broadcasting(self) -> bool:
@@ -54,15 +62,36 @@ class ConsumerGroup:
 
         A known topic is replaced only by a newer version: an older heartbeat must not bring an older filter back.
         """
-        self.data = data
-        wanted = {subscription.topic: subscription for subscription in data.subscriptions}
+        wanted = self._newest(data)
         changed = wanted.keys() != self.subscriptions.keys()
+        self.size = self.size_with(data)
+        self.data = data
+        self.subscriptions = wanted
+        return changed
+
+    def _newest(self, data: ConsumerData) -> dict[str, SubscriptionData]:
+        wanted = {subscription.topic: subscription for subscription in data.subscriptions}
         for topic, subscription in wanted.items():
             known = self.subscriptions.get(topic)
             if known is not None and known.sub_version >= subscription.sub_version:
                 wanted[topic] = known
-        self.subscriptions = wanted
-        return changed
+        return wanted
+
+    def size_with(self, data: ConsumerData) -> int:
+        """What `size` is once the group has taken these subscriptions."""
+        return size_of(data.subscriptions) + size_of(self._newest(data).values())
+
+
+def size_of(subscriptions: Iterable[SubscriptionData]) -> int:
+    """Bytes, about, that subscriptions take in memory."""
+    return sum(
+        ELEMENT_SIZE * (1 + len(one.tags_set) + len(one.code_set))
+        + len(one.topic)
+        + len(one.sub_string)
+        + len(one.expression_type)
+        + sum(map(len, one.tags_set))
+        for one in subscriptions
+    )
 
 
 Notify = Callable[[str, Connection], None]
@@ -96,6 +125,8 @@ class Clients:
         self._producers: dict[str, dict[int, Member]] = {}
         self._producer_connections: dict[str, Connection] = {}  # by client id
         self._memberships: Counter[int] = Counter()  # connection key -> groups that it is in
+        self._members = 0  # of all groups
+        self._subscriptions_size = 0  # of all groups
 
     def consumer_group(self, group: str) -> ConsumerGroup | None:
         return self._consumers.get(group)
@@ -124,16 +155,40 @@ class Clients:
         return list(self._producers.get(group, {}).values())
 
     def check(self, connection: Connection, heartbeat: HeartbeatData) -> None:
-        """Raises ValueError if the connection would be in more than GROUPS_MAX groups after this heartbeat."""
+        """Raises ValueError if this heartbeat would make the tables too large."""
         key = connection.key
         producers = set(heartbeat.producer_groups)
         consumers = {data.group_name for data in heartbeat.consumers}
-        groups = self._memberships[key]
-        groups += sum(key not in self._producers.get(name, {}) for name in producers)
-        groups += sum(not self._consumes(key, name) for name in consumers)
+        topics = [one.topic for data in heartbeat.consumers for one in data.subscriptions]
+        longest = max(map(len, (heartbeat.client_id, *producers, *consumers, *topics)))
+        if longest > NAME_LENGTH_MAX:
+            raise ValueError(
+                f"a name in the heartbeat has {longest} characters; allowed: up to {NAME_LENGTH_MAX}"
+            )
+        new = sum(key not in self._producers.get(name, {}) for name in producers)
+        new += sum(not self._consumes(key, name) for name in consumers)
+        groups = self._memberships[key] + new
         if groups > GROUPS_MAX:
             raise ValueError(
                 f"the client would be in {groups} groups; allowed: up to {GROUPS_MAX} a connection"
+            )
+        if new and self._members + new > MEMBERS_MAX:
+            raise ValueError(
+                f"all groups would have {self._members + new} members; allowed: up to {MEMBERS_MAX}"
+            )
+        self._check_size(heartbeat.consumers)
+
+    def _check_size(self, consumers: Iterable[ConsumerData]) -> None:
+        """Raises ValueError if the subscriptions of these groups would take too much memory."""
+        grown = 0
+        for data in consumers:
+            group = self._consumers.get(data.group_name) or ConsumerGroup(data)
+            grown += max(0, group.size_with(data) - group.size)
+        size = self._subscriptions_size + grown
+        if grown and size > SUBSCRIPTIONS_SIZE_MAX:
+            raise ValueError(
+                f"the subscriptions of all groups would take {size} bytes;"
+                f" allowed: up to {SUBSCRIPTIONS_SIZE_MAX}"
             )
 
     def _consumes(self, key: int, group: str) -> bool:
@@ -154,15 +209,23 @@ class Clients:
             members[connection.key].seen_at_ns = self._now_ns()
             if known is None:
                 self._memberships[connection.key] += 1
+                self._members += 1
             return known is None
 
         for producer_group in heartbeat.producer_groups:
-            enter(self._producers.setdefault(producer_group, {}))
+            members = self._producers.setdefault(producer_group, {})
+            known = members.get(connection.key)
+            if known is not None and known.client_id != heartbeat.client_id:
+                self._forget_producer_id(known)
+            enter(members)
             self._producer_connections[heartbeat.client_id] = connection
         for data in heartbeat.consumers:
             group = self._consumers.setdefault(data.group_name, ConsumerGroup(data))
             is_new = enter(group.members)
-            if group.subscribe(data) or is_new:
+            size_before = group.size
+            is_changed = group.subscribe(data)
+            self._subscriptions_size += group.size - size_before
+            if is_changed or is_new:
                 self._tell(data.group_name)
 
     def unregister(
@@ -212,8 +275,12 @@ class Clients:
         self._left(key)
         if not members:
             del self._producers[group]
+        self._forget_producer_id(member)
+
+    def _forget_producer_id(self, member: Member) -> None:
+        """The client id of a member of a producer group leads to its connection no longer."""
         known = self._producer_connections.get(member.client_id)
-        if known is not None and known.key == key:
+        if known is not None and known.key == member.connection.key:
             del self._producer_connections[member.client_id]
 
     def _leave_consumers(self, group: str, key: int) -> None:
@@ -228,12 +295,13 @@ class Clients:
 
     def _left(self, key: int) -> None:
         """A connection is in one group less."""
+        self._members -= 1
         self._memberships[key] -= 1
         if not self._memberships[key]:
             del self._memberships[key]
 
     def _end(self, group: str) -> None:
-        del self._consumers[group]
+        self._subscriptions_size -= self._consumers.pop(group).size
         self._on_empty(group)
 
     def _tell(self, group: str) -> None:

@@ -26,6 +26,9 @@ from system_under_test.store.metadata_file import MetadataFile
 __all__ = ["ConsumerFilter", "ConsumerFilters", "FiltersFile"]
 
 SQL92 = "SQL92"
+# RocketMQ has no limits. Dead ones make room, the oldest first.
+FILTERS_MAX = 5_000  # topics and groups that have an expression
+TEXTS_LENGTH_MAX = 1 << 20  # characters of all expressions; compiled they take about 100 bytes each
 DEAD_WHEN_LOADED_MS = 30_000  # RocketMQ: a group is taken to have gone that long before the start
 
 
@@ -84,6 +87,8 @@ class ConsumerFilters:
         self._queued_end = queued_end
         self._by_topic: dict[str, dict[str, ConsumerFilter]] = {}
         self._topics_of: dict[str, dict[str, None]] = {}  # by group; as an ordered set
+        self._texts_length = 0
+        self._count = 0
         self._compiled = CompiledFilters()
         self.bloom = BloomFilter(config.bloom_error_percent, config.bloom_groups)
         self.changed = False  # since they were last written down
@@ -126,6 +131,37 @@ class ConsumerFilters:
                 f"the heartbeat has {length} characters of new SQL92 expressions;"
                 f" allowed: up to {TEXT_LENGTH_MAX}"
             )
+        self._check_room(consumers)
+
+    def _check_room(self, consumers: Sequence[ConsumerData]) -> None:
+        """Make room for what a heartbeat says. Raises ValueError if there is too little."""
+        grown: dict[tuple[str, str], int] = {}
+        for consumer in consumers:
+            for one in consumer.subscriptions:
+                if one.expression_type != SQL92:
+                    continue
+                known = self.get(one.topic, consumer.group_name)
+                if known is None or known.expression != one.sub_string:
+                    grown[one.topic, consumer.group_name] = len(one.sub_string)
+        if not grown:
+            return
+        new = sum(self.get(*place) is None for place in grown)
+        length = sum(grown.values())
+        if not self._has_room(new, length):
+            dead = [known for known in self._all() if known.is_dead]
+            for known in sorted(dead, key=lambda known: known.dead_ms):
+                if (known.topic, known.group) not in grown and not self._has_room(new, length):
+                    self._forget(known.topic, known.group)
+                    self.changed = True
+        if not self._has_room(new, length):
+            raise ValueError(
+                f"{self._count + new} SQL92 expressions of groups would have"
+                f" {self._texts_length + length} characters;"
+                f" allowed: up to {FILTERS_MAX} with {TEXTS_LENGTH_MAX}"
+            )
+
+    def _has_room(self, new: int, length: int) -> bool:
+        return self._count + new <= FILTERS_MAX and self._texts_length + length <= TEXTS_LENGTH_MAX
 
     def register(self, group: str, subscriptions: Sequence[SubscriptionData]) -> None:
         """Take over what a heartbeat says; what the group no longer subscribes is dead."""
@@ -182,6 +218,9 @@ class ConsumerFilters:
         )
 
     def _put(self, known: ConsumerFilter) -> None:
+        self._uncount(known.topic, known.group)
+        self._count += 1
+        self._texts_length += len(known.expression)
         self._by_topic.setdefault(known.topic, {})[known.group] = known
         self._topics_of.setdefault(known.group, {})[known.topic] = None
 
@@ -197,7 +236,14 @@ class ConsumerFilters:
                 known.dead_ms = self._now_ms()
                 self.changed = True
 
+    def _uncount(self, topic: str, group: str) -> None:
+        known = self.get(topic, group)
+        if known is not None:
+            self._count -= 1
+            self._texts_length -= len(known.expression)
+
     def _forget(self, topic: str, group: str) -> None:
+        self._uncount(topic, group)
         for table, first, second in (
             (self._by_topic, topic, group),
             (self._topics_of, group, topic),

@@ -19,6 +19,7 @@ Beginnings = dict[str, dict[str, int]]  # topic -> queue id, as text -> queue of
 
 
 HIDDEN = "hiddenMessages"  # the field in the table of topics
+QUEUES_MAX = 100_000  # of deleted topics
 
 
 def beginnings_of(table: object) -> Beginnings:
@@ -60,10 +61,21 @@ class HiddenMessages:
         self.apply()
 
     def note(self, topic: str) -> None:
-        """Before a topic is deleted: note where its queues end, durably. Raises OSError; nothing changes then."""
+        """Before a topic is deleted: note where its queues end, durably.
+
+        Raises:
+            ValueError: there are too many queues of deleted topics.
+            OSError: they cannot be made durable; nothing changes then.
+        """
         ends = {str(queue.queue_id): queue.max_offset for queue in self._of(topic)}
         if ends:
-            self._save({**self._beginnings, topic: {**self._beginnings.get(topic, {}), **ends}})
+            noted = {**self._beginnings, topic: {**self._beginnings.get(topic, {}), **ends}}
+            count = sum(map(len, noted.values()))
+            if count > QUEUES_MAX:
+                raise ValueError(
+                    f"deleted topics would have {count} queues; allowed: up to {QUEUES_MAX}"
+                )
+            self._save(noted)
 
     def apply(self) -> None:
         """Hide what was noted."""

@@ -15,6 +15,9 @@ QueueKey = tuple[str, int]
 HELD_MAX = 100_000  # RocketMQ has no limit; this is as many as may wait for a thread (pullThreadPoolQueueCapacity)
 HELD_OF_ONE_MAX = 10_000  # of one connection: one pull a queue is what a consumer has
 SUBSCRIPTION_LENGTH_MAX = 16 << 10  # a held pull keeps its text
+TEXT_LENGTH_MAX = (
+    4 << 20
+)  # of all held pulls: tags take thirty times as many bytes as they have characters
 
 
 class HeldPull:
@@ -31,7 +34,15 @@ class HeldPull:
         deadline_ns: int,
     ) -> None:
         self.connection = connection
-        self.request = request
+        # What an answer is made of: header and body of a request may be large.
+        self.request = RemotingCommand(
+            request.code,
+            opaque=request.opaque,
+            flag=request.flag,
+            language=request.language,
+            version=request.version,
+            serialize_type=request.serialize_type,
+        )
         self.header = header
         self.wanted = wanted
         self.deadline_ns = deadline_ns
@@ -41,13 +52,15 @@ class HeldPulls:
     """Held pulls by topic and queue id.
 
     A pull leaves when a matching message has been dispatched, when its time is up, or when its connection has
-    closed. Whoever takes it out answers it. There is a limit to how many one peer, and all of them, may have.
+    closed. Whoever takes it out answers it. There is a limit to how many one peer, and all of them, may have, and to
+    their text.
     """
 
     def __init__(self, *, held_max: int = HELD_MAX, held_of_one_max: int = HELD_OF_ONE_MAX) -> None:
         self._by_queue: dict[QueueKey, list[HeldPull]] = {}
         self._by_connection: dict[int, int] = {}  # connection key -> number
         self._count = 0
+        self._text_length = 0
         self._held_max = held_max
         self._held_of_one_max = held_of_one_max
 
@@ -57,13 +70,16 @@ class HeldPulls:
     def hold(self, pull: HeldPull) -> bool:
         """Keep a pull; False if there are too many, and it has to be answered now."""
         of_one = self._by_connection.get(pull.connection.key, 0)
+        length = text_length(pull)
         if (
             self._count >= self._held_max
             or of_one >= self._held_of_one_max
-            or len(pull.header.subscription or "") > SUBSCRIPTION_LENGTH_MAX
+            or length > SUBSCRIPTION_LENGTH_MAX
+            or self._text_length + length > TEXT_LENGTH_MAX
         ):
             return False
         self._count += 1
+        self._text_length += length
         self._by_connection[pull.connection.key] = of_one + 1
         key = (pull.header.topic, pull.header.queue_id)
         self._by_queue.setdefault(key, []).append(pull)
@@ -111,6 +127,7 @@ class HeldPulls:
         self._by_queue.clear()
         self._by_connection.clear()
         self._count = 0
+        self._text_length = 0
         return pulls
 
     def _take(self, key: QueueKey, wanted: Callable[[HeldPull], bool]) -> list[HeldPull]:
@@ -129,9 +146,17 @@ class HeldPulls:
     def _forget(self, pulls: list[HeldPull]) -> None:
         self._count -= len(pulls)
         for pull in pulls:
+            self._text_length -= text_length(pull)
             key = pull.connection.key
             left = self._by_connection[key] - 1
             if left:
                 self._by_connection[key] = left
             else:
                 del self._by_connection[key]
+
+
+def text_length(pull: HeldPull) -> int:
+    """Characters that a held pull keeps."""
+    header = pull.header
+    texts = (header.consumer_group, header.subscription, header.expression_type)
+    return sum(len(text) for text in texts if text)

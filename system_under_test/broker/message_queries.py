@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from functools import partial
 
 from system_under_test.broker.config import BrokerConfig
+from system_under_test.broker.pieces import Pieces
 from system_under_test.broker.replication.record_repair import RecordRepair
 from system_under_test.protocol.codes import ResponseCode
 from system_under_test.protocol.command import RemotingCommand
@@ -15,7 +15,7 @@ from system_under_test.protocol.headers import (
     QueryMessageResponse,
     ViewMessageHeader,
 )
-from system_under_test.remoting import Connection, Handler
+from system_under_test.remoting import Connection
 from system_under_test.store.key_search import KeyFound, KeyQuery, KeySearch
 from system_under_test.store.message_store import MessageStore
 
@@ -34,12 +34,18 @@ class MessageQueries:
         self._config = config
         self._store = store
         self._repair = repair
+        self._pieces = Pieces()
 
     def query(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
         """The newest messages of a topic that have a key and were stored in a range of time.
 
         A long search goes on in later turns of the loop.
         """
+        if self._pieces:
+            return self._pieces.go_on(connection, request, self._begin)
+        return self._begin(connection, request)
+
+    def _begin(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
         return self._go_on(connection, request, self._search_of(request), may_mend=True)
 
     def _go_on(
@@ -61,17 +67,12 @@ class MessageQueries:
         has_met = has_met or (repair is not None and repair.met != met_before)
         if not is_over:
             more = partial(self._go_on, search=search, may_mend=may_mend, has_met=has_met)
-            asyncio.get_running_loop().call_soon(self._later, connection, request, more)
-            return None
+            return self._pieces.go_on(connection, request, more)
         if repair is not None and may_mend and has_met:
             again = partial(self._go_on, search=self._search_of(request), may_mend=False)
             repair.when_settled(lambda: connection.serve(request, again))
             return None
         return self._answer(request, search.found)
-
-    def _later(self, connection: Connection, request: RemotingCommand, go_on: Handler) -> None:
-        if not connection.closed:
-            connection.serve(request, go_on)
 
     def view(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
         """One stored record by its physical offset."""

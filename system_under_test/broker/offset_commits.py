@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from system_under_test.broker.offsets import ConsumerOffsets
+from system_under_test.broker.offsets import ConsumerOffsets, full
 from system_under_test.broker.refusal import Refused
 from system_under_test.broker.subscription_groups import GROUP_LENGTH_MAX, SubscriptionGroups
 from system_under_test.broker.topics import RETRY_PREFIX, Topics
@@ -46,6 +46,8 @@ class OffsetCommits:
                 ResponseCode.SYSTEM_ERROR,
                 f"commitOffset is {offset}; no queue has an offset above {OFFSET_MAX}",
             )
+        if not self._offsets.has_room(group, topic, queue_id):
+            raise CommitRefused(ResponseCode.SYSTEM_ERROR, full())
         if self._offsets.query(group, topic, queue_id) is None:
             self._admit((group, topic, queue_id))
         self._offsets.commit(group, topic, queue_id, offset)

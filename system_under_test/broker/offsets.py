@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from system_under_test.store.metadata_file import MetadataFile
 
 TOPIC_GROUP_SEPARATOR = "@"  # neither a topic nor a group may contain it
+# Of the table as slaves get it, in one frame of up to 16 MiB. RocketMQ has no limit.
+SIZE_MAX = 6 << 20
+OFFSET_SIZE = 32  # bytes that a queue's offset takes in it, at most
 
 OffsetTable = dict[str, dict[int, int]]  # "topic@group" -> queue id -> queue offset
 
@@ -17,13 +20,24 @@ class ConsumerOffsets:
 
     def __init__(self) -> None:
         self._table: OffsetTable = {}
+        self._size = 0  # of the table, about, in bytes
         self.changed = False  # since they were last written down
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        queues = self._table.setdefault(f"{topic}{TOPIC_GROUP_SEPARATOR}{group}", {})
+        key = f"{topic}{TOPIC_GROUP_SEPARATOR}{group}"
+        queues = self._table.setdefault(key, {})
+        if queue_id not in queues:
+            self._size += OFFSET_SIZE if queues else size_of(key, 1)
         if queues.get(queue_id) != offset:
             queues[queue_id] = offset
             self.changed = True
+
+    def has_room(self, group: str, topic: str, queue_id: int) -> bool:
+        """Whether an offset may be committed: a queue that has one, or one more within SIZE_MAX."""
+        key = f"{topic}{TOPIC_GROUP_SEPARATOR}{group}"
+        if queue_id in self._table.get(key, {}):
+            return True
+        return self._size + size_of(key, 1) <= SIZE_MAX
 
     def query(self, group: str, topic: str, queue_id: int) -> int | None:
         """The committed offset, or None if the group never committed one for this queue."""
@@ -36,6 +50,13 @@ class ConsumerOffsets:
     def topics_of(self, group: str) -> list[str]:
         """Topics that the group has offsets for, sorted (RocketMQ, whichTopicByConsumer)."""
         return sorted(topic for topic, owner in self._keys() if owner == group)
+
+    def topics_by_group(self) -> dict[str, list[str]]:
+        """`topics_of` of all groups."""
+        found: dict[str, list[str]] = {}
+        for topic, group in sorted(self._keys()):
+            found.setdefault(group, []).append(topic)
+        return found
 
     def groups_of(self, topic: str) -> list[str]:
         """Groups that have offsets for the topic, sorted (RocketMQ, whichGroupByTopic)."""
@@ -52,17 +73,25 @@ class ConsumerOffsets:
             yield topic, group
 
     def clone(self, source_group: str, target_group: str, topic: str) -> None:
-        """Give a group the offsets of another one in a topic; nothing happens if that has none."""
+        """Give a group the offsets of another one in a topic; nothing happens if that has none.
+
+        Raises ValueError if the table would be too large.
+        """
         queues = self.queues(source_group, topic)
         if queues:
-            self._table[f"{topic}{TOPIC_GROUP_SEPARATOR}{target_group}"] = queues
-            self.changed = True
+            key = f"{topic}{TOPIC_GROUP_SEPARATOR}{target_group}"
+            if self._size + size_of(key, len(queues)) > SIZE_MAX:
+                raise ValueError(full())
+            self._table[key] = queues
+            self._tables_changed()
 
     def forget_group(self, group: str) -> None:
         """Drop the offsets of a deleted group in all topics."""
-        for topic in self.topics_of(group):
+        topics = self.topics_of(group)
+        for topic in topics:
             del self._table[f"{topic}{TOPIC_GROUP_SEPARATOR}{group}"]
-            self.changed = True
+        if topics:
+            self._tables_changed()
 
     def least_committed(self, topic: str, queue_id: int) -> int | None:
         """Up to where every group of the topic has consumed the queue; None if the topic has no group."""
@@ -95,14 +124,25 @@ class ConsumerOffsets:
         doomed = [key for key in self._table if key.startswith(prefix)]
         for key in doomed:
             del self._table[key]
-        self.changed = self.changed or bool(doomed)
+        if doomed:
+            self._tables_changed()
 
     def merge(self, table: OffsetTable) -> None:
         """Take over the master's offsets, queue maps as a whole (RocketMQ, SlaveSynchronize: putAll)."""
-        for key, queues in table.items():
-            if self._table.get(key) != queues:
-                self._table[key] = dict(queues)
-                self.changed = True
+        changed = {
+            key: dict(queues) for key, queues in table.items() if self._table.get(key) != queues
+        }
+        if changed:
+            self._table |= changed
+            self._tables_changed()
+        if self._size > SIZE_MAX:  # of what the master has forgotten, too
+            self._table = {key: self._table[key] for key in table}
+            self._tables_changed()
+
+    def _tables_changed(self) -> None:
+        """Queue maps have come or gone."""
+        self._size = sum(size_of(key, len(queues)) for key, queues in self._table.items())
+        self.changed = True
 
     def snapshot(self) -> dict[str, object]:
         """The JSON document of consumerOffset.json and of code 43. Later changes do not show in it."""
@@ -129,7 +169,17 @@ class RacingOffsets(ConsumerOffsets):
 
     def _put(self, key: str, queues: dict[int, int]) -> None:
         self._table[key] = queues
-        self.changed = True
+        self._tables_changed()
+
+
+def size_of(key: str, count: int) -> int:
+    """Bytes that a topic and a group with `count` offsets take in the table."""
+    return 8 + (len(key) if key.isascii() else 6 * len(key)) + OFFSET_SIZE * count
+
+
+def full() -> str:
+    """Why one more offset is refused."""
+    return f"the table of offsets would have more than {SIZE_MAX} bytes, which is the limit"
 
 
 def keep_beyond(_offsets: ConsumerOffsets, _queue_end: Callable[[str, int], int]) -> list[str]:

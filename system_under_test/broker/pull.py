@@ -79,10 +79,9 @@ class PullProcessor:
             return RemotingCommand.response(request, refusal.code, str(refusal))
         result = self._read(header, wanted)
         commits = header.sys_flag & COMMIT_OFFSET_FLAG and header.commit_offset <= OFFSET_MAX
-        if commits and not self._config.is_slave:
-            self._offsets.commit(
-                header.consumer_group, header.topic, header.queue_id, header.commit_offset
-            )
+        queue = (header.consumer_group, header.topic, header.queue_id)
+        if commits and not self._config.is_slave and self._offsets.has_room(*queue):
+            self._offsets.commit(*queue, header.commit_offset)
         code = self._code_of(header, result)
         if (
             header.sys_flag & SUSPEND_FLAG

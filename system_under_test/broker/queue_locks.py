@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterable
 from system_under_test.protocol.bodies import MessageQueue
 
 LOCK_LIVE_MAX_NS = 60_000_000_000  # RocketMQ: rocketmq.broker.rebalance.lockMaxLiveTime
+# RocketMQ has no limits. What is beyond them is not locked, as if another client held it.
+LOCKS_MAX = 50_000
+NAMES_LENGTH_MAX = 1_024  # characters of group, client id, topic and broker name together
 
 
 class QueueLock:
@@ -38,16 +41,20 @@ class QueueLocks:
         self._now_ns = now_ns
         self._on_expired = on_expired
         self._groups: dict[str, dict[MessageQueue, QueueLock]] = {}
+        self._count = 0
 
     def lock(
         self, group: str, queues: Iterable[MessageQueue], client_id: str
     ) -> list[MessageQueue]:
         """Take or renew what is free, expired or already the client's; return what it holds now."""
         now_ns = self._now_ns()
-        locks = self._groups.setdefault(group, {})
+        locks = self._groups.get(group, {})
+        names_length = len(group) + len(client_id)
         taken = []
         for queue in queues:
             known = locks.get(queue)
+            if known is None and not self._add(queue, names_length):
+                continue
             if known is not None and known.client_id != client_id:
                 if not known.is_expired(now_ns):
                     continue
@@ -55,7 +62,17 @@ class QueueLocks:
                     self._on_expired(group, queue)
             locks[queue] = QueueLock(client_id, now_ns)
             taken.append(queue)
+        if locks:
+            self._groups[group] = locks
         return taken
+
+    def _add(self, queue: MessageQueue, names_length: int) -> bool:
+        """Count one more lock; False if it may not be."""
+        names_length += len(queue.topic) + len(queue.broker_name)
+        if self._count >= LOCKS_MAX or names_length > NAMES_LENGTH_MAX:
+            return False
+        self._count += 1
+        return True
 
     def unlock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
         """Free what the client holds; locks of others stay."""
@@ -64,6 +81,7 @@ class QueueLocks:
             known = locks.get(queue)
             if known is not None and known.client_id == client_id:
                 del locks[queue]
+                self._count -= 1
         if not locks:
             self._groups.pop(group, None)
 
@@ -81,6 +99,7 @@ class QueueLocks:
                 self._groups[group] = alive
             else:
                 del self._groups[group]
+        self._count = sum(map(len, self._groups.values()))
 
     def __len__(self) -> int:
-        return sum(map(len, self._groups.values()))
+        return self._count

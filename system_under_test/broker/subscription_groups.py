@@ -27,6 +27,7 @@ SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 GROUP_LENGTH_MAX = 255  # RocketMQ, Validators.CHARACTER_MAX_LENGTH
 # A broker with so many makes none by itself any more: each new one rewrites the table. An administrator still may.
 GROUPS_MAX = 5_000
+TABLE_MAX = 10_000  # that an administrator may make
 GROUP_CHARACTERS = re.compile(r"[%|a-zA-Z0-9_-]+")
 
 
@@ -103,7 +104,14 @@ class SubscriptionGroups:
         return allowed and not is_full and len(name) <= GROUP_LENGTH_MAX
 
     def put(self, group: SubscriptionGroupConfig) -> SubscriptionGroupConfig:
-        """Create or replace a group. Raises OSError when it cannot be made durable; nothing changes then."""
+        """Create or replace a group.
+
+        Raises:
+            ValueError: there are too many.
+            OSError: it cannot be made durable; nothing changes then.
+        """
+        if group.group_name not in self._groups and len(self._groups) >= TABLE_MAX:
+            raise ValueError(f"there are {len(self._groups)} groups; allowed: up to {TABLE_MAX}")
         self._replace({**self._groups, group.group_name: group})
         return group
 

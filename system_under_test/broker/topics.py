@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
 from system_under_test.broker.config import BrokerConfig
+from system_under_test.protocol import registration
 from system_under_test.protocol.bodies import DataVersion, TopicConfig, TopicConfigTable
 from system_under_test.store.delay_levels import SCHEDULE_TOPIC
 from system_under_test.store.metadata_file import MetadataFile
@@ -21,6 +23,8 @@ TOPIC_CHARACTERS = re.compile(r"[%|a-zA-Z0-9_-]+")  # RocketMQ, TopicValidator
 RETRY_PREFIX = "%RETRY%"
 # A broker with so many makes none for a send any more: each new one rewrites the table. An administrator still may.
 TOPICS_MAX = 8_000
+TABLE_MAX = registration.TOPICS_MAX  # a broker with more cannot register
+QUEUES_MAX = 200_000  # of all topics, for who makes a topic or adds queues to one
 
 AUTO_CREATE_TOPIC = "TBW102"  # RocketMQ, AUTO_CREATE_TOPIC_KEY_TOPIC
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
@@ -75,6 +79,14 @@ def topic_name_error(topic: str) -> str | None:
     if not TOPIC_CHARACTERS.fullmatch(topic):
         return "The specified topic contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
     return None
+
+
+class TableFull(OSError):
+    """There is no room for a topic or its queues: it cannot be made durable."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(errno.ENOSPC, text)
+        self.text = text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +192,18 @@ class Topics:
             return self.put(made, by_send=True)
         return None
 
+    def _check_room(self, wanted: Iterable[TopicConfig]) -> None:
+        """Raises TableFull."""
+        topics = queues = 0
+        for topic in wanted:
+            known = self._topics.get(topic.topic_name)
+            topics += known is None
+            queues += queue_count(topic) - (0 if known is None else queue_count(known))
+        if topics and len(self._topics) + topics > TABLE_MAX:
+            raise TableFull(f"a broker has up to {TABLE_MAX} topics")
+        if queues > 0 and sum(map(queue_count, self._topics.values())) + queues > QUEUES_MAX:
+            raise TableFull(f"the topics of a broker have up to {QUEUES_MAX} queues")
+
     def create_retry_topic(
         self, group: str, queues: int, *, unit_mode: bool = False
     ) -> TopicConfig:
@@ -195,10 +219,12 @@ class Topics:
         if len(missing) == 1:
             self.put(*missing.values(), by_send=True)
         elif missing:
+            self._check_room(missing.values())
             self._replace({**self._topics, **missing}, TopicChange(topic=None, by_send=True))
 
     def put(self, topic: TopicConfig, *, by_send: bool = False) -> TopicConfig:
         """Create or replace a topic. Raises OSError when it cannot be made durable; nothing changes then."""
+        self._check_room((topic,))
         changed = {**self._topics, topic.topic_name: topic}
         self._replace(changed, TopicChange(topic=topic.topic_name, by_send=by_send))
         return topic
@@ -268,6 +294,10 @@ class Topics:
         }
         if changed:
             self._replace({**self._topics, **changed}, TopicChange(topic=None))
+
+
+def queue_count(topic: TopicConfig) -> int:
+    return max(topic.read_queue_nums, topic.write_queue_nums)
 
 
 def _open_or_bare(is_open: bool) -> int:

@@ -6,6 +6,10 @@ from system_under_test.store.metadata_file import MetadataFile
 
 ORDER_TOPIC_NAMESPACE = "ORDER_TOPIC_CONFIG"  # RocketMQ, NamesrvUtil.NAMESPACE_ORDER_TOPIC_CONFIG
 
+# RocketMQ has no limits. Each change writes the whole table.
+ENTRIES_MAX = 10_000  # namespaces and pairs
+SIZE_MAX = 2 << 20  # characters of all of them
+
 Table = dict[str, dict[str, str]]
 
 
@@ -37,7 +41,17 @@ class KvConfig:
         return self._table.get(namespace)
 
     def put(self, namespace: str, key: str, value: str) -> None:
-        self._save({**self._table, namespace: {**self._table.get(namespace, {}), key: value}})
+        """Raises ValueError if the table would be too large, OSError if it cannot be saved."""
+        wanted = {**self._table, namespace: {**self._table.get(namespace, {}), key: value}}
+        if entries_of(wanted) > ENTRIES_MAX or size_of(wanted) > SIZE_MAX:
+            wanted = {name: pairs for name, pairs in wanted.items() if pairs}
+        entries, size = entries_of(wanted), size_of(wanted)
+        if entries > ENTRIES_MAX or size > SIZE_MAX:
+            raise ValueError(
+                f"the table would have {entries} namespaces and pairs of {size} characters;"
+                f" allowed: up to {ENTRIES_MAX} of {SIZE_MAX}"
+            )
+        self._save(wanted)
 
     def delete(self, namespace: str, key: str) -> None:
         if self.get(namespace, key) is None:
@@ -48,3 +62,15 @@ class KvConfig:
     def _save(self, table: Table) -> None:
         self._file.save({"configTable": table})
         self._table = table
+
+
+def entries_of(table: Table) -> int:
+    """How many namespaces and pairs there are."""
+    return len(table) + sum(map(len, table.values()))
+
+
+def size_of(table: Table) -> int:
+    """Characters of all names and values."""
+    return sum(map(len, table)) + sum(
+        len(key) + len(value) for pairs in table.values() for key, value in pairs.items()
+    )

@@ -25,6 +25,10 @@ from system_under_test.protocol.bodies import (
 )
 
 MASTER_ID = 0  # RocketMQ, MixAll.MASTER_ID
+# RocketMQ has no limits.
+BROKERS_MAX = 1_000  # addresses, places of broker ids, and broker names of clusters
+QUEUES_MAX = 400_000  # topics of all brokers: one for each broker that has it
+NAME_LENGTH_MAX = 512  # characters of a cluster, a broker, an address, a topic or a filter server
 EXPIRY_NS = 120_000_000_000  # RocketMQ, RouteInfoManager.BROKER_CHANNEL_EXPIRED_TIME
 PERMISSION_READ_WRITE = 6
 UNIT_FLAG = 1  # RocketMQ, TopicSysFlag: bits of QueueData.topic_sys_flag
@@ -84,6 +88,7 @@ class RouteTable:
         self._slave_topics = slave_topics
         self._leaves = leaves
         self._queues: dict[str, dict[str, QueueData]] = {}  # topic -> broker name
+        self._queue_count = 0
         self._brokers: dict[str, BrokerData] = {}  # broker name
         self._clusters: dict[
             str, dict[str, None]
@@ -96,7 +101,12 @@ class RouteTable:
     def register(
         self, registration: Registration, *, now_ns: int, connection_key: int
     ) -> MasterAddresses:
-        """Take in a registration; the answer is for slaves."""
+        """Take in a registration; the answer is for slaves.
+
+        Raises:
+            ValueError: the tables would be too large; nothing has changed.
+        """
+        self._check(registration)
         identity = registration.identity
         is_first = self._add_broker(identity)
         is_news = is_first or self.data_version(identity.address) != registration.data_version
@@ -116,6 +126,27 @@ class RouteTable:
         if registration.filter_servers:
             self._filter_servers[identity.address] = registration.filter_servers
         return self._master_of(identity)
+
+    def _check(self, registration: Registration) -> None:
+        """Raises ValueError."""
+        identity, topics = registration.identity, registration.topics
+        names = (identity.cluster, identity.broker_name, identity.address, registration.ha_address)
+        longest = max(map(len, (*names, *topics, *registration.filter_servers)))
+        check_count("characters of a name of the registration", longest, NAME_LENGTH_MAX)
+        if identity.address not in self._live:
+            check_count("addresses of brokers", len(self._live) + 1, BROKERS_MAX)
+        broker = self._brokers.get(identity.broker_name)
+        if broker is None or identity.broker_id not in broker.broker_addrs:
+            places = sum(len(known.broker_addrs) for known in self._brokers.values())
+            check_count("brokers", places + 1, BROKERS_MAX)
+        if identity.broker_name not in self._clusters.get(identity.cluster, {}):
+            names_count = sum(map(len, self._clusters.values()))
+            check_count("broker names of clusters", names_count + 1, BROKERS_MAX)
+        if self._queue_count + len(topics) > QUEUES_MAX:
+            name = identity.broker_name
+            new = sum(name not in self._queues.get(topic, {}) for topic in topics)
+            if new:
+                check_count("topics of brokers", self._queue_count + new, QUEUES_MAX)
 
     def _add_broker(self, identity: BrokerIdentity) -> bool:
         """Put the address in its place; True if that broker id was vacant."""
@@ -138,6 +169,7 @@ class RouteTable:
     def _set_queues(self, broker_name: str, topics: dict[str, TopicConfig]) -> None:
         # Topics that are missing here stay: only delete_topic() or the loss of the broker removes one.
         for topic, config in topics.items():
+            self._queue_count += broker_name not in self._queues.get(topic, {})
             self._queues.setdefault(topic, {})[broker_name] = QueueData(
                 broker_name=broker_name,
                 read_queue_nums=config.read_queue_nums,
@@ -241,7 +273,8 @@ class RouteTable:
         for topic in topics:
             queues = self._queues[topic]
             for name in broker_names:
-                queues.pop(name, None)
+                if queues.pop(name, None) is not None:
+                    self._queue_count -= 1
             if not queues:
                 del self._queues[topic]
 
@@ -321,3 +354,9 @@ class RouteTable:
             return
         names = self._queues[topic] if cluster is None else self._clusters.get(cluster, {})
         self._drop_queues([topic], tuple(names))
+
+
+def check_count(what: str, count: int, count_max: int) -> None:
+    """Raises ValueError."""
+    if count > count_max:
+        raise ValueError(f"{what} would be {count}; allowed: up to {count_max}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from system_under_test.broker.administration.parts import AdminParts
+from system_under_test.broker.administration.topics_requests import QUEUES_MAX
 from system_under_test.broker.answers import SLAVE_REFUSAL, answer_error, answer_ok
 from system_under_test.broker.subscription_groups import group_name_error
 from system_under_test.protocol.bodies import SubscriptionGroupConfig
@@ -33,6 +34,9 @@ class GroupRequests:
         error = group_name_error(group.group_name)
         if error is not None:
             return answer_error(request, error)
+        if not 0 <= group.retry_queue_nums <= QUEUES_MAX:
+            text = f"retryQueueNums is {group.retry_queue_nums}, allowed are 0 to {QUEUES_MAX}"
+            return answer_error(request, text)
         self._parts.groups.put(group)
         return answer_ok(request)
 

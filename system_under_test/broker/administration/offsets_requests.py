@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 
 from system_under_test.broker.administration.parts import AdminParts
 from system_under_test.broker.answers import answer_ok, topic_unknown
+from system_under_test.broker.pieces import Pieces
 from system_under_test.broker.time_text import stamp_text
 from system_under_test.protocol import json_dialect
 from system_under_test.protocol.bodies import MessageQueue, TopicConfig
@@ -26,9 +27,11 @@ from system_under_test.protocol.headers_admin import (
     ConsumeTimeSpanHeader,
     CorrectionOffsetHeader,
 )
+from system_under_test.protocol.json_body import JsonBody
 from system_under_test.remoting import Connection, Handler
 
 OFFSET_MAX = (1 << 63) - 1  # Java's Long.MAX_VALUE
+POSITIONS_A_TURN = 2_000  # of a group in queues: tens of milliseconds
 
 
 class OffsetRequests:
@@ -36,6 +39,7 @@ class OffsetRequests:
 
     def __init__(self, parts: AdminParts) -> None:
         self._parts = parts
+        self._pieces = Pieces()
 
     def handlers(self) -> dict[int, Handler]:
         return {
@@ -85,9 +89,33 @@ class OffsetRequests:
 
     # Progress
 
-    def consume_stats(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+    def consume_stats(
+        self, connection: Connection, request: RemotingCommand
+    ) -> RemotingCommand | None:
         """Where one group is in each read queue of its topics."""
         header = ConsumeStatsHeader.from_ext(request.ext_fields)
+        return self._go_on(connection, request, self._group_stats(header), is_new=True)
+
+    def _go_on(
+        self,
+        connection: Connection,
+        request: RemotingCommand,
+        work: Generator[int, None, JsonBody],
+        *,
+        is_new: bool = False,
+    ) -> RemotingCommand | None:
+        """The answer, or None if it comes later. `work` yields how many positions it has read, and returns the body."""
+        done = POSITIONS_A_TURN if is_new and self._pieces else 0
+        while done < POSITIONS_A_TURN:
+            try:
+                done += next(work)
+            except StopIteration as end:
+                return answer_ok(request, end.value)
+        return self._pieces.go_on(
+            connection, request, lambda again, same: self._go_on(again, same, work)
+        )
+
+    def _group_stats(self, header: ConsumeStatsHeader) -> Generator[int, None, ConsumeStats]:
         group = header.consumer_group
         table: dict[MessageQueue, OffsetPosition] = {}
         tps = 0.0
@@ -97,34 +125,43 @@ class OffsetRequests:
                 assert settings is not None, "what is consumed exists"
                 table |= self._positions(group, topic, settings.read_queue_nums)
                 tps += self._parts.statistics.group_get_tps(group, topic)
-        return answer_ok(request, ConsumeStats(offset_table=table, consume_tps=tps))
+                yield settings.read_queue_nums
+        return ConsumeStats(offset_table=table, consume_tps=tps)
 
     def broker_consume_stats(
         self, connection: Connection, request: RemotingCommand
-    ) -> RemotingCommand:
+    ) -> RemotingCommand | None:
         """Where all groups are in the write queues of their topics."""
         header = ConsumeStatsInBrokerHeader.from_ext(request.ext_fields)
+        return self._go_on(connection, request, self._all_stats(header), is_new=True)
+
+    def _all_stats(
+        self, header: ConsumeStatsInBrokerHeader
+    ) -> Generator[int, None, BrokerConsumeStats]:
+        topics = self._parts.offsets.topics_by_group()
         groups: list[dict[str, list[ConsumeStats]]] = []
         lag = 0
         for group in self._parts.groups.names():
-            stats = list(self._stats_by_topic(group, ordered_only=header.is_order))
+            stats: list[ConsumeStats] = []
+            for topic in topics.get(group, ()):
+                settings = self._parts.topics.get(topic)
+                if settings is None or not self._is_consumed(group, topic):
+                    continue
+                if settings.order or not header.is_order:
+                    stats.append(self._topic_stats(group, settings))
+                    yield settings.write_queue_nums
             groups.append({group: stats})
             lag += sum(one.total_lag for one in stats)
-        body = BrokerConsumeStats(
+        return BrokerConsumeStats(
             broker_addr=self._parts.config.address, consume_stats_list=groups, total_diff=lag
         )
-        return answer_ok(request, body)
 
-    def _stats_by_topic(self, group: str, *, ordered_only: bool) -> Iterator[ConsumeStats]:
-        for topic in self._topics_of(group):
-            settings = self._parts.topics.get(topic)
-            if settings is None or not self._is_consumed(group, topic):
-                continue
-            if settings.order or not ordered_only:
-                yield ConsumeStats(
-                    offset_table=self._positions(group, topic, settings.write_queue_nums),
-                    consume_tps=self._parts.statistics.group_get_tps(group, topic),
-                )
+    def _topic_stats(self, group: str, settings: TopicConfig) -> ConsumeStats:
+        topic = settings.topic_name
+        return ConsumeStats(
+            offset_table=self._positions(group, topic, settings.write_queue_nums),
+            consume_tps=self._parts.statistics.group_get_tps(group, topic),
+        )
 
     def _topics_of(self, group: str) -> list[str]:
         return self._parts.offsets.topics_of(group)

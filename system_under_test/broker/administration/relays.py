@@ -13,7 +13,9 @@ from functools import partial
 
 from system_under_test.broker.administration.parts import AdminParts
 from system_under_test.broker.answers import Refused, answer_error, answer_ok
+from system_under_test.broker.asked_clients import AskedClients
 from system_under_test.broker.clients import ConsumerGroup, Member
+from system_under_test.broker.request_queue import size_of
 from system_under_test.protocol.bodies import MessageQueue
 from system_under_test.protocol.bodies_queues import (
     ConsumerStatus,
@@ -44,6 +46,7 @@ class RelayRequests:
 
     def __init__(self, parts: AdminParts) -> None:
         self._parts = parts
+        self._asked = AskedClients()
 
     def handlers(self) -> dict[int, Handler]:
         return {
@@ -127,7 +130,9 @@ class RelayRequests:
             return refusal.answer(request)
         if header.client_addr:
             members = [member for member in members if member.client_id == header.client_addr]
-        StatusCollection(connection, request, header, members).begin()
+        if not self._asked.begin(len(members), 0):
+            return self._asked.refuse(request)
+        StatusCollection(connection, request, header, members, self._asked).begin()
         return None
 
     # One client: 307, 309
@@ -173,11 +178,25 @@ class RelayRequests:
             member = self._member(group, client_id)
         except Refused as refusal:
             return refusal.answer(request)
+        size = size_of(request)
+        if not self._asked.begin(1, size):
+            return self._asked.refuse(request)
         order = RemotingCommand.request(request.code, dict(request.ext_fields), request.body)
         answer = member.connection.invoke_nowait(order, RELAY_TIMEOUT_S)
         who = f"<{group}> <{client_id}>"
-        answer.add_done_callback(partial(pass_back, connection, request, who))
+        answer.add_done_callback(partial(self._answered, connection, request, who, size))
         return None
+
+    def _answered(
+        self,
+        connection: Connection,
+        request: RemotingCommand,
+        who: str,
+        size: int,
+        answer: asyncio.Future[RemotingCommand],
+    ) -> None:
+        self._asked.end(1, size)
+        pass_back(connection, request, who, answer)
 
     def _member(self, group_name: str, client_id: str | None) -> Member:
         group = self._parts.clients.consumer_group(group_name)
@@ -205,7 +224,9 @@ class StatusCollection:
         request: RemotingCommand,
         header: ConsumerStatusHeader,
         members: list[Member],
+        asked: AskedClients,
     ) -> None:
+        self._asked = asked
         self._connection = connection
         self._request = request
         self._header = header
@@ -225,6 +246,7 @@ class StatusCollection:
 
     def _answered(self, client_id: str, answer: asyncio.Future[RemotingCommand]) -> None:
         self._awaited -= 1
+        self._asked.end(1, 0)
         if not answer.cancelled() and answer.exception() is None:
             response = answer.result()
             if response.code == ResponseCode.SUCCESS and response.body:

@@ -15,6 +15,9 @@ from system_under_test.store.delay_levels import SCHEDULE_TOPIC
 SAMPLING_INTERVAL_S = 10.0
 DAY_MS = 86_400_000
 NS_PER_MS = 1_000_000
+# Of puts, of gets, and of events: a sample of so many takes about 100 ms. The others count for the broker as a whole.
+COUNTERS_MAX = 10_000
+NEW_WINDOWS_MAX = 5_000  # that a sample makes: the others are made by the next ones
 SCHEDULE_CONSUMER = (
     "SCHEDULE_CONSUMER"  # RocketMQ, MixAll: the group that delivers delayed messages
 )
@@ -52,6 +55,8 @@ class BrokerStatistics:
         self._gets: dict[tuple[str, str, int], Counter] = {}  # by group, topic and queue id
         self._delivered: dict[int, Counter] = {}  # delayed messages, by the queue id of their level
         self._events: dict[StatsKey, Counter] = {}  # what is rare
+        self._other_puts = Counter()  # of queues that have no counter of their own
+        self._other_gets = Counter()
         self._windows: dict[StatsKey, Windows] = {}
         self.failed_puts = 0
         self.get_misses = 0  # pulls that found nothing
@@ -65,14 +70,12 @@ class BrokerStatistics:
         """Count stored messages."""
         counter = self._puts.get((topic, queue_id))
         if counter is None:
-            counter = self._puts[topic, queue_id] = Counter()
+            counter = self._other_puts
+            if len(self._puts) < COUNTERS_MAX:
+                counter = self._puts[topic, queue_id] = Counter()
         counter.messages += messages
         counter.bytes += size_bytes
         counter.calls += 1
-
-    def put_counter(self, topic: str, queue_id: int) -> Counter:
-        """The object that `put` adds to, for who wants to keep it."""
-        return self._puts.setdefault((topic, queue_id), Counter())
 
     def get(
         self,
@@ -87,7 +90,9 @@ class BrokerStatistics:
         """Count delivered messages. `next_offset` is where the group will go on."""
         counter = self._gets.get((group, topic, queue_id))
         if counter is None:
-            counter = self._gets[group, topic, queue_id] = Counter()
+            counter = self._other_gets
+            if len(self._gets) < COUNTERS_MAX:
+                counter = self._gets[group, topic, queue_id] = Counter()
         counter.messages += messages
         counter.bytes += size_bytes
         counter.calls += 1
@@ -112,7 +117,11 @@ class BrokerStatistics:
         self._count("DLQ_PUT_NUMS", f"{topic}@{group}")
 
     def _count(self, name: str, key: str) -> None:
-        counter = self._events.setdefault((name, key), Counter())
+        counter = self._events.get((name, key))
+        if counter is None:
+            if len(self._events) >= COUNTERS_MAX:
+                return
+            counter = self._events[name, key] = Counter()
         counter.messages += 1
         counter.calls += 1
 
@@ -137,20 +146,20 @@ class BrokerStatistics:
 
     @property
     def put_messages(self) -> int:
-        return sum(counter.messages for counter in self._puts.values())
+        return self._other_puts.messages + sum(one.messages for one in self._puts.values())
 
     @property
     def put_bytes(self) -> int:
-        return sum(counter.bytes for counter in self._puts.values())
+        return self._other_puts.bytes + sum(one.bytes for one in self._puts.values())
 
     @property
     def got_messages(self) -> int:
-        return sum(counter.messages for counter in self._gets.values())
+        return self._other_gets.messages + sum(one.messages for one in self._gets.values())
 
     @property
     def get_hits(self) -> int:
         """Pulls that found something."""
-        return sum(counter.calls for counter in self._gets.values())
+        return self._other_gets.calls + sum(one.calls for one in self._gets.values())
 
     def positions(self) -> Iterator[tuple[str, str, int, int]]:
         """Group, topic, queue id, and where the group's last pull ended."""
@@ -174,9 +183,13 @@ class BrokerStatistics:
     def sample(self) -> None:
         """Take a sample of everything; to be called every SAMPLING_INTERVAL_S."""
         now_ms = self._now_ms()
+        made = 0
         for key, (value, times) in self._totals().items():
             windows = self._windows.get(key)
             if windows is None:
+                if made == NEW_WINDOWS_MAX:
+                    continue
+                made += 1
                 windows = self._windows[key] = Windows()
             windows.take(now_ms, value, times)
         day = self._day_of(now_ms)
@@ -209,6 +222,9 @@ class BrokerStatistics:
             add("BROKER_GET_NUMS", self._cluster, got.messages, got.calls)
             elapsed_ms = got.elapsed_ns // NS_PER_MS
             add("GROUP_GET_LATENCY", f"{queue_id}@{topic}@{group}", elapsed_ms, got.calls)
+        for name, other in (("PUT", self._other_puts), ("GET", self._other_gets)):
+            if other.calls:
+                add(f"BROKER_{name}_NUMS", self._cluster, other.messages, other.calls)
         pair = f"{SCHEDULE_TOPIC}@{SCHEDULE_CONSUMER}"
         for queue_id, due in self._delivered.items():
             of_queue = f"{SCHEDULE_TOPIC}@{queue_id}@{SCHEDULE_CONSUMER}"

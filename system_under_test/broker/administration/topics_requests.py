@@ -9,7 +9,7 @@ from system_under_test.broker.answers import (
     answer_ok,
     topic_unknown,
 )
-from system_under_test.broker.topics import topic_name_error
+from system_under_test.broker.topics import TableFull, topic_name_error
 from system_under_test.protocol import json_dialect
 from system_under_test.protocol.bodies import BodyError, MessageQueue, TopicConfig
 from system_under_test.protocol.bodies_clients import GroupList, TopicList
@@ -48,17 +48,19 @@ class TopicRequests:
         if error is not None:
             return answer_error(request, error)
         known = self._parts.topics.get(header.topic)
-        self._parts.topics.put(
-            TopicConfig(
-                topic_name=header.topic,
-                read_queue_nums=header.read_queue_nums,
-                write_queue_nums=header.write_queue_nums,
-                perm=header.perm,
-                topic_filter_type=header.topic_filter_type,
-                topic_sys_flag=header.topic_sys_flag or 0,
-                order=known is not None and known.order,  # 4.9.8 ignores the header's order
-            )
+        wanted = TopicConfig(
+            topic_name=header.topic,
+            read_queue_nums=header.read_queue_nums,
+            write_queue_nums=header.write_queue_nums,
+            perm=header.perm,
+            topic_filter_type=header.topic_filter_type,
+            topic_sys_flag=header.topic_sys_flag or 0,
+            order=known is not None and known.order,  # 4.9.8 ignores the header's order
         )
+        try:
+            self._parts.topics.put(wanted)
+        except TableFull as full:
+            return answer_error(request, full.text)
         return answer_ok(request)
 
     def delete(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:

@@ -23,6 +23,7 @@ from system_under_test.store.replication import ReplicaSender, ReplicatedLog
 CATCH_UP_RETRY_S = (
     0.1  # a peer that starts with us is there in a moment; each further attempt waits twice as long
 )
+REPLICAS_MAX = 256  # connections to the HA port; RocketMQ has no limit
 
 
 class HaService:
@@ -40,7 +41,7 @@ class HaService:
         self._config = config
         self._events = events
         self._senders: list[HaSenderConnection] = []
-        self._limit = ConnectionLimit(env.connections_max, env.log)
+        self._limit = ConnectionLimit(min(env.connections_max, REPLICAS_MAX), env.log)
         self._door = HaDoor(env, config.hosts)
         self._follower = HaFollower(
             env.log, log, config, env.tls, now_ns=self.now_ns, on_received=events.on_received

@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
+from system_under_test.broker.asked_clients import AskedClients
 from system_under_test.broker.clients import Clients
 from system_under_test.broker.config import BrokerConfig
 from system_under_test.broker.refusal import SendRefused
+from system_under_test.broker.request_queue import size_of
 from system_under_test.broker.send import SendProcessor
 from system_under_test.broker.services.internal_copies import InternalCopies
 from system_under_test.protocol.codes import RequestCode, ResponseCode
@@ -44,6 +46,7 @@ class ReplyProcessor:
         self._clients = clients
         self._copies = copies
         self._now_ms = now_ms
+        self._asked = AskedClients()
 
     def handle(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
         """Take a reply; it is answered when the requester has answered. Raises HeaderError."""
@@ -60,9 +63,12 @@ class ReplyProcessor:
         if requester is None:
             finish(f"push reply message fail, channel of <{requester_id}> not found.")
             return None
+        size = size_of(request)
+        if not self._asked.begin(1, size):
+            return self._asked.refuse(request)
         message.properties[PUSH_TIME_PROPERTY] = str(self._now_ms())
         pushed = requester.invoke_nowait(self._make_push(header, message), PUSH_TIMEOUT_S)
-        pushed.add_done_callback(partial(self._pushed, requester_id, finish))
+        pushed.add_done_callback(partial(self._pushed, requester_id, size, finish))
         return None
 
     def _make_push(self, header: SendMessageHeader, message: Message) -> RemotingCommand:
@@ -85,12 +91,14 @@ class ReplyProcessor:
         code = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
         return RemotingCommand.request(code, push.to_ext(), message.body)
 
-    @staticmethod
     def _pushed(
+        self,
         requester_id: str,
+        size: int,
         finish: Callable[[str | None], None],
         pushed: asyncio.Future[RemotingCommand],
     ) -> None:
+        self._asked.end(1, size)
         if pushed.cancelled():
             return
         error = pushed.exception()

@@ -80,6 +80,13 @@ class TransactionCheck:
         if self._halves.progress.position < low:
             self._halves.progress.jump(low)
         self._rounds.append((self._end, self._running_ms()))
+        self._forget_rounds()
+
+    def _forget_rounds(self) -> None:
+        """Those in which the half message at the position of the check was not yet there."""
+        rounds = self._rounds
+        while len(rounds) > 1 and rounds[0][0] <= self._halves.progress.position:
+            rounds.popleft()
 
     def _running_ms(self) -> int:
         return self._clock.monotonic_ns() // NS_PER_MS
@@ -89,12 +96,8 @@ class TransactionCheck:
         age_ms = self._clock.wall_ms() - self._policy.since_ms(half)
         if age_ms >= 0 or not self._policy.waits_for_the_future or times > 0:
             return age_ms
-        rounds = self._rounds
-        while (
-            rounds[0][0] <= self._halves.progress.position
-        ):  # the last one ends where this round does
-            rounds.popleft()
-        return self._running_ms() - rounds[0][1]
+        self._forget_rounds()  # not the last one: it ends where this round does
+        return self._running_ms() - self._rounds[0][1]
 
     def step(self) -> bool:
         """Deal with one half message; return whether there may be another."""

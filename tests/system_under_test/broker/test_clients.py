@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.broker.clients import CLIENT_EXPIRY_NS, Clients
+from system_under_test.broker import clients
+from system_under_test.broker.clients import (
+    CLIENT_EXPIRY_NS,
+    NAME_LENGTH_MAX,
+    Clients,
+    size_of,
+)
 from system_under_test.mode import Mode
 from system_under_test.policies import BROKER_POLICIES
 from system_under_test.protocol.bodies import ConsumerData, HeartbeatData, SubscriptionData
@@ -161,3 +167,89 @@ def test_a_group_that_wants_no_notifications_gets_none(registry: Registry) -> No
     registry.consume(1, "t")
     registry.consume(1, "t", group="h")
     assert registry.take_told() == [("h", 1)]
+
+
+# --- what hostile peers may fill
+
+
+def beat(registry: Registry, *groups: ConsumerData, key: int = 1, client: str = "c") -> None:
+    """A heartbeat as the broker takes it: checked first. Raises ValueError."""
+    heartbeat = HeartbeatData(client_id=client, producer_groups=[], consumers=list(groups))
+    connection = registry.peers[key].connection
+    registry.clients.check(connection, heartbeat)
+    registry.clients.heartbeat(connection, heartbeat, language=3, version=409)
+
+
+def subscribing(group: str, topic: str, text: str = "*", version: int = 1) -> ConsumerData:
+    data = SubscriptionData(topic=topic, sub_string=text, sub_version=version)
+    return ConsumerData(group_name=group, subscriptions=[data])
+
+
+@pytest.mark.parametrize("name", ["client", "group", "topic"])
+def test_a_name_that_is_too_long_is_refused(registry: Registry, name: str) -> None:
+    names = {"client": "c", "group": "g", "topic": "t"} | {name: "n" * (NAME_LENGTH_MAX + 1)}
+    with pytest.raises(ValueError, match="a name in the heartbeat has 1025 characters"):
+        beat(registry, subscribing(names["group"], names["topic"]), client=names["client"])
+    assert registry.clients.consumer_count() == 0
+
+
+def test_members_of_all_groups_are_bounded(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients, "MEMBERS_MAX", 3)
+    beat(registry, subscribing("g", "t"), subscribing("h", "t"))
+    beat(registry, subscribing("g", "t"), key=2)
+    with pytest.raises(ValueError, match="all groups would have 4 members; allowed: up to 3"):
+        beat(registry, subscribing("h", "t"), key=2)
+    beat(registry, subscribing("g", "t"), key=2)  # as before
+    registry.clients.connection_closed(registry.peers[1].connection)
+    beat(registry, subscribing("h", "t"), key=2)
+    assert registry.members("h") == ["c"]
+
+
+def test_subscriptions_of_all_groups_are_bounded(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = 2 * size_of(subscribing("g", "t", "x" * 1000).subscriptions)
+    monkeypatch.setattr(clients, "SUBSCRIPTIONS_SIZE_MAX", 2 * one)
+    for group in ("g", "h"):
+        beat(registry, subscribing(group, "t", "x" * 1000))
+    with pytest.raises(ValueError, match="the subscriptions of all groups would take"):
+        beat(registry, subscribing("i", "t"))
+    beat(registry, subscribing("h", "t", "x" * 1000), key=2)  # the same once more
+    registry.clients.unregister(
+        registry.peers[1].connection, producer_group=None, consumer_group="g"
+    )
+    beat(registry, subscribing("i", "t"))
+    assert registry.members("i") == ["c"]
+
+
+def test_subscriptions_that_stay_beside_older_ones_count(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An older subscription does not replace what a group has; so each heartbeat could add a large one."""
+    one = size_of(subscribing("g", "t0", "x" * 1000).subscriptions)
+    monkeypatch.setattr(clients, "SUBSCRIPTIONS_SIZE_MAX", 5 * one)
+
+    def add(count: int) -> None:
+        old = [SubscriptionData(topic=f"t{at}") for at in range(count)]
+        new = SubscriptionData(topic=f"t{count}", sub_string="x" * 1000, sub_version=9)
+        beat(registry, ConsumerData(group_name="g", subscriptions=[*old, new]))
+
+    for count in range(3):
+        add(count)
+    with pytest.raises(ValueError, match="the subscriptions of all groups would take"):
+        for count in range(3, 6):
+            add(count)
+
+
+def test_a_connection_that_changes_its_client_id_is_known_by_the_last_one(
+    registry: Registry,
+) -> None:
+    for number in range(5):
+        heartbeat = HeartbeatData(client_id=f"id{number}", producer_groups=["p"])
+        registry.clients.heartbeat(registry.peers[1].connection, heartbeat, language=3, version=1)
+    assert registry.clients.producer_connection("id4") is registry.peers[1].connection
+    assert [registry.clients.producer_connection(f"id{number}") for number in range(4)] == [
+        None
+    ] * 4

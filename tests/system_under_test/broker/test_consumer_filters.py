@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from harness.simulation.disk import SimDisk
+from system_under_test.broker import consumer_filters
 from system_under_test.broker.config import BrokerConfig
 from system_under_test.broker.consumer_filters import ConsumerFilters, FiltersFile
 from system_under_test.protocol import json_dialect
@@ -150,3 +151,33 @@ def test_expressions_that_are_none_are_left_out(world: World) -> None:
     world.filters = world.make()
     world.filters.load(document)
     assert world.expression() is None
+
+
+def heartbeat(group: str, expression: str) -> list[ConsumerData]:
+    subscription = SubscriptionData(
+        topic="t", sub_string=expression, sub_version=1, expression_type="SQL92"
+    )
+    return [ConsumerData(group_name=group, subscriptions=[subscription])]
+
+
+def take(world: World, group: str, expression: str) -> None:
+    """As the broker takes a heartbeat. Raises ValueError."""
+    consumers = heartbeat(group, expression)
+    world.filters.check(consumers)
+    world.filters.register(group, consumers[0].subscriptions)
+
+
+@pytest.mark.parametrize(("name", "most"), [("FILTERS_MAX", 2), ("TEXTS_LENGTH_MAX", 10)])
+def test_expressions_are_bounded_and_dead_ones_make_room(
+    world: World, monkeypatch: pytest.MonkeyPatch, name: str, most: int
+) -> None:
+    monkeypatch.setattr(consumer_filters, name, most)
+    for group in ("g", "h"):
+        take(world, group, "a = 1")
+    with pytest.raises(ValueError, match="3 SQL92 expressions of groups would have 15 characters"):
+        take(world, "i", "a = 1")
+    take(world, "h", "a = 1")  # as before
+    world.filters.unregister("g")
+    take(world, "i", "a = 1")
+    known = {group: world.filters.get("t", group) is not None for group in "ghi"}
+    assert known == {"g": False, "h": True, "i": True}

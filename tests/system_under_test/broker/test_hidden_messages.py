@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from system_under_test.broker import hidden_messages
 from system_under_test.broker.hidden_messages import HiddenMessages
 from system_under_test.store.metadata_file import MetadataFile
 from tests.system_under_test.store.store_on_disk import StoreOnDisk, make_message
@@ -78,3 +79,12 @@ def test_a_file_of_another_shape_is_refused(table: object) -> None:
     MetadataFile(on_disk.disk, PATH).save({"beginnings": table})
     with pytest.raises(ValueError, match=r"beginnings are no table|invalid literal"):
         hidden.load()
+
+
+def test_queues_of_deleted_topics_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hidden_messages, "QUEUES_MAX", 0)
+    on_disk, hidden = filled()
+    with pytest.raises(ValueError, match="deleted topics would have 1 queues; allowed: up to 0"):
+        hidden.note("TopicTest")
+    hidden.apply()
+    assert on_disk.bodies() == FORMER

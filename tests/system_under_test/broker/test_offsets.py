@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from system_under_test.broker.offsets import ConsumerOffsets, offset_table_from_json
+from system_under_test.broker import offsets as module
+from system_under_test.broker.offsets import ConsumerOffsets, offset_table_from_json, size_of
 from system_under_test.mode import Mode
 from system_under_test.policies import BROKER_POLICIES
 
@@ -103,3 +104,34 @@ def test_two_first_commits_at_a_time_lose_one_in_faithful_mode_alone() -> None:
 
     assert asyncio.run(commit(BROKER_POLICIES[Mode.HARDENED].offsets())) == {0: 5, 1: 7}
     assert asyncio.run(commit(BROKER_POLICIES[Mode.FAITHFUL].offsets())) == {1: 7}
+
+
+def test_the_table_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SIZE_MAX", 2 * size_of("t@g", 2))
+    offsets = make_offsets(q0=5, q1=7)
+    offsets.commit("h", "t", 0, 1)
+    assert not offsets.has_room("i", "t", 0)
+    assert offsets.has_room("g", "t", 1)  # it has one
+    with pytest.raises(ValueError, match="the table of offsets would have more than"):
+        offsets.clone("g", "i", "t")
+    assert offsets.queues("i", "t") == {}
+    offsets.forget_group("g")
+    assert offsets.has_room("i", "t", 0)
+    offsets.clone("h", "i", "t")
+    assert offsets.queues("i", "t") == {0: 1}
+    offsets.forget_topic("t")
+    offsets.commit("g", "u", 0, 5)
+    offsets.commit("g", "u", 1, 5)
+    assert offsets.has_room("g", "u", 2)
+
+
+def test_a_slave_forgets_what_its_master_has_forgotten_when_the_table_is_full(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "SIZE_MAX", 3 * size_of("t@g", 1))
+    slave = ConsumerOffsets()
+    for number in range(3):
+        slave.merge({f"t@{number}": {0: 1}})
+    assert slave.count() == 3
+    slave.merge({"t@3": {0: 1}})
+    assert (slave.count(), slave.query("3", "t", 0)) == (1, 1)

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from system_under_test.broker import hold
 from system_under_test.broker.config import BrokerRole
+from system_under_test.broker.hold import HeldPull, HeldPulls
 from system_under_test.broker.offset_commits import OFFSET_MAX
+from system_under_test.broker.pull_filters import ALL_MESSAGES
 from system_under_test.broker.tag_filter import TAGS_LENGTH_MAX
 from system_under_test.broker.topics import PERM_WRITE, make_topic
 from system_under_test.protocol.bodies import (
@@ -18,6 +21,7 @@ from system_under_test.protocol.bodies import (
 )
 from system_under_test.protocol.codes import ResponseCode
 from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.headers import PullMessageHeader
 from system_under_test.protocol.message import Message, decode_records, encode_record
 from tests.system_under_test.broker.bench import Bench, Peer
 
@@ -360,3 +364,34 @@ def test_a_slave_sends_whoever_has_caught_up_back_to_the_master() -> None:
 
 def suggestion(answer: RemotingCommand) -> str:
     return answer.ext_fields["suggestWhichBrokerId"]
+
+
+def test_the_text_of_all_held_pulls_is_bounded(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hold, "TEXT_LENGTH_MAX", 250)
+    held = HeldPulls()
+
+    def pull(subscription: str) -> HeldPull:
+        header = PullMessageHeader(
+            consumer_group="g",
+            topic="t",
+            queue_id=0,
+            queue_offset=0,
+            max_msg_nums=1,
+            sys_flag=0,
+            commit_offset=0,
+            suspend_timeout_millis=0,
+            sub_version=0,
+            subscription=subscription,
+        )
+        request = RemotingCommand.request(11, {"large": "x" * 1000}, b"large")
+        return HeldPull(Peer().connection, request, header, ALL_MESSAGES, 5)
+
+    assert [held.hold(pull("x" * 99)) for _ in range(3)] == [True, True, False]
+    first, second = held.take_due(5, lambda _topic, _queue: 0)
+    assert (first.request.ext_fields, second.request.body) == (
+        {},
+        b"",
+    )  # of a request, no more is kept
+    assert held.hold(pull("x" * 99))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from system_under_test.broker.queue_locks import LOCK_LIVE_MAX_NS, QueueLocks
+from system_under_test.broker import queue_locks
+from system_under_test.broker.queue_locks import LOCK_LIVE_MAX_NS, NAMES_LENGTH_MAX, QueueLocks
 from tests.system_under_test.broker.admin_language import queue
 
 GROUPS, CLIENTS, QUEUES = ("g", "h"), ("c1", "c2", "c3"), range(3)
@@ -83,3 +85,24 @@ class Locks(RuleBasedStateMachine):
 
 
 TestLocks = Locks.TestCase
+
+
+def test_locks_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_locks, "LOCKS_MAX", 3)
+    locks = QueueLocks(now_ns=lambda: 0)
+    wanted = [queue("t", number) for number in range(5)]
+    assert locks.lock("g", wanted, "c1") == wanted[:3]
+    assert locks.lock("h", wanted, "c1") == []
+    assert locks.lock("g", wanted, "c1") == wanted[:3]  # they are renewed
+    locks.unlock("g", wanted[:1], "c1")
+    assert locks.lock("h", wanted, "c2") == wanted[:1]
+    assert len(locks) == 3
+
+
+def test_no_queue_with_a_name_that_is_too_long_is_locked() -> None:
+    locks = QueueLocks(now_ns=lambda: 0)
+    assert locks.lock("g", [queue("t" * NAMES_LENGTH_MAX, 0), queue("t", 0)], "c1") == [
+        queue("t", 0)
+    ]
+    assert locks.lock("g" * NAMES_LENGTH_MAX, [queue("t", 1)], "c1") == []
+    assert len(locks) == 1

@@ -11,7 +11,12 @@ from system_under_test.broker.request_classes import (
     RequestClass,
     make_limits,
 )
-from system_under_test.broker.request_queue import HELD_BYTES_MAX, RequestQueue, WaitingRequest
+from system_under_test.broker.request_queue import (
+    HELD_BYTES_MAX,
+    REQUEST_SIZE,
+    RequestQueue,
+    WaitingRequest,
+)
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.remoting import Connection
 from tests.system_under_test.broker.bench import Peer
@@ -41,10 +46,20 @@ def test_what_does_not_fit_is_not_taken() -> None:
 
 def test_bytes_are_bounded_too() -> None:
     queue = make_queue(capacity=1000)
-    body = bytes(HELD_BYTES_MAX // 2)
+    body = bytes(HELD_BYTES_MAX // 2 - REQUEST_SIZE)
     assert [queue.put(waiting(0, body)) for _ in range(3)] == [True, True, False]
     queue.take()
     assert queue.put(waiting(0, body))
+
+
+def test_fields_of_headers_count_as_bytes() -> None:
+    queue = make_queue(capacity=1000)
+    fields = {"padding": "x" * (HELD_BYTES_MAX // 2 - 2 * REQUEST_SIZE)}
+    request = RemotingCommand.request(310, fields)
+    large = WaitingRequest(0, Peer().connection, request, unhandled)
+    assert [queue.put(large) for _ in range(3)] == [True, True, False]
+    queue.take()
+    assert queue.put(large)
 
 
 def test_late_heads_come_out_in_order() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from system_under_test.broker import offset_commits, subscription_groups, topics
+from system_under_test.broker import offset_commits, offsets, subscription_groups, topics
 from system_under_test.broker.clients import GROUPS_MAX as CLIENT_GROUPS_MAX
 from system_under_test.broker.subscription_groups import GROUP_LENGTH_MAX
 from system_under_test.broker.tag_filter import TAGS_LENGTH_MAX
@@ -368,3 +368,18 @@ def test_tables_survive_a_restart(bench: Bench) -> None:
     group = bench.groups.find("kept")
     assert group is not None
     assert group.retry_queue_nums == 2
+
+
+def test_the_table_of_offsets_is_bounded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of topics and groups that there are, too, and also for pulls that commit."""
+    monkeypatch.setattr(offsets, "SIZE_MAX", offsets.size_of("TopicTest@g", 2))
+    bench.groups.find("g")
+    bench.topics.put(make_topic("TopicTest", 4))
+    ext = {"topic": "TopicTest", "consumerGroup": "g", "commitOffset": "7"}
+    update = bench.queries.update_consumer_offset
+    answers = [bench.ask(update, ext | {"queueId": str(queue)}) for queue in range(2)]
+    assert [answer.code for answer in answers] == [0, ResponseCode.SYSTEM_ERROR]
+    assert answers[1].remark is not None
+    assert answers[1].remark.startswith("the table of offsets would have more than")
+    assert bench.pull(group="g", queue_id=1, sys_flag=1 | 4, commit_offset=5) is not None
+    assert bench.offsets.queues("g", "TopicTest") == {0: 7}

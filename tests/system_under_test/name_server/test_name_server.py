@@ -16,6 +16,7 @@ from harness.simulation.disk import SimDisk
 from system_under_test.env import Env
 from system_under_test.java_properties import parse_properties
 from system_under_test.mode import Mode
+from system_under_test.name_server import kv_config
 from system_under_test.name_server.config import NameServerConfig
 from system_under_test.name_server.name_server import NameServer
 from system_under_test.name_server.pause_guard import GRACE_NS
@@ -599,3 +600,23 @@ def test_hostile_requests_are_answered_or_refused(
     with suppress(ValueError):
         node.ask(code, ext, body=body)
     assert node.ask(RequestCode.GET_BROKER_CLUSTER_INFO).code == ResponseCode.SUCCESS
+
+
+@pytest.mark.parametrize(("name", "most"), [("ENTRIES_MAX", 4), ("SIZE_MAX", 9)])
+def test_pairs_are_bounded(monkeypatch: pytest.MonkeyPatch, name: str, most: int) -> None:
+    monkeypatch.setattr(kv_config, name, most)
+    node = Node()
+
+    def put(namespace: str, key: str) -> None:
+        ext = {"namespace": namespace, "key": key, "value": "v"}
+        node.ask(RequestCode.PUT_KV_CONFIG, ext)
+
+    put("n", "k")
+    put("m", "k")
+    with pytest.raises(ValueError, match="namespaces and pairs of"):
+        put("o", "kkk")
+    put("n", "k")  # as before
+    node.ask(RequestCode.DELETE_KV_CONFIG, {"namespace": "n", "key": "k"})
+    put("oo", "kkk")  # the namespace that is empty makes room
+    assert node.ask(RequestCode.GET_KVLIST_BY_NAMESPACE, {"namespace": "n"}).code == 22
+    assert node.ask(RequestCode.GET_KVLIST_BY_NAMESPACE, {"namespace": "oo"}).code == 0

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from system_under_test.mode import Mode
+from system_under_test.name_server import route_table
 from system_under_test.name_server.route_table import (
+    NAME_LENGTH_MAX,
     BrokerIdentity,
     MasterAddresses,
     Registration,
@@ -397,3 +399,68 @@ def test_deleting_a_topic(
     registry.table.delete_topic("Unknown", cluster=cluster)
     assert registry.brokers("T") == left
     assert registry.brokers("U") == {"a": {0: "A"}}
+
+
+# --- what hostile peers may fill
+
+
+@pytest.mark.parametrize("field", ["cluster", "broker_name", "address", "ha", "topic", "filter"])
+def test_a_name_that_is_too_long_is_refused(registry: Registry, field: str) -> None:
+    names = {"cluster": "c", "broker_name": "a", "address": "A", "ha": "h", "topic": "T"}
+    names = names | {"filter": "f", field: "n" * (NAME_LENGTH_MAX + 1)}
+    wanted = Registration(
+        identity=BrokerIdentity(
+            cluster=names["cluster"],
+            broker_name=names["broker_name"],
+            broker_id=0,
+            address=names["address"],
+        ),
+        ha_address=names["ha"],
+        topics={names["topic"]: topic_config(names["topic"])},
+        data_version=DataVersion(timestamp=1, counter=1),
+        filter_servers=(names["filter"],),
+    )
+    with pytest.raises(ValueError, match="a name of the registration would be 513; allowed: up to"):
+        registry.table.register(wanted, now_ns=0, connection_key=1)
+    assert registry.table.topics() == []
+    assert registry.table.clusters_and_brokers() == []
+
+
+@pytest.mark.parametrize(
+    ("others", "what"),
+    [
+        (["c/{}/0@A{}"], "addresses of brokers"),
+        (["c/a/{}@A{}"], "addresses of brokers"),
+        (["c/{}/0@A"], "brokers"),  # one address under many names
+        (["c{}/a/0@A"], "broker names of clusters"),  # one broker in many clusters
+    ],
+)
+def test_brokers_are_bounded(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch, others: list[str], what: str
+) -> None:
+    monkeypatch.setattr(route_table, "BROKERS_MAX", 3)
+    (form,) = others
+    for number in range(3):
+        registry.register(form.format(number, number), "T")
+    with pytest.raises(ValueError, match=f"^{what} would be 4; allowed: up to 3"):
+        registry.register(form.format(3, 3), "T")
+    registry.register(form.format(2, 2), "T", version=2)
+    registry.table.connection_closed(1)
+    registry.register(form.format(3, 3), "T")
+    assert registry.table.topics() == ["T"]
+
+
+def test_topics_of_all_brokers_are_bounded(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(route_table, "QUEUES_MAX", 4)
+    registry.register("c/a/0@A", "T", "U")
+    registry.register("c/b/0@B", "T", "U", key=2)
+    registry.register("c/a/0@A", "T", "U", version=2)
+    with pytest.raises(ValueError, match=r"^topics of brokers would be 5; allowed: up to 4"):
+        registry.register("c/a/0@A", "T", "V", version=3)
+    registry.table.delete_topic("U")
+    registry.register("c/a/0@A", "T", "V", version=3)
+    registry.table.connection_closed(2)
+    registry.register("c/a/0@A", "W", "X", version=4)
+    assert registry.table.topics() == ["T", "V", "W", "X"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from system_under_test.broker import subscription_groups
 from system_under_test.protocol import json_dialect
 from system_under_test.protocol.bodies import SubscriptionGroupConfig
 from system_under_test.protocol.bodies_clients import SubscriptionGroupTable
@@ -86,3 +87,21 @@ def test_group_table_survives_a_power_cut(bench: Bench) -> None:
     group = bench.groups.get("g")
     assert group is not None
     assert not group.consume_enable
+
+
+def test_the_table_of_groups_is_bounded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscription_groups, "TABLE_MAX", len(bench.groups.names()) + 1)
+    assert bench.request(PUT, body=group_body("g")).code == 0
+    answer = bench.request(PUT, body=group_body("h"))
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert answer.remark is not None
+    assert "groups; allowed: up to" in answer.remark
+    assert bench.groups.get("h") is None
+    assert bench.request(PUT, body=group_body("g", retryMaxTimes=3)).code == 0
+
+
+@pytest.mark.parametrize("queues", [-1, 8193])
+def test_a_group_has_as_many_retry_queues_as_a_topic_may_have(bench: Bench, queues: int) -> None:
+    answer = bench.request(PUT, body=group_body(retryQueueNums=queues))
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert answer.remark == f"retryQueueNums is {queues}, allowed are 0 to 8192"

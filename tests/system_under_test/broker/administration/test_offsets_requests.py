@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from system_under_test.broker.administration import offsets_requests
 from system_under_test.broker.administration.policy import lowest_offsets
 from system_under_test.broker.topics import make_topic
 from system_under_test.mode import Mode
@@ -18,9 +21,10 @@ from system_under_test.protocol.bodies_queues import (
     OffsetPosition,
 )
 from system_under_test.protocol.codes import RequestCode, ResponseCode
+from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.message import java_string_hash
 from tests.system_under_test.broker.admin_language import consume, queue
-from tests.system_under_test.broker.bench import Bench
+from tests.system_under_test.broker.bench import Bench, Peer
 
 STATS = RequestCode.GET_CONSUME_STATS
 CLONE = RequestCode.CLONE_GROUP_OFFSET
@@ -266,3 +270,30 @@ def test_offsets_before_the_start_of_a_queue_do_not_count(bench: Bench) -> None:
     for group, offset in (("a", 5), ("b", 3)):
         bench.offsets.commit(group, "t", 0, offset)
     assert lowest_offsets(bench.offsets, "t", (), lambda topic, queue_id: 4) == {0: 5}
+
+
+@pytest.mark.parametrize("code", [STATS, RequestCode.GET_BROKER_CONSUME_STATS])
+def test_progress_in_many_queues_is_told_in_pieces(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    monkeypatch.setattr(offsets_requests, "POSITIONS_A_TURN", 4)
+    bench.groups.put(SubscriptionGroupConfig(group_name="g"))
+    for number in range(5):
+        bench.topics.put(make_topic(f"t{number}", 2))
+        bench.offsets.commit("g", f"t{number}", 0, 1)
+    ext = {"consumerGroup": "g", "isOrder": "false"}
+
+    async def main() -> tuple[int, bytes]:
+        peer = Peer()
+        request = RemotingCommand.request(code, ext)
+        assert bench.handlers[code](peer.connection, request) is None
+        turns = 0
+        while not peer.sent:
+            turns += 1
+            await asyncio.sleep(0)
+        return turns, peer.take().body
+
+    turns, body = asyncio.run(main())
+    assert turns == 2
+    monkeypatch.undo()
+    assert body == bench.request(code, ext).body

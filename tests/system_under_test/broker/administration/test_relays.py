@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from system_under_test.broker import asked_clients
 from system_under_test.broker.topics import make_topic
 from system_under_test.protocol.bodies_queues import (
     ConsumerStatus,
@@ -240,3 +241,23 @@ async def settle() -> None:
     """Let the callbacks of answers run."""
     for _ in range(3):
         await asyncio.sleep(0)
+
+
+def test_what_waits_for_clients_is_bounded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asked_clients, "REQUESTS_MAX", 2)
+
+    async def main() -> None:
+        consumer = consume(bench, "g", "t")
+        peer = Peer(key=7)
+        for _ in range(2):
+            assert ask(bench, INFO, INFO_EXT, peer) is None
+        for code in (INFO, STATUS):
+            refused = ask(bench, code, INFO_EXT | reset_ext(), peer)
+            assert refused is not None
+            assert refused.code == ResponseCode.SYSTEM_BUSY
+        order, _, answer = consumer.asked[0]
+        answer.set_result(RemotingCommand.response(order, 0))
+        await settle()
+        assert ask(bench, INFO, INFO_EXT, peer) is None
+
+    run(main())

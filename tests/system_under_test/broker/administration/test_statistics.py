@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from system_under_test.broker.administration import statistics as module
 from system_under_test.broker.administration.statistics import BrokerStatistics
 from system_under_test.broker.administration.statistics_requests import duration_text, size_text
 from system_under_test.broker.administration.statistics_windows import Window
@@ -340,3 +341,38 @@ def test_put_times_are_told(bench: Bench) -> None:
 def test_the_disk_of_each_folder_of_the_log(bench: Bench) -> None:
     table = runtime_info(bench)
     assert table["commitLogDiskRatio_/store/commitlog"] == table["commitLogDiskRatio"]
+
+
+def test_counters_are_bounded_and_the_others_count_for_the_broker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "COUNTERS_MAX", 2)
+    counted = BrokerStatistics("c", now_ms=lambda: 0)
+    for queue_id in range(4):
+        counted.put("t", queue_id, 1, 10)
+        counted.get("g", "t", queue_id, 1, 10, 1, 0)
+        counted.send_back("g", f"t{queue_id}")
+    assert (counted.put_messages, counted.put_bytes) == (4, 40)
+    assert (counted.got_messages, counted.get_hits) == (4, 4)
+    assert len(list(counted.positions())) == 2
+    assert counted.view("QUEUE_PUT_NUMS", "t@1") is not None
+    assert counted.view("QUEUE_PUT_NUMS", "t@2") is None
+    assert counted.view("SNDBCK_PUT_NUMS", "t2@g") is None
+    counted.sample()
+    broker = counted.view("BROKER_PUT_NUMS", "c")
+    assert broker is not None
+    assert broker.stats_minute.sum == 4
+
+
+def test_a_sample_makes_only_so_many_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "NEW_WINDOWS_MAX", 3)
+    counted = BrokerStatistics("c", now_ms=lambda: 0)
+    counted.put("t", 0, 1, 10)
+    counted.sample()
+    view = counted.view("QUEUE_PUT_SIZE", "t@0")
+    assert view is not None
+    assert view.stats_minute.sum == 0
+    counted.sample()
+    view = counted.view("QUEUE_PUT_SIZE", "t@0")
+    assert view is not None
+    assert view.stats_minute.sum == 10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from system_under_test.broker import topics
 from system_under_test.broker.topics import make_topic
 from system_under_test.protocol import json_dialect
 from system_under_test.protocol.bodies import MessageQueue, TopicConfigTable
@@ -149,3 +150,25 @@ def test_reserved_names_are_refused(bench: Bench, topic: str) -> None:
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert answer.remark == f"The topic[{topic}] is conflict with system topic."
     assert bench.topics.get(topic) is not None
+
+
+def test_the_table_of_topics_is_bounded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topics, "TABLE_MAX", len(bench.topics.table().topics) + 1)
+    assert bench.request(CREATE, topic_ext("New")).code == 0
+    answer = bench.request(CREATE, topic_ext("Other"))
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert answer.remark == f"a broker has up to {topics.TABLE_MAX} topics"
+    assert bench.request(CREATE, topic_ext("New", 3)).code == 0  # it is there
+
+
+def test_the_queues_of_all_topics_are_bounded(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert bench.request(CREATE, topic_ext("New", 2)).code == 0
+    used = sum(map(topics.queue_count, bench.topics.table().topics.values()))
+    monkeypatch.setattr(topics, "QUEUES_MAX", used + 1)
+    answer = bench.request(CREATE, topic_ext("New", 4))
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert answer.remark == f"the topics of a broker have up to {used + 1} queues"
+    assert bench.request(CREATE, topic_ext("New", 3)).code == 0
+    assert bench.send("Sent").code == ResponseCode.SERVICE_NOT_AVAILABLE

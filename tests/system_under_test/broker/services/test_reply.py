@@ -6,7 +6,9 @@ import asyncio
 
 import pytest
 
+from system_under_test.broker import asked_clients
 from system_under_test.protocol.bodies import HeartbeatData
+from system_under_test.protocol.codes import ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.message import decode_properties
 from system_under_test.remoting import RemotingTimeout
@@ -109,3 +111,25 @@ def test_refusal_is_that_of_a_send(bench: Bench) -> None:
     assert answer is not None
     assert answer.code == 14
     assert answer.ext_fields["MSG_REGION"] == "DefaultRegion"
+
+
+def test_replies_that_wait_for_those_who_asked_are_bounded(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handler = bench.services.handlers(bench.send_processor)[SEND_REPLY_V2]
+
+    def take() -> RemotingCommand | None:
+        ext = send_ext(REPLY_TOPIC, properties=PROPERTIES)
+        return handler(Peer().connection, RemotingCommand.request(SEND_REPLY_V2, ext, b"answer"))
+
+    async def story() -> None:
+        asker = connect_asker(bench)
+        monkeypatch.setattr(asked_clients, "SIZE_MAX", 4000)
+        refused = [take(), take(), take()][2]
+        assert refused is not None
+        assert refused.code == ResponseCode.SYSTEM_BUSY
+        asker.asked[0][2].set_exception(RemotingTimeout("no answer"))
+        await asyncio.sleep(0)
+        assert take() is None
+
+    asyncio.run(story())

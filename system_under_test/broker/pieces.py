@@ -1,0 +1,54 @@
+"""Answers that take long: each turn of the loop makes one piece of one of them, so that others are served between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from system_under_test.broker.request_queue import size_of
+from system_under_test.protocol.codes import ResponseCode
+from system_under_test.protocol.command import RemotingCommand
+from system_under_test.remoting import Connection, Handler
+
+__all__ = ["WAITING_MAX", "Pieces"]
+
+WAITING_MAX = 1_000
+WAITING_SIZE_MAX = 64 << 20  # bytes, about, of their requests
+
+
+class Pieces:
+    """Requests whose answers are not complete, in turn. True if there are any: then a new one waits, too."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[Connection, RemotingCommand, Handler]] = deque()
+        self._size = 0
+        self._is_scheduled = False
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def go_on(
+        self, connection: Connection, request: RemotingCommand, handler: Handler
+    ) -> RemotingCommand | None:
+        """Let `handler` go on with a request in a later turn; SYSTEM_BUSY if too many wait."""
+        size = size_of(request)
+        if len(self._waiting) >= WAITING_MAX or self._size + size > WAITING_SIZE_MAX:
+            text = f"{len(self._waiting)} long requests wait for their answers: try again later"
+            return RemotingCommand.response(request, ResponseCode.SYSTEM_BUSY, text)
+        self._waiting.append((connection, request, handler))
+        self._size += size
+        self._schedule()
+        return None
+
+    def _schedule(self) -> None:
+        if self._waiting and not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._step)
+
+    def _step(self) -> None:
+        self._is_scheduled = False
+        connection, request, handler = self._waiting.popleft()
+        self._size -= size_of(request)
+        if not connection.closed:
+            connection.serve(request, handler)
+        self._schedule()
