@@ -159,8 +159,10 @@ class Clients:
         key = connection.key
         producers = set(heartbeat.producer_groups)
         consumers = {data.group_name for data in heartbeat.consumers}
-        topics = [one.topic for data in heartbeat.consumers for one in data.subscriptions]
-        longest = max(map(len, (heartbeat.client_id, *producers, *consumers, *topics)))
+        names = [heartbeat.client_id, *heartbeat.producer_groups]
+        for data in heartbeat.consumers:
+            names += [data.group_name, *(one.topic for one in data.subscriptions)]
+        longest = max(map(len, names))
         if longest > NAME_LENGTH_MAX:
             raise ValueError(
                 f"a name in the heartbeat has {longest} characters; allowed: up to {NAME_LENGTH_MAX}"
