@@ -18,6 +18,7 @@ from harness.cli.status import BadInput, HarnessError, status_of_validity
 from harness.report.analysis_lines import analysis_lines
 from harness.run_facts_file import facts_of_run
 from harness.run_folder import RunFolderError
+from harness.shown import printable
 from spark_analysis.analysis import analyse, laid_out, write_analysis
 from spark_analysis.engines import Engine, InProcess, OnSpark, Report
 from spark_analysis.inputs import RunInput, find_runs
@@ -156,5 +157,9 @@ def _follow(paths: tuple[Path, ...], settings: Settings) -> int:
     from spark_analysis.stream import follow_runs
 
     with spark_session(settings) as spark:
-        follow_runs(spark, list(paths), lambda line: print(line, flush=True))
+        follow_runs(spark, list(paths), _tell)
     return 0
+
+
+def _tell(line: str) -> None:
+    print(printable(line), flush=True)

@@ -61,8 +61,17 @@ def test_junit_holds_any_text() -> None:
     document = junit_xml(result(Outcome.FAILED, reason=NASTY), command="c")
 
     failure = ElementTree.fromstring(document)[0][0][0]
-    assert "\N{REPLACEMENT CHARACTER}" in failure.attrib["message"]
-    assert "<b>&" in failure.attrib["message"]
+    assert failure.attrib["message"] == r"<b>&\x00\x1b[31m | `x` \udcff"
+    assert failure.text is not None
+    assert len(failure.text.splitlines()) == 3  # clause, source, how to repeat it
+
+
+def test_junit_shows_what_a_terminal_would_obey() -> None:
+    """XML can hold C1 controls and marks that turn the direction of text."""
+    document = junit_xml(result(Outcome.FAILED, reason="\x9b2J \u202e"), command="c")
+
+    failure = ElementTree.fromstring(document)[0][0][0]
+    assert failure.attrib["message"] == r"\x9b2J \u202e"
 
 
 def test_json_tells_how_to_repeat(tmp_path: Path) -> None:

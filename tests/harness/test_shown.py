@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from rich.console import Console
 
+from harness.cli.admin.answers import Record, Table
+from harness.cli.analyze import _tell
+from harness.cli.conform.session import _finish, _print_result
 from harness.cli.status import one_sentence
+from harness.conformance.clause import contract
 from harness.conformance.outputs.markdown import _text
+from harness.conformance.result import CaseResult, Outcome
+from harness.conformance.suite import SuiteResult
 from harness.shown import printable
 
 CLEARS_SCREEN = "key\x1b[2J\x1b]0;title\x07"
@@ -34,3 +41,35 @@ def test_a_complaint_holds_no_control_character() -> None:
 
 def test_markdown_holds_neither_control_characters_nor_marks() -> None:
     assert _text(f"{CLEARS_SCREEN}\n# <b>") == r"key\\x1b\[2J\\x1b\]0;title\\x07 # \<b\>"
+
+
+@pytest.mark.parametrize(
+    "answer", [Record({"key": CLEARS_SCREEN}), Table(["key"], [[CLEARS_SCREEN]])]
+)
+def test_answers_of_nodes(answer: Record | Table, capsys: pytest.CaptureFixture[str]) -> None:
+    answer.show()
+    said = capsys.readouterr().out
+    assert r"key\x1b[2J\x1b]0;title\x07" in said
+    assert "\x1b" not in said
+
+
+def test_the_lines_of_a_history_that_is_followed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Kinds of ops are text of the history."""
+    _tell(CLEARS_SCREEN)
+    assert capsys.readouterr().out == "key\\x1b[2J\\x1b]0;title\\x07\n"
+
+
+def test_reasons_of_a_suite(capsys: pytest.CaptureFixture[str]) -> None:
+    clause = next(iter(contract().values()))
+    reason = f"{CLEARS_SCREEN}\nsecond line"
+    failed, not_run = (
+        CaseResult(clause=clause, outcome=outcome, reason=reason, took_s=0.0)
+        for outcome in (Outcome.FAILED, Outcome.NOT_RUN)
+    )
+    console = Console()
+    _print_result(console, failed)
+    _finish(console, SuiteResult(target="t", results=(not_run,), floor=0))
+    said = capsys.readouterr().out
+    assert "\x1b" not in said
+    assert "    key\\x1b[2J\\x1b]0;title\\x07\nsecond line\n" in said
+    assert r"(key\x1b[2J\x1b]0;title\x07\nsecond line)" in said

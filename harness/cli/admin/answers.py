@@ -10,6 +10,8 @@ from typing import Any
 
 import orjson
 
+from harness.shown import printable
+
 WIDTH_MAX = 10_000  # characters
 WRAPPED_MIN = 25  # what is shorter stays on one line
 
@@ -96,8 +98,7 @@ def shown(value: object) -> str:
         return ", ".join(map(shown, value))
     if isinstance(value, dict):
         return " ".join(f"{name}={shown(member)}" for name, member in value.items())
-    text = str(value)
-    return text if text.isprintable() else ascii(text)[1:-1]
+    return printable(str(value))
 
 
 def time_text(time_ms: int) -> str | None:

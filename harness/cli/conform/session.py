@@ -44,6 +44,7 @@ from harness.conformance.result import CaseResult, Outcome
 from harness.conformance.sites.site import Site
 from harness.conformance.suite import PROFILES, SuiteResult, choose, run_suite
 from harness.environments.fleet_options import FleetOptions
+from harness.shown import printable
 from system_under_test.remoting.address import parse_address
 
 ENVIRONMENTS = (
@@ -268,7 +269,8 @@ def _print_result(console: Console, result: CaseResult) -> None:
     console.print(
         f"[{style}]{head}[/] ({result.clause.level}) {result.clause.title}", soft_wrap=True
     )
-    console.print(f"    {result.reason}", markup=False, soft_wrap=True)
+    lines = map(printable, f"    {result.reason}".split("\n"))
+    console.print("\n".join(lines), markup=False, soft_wrap=True)
 
 
 def _finish(console: Console, result: SuiteResult) -> None:
@@ -277,7 +279,7 @@ def _finish(console: Console, result: SuiteResult) -> None:
         if one.outcome is Outcome.NOT_RUN:
             reasons[one.reason] = reasons.get(one.reason, 0) + 1
     for reason, count in sorted(reasons.items(), key=lambda item: -item[1]):
-        console.print(f"not run: {count} ({reason})", markup=False, soft_wrap=True)
+        console.print(f"not run: {count} ({printable(reason)})", markup=False, soft_wrap=True)
     console.print(in_words(result.counts()))
     if result.is_below_floor:
         console.print(

@@ -11,12 +11,14 @@ import orjson
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from checkers.columnar.statistics import Statistics, of_columns, of_ops
 from checkers.columns import UNKNOWN, QueueKey
 from checkers.history import OP_TYPES, Op, encode_op
 from harness.cli.history.reading import open_source, say_torn, told_errors, watched
 from harness.histories.sources import columns_at
+from harness.shown import printable
 
 VALUE_MAX = 100  # characters
 TYPES = ("invoke", "ok", "info", "fail")
@@ -53,7 +55,8 @@ def _shown(op: Op) -> str:
         value = f"{value[: VALUE_MAX - 3]}..."
     error = "" if op.error is None else f"  {op.error}"
     seconds = f"{op.time_ns // 10**9}.{op.time_ns // 1000 % 10**6:06d}"
-    return f"{op.index:>8} {seconds:>14} {op.process:>7} {op.type:<6} {op.f:<8} {value}{error}"
+    line = f"{op.index:>8} {seconds:>14} {op.process:>7} {op.type:<6} {op.f:<8} {value}{error}"
+    return printable(line)
 
 
 @click.command(short_help="Count what is in a history.")
@@ -112,15 +115,20 @@ def _ops_table(counts: Statistics) -> Table:
     for f in sorted({f for f, _ in counts.by_type}):
         numbers = [counts.by_type[f, type_] for type_ in TYPES]
         rate = numbers[1] / counts.span_s if counts.span_s else 0.0
-        table.add_row(f, *map(str, numbers), f"{rate:.1f}")
+        table.add_row(_name(f), *map(str, numbers), f"{rate:.1f}")
     return table
 
 
 def _queues_table(counts: Statistics) -> Table:
     table = _table("queue", "sends", "deliveries")
     for queue in sorted(counts.sends.keys() | counts.deliveries.keys()):
-        table.add_row(_queue(queue), str(counts.sends[queue]), str(counts.deliveries[queue]))
+        table.add_row(_name(_queue(queue)), str(counts.sends[queue]), str(counts.deliveries[queue]))
     return table
+
+
+def _name(text: str) -> Text:
+    """A name of a history: no markup, no control characters."""
+    return Text(printable(text))
 
 
 def _queue(queue: QueueKey) -> str:
@@ -132,5 +140,5 @@ def _queue(queue: QueueKey) -> str:
 def _groups_table(counts: Statistics) -> Table:
     table = _table("group", "deliveries")
     for group in sorted(counts.groups):
-        table.add_row(group, str(counts.groups[group]))
+        table.add_row(_name(group), str(counts.groups[group]))
     return table

@@ -30,6 +30,7 @@ from harness.cli.status import (
 )
 from harness.defective import use_defect
 from harness.environments.fleet_options import FleetOptions
+from harness.shown import printable
 from harness.workloads.catalogue import WORKLOADS
 
 
@@ -168,7 +169,8 @@ def _run_all(
         found.append(result)
         rows.add(result)
         if result.valid is not True:
-            print("\n".join([f"seed {result.seed}: {result.valid}", *result.summary]), flush=True)
+            lines = [f"seed {result.seed}: {result.valid}", *result.summary]
+            print("\n".join(map(printable, lines)), flush=True)
         if sys.stderr.isatty() or len(found) % 50 == 0:
             rate = len(found) / (time.monotonic() - started)
             print(f"{len(found)} of {len(order)} seeds, {rate:.1f} a second", file=sys.stderr)

@@ -10,6 +10,7 @@ from typing import Any
 
 from checkers.coverage import missed
 from harness.cli.hunt.seeds import SeedResult
+from harness.shown import printable
 
 
 def _as_given(options: dict[str, Any]) -> str:
@@ -40,7 +41,7 @@ def print_summary(results: Sequence[SeedResult], options: dict[str, Any]) -> Non
     _print_coverage(results, _reaching(results, options))
     caveats = Counter(caveat for result in results for caveat in result.caveats)
     for caveat, seeds in caveats.items():
-        print(f"note      {seeds} seeds: {caveat}")
+        print(printable(f"note      {seeds} seeds: {caveat}"))
     invalid = sorted(result.seed for result in results if result.valid is False)
     if invalid:
         print(f"first     staticfire run --seed {invalid[0]}{_as_given(options)}")

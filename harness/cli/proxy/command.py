@@ -18,6 +18,7 @@ from harness.cli.proxy.requests import answer
 from harness.cli.status import BadInput, HarnessError
 from harness.clients.line_port import feed_from
 from harness.clients.lines import LineError, LineSplitter, encode_line
+from harness.shown import printable
 
 STANDARD_INPUT = 0
 REFRESH_S = 0.5
@@ -84,7 +85,7 @@ class TableView:
         self._live.start()
 
     def event(self, text: str) -> None:
-        self._live.console.print(text, markup=False, soft_wrap=True)
+        self._live.console.print(printable(text), markup=False, soft_wrap=True)
 
     def answered(self, fields: dict[str, Any]) -> None:
         self.event(encode_line(fields).decode().rstrip())

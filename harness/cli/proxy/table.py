@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rich.table import Table
+from rich.text import Text
 
 from faults.proxy import LinkFault, LinkStatus, Proxy
+from harness.shown import printable
 
 __all__ = ["links_table"]
 
@@ -21,7 +23,9 @@ def links_table(proxy: Proxy) -> Table:
     for name in COLUMNS:
         table.add_column(name, justify="left" if name in LEFT else "right", no_wrap=True)
     for link in proxy.links():
-        table.add_row(*_row(link), style="bold" if link.faults else None)
+        table.add_row(
+            *(Text(printable(cell)) for cell in _row(link)), style="bold" if link.faults else None
+        )
     return table
 
 

@@ -1,12 +1,12 @@
-"""The result as JUnit XML, as CI systems read it."""
+"""The result as JUnit XML, as CI systems read it. Control characters, which XML cannot hold, are escapes."""
 
 from __future__ import annotations
 
-import re
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from harness.conformance.result import CaseResult, Outcome
 from harness.conformance.suite import SuiteResult
+from harness.shown import printable
 
 _TAGS = {
     Outcome.FAILED: "failure",
@@ -15,7 +15,6 @@ _TAGS = {
     Outcome.EXPECTED: "skipped",
     Outcome.QUIRK: "skipped",
 }
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit_xml(result: SuiteResult, *, command: str) -> bytes:
@@ -23,7 +22,7 @@ def junit_xml(result: SuiteResult, *, command: str) -> bytes:
     counts = result.counts()
     suite = Element(
         "testsuite",
-        name=f"RocketMQ conformance: {result.target}",
+        name=printable(f"RocketMQ conformance: {result.target}"),
         tests=str(len(result.results)),
         failures=str(counts[Outcome.FAILED]),
         errors=str(counts[Outcome.ERROR]),
@@ -50,14 +49,13 @@ def _add(suite: Element, result: CaseResult, command: str) -> None:
     tag = _TAGS.get(result.outcome)
     if tag is None:
         return
-    problem = SubElement(element, tag, message=_clean(result.reason), type=clause.level.value)
-    problem.text = _clean(
+    problem = SubElement(element, tag, message=_lines(result.reason), type=clause.level.value)
+    problem.text = _lines(
         f"{clause.text}\nSource: {clause.source}\nRepeat: {command} --select {clause.id}"
     )
     if result.wire_log:
-        SubElement(element, "system-out").text = _clean("\n".join(result.wire_log))
+        SubElement(element, "system-out").text = "\n".join(map(printable, result.wire_log))
 
 
-def _clean(text: str) -> str:
-    """Without the characters that XML cannot hold."""
-    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
+def _lines(text: str) -> str:
+    return "\n".join(map(printable, text.split("\n")))

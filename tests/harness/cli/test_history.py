@@ -91,6 +91,27 @@ def test_head(kept_run: Path, staticfire: Staticfire) -> None:
     assert list(map(json.loads, whole.out.splitlines())) == list(map(json.loads, first))
 
 
+def test_names_do_nothing_to_a_terminal(tmp_path: Path, staticfire: Staticfire) -> None:
+    """Neither control characters nor markup."""
+    op = {
+        "index": 0,
+        "process": 1,
+        "type": "info",
+        "f": "[red]\x9b2J",
+        "value": {},
+        "time_ns": 0,
+        "error": "\x1b[2J\x7f",
+    }
+    (tmp_path / "history.jsonl").write_text(json.dumps(op) + "\n")
+    head = staticfire("history", "head", tmp_path / "history.jsonl")
+    assert r"[red]\x9b2J" in head.out
+    assert r"\x1b[2J\x7f" in head.out
+    stats = staticfire("history", "stats", tmp_path / "history.jsonl")
+    assert r"[red]\x9b2J" in stats.out
+    for said in (head, stats):
+        assert said.out.replace("\n", "").isprintable()
+
+
 def test_stats_are_the_same_of_every_form(
     kept_run: Path, tmp_path: Path, staticfire: Staticfire
 ) -> None:
