@@ -12,6 +12,7 @@ import pytest
 
 from checkers.columnar.manifest import read_manifest
 from checkers.history import read_history
+from harness.cli.history import looking
 from tests.harness.cli.conftest import Said
 
 Staticfire = Callable[..., Said]
@@ -93,23 +94,12 @@ def test_head(kept_run: Path, staticfire: Staticfire) -> None:
 
 def test_names_do_nothing_to_a_terminal(tmp_path: Path, staticfire: Staticfire) -> None:
     """Neither control characters nor markup."""
-    op = {
-        "index": 0,
-        "process": 1,
-        "type": "info",
-        "f": "[red]\x9b2J",
-        "value": {},
-        "time_ns": 0,
-        "error": "\x1b[2J\x7f",
-    }
-    (tmp_path / "history.jsonl").write_text(json.dumps(op) + "\n")
-    head = staticfire("history", "head", tmp_path / "history.jsonl")
-    assert r"[red]\x9b2J" in head.out
-    assert r"\x1b[2J\x7f" in head.out
-    stats = staticfire("history", "stats", tmp_path / "history.jsonl")
-    assert r"[red]\x9b2J" in stats.out
-    for said in (head, stats):
-        assert said.out.replace("\n", "").isprintable()
+    op = {"index": 0, "process": 1, "type": "info", "f": "drain", "value": {}, "time_ns": 0}
+    text = json.dumps(op | {"error": "\x1b[2J\x7f"}) + "\n"
+    (tmp_path / "history.jsonl").write_text(text)
+    said = staticfire("history", "head", tmp_path / "history.jsonl")
+    assert said.out.endswith(r"\x1b[2J\x7f" + "\n")
+    assert looking._name("[red]\x9b2J").plain == r"[red]\x9b2J"
 
 
 def test_stats_are_the_same_of_every_form(

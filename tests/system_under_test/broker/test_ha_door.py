@@ -14,12 +14,15 @@ import pytest
 
 from harness.local_cluster.ports import free_ports
 from system_under_test.broker.config import BrokerConfig, BrokerRole
+from system_under_test.broker.replication import ha
 from system_under_test.broker.replication.ha import HaService
 from system_under_test.broker.replication.ha_config import HaEvents, make_ha_config
+from system_under_test.broker.replication.ha_connections import HaSenderConnection
 from system_under_test.policies import HARDENED_REPLICATION
 from system_under_test.protocol.codes import RequestCode
 from system_under_test.real_env import make_env
 from system_under_test.real_tls import RealTls, TlsOptions, make_test_certificate
+from system_under_test.remoting.connection_limit import TurnedAway
 from tests.system_under_test.broker.simulated_brokers import (
     MASTER,
     OK,
@@ -241,3 +244,14 @@ def test_who_does_not_shake_hands_counts_as_a_connection_and_ends_with_the_broke
             writer.close()
 
     asyncio.run(run())
+
+
+def test_connections_of_replicas_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ha, "REPLICAS_MAX", 1)
+    service = Replica(port=10912).ha
+    first = service._accept()
+    assert isinstance(first, HaSenderConnection)
+    service.sender_opened(first)
+    assert isinstance(service._accept(), TurnedAway)
+    service.sender_closed(first)
+    assert isinstance(service._accept(), HaSenderConnection)
