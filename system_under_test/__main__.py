@@ -257,6 +257,7 @@ def broker_main(options: dict[str, Any]) -> Main:
         broker,
         store_config,
     )  # here, because a name server needs nothing of it
+    from system_under_test.filters import sql92
 
     if "flush" in options:
         options["sync_flush"] = options.pop("flush") == "sync"
@@ -285,7 +286,13 @@ def broker_main(options: dict[str, Any]) -> Main:
 
     async def main(env: Env) -> None:
         report_unknown(env, unknown)
-        await broker.main(env, settings, on_ready=print_ready)
+        loop = asyncio.get_running_loop()
+
+        def ready(address: str) -> None:
+            print_ready(address)
+            loop.run_in_executor(None, sql92.load_parser)
+
+        await broker.main(env, settings, on_ready=ready)
 
     return main
 

@@ -16,7 +16,6 @@ from system_under_test.broker import (
     hold,
     offset_commits,
     offsets,
-    pieces,
     queue_locks,
     request_queue,
     send,
@@ -29,7 +28,7 @@ from system_under_test.broker.replication import ha
 from system_under_test.filters import sql92
 from system_under_test.name_server import kv_config, route_table
 from system_under_test.protocol import command, frames, json_dialect, registration
-from system_under_test.remoting import allowed_hosts
+from system_under_test.remoting import allowed_hosts, pieces
 
 PAGE = Path(__file__).parents[1] / "docs" / "limits.md"
 

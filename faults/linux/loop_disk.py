@@ -19,10 +19,12 @@ from faults.linux.on_node import device as device_script
 from faults.linux.resources import Resource
 
 FileSystem = Literal["ext4", "xfs"]
+FILE_SYSTEMS: tuple[FileSystem, ...] = ("ext4", "xfs")
 FreeCheck = Callable[[], Awaitable[bool]]
 
 MEBIBYTE = 1 << 20
 SIZE_MIN = {"ext4": 16 * MEBIBYTE, "xfs": 320 * MEBIBYTE}  # mkfs.xfs refuses less than 300 MiB
+SIZE_BYTES = 256 * MEBIBYTE
 TMPFS_SLACK_BYTES = 4 * MEBIBYTE  # beside the image: nothing but the ballast of disk_errors.py
 EXT4_BLOCK_BYTES = 4096
 UNMOUNT_TIMEOUT_S = 10.0
@@ -81,10 +83,15 @@ class LoopDisk:
         machine: Machine,
         folder: str,
         *,
-        size_bytes: int = 256 * MEBIBYTE,
+        size_bytes: int | None = None,
         file_system: FileSystem = "ext4",
     ) -> None:
-        """Raises DiskError for a size that the file system cannot have."""
+        """256 MiB, or the least that the file system can have, unless a size is given.
+
+        Raises DiskError for a size that the file system cannot have.
+        """
+        if size_bytes is None:
+            size_bytes = max(SIZE_BYTES, SIZE_MIN[file_system])
         if size_bytes < SIZE_MIN[file_system]:
             raise DiskError(
                 f"a disk of {size_bytes} bytes is too small for {file_system}; "

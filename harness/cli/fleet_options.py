@@ -8,8 +8,10 @@ from typing import Any
 
 import click
 
+from faults.linux.loop_disk import FILE_SYSTEMS, FileSystem
 from harness.cli.status import BadInput
 from harness.environments.fleet_options import (
+    FILE_SYSTEM,
     IMAGE,
     PYTHON,
     FleetOptionError,
@@ -44,6 +46,13 @@ _OPTIONS = (
         metavar="DIR",
         help="With --target apache: folder of the distribution, on the servers' machines.",
     ),
+    click.option(
+        "--file-system",
+        type=click.Choice(FILE_SYSTEMS),
+        default=FILE_SYSTEM,
+        show_default=True,
+        help="With --environment namespaces, docker or ssh: of the servers' disks.",
+    ),
 )
 
 
@@ -56,6 +65,7 @@ FLEET_DEFAULTS: dict[str, Any] = {
     "ssh_python": PYTHON,
     "name_server": None,
     "home": None,
+    "file_system": FILE_SYSTEM,
 }
 
 
@@ -95,6 +105,7 @@ def read_fleet(
     ssh_python: str,
     home: str | None,
     name_server: str | None,
+    file_system: FileSystem,
 ) -> FleetOptions:
     """The machines that these options name. Raises BadInput."""
     try:
@@ -112,6 +123,7 @@ def read_fleet(
         ssh_python=ssh_python,
         home=home,
         name_servers=_name_servers(name_server),
+        file_system=file_system,
     )
 
 

@@ -15,7 +15,7 @@ from faults.linux.disk_speed import THROTTLES
 from faults.linux.executor import SYSTEM_PATHS, Executor, LocalExecutor
 from faults.linux.firewall import Firewall
 from faults.linux.inventory import Inventory
-from faults.linux.loop_disk import LoopDisk
+from faults.linux.loop_disk import FileSystem, LoopDisk
 from faults.linux.machine import Machine
 from faults.linux.resources import removal_order
 from faults.linux.traffic import TRY_NETEM, NodeTraffic
@@ -29,15 +29,21 @@ from harness.environments.state import state_folder
 NO_CUT_AT = "only the simulation can cut the power inside a chosen disk operation"
 # What no real machine can do.
 SIMULATED_ONLY = {"disk.power_cut_at": NO_CUT_AT}
+NO_EIO = "on xfs metadata are everywhere, and no fsync can fail alone: --file-system ext4"
 NO_NETEM = "this kernel has no netem, and a proxy, which can delay, sees no packets to lose"
 LOSS_NEED = "network.lose"
 NETEM_NEEDS = frozenset({"network.delay", LOSS_NEED})
 CLOCK_NEED = "clock.step"
 
 
-def lacks_here() -> dict[str, str]:
+def lacks_on_disks(file_system: FileSystem) -> dict[str, str]:
+    """What no real machine can do, and what none can on a disk with this file system."""
+    return SIMULATED_ONLY if file_system == "ext4" else {**SIMULATED_ONLY, "disk.fail": NO_EIO}
+
+
+def lacks_here(file_system: FileSystem = "ext4") -> dict[str, str]:
     """What this host cannot do, by need, each with the reason and the cure."""
-    lacks = dict(SIMULATED_ONLY)
+    lacks = dict(lacks_on_disks(file_system))
     if not netem_is_here():
         lacks[LOSS_NEED] = NO_NETEM
     if local_library() is None:
@@ -110,11 +116,11 @@ class BreakableMachines:
         clock = self.clocks[node].environment if node in self.clocks else {}
         return {**self.inventory.mark, **clock}
 
-    def will_have_disks(self, nodes: Iterable[str]) -> None:
+    def will_have_disks(self, nodes: Iterable[str], file_system: FileSystem) -> None:
         """Each of these nodes gets a disk of its own, by `make_disks`; `data_folder` knows already where."""
         for node in nodes:
             machine, folder = self._where(node)
-            self._disks[node] = LoopDisk(machine, f"{folder}/disk")
+            self._disks[node] = LoopDisk(machine, f"{folder}/disk", file_system=file_system)
 
     async def make_disks(self) -> None:
         """Those that nodes will have. Raises CommandFailed."""

@@ -28,7 +28,7 @@ from harness.environments.environment import ADMIN, PROBE
 from harness.environments.errors import EnvironmentFailed
 from harness.environments.fleet import MachineControls
 from harness.environments.fleet_options import FleetOptions
-from harness.environments.namespaces import TOOLS, check_root
+from harness.environments.namespaces import check_root, tools_for
 from harness.environments.place import Place
 from harness.environments.proxied import DELAY_NEED, NodeProxy
 from harness.environments.real import RealEnvironment
@@ -49,7 +49,8 @@ class DockerFleet:
     """Implements `harness.environments.fleet.Fleet`."""
 
     def __init__(self, options: FleetOptions) -> None:
-        self.lacks: Mapping[str, str] = lacks_here()
+        self.lacks: Mapping[str, str] = lacks_here(options.file_system)
+        self._file_system = options.file_system
         self._machines: BreakableMachines | None = None
         self._engine: Engine | None = None
         self._image = options.image
@@ -74,7 +75,7 @@ class DockerFleet:
 
         Raises EnvironmentFailed without root, an engine or the image, CommandFailed where the kernel refuses.
         """
-        check_root("docker", {**TOOLS, "docker": "docker.io"})
+        check_root("docker", {**tools_for(self._file_system), "docker": "docker.io"})
         engine = self._engine = connect()
         await engine.ask(lambda: self._check_image(engine))
         machines = self._machines = BreakableMachines()
@@ -83,7 +84,7 @@ class DockerFleet:
         self._ours = [machines.host.will_make(kind, label) for kind in OUR_KINDS]
         if cpp_library.NEED in needs:
             await engine.ask(lambda: self._check_cpp(engine, identity))
-        machines.will_have_disks(servers)
+        machines.will_have_disks(servers, self._file_system)
         self._disks = asyncio.create_task(machines.make_disks())
         network = await engine.ask(
             lambda: make_network(engine, f"staticfire-{identity}", {LABEL: identity})

@@ -6,7 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from faults.linux.loop_disk import FileSystem
+
 IMAGE = "staticfire-node:latest"
+FILE_SYSTEM: FileSystem = "ext4"
 PYTHON = "python3"
 _HOST = re.compile(r"(?:(?P<user>[^@:\s]+)@)?(?P<name>[^@:\s]+)(?::(?P<port>[0-9]{1,5}))?")
 
@@ -55,6 +58,7 @@ class FleetOptions:
     ssh_python: str = PYTHON
     name_servers: tuple[str, ...] = ()  # of a cluster that is not ours
     home: str | None = None  # of the distribution that is tested, on the machines
+    file_system: FileSystem = FILE_SYSTEM  # of the disks of servers
 
     def words(self) -> list[str]:
         """What has to be on a command line to get these options."""
@@ -66,6 +70,7 @@ class FleetOptions:
             "--ssh-python": self.ssh_python if self.ssh_python != PYTHON else None,
             "--name-server": ",".join(self.name_servers),
             "--home": self.home,
+            "--file-system": self.file_system if self.file_system != FILE_SYSTEM else None,
         }
         return [word for name, value in given.items() if value for word in (name, value)]
 

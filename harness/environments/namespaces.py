@@ -11,6 +11,7 @@ from pathlib import Path
 
 from faults.linux.executor import SYSTEM_PATHS
 from faults.linux.firewall import Firewall
+from faults.linux.loop_disk import FileSystem
 from faults.linux.network import Network
 from faults.proxy.servers import ServerKind
 from harness.environments.broken_machines import (
@@ -32,7 +33,10 @@ TOOLS = {
     "nft": "nftables",
     "losetup": "mount",
     "nsenter": "util-linux",
-    "mkfs.ext4": "e2fsprogs",
+}
+MKFS_TOOLS: Mapping[FileSystem, dict[str, str]] = {
+    "ext4": {"mkfs.ext4": "e2fsprogs"},
+    "xfs": {"mkfs.xfs": "xfsprogs"},
 }
 
 
@@ -40,7 +44,8 @@ class NamespaceFleet(OurInterpreter):
     """Implements `harness.environments.fleet.Fleet`."""
 
     def __init__(self, options: FleetOptions) -> None:
-        self.lacks: Mapping[str, str] = lacks_here()
+        self.lacks: Mapping[str, str] = lacks_here(options.file_system)
+        self._file_system = options.file_system
         self._machines: BreakableMachines | None = None
         self._network: Network | None = None
         self._proxy = NodeProxy()
@@ -49,7 +54,7 @@ class NamespaceFleet(OurInterpreter):
         self, nodes: Sequence[str], *, servers: Sequence[str], needs: Set[str]
     ) -> dict[str, Place]:
         """Raises EnvironmentFailed without root or a tool, CommandFailed where the kernel refuses."""
-        check_root("namespaces", TOOLS)
+        check_root("namespaces", tools_for(self._file_system))
         machines = self._machines = BreakableMachines()
         machines.inventory.will_make_marked_processes()
         network = self._network = Network(machines.host)
@@ -60,7 +65,7 @@ class NamespaceFleet(OurInterpreter):
         if DELAY_NEED in needs and not netem_is_here():
             addresses = {node: machines.addresses[node] for node in servers}
             await self._proxy.start(network.host_address, addresses)
-        machines.will_have_disks(servers)
+        machines.will_have_disks(servers, self._file_system)
         await machines.make_disks()
         await machines.make_clocks(nodes, needs)
         return {node: self._place(node, machines, network) for node in nodes}
@@ -94,6 +99,11 @@ class NamespaceFleet(OurInterpreter):
         if self._network is not None:
             await self._network.remove()
         await machines.remove_rest()
+
+
+def tools_for(file_system: FileSystem) -> dict[str, str]:
+    """What machines with such disks need: packages by command."""
+    return {**TOOLS, **MKFS_TOOLS[file_system]}
 
 
 def check_root(environment: str, tools: Mapping[str, str]) -> None:

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from faults.linux.executor import CommandFailed
 from faults.linux.firewall import Firewall, Spared
+from faults.linux.loop_disk import FileSystem
 from faults.linux.machine import Machine
 from harness.environments import cpp_library
 from harness.environments.errors import EnvironmentFailed
-from harness.environments.namespaces import TOOLS
+from harness.environments.namespaces import tools_for
 
 # What a host needs: its answer is who we are there, how it sees us, and the tools that it lacks.
 CHECK_HOST = """\
@@ -30,15 +31,16 @@ sys.exit("lacks " + ", ".join(lacks) if lacks else 0)
 CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 3)"
 
 
-async def check_host(machine: Machine) -> Spared:
+async def check_host(machine: Machine, file_system: FileSystem) -> Spared:
     """How the host sees us. Raises EnvironmentFailed for what it lacks."""
-    said = await machine.run(["sh", "-c", CHECK_HOST, "sh", *TOOLS])
+    tools = tools_for(file_system)
+    said = await machine.run(["sh", "-c", CHECK_HOST, "sh", *tools])
     user, told_from, *lacking = said.splitlines()
     if user != "0":
         raise EnvironmentFailed(f"{machine.host} lets us in, but not as root; allowed: root")
     for tool in lacking:
         raise EnvironmentFailed(
-            f"{machine.host} has no command {tool}; install the package {TOOLS[tool]} there"
+            f"{machine.host} has no command {tool}; install the package {tools[tool]} there"
         )
     address, _, port = told_from.split()  # sshd(8): SSH_CLIENT
     return Spared(address=address, port=int(port))

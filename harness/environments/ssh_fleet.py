@@ -20,8 +20,8 @@ from harness.environments.broken_machines import (
     LOSS_NEED,
     NETEM_NEEDS,
     NO_NETEM,
-    SIMULATED_ONLY,
     BreakableMachines,
+    lacks_on_disks,
 )
 from harness.environments.errors import EnvironmentFailed
 from harness.environments.fleet import MachineControls
@@ -56,7 +56,7 @@ class SshFleet:
     """Implements `harness.environments.fleet.Fleet`."""
 
     def __init__(self, options: FleetOptions) -> None:
-        self.lacks: Mapping[str, str] = SIMULATED_ONLY
+        self.lacks: Mapping[str, str] = lacks_on_disks(options.file_system)
         self._options = options
         self._machines: BreakableMachines | None = None
         self._executors: dict[SshHost, SshExecutor] = {}
@@ -98,7 +98,7 @@ class SshFleet:
             machines.has_network(node, address, firewalls[host])
         if needs & NETEM_NEEDS:
             await self._do_without_netem(needs, servers, machines, found)
-        machines.will_have_disks(servers)
+        machines.will_have_disks(servers, self._options.file_system)
         await machines.make_disks()
         await machines.make_clocks(nodes, needs)
         return {node: self._place(node, host, machines) for node, host in hosts.items()}
@@ -108,7 +108,7 @@ class SshFleet:
     ) -> Firewall:
         """Look whether the host has what nodes need, and bring our code there."""
         machine = self._machine(host, machines)
-        spared = await check_host(machine)
+        spared = await check_host(machine, self._options.file_system)
         cache_tag = await check_python(machine)
         machine.will_make("folder", self._root)
         machines.inventory.will_make_marked_processes(str(host))

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from faults.linux.clock import FOLDERS, LIBRARY, PACKAGE
 from faults.linux.disk_speed import THROTTLES
 from faults.linux.executor import Executor
+from faults.linux.loop_disk import FileSystem
 from faults.linux.traffic import TRY_NETEM
 from harness.environments.all_ended import all_or_first_error
-from harness.environments.broken_machines import NO_NETEM, SIMULATED_ONLY
-from harness.environments.fleet_options import FleetOptions, SshHost
+from harness.environments.broken_machines import NO_NETEM, lacks_on_disks
+from harness.environments.fleet_options import FILE_SYSTEM, FleetOptions, SshHost
 from harness.environments.ssh_connection import SshExecutor
 
 # Each word of the answer is something that the host lacks.
@@ -35,7 +36,7 @@ async def lacks_on(options: FleetOptions) -> dict[str, str]:
     finally:
         for executor in executors:
             executor.close()
-    return lacks_of(hosts, found)
+    return lacks_of(hosts, found, options.file_system)
 
 
 async def ask(executor: Executor) -> frozenset[str]:
@@ -44,14 +45,18 @@ async def ask(executor: Executor) -> frozenset[str]:
     return frozenset(said.decode().split())
 
 
-def lacks_of(hosts: Sequence[SshHost], found: Sequence[frozenset[str]]) -> dict[str, str]:
+def lacks_of(
+    hosts: Sequence[SshHost],
+    found: Sequence[frozenset[str]],
+    file_system: FileSystem = FILE_SYSTEM,
+) -> dict[str, str]:
     """By need, with the first host that lacks it."""
     reasons = {
         NETEM: ("network.lose", NO_NETEM),
         CLOCK: ("clock", f"there is no {LIBRARY} there; install the package {PACKAGE}"),
         THROTTLE: ("disk.slow", "no cgroup there can throttle a disk"),
     }
-    lacks = dict(SIMULATED_ONLY)
+    lacks = dict(lacks_on_disks(file_system))
     for host, lacking in zip(hosts, found, strict=True):
         for name, (need, reason) in reasons.items():
             if name in lacking:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 
 from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.pieces import Pieces
 from system_under_test.broker.replication.record_repair import RecordRepair
 from system_under_test.protocol.codes import ResponseCode
 from system_under_test.protocol.command import RemotingCommand
@@ -16,6 +15,7 @@ from system_under_test.protocol.headers import (
     ViewMessageHeader,
 )
 from system_under_test.remoting import Connection
+from system_under_test.remoting.pieces import Pieces
 from system_under_test.store.key_search import KeyFound, KeyQuery, KeySearch
 from system_under_test.store.message_store import MessageStore
 

@@ -6,12 +6,10 @@ from collections import deque
 from typing import NamedTuple
 
 from system_under_test.broker.request_classes import QueueLimits
-from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.command import RemotingCommand, size_of
 from system_under_test.remoting import Connection, Handler
 
 HELD_BYTES_MAX = 64 << 20  # of requests in one queue; RocketMQ counts requests only
-REQUEST_SIZE = 512  # bytes, about, of a request without its fields and its body
-FIELD_SIZE = 100  # bytes, about, that a field of a header takes beside its characters
 NS_PER_MS = 1_000_000
 
 
@@ -75,13 +73,3 @@ class RequestQueue:
     def head_wait_ms(self, now_ns: int) -> int:
         """How long the head has waited; 0 if nobody waits (RocketMQ, headSlowTimeMills)."""
         return (now_ns - self._waiting[0].arrived_ns) // NS_PER_MS if self._waiting else 0
-
-
-def size_of(request: RemotingCommand) -> int:
-    """Bytes, about, that a request takes in memory."""
-    fields = request.ext_fields.items()
-    return (
-        REQUEST_SIZE
-        + len(request.body)
-        + sum(FIELD_SIZE + len(name) + len(value) for name, value in fields)
-    )

@@ -85,7 +85,7 @@ class NameServer:
             if refused is not None:
                 return refused
         now_ns = self._silence_clock_ns(clock)
-        return self._requests.answer(request, connection_key=connection.key, now_ns=now_ns)
+        return self._requests.answer(request, connection=connection, now_ns=now_ns)
 
     def connection_closed(self, connection: Connection) -> None:
         """A broker is as alive as the connection it registered on; after a pause we cannot tell."""

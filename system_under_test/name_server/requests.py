@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from typing import Any
 
 from system_under_test.name_server.kv_config import ORDER_TOPIC_NAMESPACE, KvConfig
 from system_under_test.name_server.live_config import ForbiddenOption, LiveConfig
@@ -25,22 +26,26 @@ from system_under_test.protocol.headers import (
     UnregisterBrokerHeader,
 )
 from system_under_test.protocol.json_writer import dumps_browser_compatible, dumps_fastjson
+from system_under_test.remoting import Connection
+from system_under_test.remoting.pieces import Pieces
 
 STANDARD_JSON_VERSION_MIN = 401  # MQVersion V4_9_4
+TOPICS_A_TURN = 4_000  # of a registration: tens of milliseconds
 CRC_MASK = 0x7FFFFFFF  # RocketMQ, UtilAll.crc32: the sign bit is dropped
 
 
 class Caller:
     """Where and when a request came in."""
 
-    __slots__ = ("connection_key", "now_ns")
+    __slots__ = ("connection", "now_ns")
 
-    def __init__(self, *, connection_key: int, now_ns: int) -> None:
-        self.connection_key = connection_key
+    def __init__(self, *, connection: Connection, now_ns: int) -> None:
+        self.connection = connection
         self.now_ns = now_ns
 
 
-Answerer = Callable[[RemotingCommand, Caller], RemotingCommand]
+Answerer = Callable[[RemotingCommand, Caller], RemotingCommand | None]
+Registering = Generator[None, None, RegisterBrokerBody]
 
 
 class RequestTable:
@@ -50,6 +55,7 @@ class RequestTable:
         self._routes = routes
         self._kv_config = kv_config
         self._live_config = live_config
+        self._pieces = Pieces()
         self._answerers: dict[int, Answerer] = {
             RequestCode.REGISTER_BROKER: self._register,
             RequestCode.UNREGISTER_BROKER: self._unregister,
@@ -77,21 +83,60 @@ class RequestTable:
         return code in self._answerers
 
     def answer(
-        self, request: RemotingCommand, *, connection_key: int, now_ns: int
-    ) -> RemotingCommand:
-        """The response to a request whose code is known."""
-        caller = Caller(connection_key=connection_key, now_ns=now_ns)
+        self, request: RemotingCommand, *, connection: Connection, now_ns: int
+    ) -> RemotingCommand | None:
+        """The response to a request whose code is known; None if it comes later."""
+        caller = Caller(connection=connection, now_ns=now_ns)
         return self._answerers[request.code](request, caller)
 
     # Brokers
 
-    def _register(self, request: RemotingCommand, caller: Caller) -> RemotingCommand:
+    def _register(self, request: RemotingCommand, caller: Caller) -> RemotingCommand | None:
+        """With many topics in later turns of the loop; what arrives meanwhile is registered after it."""
+        if self._pieces:
+            return self._pieces.go_on(
+                caller.connection, request, lambda _, same: self._read_registration(same, caller)
+            )
+        return self._read_registration(request, caller)
+
+    def _read_registration(
+        self, request: RemotingCommand, caller: Caller
+    ) -> RemotingCommand | None:
         header = RegisterBrokerHeader.from_ext(request.ext_fields)
         if header.body_crc32 and header.body_crc32 != zlib.crc32(request.body) & CRC_MASK:
             raise ValueError("crc32 not match")
-        body = RegisterBrokerBody.decode(
+        document = RegisterBrokerBody.read(
             request.body, compressed=header.compressed, version=request.version
         )
+        if topic_count(document) <= TOPICS_A_TURN:
+            body = RegisterBrokerBody.from_json(document)
+            return self._registered(request, header, body, caller)
+        work = RegisterBrokerBody.decode_in_pieces(document, TOPICS_A_TURN)
+        return self._go_on(request, header, work, caller)
+
+    def _go_on(
+        self,
+        request: RemotingCommand,
+        header: RegisterBrokerHeader,
+        work: Registering,
+        caller: Caller,
+    ) -> RemotingCommand | None:
+        def next_piece(_: Connection, same: RemotingCommand) -> RemotingCommand | None:
+            try:
+                next(work)
+            except StopIteration as end:
+                return self._registered(same, header, end.value, caller)
+            return self._go_on(same, header, work, caller)
+
+        return self._pieces.go_on(caller.connection, request, next_piece, first=True)
+
+    def _registered(
+        self,
+        request: RemotingCommand,
+        header: RegisterBrokerHeader,
+        body: RegisterBrokerBody,
+        caller: Caller,
+    ) -> RemotingCommand:
         master = self._routes.register(
             Registration(
                 identity=BrokerIdentity(
@@ -106,7 +151,7 @@ class RequestTable:
                 filter_servers=tuple(body.filter_servers),
             ),
             now_ns=caller.now_ns,
-            connection_key=caller.connection_key,
+            connection_key=caller.connection.key,
         )
         ext = {"masterAddr": master.address, "haServerAddr": master.ha_address}
         order_topics = self._kv_config.pairs(ORDER_TOPIC_NAMESPACE)
@@ -225,6 +270,13 @@ class RequestTable:
 
     def _get_config(self, request: RemotingCommand, _: Caller) -> RemotingCommand:
         return with_body(request, self._live_config.text().encode())
+
+
+def topic_count(document: Any) -> int:
+    """How many topics the document of a registration has; 0 for one of another shape."""
+    wrapper = document.get("topicConfigSerializeWrapper") if isinstance(document, dict) else None
+    topics = wrapper.get("topicConfigTable") if isinstance(wrapper, dict) else None
+    return len(topics) if isinstance(topics, dict) else 0
 
 
 def with_body(request: RemotingCommand, body: bytes) -> RemotingCommand:

@@ -5,7 +5,9 @@ Each has `to_json()` and `from_json()`. Names of properties are Java's; defaults
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Annotated, Any, NamedTuple, Self, TypeAlias
 
 from system_under_test.protocol.header_fields import Int32, Int64
@@ -179,13 +181,29 @@ class RegisterBrokerBody(JsonBody):
         Raises:
             BodyError: the body is not what it must be.
         """
+        return cls.from_json(cls.read(body, compressed=compressed, version=version))
+
+    @staticmethod
+    def read(body: bytes, *, compressed: bool, version: int) -> Any:
+        """The document of the bytes that `decode` reads, whose values are not yet looked at. Raises BodyError."""
         if not body:
-            return cls()
+            return {}
         if version < BODY_VERSION_MIN:
-            return cls(topic_config_table=TopicConfigTable.from_json(read_registration(body)))
-        return cls.from_json(
-            read_compressed_registration(body) if compressed else read_registration(body)
-        )
+            return {"topicConfigSerializeWrapper": read_registration(body)}
+        return read_compressed_registration(body) if compressed else read_registration(body)
+
+    @classmethod
+    def decode_in_pieces(cls, document: Any, topics: int) -> Generator[None, None, Self]:
+        """What `from_json` returns, of so many topics between two yields. Raises BodyError."""
+        wrapper = document["topicConfigSerializeWrapper"]
+        rest = {**wrapper, "topicConfigTable": {}}
+        found = cls.from_json({**document, "topicConfigSerializeWrapper": rest})
+        items = iter(wrapper["topicConfigTable"].items())
+        while some := dict(islice(items, topics)):
+            piece = TopicConfigTable.from_json({"topicConfigTable": some})
+            found.topic_config_table.topics.update(piece.topics)
+            yield
+        return found
 
     def encode_for(self, *, compressed: bool) -> bytes:
         """The bytes as code 103 carries them; compressed, they lose the order and system flags of topics."""

@@ -31,6 +31,8 @@ _unpack_word = struct.Struct(">I").unpack_from  # serialize type and header leng
 _FIXED = struct.Struct(">hBhiii")  # code, language, version, opaque, flag, remark length
 _INT = struct.Struct(">i")
 _KEY = struct.Struct(">h")
+REQUEST_SIZE = 512  # bytes, about, of a request in memory, without its fields and its body
+FIELD_SIZE = 100  # bytes, about, that a field of a header takes beside its characters
 
 
 class RemotingCommand:
@@ -304,3 +306,13 @@ def _decode_entries(header: bytes, position: int, end: int) -> dict[str, str]:
             ].decode()
         position = value_end
     return fields
+
+
+def size_of(request: RemotingCommand) -> int:
+    """Bytes, about, that a request takes in memory."""
+    fields = request.ext_fields.items()
+    return (
+        REQUEST_SIZE
+        + len(request.body)
+        + sum(FIELD_SIZE + len(name) + len(value) for name, value in fields)
+    )

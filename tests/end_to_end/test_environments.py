@@ -20,7 +20,7 @@ from harness.campaign_draw import draw_campaign
 from harness.cli.somebodys_cluster import take_cluster
 from harness.environments import cluster_watch
 from harness.environments.fleet_options import FleetOptions
-from harness.environments.namespaces import TOOLS
+from harness.environments.namespaces import tools_for
 from harness.environments.state import VARIABLE
 from harness.local_cluster import LocalCluster
 from harness.real_runner import carry_out, run_for_real
@@ -31,6 +31,8 @@ from system_under_test.admin.groups import all_groups
 from system_under_test.admin.topics import topic_list
 from system_under_test.real_env import make_env
 from tests.support.ssh_hosts import ssh_hosts
+
+TOOLS = tools_for("ext4")
 
 ROOT = Path(__file__).parent.parent.parent
 LOAD_S = 8.0

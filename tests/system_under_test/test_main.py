@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from system_under_test.__main__ import broker_main, make_parser, run
+from system_under_test.broker import broker
 from system_under_test.broker.config import BrokerConfig
+from system_under_test.env import Env
+from system_under_test.filters import sql92
+from system_under_test.real_env import make_env
 
 COMMAND = [sys.executable, "-m", "system_under_test"]
 ROOT = Path(__file__).parents[2]
@@ -272,3 +279,28 @@ def test_faithful_is_short_for_the_mode(node: str) -> None:
     short = make_parser().parse_args([node, "--faithful"])
     assert short == make_parser().parse_args([node, "--mode", "faithful"])
     assert short != make_parser().parse_args([node])
+
+
+def test_a_broker_loads_what_sql92_needs_once_it_is_ready(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first expression of a client held up all others for 60 ms."""
+    threads: list[int] = []
+
+    async def ready_at_once(_env: Env, _config: BrokerConfig, *, on_ready: Any) -> None:
+        on_ready("127.0.0.1:1")
+
+    monkeypatch.setattr(broker, "main", ready_at_once)
+    monkeypatch.setattr(sql92, "load_parser", lambda: threads.append(threading.get_ident()))
+    main = broker_main({"broker_name": "b", "store_path": str(tmp_path)})
+    asyncio.run(main(make_env("b")))
+    assert capsys.readouterr().out == "ready 127.0.0.1:1\n"
+    assert len(threads) == 1
+    assert threads != [threading.get_ident()]
+
+
+def test_the_parser_is_there_once_it_is_loaded() -> None:
+    sql92.load_parser()
+    found = sql92._parser.cache_info().misses
+    sql92.compile_filter("a = 1")
+    assert sql92._parser.cache_info().misses == found

@@ -6,7 +6,6 @@ from collections.abc import Generator
 
 from system_under_test.broker.administration.parts import AdminParts
 from system_under_test.broker.answers import answer_ok, topic_unknown
-from system_under_test.broker.pieces import Pieces
 from system_under_test.broker.time_text import stamp_text
 from system_under_test.protocol import json_dialect
 from system_under_test.protocol.bodies import MessageQueue, TopicConfig
@@ -29,6 +28,7 @@ from system_under_test.protocol.headers_admin import (
 )
 from system_under_test.protocol.json_body import JsonBody
 from system_under_test.remoting import Connection, Handler
+from system_under_test.remoting.pieces import Pieces
 
 OFFSET_MAX = (1 << 63) - 1  # Java's Long.MAX_VALUE
 POSITIONS_A_TURN = 2_000  # of a group in queues: tens of milliseconds

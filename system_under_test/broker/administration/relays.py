@@ -15,7 +15,6 @@ from system_under_test.broker.administration.parts import AdminParts
 from system_under_test.broker.answers import Refused, answer_error, answer_ok
 from system_under_test.broker.asked_clients import AskedClients
 from system_under_test.broker.clients import ConsumerGroup, Member
-from system_under_test.broker.request_queue import size_of
 from system_under_test.protocol.bodies import MessageQueue
 from system_under_test.protocol.bodies_queues import (
     ConsumerStatus,
@@ -24,7 +23,7 @@ from system_under_test.protocol.bodies_queues import (
     ResetOffsetBodyForC,
 )
 from system_under_test.protocol.codes import LanguageCode, RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.command import RemotingCommand, size_of
 from system_under_test.protocol.headers_admin import (
     ConsumeMessageDirectlyHeader,
     ConsumerRunningInfoHeader,

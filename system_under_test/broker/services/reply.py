@@ -10,11 +10,10 @@ from system_under_test.broker.asked_clients import AskedClients
 from system_under_test.broker.clients import Clients
 from system_under_test.broker.config import BrokerConfig
 from system_under_test.broker.refusal import SendRefused
-from system_under_test.broker.request_queue import size_of
 from system_under_test.broker.send import SendProcessor
 from system_under_test.broker.services.internal_copies import InternalCopies
 from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.command import RemotingCommand, size_of
 from system_under_test.protocol.headers import ReplyMessageHeader, SendMessageHeader
 from system_under_test.protocol.message import Message, encode_properties
 from system_under_test.remoting import Connection, RemotingError

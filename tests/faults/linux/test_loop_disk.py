@@ -24,6 +24,15 @@ def test_too_small(tmp_path: Path) -> None:
     machine.inventory.close()
 
 
+@pytest.mark.parametrize(("file_system", "mebibytes"), [("ext4", 256), ("xfs", 320)])
+def test_without_a_size_a_disk_is_large_enough(
+    tmp_path: Path, file_system: FileSystem, mebibytes: int
+) -> None:
+    machine, _ = recording_machine(tmp_path)
+    assert LoopDisk(machine, "/a/b", file_system=file_system).size_bytes == mebibytes << 20
+    machine.inventory.close()
+
+
 def test_where_the_metadata_of_a_packed_ext4_end() -> None:
     listing = (
         "Group 0:\n  Block bitmap at 9\n  Free blocks: 8235-32767\n  Free blocks: 32801-65535\n"

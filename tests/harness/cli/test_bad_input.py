@@ -51,6 +51,7 @@ def says_one_sentence(said: Said, *words: str) -> None:
         ("--faults kil", ("kil", "power-cut")),
         ("--faults kill,,pause", ("''", "power-cut")),
         ("--flush maybe", ("maybe", "sync, async")),
+        ("--file-system zfs", ("zfs", "ext4", "xfs")),
         ("--replication many", ("many", "sync, async, none")),
         ("--mode faithful --policies leaves", ("leaves", "name_server.leaves")),
         ("--mode faithful --policies visible_end,,offsets", ("''", "visible_end")),

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from faults.linux.loop_disk import FileSystem
+from harness.environments import broken_machines
 from harness.environments.broken_machines import NETEM_NEEDS, lacks_here, netem_is_here
 from harness.environments.catalogue import missing_faults
+from harness.environments.errors import EnvironmentFailed
+from harness.environments.namespaces import check_root, tools_for
+from harness.environments.ssh_survey import lacks_of
 
 
 @pytest.fixture
@@ -57,3 +65,37 @@ def test_without_root_nothing_is_tried(
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert not NETEM_NEEDS & lacks_here().keys()
+
+
+def test_on_xfs_no_fsync_fails_alone() -> None:
+    missing = missing_faults(lacks_here("xfs"))
+    assert "--file-system ext4" in missing["failing-disk"]
+    assert "power-cut" not in missing
+    assert "failing-disk" not in missing_faults(lacks_here("ext4"))
+    assert lacks_of([], [], "xfs")["disk.fail"] == missing["failing-disk"]
+
+
+@pytest.mark.parametrize(
+    ("file_system", "tool", "package"),
+    [("ext4", "mkfs.ext4", "e2fsprogs"), ("xfs", "mkfs.xfs", "xfsprogs")],
+)
+def test_the_file_system_says_which_tool_is_needed(
+    monkeypatch: pytest.MonkeyPatch, file_system: FileSystem, tool: str, package: str
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(shutil, "which", lambda name, path: None if "mkfs" in name else name)
+    with pytest.raises(
+        EnvironmentFailed, match=f"the command {tool}; install the package {package}"
+    ):
+        check_root("namespaces", tools_for(file_system))
+
+
+def test_disks_of_servers_have_the_file_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broken_machines, "state_folder", lambda: tmp_path)
+    monkeypatch.setattr(broken_machines, "check_room", lambda: None)
+    machines = broken_machines.BreakableMachines()
+    machines.will_have_disks(["a"], "xfs")
+    assert machines._disks["a"].file_system == "xfs"
+    asyncio.run(machines.remove_rest())

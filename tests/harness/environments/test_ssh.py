@@ -137,8 +137,8 @@ def test_what_a_host_lacks_is_one_sentence(tmp_path: Path, said: str, told: str)
     machine, executor = recording_machine(tmp_path)
     executor.answers = {"sh -c": said}
     with pytest.raises(EnvironmentFailed, match=told):
-        asyncio.run(check_host(machine))
+        asyncio.run(check_host(machine, "ext4"))
     executor.answers = {"sh -c": "0\n10.0.0.9 4000 22\n"}
-    seen = asyncio.run(check_host(machine))
+    seen = asyncio.run(check_host(machine, "ext4"))
     assert seen == Spared(address="10.0.0.9", port=22)
     machine.inventory.close()

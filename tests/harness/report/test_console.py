@@ -61,6 +61,11 @@ def printed(run: RunResult, capsys: pytest.CaptureFixture[str]) -> list[str]:
             " --ssh-hosts root@h:22,u@i:2",
         ),
         ({}, FleetOptions(), ""),
+        (
+            {"environment": "namespaces"},
+            FleetOptions(file_system="xfs"),
+            " --file-system xfs",
+        ),
     ],
 )
 def test_the_command_that_repeats_a_run_on_machines_is_whole(

@@ -13,11 +13,10 @@ from system_under_test.broker.request_classes import (
 )
 from system_under_test.broker.request_queue import (
     HELD_BYTES_MAX,
-    REQUEST_SIZE,
     RequestQueue,
     WaitingRequest,
 )
-from system_under_test.protocol.command import RemotingCommand
+from system_under_test.protocol.command import REQUEST_SIZE, RemotingCommand
 from system_under_test.remoting import Connection
 from tests.system_under_test.broker.bench import Peer
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import zlib
 from contextlib import suppress
@@ -16,15 +17,23 @@ from harness.simulation.disk import SimDisk
 from system_under_test.env import Env
 from system_under_test.java_properties import parse_properties
 from system_under_test.mode import Mode
-from system_under_test.name_server import kv_config
+from system_under_test.name_server import kv_config, requests
 from system_under_test.name_server.config import NameServerConfig
 from system_under_test.name_server.name_server import NameServer
 from system_under_test.name_server.pause_guard import GRACE_NS
 from system_under_test.protocol import json_dialect
+from system_under_test.protocol.bodies import (
+    BodyError,
+    DataVersion,
+    RegisterBrokerBody,
+    TopicConfig,
+    TopicConfigTable,
+)
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.remoting import Connection
 from system_under_test.store.errors import StoreError
+from tests.system_under_test.broker.bench import Peer
 from tests.system_under_test.remoting.manual_loop import MemoryLog
 
 SECOND_NS = 1_000_000_000
@@ -620,3 +629,64 @@ def test_pairs_are_bounded(monkeypatch: pytest.MonkeyPatch, name: str, most: int
     put("oo", "kkk")  # the namespace that is empty makes room
     assert node.ask(RequestCode.GET_KVLIST_BY_NAMESPACE, {"namespace": "n"}).code == 22
     assert node.ask(RequestCode.GET_KVLIST_BY_NAMESPACE, {"namespace": "oo"}).code == 0
+
+
+@pytest.mark.parametrize("compressed", ["true", "false"])
+def test_a_large_registration_is_read_in_pieces(
+    monkeypatch: pytest.MonkeyPatch, compressed: str
+) -> None:
+    """20,000 topics at once held a name server for 150 ms. What comes meanwhile is registered after it."""
+    monkeypatch.setattr(requests, "TOPICS_A_TURN", 3)
+    node, peer = Node(), Peer(key=1)
+    topics = {f"T{number}": TopicConfig(topic_name=f"T{number}") for number in range(10)}
+
+    def request(version: int, **topics: TopicConfig) -> RemotingCommand:
+        table = TopicConfigTable(
+            topics=topics, data_version=DataVersion(timestamp=1, counter=version)
+        )
+        body = RegisterBrokerBody(topic_config_table=table).encode_for(
+            compressed=compressed == "true"
+        )
+        ext = {**broker(), "haServerAddr": "H", "compressed": compressed}
+        return RemotingCommand.request(RequestCode.REGISTER_BROKER, ext, body)
+
+    async def main() -> int:
+        last = TopicConfig(topic_name="T0", read_queue_nums=1, write_queue_nums=1)
+        assert node.server.handle(peer.connection, request(1, **topics)) is None
+        assert node.server.handle(peer.connection, request(2, T0=last)) is None
+        turns = 0
+        while len(peer.sent) < 2 and turns < 100:
+            await asyncio.sleep(0)
+            turns += 1
+        return turns
+
+    assert asyncio.run(main()) == 6  # four pieces, their end, and the other registration
+    assert [answer.code for answer in peer.sent] == [0, 0]
+    assert node.server.routes.topics() == list(topics)
+    route = node.server.routes.route("T0")
+    assert route is not None
+    assert route.queue_datas[0].read_queue_nums == 1
+
+
+def test_a_large_registration_with_a_bad_topic_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(requests, "TOPICS_A_TURN", 3)
+    node, peer = Node(), Peer(key=1)
+    table: dict[str, Any] = {f"T{number}": {"topicName": f"T{number}"} for number in range(9)}
+    table["T7"]["perm"] = "no number"
+    body = json_dialect.dumps({"topicConfigSerializeWrapper": {"topicConfigTable": table}})
+    ext = {**broker(), "haServerAddr": "H"}
+    errors: list[object] = []  # a connection makes code 1 of them
+
+    async def main() -> None:
+        handler = lambda _loop, told: errors.append(told["exception"])  # noqa: E731
+        asyncio.get_running_loop().set_exception_handler(handler)
+        request = RemotingCommand.request(RequestCode.REGISTER_BROKER, ext, body)
+        assert node.server.handle(peer.connection, request) is None
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert [type(error) for error in errors] == [BodyError]
+    assert node.server.routes.topics() == []

@@ -6,11 +6,10 @@ import asyncio
 
 import pytest
 
-from system_under_test.broker import pieces
-from system_under_test.broker.pieces import Pieces
 from system_under_test.protocol.codes import ResponseCode
 from system_under_test.protocol.command import RemotingCommand
-from system_under_test.remoting import Connection
+from system_under_test.remoting import Connection, pieces
+from system_under_test.remoting.pieces import Pieces
 from tests.system_under_test.broker.bench import Peer
 
 

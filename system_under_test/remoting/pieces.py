@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-from system_under_test.broker.request_queue import size_of
 from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.remoting import Connection, Handler
+from system_under_test.protocol.command import RemotingCommand, size_of
+from system_under_test.remoting.connection import Connection, Handler
 
 __all__ = ["WAITING_MAX", "Pieces"]
 
@@ -28,14 +27,26 @@ class Pieces:
         return bool(self._waiting)
 
     def go_on(
-        self, connection: Connection, request: RemotingCommand, handler: Handler
+        self,
+        connection: Connection,
+        request: RemotingCommand,
+        handler: Handler,
+        *,
+        first: bool = False,
     ) -> RemotingCommand | None:
-        """Let `handler` go on with a request in a later turn; SYSTEM_BUSY if too many wait."""
+        """Let `handler` go on with a request in a later turn; SYSTEM_BUSY if too many wait.
+
+        `first`: before all that wait, so that requests are answered in their order.
+        """
         size = size_of(request)
         if len(self._waiting) >= WAITING_MAX or self._size + size > WAITING_SIZE_MAX:
             text = f"{len(self._waiting)} long requests wait for their answers: try again later"
             return RemotingCommand.response(request, ResponseCode.SYSTEM_BUSY, text)
-        self._waiting.append((connection, request, handler))
+        one = (connection, request, handler)
+        if first:
+            self._waiting.appendleft(one)
+        else:
+            self._waiting.append(one)
         self._size += size
         self._schedule()
         return None
