@@ -223,13 +223,16 @@ def locked_ns(context: Context, group: str, span: Span) -> int:
 
 
 def _is_near_a_fault(context: Context, members: frozenset[str], start_ns: int, end_ns: int) -> bool:
-    """Whether a fault of a member or of any server bit, or lasted on, between these times."""
+    """Whether a fault of a member or of any server bit, or lasted on, between these times.
+
+    One that begins where the time ends has kept none of them from agreeing. An exit is noticed after it happened.
+    """
     facts = context.facts
     involved = {*members, *_brokers(context), *facts.name_servers}
     if any(start_ns <= one.time_ns <= end_ns and one.node in involved for one in facts.exits):
         return True
     return any(
-        began_ns(fault) <= end_ns and healed_ns(fault) >= start_ns
+        began_ns(fault) < end_ns and healed_ns(fault) >= start_ns
         for fault in facts.faults
         if fault.bitten_ns is not None and not set(fault.effects) <= _HARMLESS
         if not fault.targets or not involved.isdisjoint(fault.targets)

@@ -56,7 +56,12 @@ def _uneven(context: Context, group: str, topic: str) -> Finding | None:
     lives = _lives(context, group, topic)
     if lives is None:
         return None
-    opened = [Span(at.start_ns, at.start_ns + 1) for at in lives.values()]
+    # One that never got a queue came all the same.
+    opened = [
+        Span(one.time_ns, one.time_ns + 1)
+        for one in context.timeline.subscriptions
+        if one.group == group
+    ]
     locked_s = context.facts.timings.lock_life_s if group in context.facts.orderly else 0.0
     locked_ns = int(locked_s * NS_PER_S)
     watched = Span(0, watched_until_ns(context))

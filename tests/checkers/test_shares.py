@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from checkers.column_builder import build_columns
@@ -66,6 +66,9 @@ def test_one_member_has_all_queues_and_the_other_one_none() -> None:
     [
         (even(25), True),  # a rebalance
         (even(26), False),
+        # a member that comes and never gets a queue: what lasted until then has lasted long enough
+        (("3 ok open node=c3 t=25", *even(28)), True),
+        (("3 ok open node=c3 t=26", *even(28)), False),
         (("9 ok drain t=90",), True),  # it may have left
         (("1 ok assign 0 1 2 t=20", "2 ok assign 3 t=20", "9 ok drain t=90"), False),
         (("1 ok assign 0 1 t=20", "2 ok assign 2 3 t=20", "9 ok drain t=90"), True),
@@ -93,6 +96,9 @@ def test_a_change_has_its_time(lines: tuple[str, ...], valid: bool) -> None:
         (fault("kill", "elsewhere", at_s=3, healed_s=4), True),
         (fault("kill", "n0", at_s=3, healed_s=None), True),
         (fault("kill", "n0", at_s=60, healed_s=61), False),  # too late
+        (fault("kill", "n0", at_s=25, healed_s=26), True),
+        # 24 s of rest, and what ends them has not made them any longer
+        (fault("kill", "n0", at_s=26, healed_s=27), False),
     ],
 )
 def test_near_a_fault_it_is_not_asked(struck: FaultFacts, valid: bool) -> None:
@@ -153,6 +159,8 @@ def shared_history(seed: int) -> tuple[list[Op], tuple[FaultFacts, ...]]:
 
 
 @given(st.integers(0, 10**9), st.booleans())
+@example(263, False)  # a member that never gets a queue comes while others are uneven
+@example(11198, False)  # a fault begins where they have been uneven for long enough
 def test_they_are_uneven_where_the_reference_says_so(seed: int, is_orderly: bool) -> None:
     ops, faults = shared_history(seed)
     known = {**EVENLY, "orderly": ("g",) if is_orderly else ()}
