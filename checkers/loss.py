@@ -9,7 +9,8 @@ are *recovered*. A group whose members choose their positions themselves (`RunFa
 Once a consumer was given its message it is proven to be stored, and every group is to
 consume it (`checkers/proven.py`). What the kernel cannot see: a message that is delivered from another copy
 of a retried send (`log_hole` looks at copies), and messages above the committed offset of an undrained queue;
-those are *pending*, and the verdict is unknown.
+those are *pending*, and the verdict is unknown. So it is of a message whose retries were used up at a broker whose dead
+letters the harness could not read to their end (`try_read`): it may be one of them.
 
 A finding names the replicas that hold the message after the run and, in faithful mode, the behaviour of RocketMQ 4.9
 that explains the loss (checkers/promises.py). Not every explanation is an excuse.
@@ -28,6 +29,7 @@ from checkers.message_ids import dense_numbers
 from checkers.promises import LossRule
 from checkers.proven import ProvenSends, proven_sends
 from checkers.replica_copies import ReplicaCopies, judge_lost, loss_text
+from checkers.retries import DEAD
 from checkers.verdict import Finding, Tally
 
 
@@ -44,11 +46,15 @@ def tally_loss(columns: Columns, context: Context) -> Tally:
     message = sent[is_acked]
     seen = delivered[message]
     pending, passed_by_any = np.zeros((2, len(acked)), np.bool_)
+    unread = 0
     findings: list[Finding] = []
     for group in context.facts.groups:
         wanted = context.wants(columns, acked, group)
         gets_once = group in context.facts.broadcasting
         consumed = _flags(size, got[_consumed(columns, group, gets_once=gets_once)])
+        may_be_dead = _flags(size, got[_used_up_unread(columns, context, group)]) & ~consumed
+        unread += int(np.count_nonzero(may_be_dead))
+        consumed |= may_be_dead
         chooses = group in context.facts.assigned
         missed = wanted & ~(seen if chooses else consumed[message])
         passed = wanted & context.resolved(columns, acked, group)
@@ -61,7 +67,10 @@ def tally_loss(columns: Columns, context: Context) -> Tally:
     findings.extend(_lost(columns, context, acked, lost))
     pending &= ~lost
     return Tally.of(
-        findings, pending=int(pending.sum()), **_outcome_counts(columns, sent, delivered)
+        findings,
+        pending=int(pending.sum()),
+        **({"dead_letters_unread": unread} if unread else {}),
+        **_outcome_counts(columns, sent, delivered),
     )
 
 
@@ -78,6 +87,23 @@ def _consumed(columns: Columns, group: str, *, gets_once: bool) -> Mask:
     group_id = groups.index(group) if group in groups else UNKNOWN
     given: Mask = deliveries.group == group_id
     return given if gets_once else given & (deliveries.outcome == Outcome.OK)
+
+
+def _used_up_unread(columns: Columns, context: Context, group: str) -> Ints:
+    """Deliveries that used up the retries of this group, on brokers whose dead letters were not read to their end."""
+    brokers = [
+        tried.broker
+        for tried in context.timeline.tried_reads
+        if tried.type == "info" and tried.topic == f"{DEAD}{group}"
+    ]
+    retries_max = context.facts.retries_max.get(group)
+    if not brokers or retries_max is None or group not in columns.names.groups:
+        return np.zeros(0, np.int64)
+    names, deliveries = columns.names, columns.deliveries
+    at_broker = np.isin(np.array(names.brokers), brokers)[names.broker_of_queue[deliveries.queue]]
+    used_up = (deliveries.tries >= retries_max) & (deliveries.outcome != Outcome.OK)
+    of_group = deliveries.group == names.groups.index(group)
+    return np.flatnonzero(used_up & of_group & at_broker & (deliveries.queue != UNKNOWN))
 
 
 def _lost(columns: Columns, context: Context, acked: Touches, lost: Mask) -> Iterator[Finding]:
@@ -224,6 +250,8 @@ def _unknown_reason(tally: Tally, context: Context) -> str | None:
         return reason
     if not tally.counts.get("acked"):
         return "nothing was acknowledged"
+    if unread := tally.counts.get("dead_letters_unread", 0):
+        return f"{unread} messages may be dead letters that were not read"
     pending = tally.counts.get("pending", 0)
     if not pending:
         return None

@@ -3,7 +3,7 @@
 **unreadable_topic**: at the end of the run a broker refuses to give out a retry topic or a dead-letter topic of a
 group. The harness tries each of them (`try_read`), because no consumer reads dead letters, and a refused retry topic
 looks like an empty one. A topic that does not exist is no finding: whether messages are missing is the question of
-`loss`.
+`loss`. A try without an answer, or dead letters that were not read to their end, leave it unknown.
 
 Cannot see: what was unreadable during the run only, and queues other than the first.
 
@@ -30,7 +30,7 @@ def check_readability(_columns: Columns, context: Context) -> Verdict:
     silent = next((one for one in tried if one.type == "info"), None)
     reason = None
     if silent is not None:
-        reason = f"{silent.broker} did not say whether {silent.topic} can be read: {silent.error}"
+        reason = f"{silent.topic} of {silent.broker} was not read to its end: {silent.error}"
     return Verdict(
         checker="readability",
         valid=False if tally.findings else ("unknown" if reason is not None else True),

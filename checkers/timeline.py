@@ -243,7 +243,7 @@ class TriedRead(NamedTuple):
     group: str
     topic: str
     broker: str
-    type: OpType  # "ok": it can be read, or is not there; "fail": the broker refuses; "info": no answer
+    type: OpType  # "ok": it can be read, or is not there; "fail": the broker refuses; "info": no answer, or not all
     error: str | None
 
 

@@ -1,7 +1,8 @@
 """Retry and dead-letter topics at the end of a run: what became a dead letter, and whether they can be read at all.
 
 Nobody consumes dead letters by itself; for the checkers the group has got rid of them. A topic that a broker refuses to
-give out would look like an empty one, so each try is written down (`try_read`).
+give out would look like an empty one, so each try is written down (`try_read`), and so is where the reading of dead
+letters ended early: a broker gives out nothing behind a message that the disk has changed and no replica has mended.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class DeadLetters:
             outcome = await environment.request(ADMIN, {**request, "address": address})
             if outcome.type == "ok" and not outcome.value.get("refusal"):
                 break
-        type, error = _end_of(outcome)
+        type, error = _end_of(outcome, is_whole="limit" not in limit)
         value = _place(group, topic, broker)
         environment.recorder.record(PROBE_PROCESS, type, "try_read", value, error)
         return outcome
@@ -67,9 +68,11 @@ def _place(group: str, topic: str, broker: str) -> dict[str, Any]:
     return {"group": group, "topic": topic, "broker": broker, "queue": 0}
 
 
-def _end_of(outcome: Outcome) -> tuple[OpType, str | None]:
-    """How a try to read ended: a refusal is known to have been one."""
+def _end_of(outcome: Outcome, *, is_whole: bool) -> tuple[OpType, str | None]:
+    """How a try to read ended: a refusal is known to have been one. `is_whole`: all messages were asked for."""
     if outcome.type != "ok":
         return "info", outcome.error or "no answer"
-    refusal = outcome.value.get("refusal")
-    return ("ok", None) if not refusal else ("fail", refusal)
+    if refusal := outcome.value.get("refusal"):
+        return "fail", refusal
+    incomplete = outcome.value.get("incomplete") if is_whole else None
+    return ("ok", None) if incomplete is None else ("info", incomplete)

@@ -330,7 +330,8 @@ async def read_queue(remoting: RemotingClient, request: Request) -> dict[str, An
 
     A queue that does not exist has none. A broker that is still mending the next message is asked again.
 
-    `refusal`: what the broker says if it refuses to give them out.
+    `refusal`: what the broker says if it refuses to give them out. `incomplete`: where the messages end before the
+    queue does, because the broker gave out nothing more for `MENDING_TRIES` pauses.
     """
     where = MessageQueue(topic=request["topic"], broker_name="", queue_id=request["queue"])
     everything = Subscription(where.topic, "*", version_ms=0)
@@ -349,9 +350,11 @@ async def read_queue(remoting: RemotingClient, request: Request) -> dict[str, An
             messages += [[*delivered_message(message), contents_of(message)] for message in read]
             following = read[-1].queue_offset + 1
         elif answer.code in NOTHING_THERE:
-            at_end = offset >= int(answer.ext_fields.get("maxOffset", 0))
-            if at_end or pauses == MENDING_TRIES:
+            end = int(answer.ext_fields.get("maxOffset", 0))
+            if offset >= end:
                 break
+            if pauses == MENDING_TRIES:
+                return {"messages": messages, "incomplete": _incomplete(offset, end, answer)}
             pauses += 1
             await asyncio.sleep(MENDING_PAUSE_S)
             continue
@@ -360,6 +363,14 @@ async def read_queue(remoting: RemotingClient, request: Request) -> dict[str, An
             return {"messages": messages, "refusal": refusal}
         offset = following
     return {"messages": messages}
+
+
+def _incomplete(offset: int, end: int, answer: RemotingCommand) -> str:
+    waited_s = MENDING_TRIES * MENDING_PAUSE_S
+    return (
+        f"nothing came from offset {offset} on in {waited_s:g} s, and the queue ends at {end}: "
+        f"code {answer.code}, {answer.remark or 'without a word'}"
+    )
 
 
 async def messages_served(remoting: RemotingClient, request: Request) -> dict[str, Any]:

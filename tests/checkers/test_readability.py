@@ -50,7 +50,7 @@ def test_what_was_not_refused(type: OpType, valid: object) -> None:
 
     assert verdict is not None
     assert verdict.valid == valid
-    assert ("did not say whether" in str(verdict.reason)) == (type == "info")
+    assert ("was not read to its end" in str(verdict.reason)) == (type == "info")
 
 
 def test_a_run_in_which_nobody_tried_has_no_verdict() -> None:

@@ -105,6 +105,29 @@ def test_a_dead_letter_has_used_up_its_retries_and_no_more() -> None:
     assert died(2).drained(110.0).verdict("loss", **LADDER).valid is True  # conservation
 
 
+@pytest.mark.parametrize(
+    ("retries", "read", "broker", "valid"),
+    [
+        (2, "info", "b", "unknown"),
+        (2, "ok", "b", False),
+        (2, "info", "elsewhere", False),
+        (1, "info", "b", False),  # it cannot be a dead letter
+    ],
+)
+def test_what_may_be_a_dead_letter_that_was_not_read_is_unknown(
+    retries: int, read: OpType, broker: str, valid: object
+) -> None:
+    story = Story().send(0.0, "a").consume(1.0, "a", 0, "info")
+    for tries in range(1, retries + 1):
+        story.consume(10.0 * tries, "a", tries, "info", topic=RETRY_TOPIC, tries=tries)
+    place = {"group": GROUP, "topic": DEAD_TOPIC, "broker": broker, "queue": 0}
+    story.op(100.0, read, "try_read", place, process=99, error=None if read == "ok" else "not all")
+    verdict = story.drained(110.0).verdict("loss", **LADDER)
+
+    assert verdict.valid == valid
+    assert ("1 messages may be dead letters" in str(verdict.reason)) == (valid == "unknown")
+
+
 def test_one_message_becomes_one_dead_letter() -> None:
     twice = died(2).consume(101.0, "a", 1, topic=DEAD_TOPIC, tries=3)
     assert twice.counts("retries", **LADDER) == {"duplicate_dead_letter"}

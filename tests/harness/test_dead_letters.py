@@ -85,6 +85,22 @@ def test_what_was_read_before_the_refusal_counts() -> None:
     assert [op.f for op in ops] == ["try_read", "try_read", "consume"]
 
 
+def test_dead_letters_that_were_not_read_to_their_end_are_unknown() -> None:
+    brokers, ops = read(DLQ=Outcome("ok", {"messages": [LETTER], "incomplete": "nothing came"}))
+
+    assert told_of(ops)[1:] == [
+        ("try_read", "info", "%DLQ%g", "nothing came"),
+        ("consume", "ok", "%DLQ%g", None),
+    ]
+    assert len(brokers.asked) == 2
+
+
+def test_of_retries_only_the_first_one_is_asked_for() -> None:
+    _, ops = read(RETRY=Outcome("ok", {"messages": [], "incomplete": "nothing came"}))
+
+    assert told_of(ops)[0] == ("try_read", "ok", "%RETRY%g", None)
+
+
 def test_no_answer_is_unknown() -> None:
     _, ops = read(DLQ=Outcome("info", {}, "RemotingTimeout"))
 

@@ -8,7 +8,7 @@ from typing import Any
 from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.events import Delivery
 from tests.checkers.mutations.kinds import KINDS
-from tests.checkers.mutations.model import MS, Run, S, Site, choose
+from tests.checkers.mutations.model import EVIDENCE, MS, Run, S, Site, choose
 from tests.checkers.mutations.pick import message_of, nodes_of, pick_single
 
 
@@ -253,6 +253,27 @@ def unreadable_topic(run: Run, rng: Random, site: Site) -> Run | None:
         return None
     draft = Draft(run)
     draft.replace(op.index, type="fail", error="refused with code 16: no permission to read")
+    return draft.finish()
+
+
+@KINDS.mutation(
+    EVIDENCE,
+    "the dead letters of a broker were not read to their end, and the last one is missing",
+    workloads=("retry",),
+    unknown_is_enough=True,
+)
+def dead_letters_unread(run: Run, rng: Random, site: Site) -> Run | None:
+    dead = [d for d in run.deliveries if d.topic.startswith("%DLQ%")]
+    lasts = [d for d in dead if d.offset == max(o.offset for o in dead if o.place == d.place)]
+    like = choose(rng, lasts, lambda _: (site == "fault") == bool(run.facts.faults))
+    if like is None:
+        return None
+    draft = Draft(run)
+    draft.drop_deliveries([like])
+    for op in run.ops:
+        if op.f == "try_read" and (op.value["topic"], op.value["broker"]) == like.place[:2]:
+            error = f"nothing came from offset {like.offset} on in 10 s"
+            draft.replace(op.index, type="info", error=error)
     return draft.finish()
 
 

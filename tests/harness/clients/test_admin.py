@@ -89,6 +89,18 @@ def test_a_queue_is_read_once_its_record_is_mended(
 
     [reply] = replies
     assert (reply.type, len(reply.value["messages"])) == ("ok", messages)
+    assert ("incomplete" in reply.value) == (not messages)
+
+
+def test_what_a_broker_does_not_give_out_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin, "MENDING_PAUSE_S", 0.0)
+    replies: list[Outcome] = []
+    request = {"f": "read_queue", "topic": "T", "queue": 0, "address": "a:1"}
+    asyncio.run(carry_out(cast(RemotingClient, Mending(99)), request, replies.append))
+
+    assert replies[0].value["incomplete"] == (
+        "nothing came from offset 0 on in 0 s, and the queue ends at 1: code 20, without a word"
+    )
 
 
 def test_a_record_that_is_none_is_named() -> None:
