@@ -8,8 +8,12 @@ seconds, and with short polling the time until a broker looks at waiting pulls (
 counts, in a broadcasting group the first one to each member's process, and in a group that changed its filter only what
 both filters let through.
 
-Cannot see: messages that were never delivered (`unseen`), that were not acknowledged, or that brokers keep back at
-first (delays, transactions); groups that report no assignments.
+The same of a message whose place no acknowledgement tells, from its store time on, while the cluster is at rest
+(rest.py): what brokers keep back at first (delays, transactions), retries, and sends without an answer. It is not asked
+where a fault had set the clock of its broker wrong by then.
+
+Cannot see: messages that were never delivered (`unseen`); those that were not acknowledged, where their store time is
+not known, and near faults; groups that report no assignments.
 
 Source: PullRequestHoldService of Apache RocketMQ 4.9: a pull that finds nothing is held for 15 s and answered as soon
 as a message arrives; without that it is looked at every 5 s, as on each slave (ReputMessageService), which the bound
@@ -36,10 +40,12 @@ from checkers.columns import (
     Transaction,
 )
 from checkers.kernel import Context, Kernel, Split, finding_at, nothing_missing, queue_of
+from checkers.message_times import ROUGHNESS_NS, brokers_stepped_ns, on_run_clock
 from checkers.place_index import index_of
 from checkers.process_ends import ended_ns
 from checkers.promises import NS_PER_S, judge
-from checkers.spans import Span, without
+from checkers.rest import spans_at_rest
+from checkers.spans import Span, shared, without
 from checkers.verdict import Finding, Tally, seconds
 
 AT_ONCE_NS = 2 * NS_PER_S  # usually milliseconds
@@ -57,7 +63,8 @@ class Candidates:
 
     number: int  # of the piece
     given: Touches
-    acked_ns: Ints
+    there_ns: Ints  # when it was acknowledged, or else stored
+    is_acked: Mask
     finished_ns: (
         Ints  # when what the reader had been given before, in this piece, was finished; or NEVER
     )
@@ -95,8 +102,8 @@ def conclude_waits(state: DeliveryWaits, columns: Columns, context: Context) -> 
     for piece in state.pieces:
         for row in range(len(piece.given)):
             busy_ns = busy_until.get(int(piece.given.group[row]), NEVER)
-            free_ns = max(int(piece.acked_ns[row]), int(piece.finished_ns[row]), busy_ns)
-            findings.extend(_judge(columns, context, piece.given, row, free_ns))
+            free_ns = max(int(piece.there_ns[row]), int(piece.finished_ns[row]), busy_ns)
+            findings.extend(_judge(columns, context, piece, row, free_ns))
         for group, until_ns in piece.busy_until.items():
             busy_until[group] = max(busy_until.get(group, NEVER), until_ns)
     return state.counts.merge(Tally.of(findings))
@@ -111,9 +118,9 @@ def bound_ns(context: Context, broker: str | None = None) -> int:
 
 
 def _look(columns: Columns, context: Context, number: int) -> DeliveryWaits:
+    there_ns, is_acked = _there_ns(columns, context)
     sends, deliveries, bound = columns.sends, columns.deliveries, bound_ns(context)
     place = index_of(columns).delivery_place
-    acked_ns = _acked_ns(columns)[place]
     rows: list[Ints] = []
     finished: list[Ints] = []
     busy_until: dict[int, int] = {}
@@ -128,13 +135,13 @@ def _look(columns: Columns, context: Context, number: int) -> DeliveryWaits:
         begins = np.flatnonzero(np.concatenate(([True], called[1:] != called[:-1])))
         before = np.where(begins > 0, busy[begins - 1], NEVER)
         before = np.repeat(before, np.diff(np.append(begins, len(called))))
-        acked = acked_ns[of_reader]
+        there = there_ns[of_reader]
         name = columns.names.groups[group]
         if name in context.facts.filters_changed_ns:
-            acked = _acked_ns(columns, context.matches(columns, sends, name))[place[of_reader]]
-        waited += int(np.count_nonzero(acked != NEVER))
-        free = np.maximum(acked, before)
-        late = (acked != NEVER) & (deliveries.invoke_ns[of_reader] - free > bound)
+            there = _acked_ns(columns, context.matches(columns, sends, name))[place[of_reader]]
+        waited += int(np.count_nonzero(there != NEVER))
+        free = np.maximum(there, before)
+        late = (there != NEVER) & (deliveries.invoke_ns[of_reader] - free > bound)
         if np.any(late):
             _, first = np.unique(index_of(columns).delivery_place[of_reader], return_index=True)
             chosen = first[late[first]]
@@ -144,13 +151,29 @@ def _look(columns: Columns, context: Context, number: int) -> DeliveryWaits:
     candidates = Candidates(
         number=number,
         given=deliveries.where(chosen),
-        acked_ns=acked_ns[chosen],
+        there_ns=there_ns[chosen],
+        is_acked=is_acked[chosen],
         finished_ns=np.concatenate([np.zeros(0, np.int64), *finished]),
         busy_until=busy_until,
     )
     return DeliveryWaits(
         pieces=(candidates,), counts=Tally(counts={"timed": waited} if waited else {})
     )
+
+
+def _there_ns(columns: Columns, context: Context) -> tuple[Ints, Mask]:
+    """When each delivered message was there to be taken, NEVER if that is not known, and whether an acknowledgement
+    tells it; shape (deliveries,)."""
+    deliveries = columns.deliveries
+    acked_ns = _acked_ns(columns)[index_of(columns).delivery_place]
+    is_acked = acked_ns != NEVER
+    epoch_ms = context.facts.wall_epoch_ms
+    if epoch_ms is None or not len(deliveries):
+        return acked_ns, is_acked
+    stored_ns = on_run_clock(deliveries.stored_ms, epoch_ms) + ROUGHNESS_NS
+    stepped = brokers_stepped_ns(columns, context)[columns.names.broker_of_queue[deliveries.queue]]
+    is_known = (deliveries.stored_ms != UNKNOWN) & (deliveries.invoke_ns < stepped)
+    return np.where(is_acked | ~is_known, acked_ns, np.maximum(stored_ns, 0)), is_acked
 
 
 def _acked_ns(columns: Columns, among: Mask | None = None) -> Ints:
@@ -182,9 +205,10 @@ def _readers(columns: Columns, context: Context) -> Iterator[Ints]:
 
 
 def _judge(
-    columns: Columns, context: Context, given: Touches, row: int, free_ns: int
+    columns: Columns, context: Context, piece: Candidates, row: int, free_ns: int
 ) -> Iterator[Finding]:
     """Judge one delivery that might have been made at `free_ns`."""
+    given = piece.given
     group, queue = columns.names.groups[given.group[row]], queue_of(columns, given, row)
     assert queue is not None  # it was delivered from it
     until_ns, longest = int(given.invoke_ns[row]), Span(0, 0)
@@ -197,7 +221,8 @@ def _judge(
             continue
         node = context.timeline.nodes.get(process)
         excused = context.excuses.spans("slow_delivery", queue.broker, (node,))
-        longest = max([longest, *without([able], excused)], key=_length_ns)
+        judged = [able] if piece.is_acked[row] else shared([able], spans_at_rest(context))
+        longest = max([longest, *without(judged, excused)], key=_length_ns)
     if longest.length_ns > bound:
         yield finding_at(
             columns,

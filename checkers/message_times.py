@@ -65,9 +65,9 @@ def _wrong(columns: Columns, context: Context) -> dict[str, Mask]:
     is_sent = (sends.message[send] == given.message) & (given.message != UNKNOWN)
     began_ns, ended_ns = sends.invoke_ns[send], sends.time_ns[send]
     is_clear = is_sent & (sends.outcome[send] == Outcome.OK)
-    stepped = _stepped_ns(context)
+    stepped = stepped_ns(context)
 
-    born_ns = _since(given.born_ms, epoch_ms)
+    born_ns = on_run_clock(given.born_ms, epoch_ms)
     by_ns = np.where(is_clear, ended_ns, given.invoke_ns)
     of_producers = _of_producers(columns, context, stepped)[send]
     born = _outside(born_ns, began_ns, by_ns) & (given.invoke_ns < of_producers)
@@ -75,16 +75,9 @@ def _wrong(columns: Columns, context: Context) -> dict[str, Mask]:
     kept_back = (sends.transaction[send] != Transaction.NONE) | (sends.due_ns[send] != UNKNOWN)
     first = is_clear & ~kept_back & (sends.tries[send] == 1)
     first &= (given.queue == sends.queue[send]) & (given.queue_offset == sends.queue_offset[send])
-    stored_ns = _since(given.stored_ms, epoch_ms)
+    stored_ns = on_run_clock(given.stored_ms, epoch_ms)
     by_ns = np.where(first, ended_ns, given.invoke_ns)
-    of_brokers = np.array(
-        [
-            min((stepped.get(node, FOREVER_NS) for node in nodes), default=FOREVER_NS)
-            for name in columns.names.brokers
-            for nodes in (context.facts.brokers.get(name, ()),)
-        ],
-        np.int64,
-    )[columns.names.broker_of_queue[given.queue]]
+    of_brokers = brokers_stepped_ns(columns, context)[columns.names.broker_of_queue[given.queue]]
     since_ns = np.maximum(began_ns, _sent_back_ns(columns))
     stored = _outside(stored_ns, since_ns, by_ns) & (given.invoke_ns < of_brokers)
     return {
@@ -118,7 +111,7 @@ def _sent_back_ns(columns: Columns) -> Ints:
     return found
 
 
-def _since(wall_ms: Ints, epoch_ms: int) -> Ints:
+def on_run_clock(wall_ms: Ints, epoch_ms: int) -> Ints:
     """Wall times on the clock of the run, in ns; what no clock can show is as good as any wrong time."""
     far_ms = FOREVER_NS // NS_PER_MS
     return np.clip(wall_ms - epoch_ms, -far_ms, far_ms) * NS_PER_MS
@@ -129,7 +122,22 @@ def _outside(at_ns: Ints, since_ns: Ints, until_ns: Ints) -> Mask:
     return found
 
 
-def _stepped_ns(context: Context) -> dict[str, int]:
+def brokers_stepped_ns(columns: Columns, context: Context) -> Ints:
+    """When a fault first set the wall clock of a replica of each broker name wrong, shape (broker names,)."""
+    stepped, brokers = stepped_ns(context), context.facts.brokers
+    return np.array(
+        [
+            min(
+                (stepped.get(node, FOREVER_NS) for node in brokers.get(name, ())),
+                default=FOREVER_NS,
+            )
+            for name in columns.names.brokers
+        ],
+        np.int64,
+    )
+
+
+def stepped_ns(context: Context) -> dict[str, int]:
     """When a fault first set the wall clock of a node wrong, by node."""
     found: dict[str, int] = {}
     for fault in context.facts.faults:

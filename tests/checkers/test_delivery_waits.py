@@ -12,13 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checkers.compose import check_run
-from checkers.facts import Timings
+from checkers.facts import FaultFacts, Timings
 from checkers.history import Op
 from checkers.promises import NS_PER_S
 from checkers.verdict import Verdict
 from tests.support.history_language import GROUP, TOPIC, facts, fault, history
 from tests.support.reference_waits_of_messages import slow_deliveries
-from tests.support.waiting_histories import waiting_history
+from tests.support.waiting_histories import (
+    EPOCH_MS,
+    contents_stored,
+    waiting_history,
+    with_store_times,
+)
 
 STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "60")))
 OWNED = ("1 ok open node=c1", "2 ok open node=c2", "1 ok assign 0", "2 ok assign 1")
@@ -211,14 +216,50 @@ def test_members_that_do_not_say_what_they_have_are_not_judged() -> None:
     assert (verdict.valid, verdict.counts) == (True, {"timed": 1})
 
 
+def kept_back(stored_s: float, given_s: float, **changes: object) -> Verdict:
+    """A message whose send no broker answered, and that was delivered with its store time."""
+    ops = history(*OWNED, "0 info send a t=20", f"1 ok consume a@0:0 t={given_s}")
+    [row] = ops[-1].value["messages"]
+    row.append(contents_stored(round(stored_s * 1e9)))
+    return judged(ops, **{"wall_epoch_ms": EPOCH_MS, **changes})
+
+
+def test_what_no_acknowledgement_places_waits_from_its_store_time_on() -> None:
+    assert keys(kept_back(25, 27)) == []
+    assert keys(kept_back(25, 27.2)) == ["a"]
+    assert keys(kept_back(25, 27.2, wall_epoch_ms=None)) == []
+
+
+@pytest.mark.parametrize(
+    ("struck", "slow"),
+    [
+        (fault("kill", "elsewhere", at_s=24, healed_s=25), []),  # it is judged at rest
+        (fault("kill", "elsewhere", at_s=40, healed_s=41), ["a"]),
+        (fault("clock_skew", "n0", at_s=1, healed_s=2), []),
+    ],
+)
+def test_store_times_count_at_rest(struck: FaultFacts, slow: list[str]) -> None:
+    assert keys(kept_back(25, 29, faults=(struck,))) == slow
+
+
+def test_a_wrong_clock_is_wrong_until_its_node_starts_again() -> None:
+    clock = fault("clock_skew", "n0", at_s=1, healed_s=2)
+    late = {"stored_s": 200, "given_s": 204}
+
+    assert keys(kept_back(**late)) == ["a"]
+    assert keys(kept_back(**late, faults=(replace(clock, targets=("n9",)),))) == ["a"]
+    assert keys(kept_back(**late, faults=(clock,))) == []
+
+
 @STEADY
-@given(seed=st.integers(0, 2**32), steps=st.integers(5, 50))
-def test_as_the_plain_reference_says(seed: int, steps: int) -> None:
+@given(seed=st.integers(0, 2**32), steps=st.integers(5, 50), stored=st.booleans())
+def test_as_the_plain_reference_says(seed: int, steps: int, stored: bool) -> None:
     ops = waiting_history(Random(seed), steps)
-    expected = slow_deliveries(ops, ("h",))
+    expected = slow_deliveries(ops, ("h",), stored=stored)
 
     both = {"g": ("t",), "h": ("t",)}
-    verdict = judged(ops, groups=both, broadcasting=("h",))
+    told = with_store_times(ops) if stored else ops
+    verdict = judged(told, groups=both, broadcasting=("h",), wall_epoch_ms=EPOCH_MS)
 
     assert verdict.counts.get("slow_delivery", 0) == len(expected)
     assert {(one.group, one.key) for one in verdict.findings} <= {one[:2] for one in expected}

@@ -12,10 +12,16 @@ S = 2  # ticks
 Found = set[tuple[str, str, int | None]]
 
 
-def slow_deliveries(ops: Sequence[Op], broadcasting: Sequence[str]) -> Found:
-    """(group, key, process if the group broadcasts). Ops of these histories have no faults, nodes do not end."""
+def slow_deliveries(
+    ops: Sequence[Op], broadcasting: Sequence[str], *, stored: bool = False
+) -> Found:
+    """(group, key, process if the group broadcasts). Ops of these histories have no faults, nodes do not end.
+
+    `stored`: deliveries tell that every message was stored when its send ended.
+    """
     calls = _calls(ops)
-    acked = {op.value["key"]: op for op in ops if op.f == "send" and op.type == "ok"}
+    sends = [op for op in ops if op.f == "send" and (stored or op.type == "ok")]
+    acked = {op.value["key"]: op for op in sends}
     found: Found = set()
     done: set[Any] = set()
     for begin, _ in calls:

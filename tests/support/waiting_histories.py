@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 from checkers.history import Op
 
 TICK = 500_000_000
+
+
+EPOCH_MS = 1_700_000_000_000
+
+
+def with_store_times(ops: Sequence[Op]) -> list[Op]:
+    """The same history with deliveries that tell when their message was stored: when its send ended."""
+    ended_ns = {op.value["key"]: op.time_ns for op in ops if op.f == "send"}
+    return [
+        replace(op, value={**op.value, "messages": _stored(op.value["messages"], ended_ns)})
+        if op.f == "consume" and op.type == "invoke"
+        else op
+        for op in ops
+    ]
+
+
+def _stored(messages: Sequence[list[Any]], ended_ns: Mapping[str, int]) -> list[list[Any]]:
+    return [[*message, contents_stored(ended_ns[message[0]])] for message in messages]
+
+
+def contents_stored(at_ns: int) -> list[Any]:
+    """Contents of a message of which only the store time is known."""
+    stored_ms = EPOCH_MS + at_ns // 1_000_000
+    return [None, None, None, None, stored_ms, None, None]
 
 
 def waiting_history(random: Random, steps: int) -> list[Op]:

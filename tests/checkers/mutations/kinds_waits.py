@@ -8,14 +8,14 @@ from random import Random
 from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.kinds import KINDS
 from tests.checkers.mutations.model import Run, S, Site, without
-from tests.checkers.mutations.pick import following, is_settled, pick_delivery
+from tests.checkers.mutations.pick import following, is_settled, pick_single
 
 
 def _delayed_queue(
     run: Run, rng: Random, site: Site, span_ns: int, settled_s: float = 15
 ) -> Draft | None:
-    """Nothing of a queue is delivered for a while; then all of it, in order."""
-    like = pick_delivery(
+    """Nothing of a queue is delivered for a while; then all of it, in order. No other member has the queue, too."""
+    like = pick_single(
         run,
         rng,
         site,
