@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Iterator
 from random import Random
 
 from checkers.history import Op
@@ -12,10 +14,19 @@ from tests.checkers.mutations.model import Run, S, Site, choose
 from tests.checkers.mutations.pick import pick_delivery
 
 
-def _forward(run: Run, rng: Random, site: Site) -> Op | None:
-    return choose(
-        rng, [op for op in run.ops if op.f == "forward"], lambda op: run.is_at(site, op.time_ns)
-    )
+def _forward(
+    run: Run, rng: Random, site: Site, fits: Callable[[Op], bool] = lambda _: True
+) -> Op | None:
+    forwards = [op for op in run.ops if op.f == "forward"]
+    return choose(rng, forwards, lambda op: run.is_at(site, op.time_ns) and fits(op))
+
+
+def _places(op: Op) -> Iterator[tuple[str, str, int, int]]:
+    """Where the originals lie of which a `forward` tells."""
+    value = op.value
+    for first, count in value["originals"]:
+        for offset in range(first, first + count):
+            yield value["topic"], value["broker"], value["queue"], offset
 
 
 @KINDS.mutation(
@@ -34,11 +45,12 @@ def not_forwarded(run: Run, rng: Random, site: Site) -> Run | None:
 
 @KINDS.mutation(
     "not_forwarded",
-    "a forwarder acknowledges a message a second before its copy is stored",
+    "a forwarder acknowledges a message a second before its only copy is stored",
     workloads=("forwarded",),
 )
 def forwarded_late(run: Run, rng: Random, site: Site) -> Run | None:
-    op = _forward(run, rng, site)
+    told = Counter(place for op in run.ops if op.f == "forward" for place in _places(op))
+    op = _forward(run, rng, site, lambda op: all(told[place] == 1 for place in _places(op)))
     if op is None:
         return None
     draft = Draft(run)
