@@ -6,11 +6,10 @@ values is a HistoryError, because no verdict could be trusted.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 import numpy as np
@@ -119,7 +118,6 @@ class TouchBuilder:
         "_consumes",
         "_contents",
         "_delivered",
-        "_given_up",
         "_handlers",
         "_nodes",
         "_on_pair",
@@ -151,8 +149,7 @@ class TouchBuilder:
         self._delivered: list[Sequence[Any]] = []  # a touch each
         self._contents = ContentsBuilder(self.tags)
         self._stamps = StampRows()
-        self._open_consumes: dict[tuple[Any, ...], Op] = {}
-        self._given_up: Counter[tuple[Any, ...]] = Counter()  # calls that count as unfinished
+        self._open_consumes: dict[tuple[Any, ...], list[Op]] = {}  # in the order of calls
         self._commits: list[CommitRow] = []
         others = self.timeline.handlers()
         self._stretches = StretchTouches(self.messages)
@@ -279,20 +276,19 @@ class TouchBuilder:
             value["queue"],
             *ends,
         )
-        invoke = self._open_consumes.pop(identity, None)
         if op.type == "invoke":
-            if invoke is not None:
-                self._deliver(invoke, invoke, Outcome.UNKNOWN)
-                self._given_up[identity] += 1
-            self._open_consumes[identity] = op
-        elif invoke is None and self._given_up[identity]:
-            self._given_up[identity] -= 1
-        elif op.type == "fail":
+            self._open_consumes.setdefault(identity, []).append(op)
+            return
+        # Of several such calls the last one ends first; one that never ends is unfinished.
+        began = self._open_consumes.get(identity)
+        invoke = op if began is None else began.pop()
+        if not began:
+            self._open_consumes.pop(identity, None)
+        if op.type == "fail":
             if self._on_pair is not None:
-                self._on_pair(op, op if invoke is None else invoke, 0)
+                self._on_pair(op, invoke, 0)
         else:
-            ended = Outcome.OK if op.type == "ok" else Outcome.UNKNOWN
-            self._deliver(op, op if invoke is None else invoke, ended)
+            self._deliver(op, invoke, Outcome.OK if op.type == "ok" else Outcome.UNKNOWN)
 
     def _deliver(self, op: Op, invoke: Op, outcome: Outcome) -> None:
         value = op.value
@@ -364,7 +360,7 @@ class TouchBuilder:
         try:
             for op in self._open_sends.values():
                 self._sent(op, op, Outcome.UNKNOWN)
-            for op in self._open_consumes.values():
+            for op in chain.from_iterable(self._open_consumes.values()):
                 self._deliver(op, op, Outcome.UNKNOWN)
         except BAD_VALUE as error:
             raise bad_op(op, error) from error

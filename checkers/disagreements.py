@@ -9,22 +9,29 @@
 * Two replicas differ at other places than the first one.
 * Two nodes have equal logs and an entry for each message of them, and not as many entries; or a master has fewer than
   the drained queues of its broker.
-* A fault stopped a node, and nothing says that its broker opened its store again.
+* A fault stopped a node, and nothing says that its broker opened its store again; or a broker did, and neither a fault
+  that struck its node nor an exit says why.
 * A client stamped an event with a time at which the harness had long read it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, count
+from itertools import chain, count, pairwise
 from typing import Any
 
 from checkers.columns import QueueKey
-from checkers.excuses import by_target
+from checkers.excuses import began_ns, by_target, healed_ns
+from checkers.facts import FaultFacts
 from checkers.fault_effects import QUEUES, STOPS
 from checkers.kernel import Context
+from checkers.promises import NS_PER_S
+from checkers.spans import Span
 from checkers.timeline import Found, LookUp
 
+STARTED_WITHIN_NS = (
+    60 * NS_PER_S
+)  # after the end of what stopped a broker: it may end more than once on its way up
 RECOVERIES_DUE = "recovery"  # in RunFacts.due: every start of a broker was to be written down
 
 
@@ -37,6 +44,7 @@ def disagreements(context: Context) -> Iterator[str]:
     yield from _replicas(context)
     yield from _entries(context)
     yield from _unrecovered(context)
+    yield from _opened_for_no_reason(context)
     yield from _future_stamps(context)
 
 
@@ -170,6 +178,33 @@ def _future_stamps(context: Context) -> Iterator[str]:
         if seen["kind"] == "future_stamp":
             ahead = f"{seen['ahead_ms'] / 1000:g} s after the harness had read it"
             yield f"{seen['node']} says that an event happened {ahead}: its stamps prove nothing"
+
+
+def _opened_for_no_reason(context: Context) -> Iterator[str]:
+    """Starts of brokers that no fault and no exit explains: a server ended, and the harness did not notice."""
+    facts, started_ns = context.facts, dict[str, list[int]]()
+    if RECOVERIES_DUE not in facts.due:
+        return
+    for seen in context.observations:
+        if seen["kind"] == "recovery":
+            started_ns.setdefault(seen["node"], []).append(seen["time_ns"])
+    for node, times in sorted(started_ns.items()):
+        why = [
+            Span(began_ns(fault), healed_ns(fault))
+            for fault in facts.faults
+            if _may_stop(fault, node)
+        ]
+        why += [Span(one.time_ns, one.time_ns) for one in facts.exits if one.node == node]
+        for before_ns, again_ns in pairwise(sorted(times)):
+            if not any(
+                of.start_ns <= again_ns and before_ns <= of.end_ns + STARTED_WITHIN_NS for of in why
+            ):
+                yield f"{node} opened its store again at {again_ns / NS_PER_S:.3f} s, and no fault or exit says why"
+
+
+def _may_stop(fault: FaultFacts, node: str) -> bool:
+    nodes = {*fault.targets, *(one.node for one in fault.struck)}
+    return fault.fired_ns is not None and (not nodes or node in nodes)
 
 
 def _last_replicas(context: Context) -> Sequence[Mapping[str, Any]]:

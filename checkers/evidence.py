@@ -15,6 +15,7 @@ from checkers.timeline import Timeline
 from checkers.verdict import Verdict
 
 CONTENTS = "contents"  # of deliveries
+TRY_READ = "try_read"
 # Which op each checker needs, or what of its fields.
 NEEDS = {
     "look_ups": "look_up",
@@ -25,6 +26,7 @@ NEEDS = {
     "transactions": "check_back",
     "offsets": "commit",
     "contents": CONTENTS,
+    "readability": TRY_READ,
 }
 _COUNTED = {"commit": "commits", CONTENTS: "identified"}  # by which count of the verdict it is seen
 _SEEN: dict[str, Callable[[Timeline], object]] = {
@@ -33,6 +35,7 @@ _SEEN: dict[str, Callable[[Timeline], object]] = {
     "open": lambda timeline: timeline.subscriptions,
     "answer": lambda timeline: timeline.answers,
     "check_back": lambda timeline: timeline.check_backs,
+    TRY_READ: lambda timeline: timeline.tried_reads,
 }
 
 

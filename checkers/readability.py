@@ -3,7 +3,7 @@
 **unreadable_topic**: at the end of the run a broker refuses to give out a retry topic or a dead-letter topic of a
 group. The harness tries each of them (`try_read`), because no consumer reads dead letters, and a refused retry topic
 looks like an empty one. A topic that does not exist is no finding: whether messages are missing is the question of
-`loss`. A try without an answer, or dead letters that were not read to their end, leave it unknown.
+`loss`. It is unknown where the history has no try, a try had no answer, or dead letters were not read to their end.
 
 Cannot see: what was unreadable during the run only, and queues other than the first.
 
@@ -13,9 +13,13 @@ dead-letter topics that may be written and not be read (PermName.PERM_WRITE).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from checkers.columns import Columns
+from checkers.evidence import TRY_READ
 from checkers.kernel import Checker, Context, no_rows
 from checkers.promises import judge
+from checkers.retries import DEAD, RETRY
 from checkers.timeline import TriedRead
 from checkers.verdict import Finding, Tally, Verdict
 
@@ -28,7 +32,7 @@ def check_readability(_columns: Columns, context: Context) -> Verdict:
         read=sum(one.type == "ok" for one in tried),
     )
     silent = next((one for one in tried if one.type == "info"), None)
-    reason = None
+    reason = next(_untried(context), None)
     if silent is not None:
         reason = f"{silent.topic} of {silent.broker} was not read to its end: {silent.error}"
     return Verdict(
@@ -38,6 +42,18 @@ def check_readability(_columns: Columns, context: Context) -> Verdict:
         findings=tally.findings,
         reason=reason,
     )
+
+
+def _untried(context: Context) -> Iterator[str]:
+    """A sentence for each topic that the harness set out to read, and no try is in the history."""
+    if TRY_READ not in context.facts.due:
+        return
+    tried = {(one.topic, one.broker) for one in context.timeline.tried_reads}
+    for group in context.facts.retries_max:
+        for topic in (f"{RETRY}{group}", f"{DEAD}{group}"):
+            for broker in context.facts.brokers:
+                if (topic, broker) not in tried:
+                    yield f"nothing says whether {topic} of {broker} can be read"
 
 
 def _finding(context: Context, tried: TriedRead) -> Finding:

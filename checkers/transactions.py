@@ -5,8 +5,8 @@ had left the end to the broker's question, and no producer had answered "commit"
 where the history has no `check_back` at all, producers do not report them, and it is unknown (`ends_unknown`).
 **unresolved_transaction**: half of it was stored with SEND_OK, the producer left the end to the broker's question and
 would have answered "commit", and a group has read everything without it. (A transaction that ended as `ok` and is never
-seen is `lost`.) Or its producer never decided, the cluster was at rest (rest.py) for three rounds of questions after
-its time, producers were asked about others later, and no broker ever asked about it.
+seen is `lost`.) Or its producer never decided or left the end to the question, the cluster was at rest (rest.py) for
+three rounds of questions after its time, producers were asked about others later, and no broker had asked about it yet.
 **check_too_early**: a broker asked before the time in which it must not (allowed where its clock was stepped).
 **checked_too_often**: it asked more often than configured, for each half that the send may have stored (allowed where a
 broker died meanwhile and may have forgotten, and where the producer died before it could say how often it had sent it).
@@ -188,9 +188,10 @@ def _unresolved(columns: Columns, context: Context, halves: Touches) -> Iterator
 def _never_asked(
     columns: Columns, context: Context, halves: Touches, asked: Mapping[int, list[CheckBack]]
 ) -> Iterator[Finding]:
-    """Halves that were stored at rest, that no producer ever decides, and that no broker asked about."""
+    """Halves that were stored at rest, that no producer ended, and that no broker asked about in time."""
     facts = context.facts
     undecided = (halves.transaction == Transaction.UNKNOWN) & (halves.queue != UNKNOWN)
+    undecided |= _is_left(halves)
     if not facts.check_every_s or not facts.check_max:
         return
     wait_s = facts.check_after_s + ROUNDS * facts.check_every_s + facts.timings.request_s
@@ -199,14 +200,15 @@ def _never_asked(
     for row in np.flatnonzero(undecided).tolist():
         began_ns, due_ns = int(halves.invoke_ns[row]), int(halves.time_ns[row] + wait_s * NS_PER_S)
         at_rest = any(rest.start_ns <= began_ns and due_ns <= rest.end_ns for rest in rests)
-        if row not in asked and at_rest and due_ns <= last_ns:
+        first_ns = min((check.time_ns for check in asked.get(row, ())), default=FOREVER_NS)
+        if first_ns > due_ns and at_rest and due_ns <= last_ns:
             yield finding_at(
                 columns,
                 halves,
                 row,
                 anomaly="unresolved_transaction",
                 judgement=judge(facts.mode, "unresolved_transaction"),
-                detail=f"half of it is stored, its producer never decides, and no broker asked within {wait_s:g} s",
+                detail=f"half of it is stored, its producer has not ended it, and no broker asked within {wait_s:g} s",
             )
 
 

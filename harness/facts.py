@@ -125,7 +125,7 @@ def _due(campaign: Campaign, lives: bool, ops: Sequence[Op]) -> Iterator[str]:
     if any(told.model != BROADCASTING for told in groups):
         yield "commit"
     if any(told.sends_back for told in groups):
-        yield "send_back"
+        yield from ("send_back", "try_read")
     sends = [op for op in ops if op.f == "send" and op.process != NEMESIS]
     if any(op.type == "ok" and "reply" in op.value for op in sends):
         yield "answer"

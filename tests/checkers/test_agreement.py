@@ -12,7 +12,7 @@ import pytest
 from checkers.agreement import AGREEMENT
 from checkers.column_builder import build_columns
 from checkers.compose import check_run
-from checkers.facts import Struck
+from checkers.facts import NodeExit, Struck
 from checkers.verdict import Verdict
 from harness.campaign_draw import draw_campaign
 from harness.runner import run_simulated
@@ -140,6 +140,28 @@ def test_a_stamp_of_the_future_names_its_client() -> None:
         "unknown",
         "producer-1 says that an event happened 3600 s after the harness had read it: its stamps prove nothing",
     )
+
+
+@pytest.mark.parametrize(
+    ("known", "is_explained"),
+    [
+        ({}, False),
+        ({"faults": (fault("kill", "n0", at_s=19, healed_s=21),)}, True),
+        ({"faults": (fault("kill", "n1", at_s=19, healed_s=21),)}, False),  # another node
+        ({"faults": (fault("pause", "n0", at_s=21, healed_s=22),)}, False),  # later
+        ({"exits": (NodeExit(node="n0", time_ns=19 * S, error=""),)}, True),
+        ({"due": ()}, True),  # not every start was written down
+    ],
+)
+def test_a_start_of_a_broker_has_a_reason(known: dict[str, Any], is_explained: bool) -> None:
+    ops = history("0 ok send a", "1 ok consume a", "9 ok drain 0:1:1")
+    opened = [recovery("n0", 0.5), recovery("n0", 20)]
+
+    verdicts = check_run(ops, opened, facts(**{"due": ("recovery",), **known})).verdicts
+    reason = next(verdict for verdict in verdicts if verdict.checker == "agreement").reason
+
+    told = "n0 opened its store again at 20.000 s, and no fault or exit says why"
+    assert (reason == told) is not is_explained
 
 
 def test_what_is_not_recorded_is_not_asked(run: Run) -> None:

@@ -53,6 +53,21 @@ def test_what_was_not_refused(type: OpType, valid: object) -> None:
     assert ("was not read to its end" in str(verdict.reason)) == (type == "info")
 
 
+def test_each_topic_of_each_broker_is_tried() -> None:
+    ops = [tried(0, "ok", RETRY), tried(1, "ok"), tried(2, "ok", RETRY, "c")]
+    known = {"brokers": {"b": ("n0",), "c": ("n1",)}, "retries_max": {"g": 16}}
+
+    def reason(ops: list[Op], **due: Any) -> str | None:
+        verdicts = check_run(ops, [], facts(**known, **due)).verdicts
+        return next(of for of in verdicts if of.checker == "readability").reason
+
+    told = "nothing says whether %DLQ%g of c can be read"
+    assert reason(ops, due=("try_read",)) == told
+    assert reason([*ops, tried(3, "ok", DEAD, "c")], due=("try_read",)) is None
+    assert reason(ops) is None  # an earlier version
+    assert reason([], due=("try_read",)) is not None
+
+
 def test_a_run_in_which_nobody_tried_has_no_verdict() -> None:
     assert verdict_of([]) is None
 

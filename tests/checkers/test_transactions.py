@@ -214,7 +214,8 @@ def test_a_broker_that_died_once_asks_for_what_it_put_back_since_it_wrote_its_pr
     story = asked_at(*asked)
     kill = fault("kill", NODE, at_s=30.0, healed_s=31.0)
     known = {"check_after_s": 6.0, "check_every_s": 5.0, "check_max": 9, "faults": (kill,)}
-    assert story.counts("transactions", **known) == {f"checked_too_often{found}"}
+    too_late = "unresolved_transaction"  # the first one
+    assert story.counts("transactions", **known) == {f"checked_too_often{found}", too_late}
 
 
 def test_how_far_apart_rounds_are_must_be_known() -> None:
@@ -253,7 +254,19 @@ def test_what_no_producer_decides_is_asked_for_at_rest(
     rounds = {"check_after_s": 6.0, "check_every_s": 5.0, **known}
     assert story.counts("transactions", **rounds) == found
     story.op(asked_s, "ok", "check_back", {"topic": "t", "key": "a", "state": "unknown"})
-    assert story.counts("transactions", **rounds) == set()
+    assert story.counts("transactions", **rounds) == found  # that was too late
+
+
+@pytest.mark.parametrize("decision", ["unknown", "commit"])
+@pytest.mark.parametrize(("asked_s", "found"), [(25.0, set()), (25.1, {"unresolved_transaction"})])
+def test_what_is_left_to_the_broker_is_asked_for_in_time(
+    decision: str, asked_s: float, found: set[str]
+) -> None:
+    story = transaction(decision, "info", "unknown")
+    for key in ("a", "z"):
+        story.op(asked_s, "ok", "check_back", {"topic": "t", "key": key, "state": "unknown"})
+    rounds = {"check_after_s": 6.0, "check_every_s": 5.0, "topics": ()}
+    assert story.counts("transactions", **rounds) == found
 
 
 def test_nobody_knows_how_many_halves_a_producer_stored_that_died() -> None:

@@ -339,7 +339,9 @@ def transactions(
         asked = [op for op in ops if op.f == "check_back" and op.value["key"] == send.key]
         due_ns = ended_ns(ops, send) + (after_s + 3 * every_s) * NS_PER_S + REQUEST_NS
         later = any(op.f == "check_back" and op.time_ns >= due_ns for op in ops)
-        if end == "unknown" and send.queue is not None and later and not asked:
+        first_asked_ns = min((op.time_ns for op in asked), default=1 << 62)
+        is_left = send.queue is not None if end == "unknown" else end == "commit" and stored
+        if is_left and later and first_asked_ns > due_ns:
             found["unresolved_transaction", send.key] += 1
         if asked:
             early_ns = began_ns(ops, send) + round(after_s * NS_PER_S) - asked[0].time_ns
