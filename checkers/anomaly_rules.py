@@ -115,7 +115,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "unwanted_delivery": PLAIN,
         "early_delivery": _excused("the clock of a broker was stepped"),
         "late_delivery": _excused("the clock of a broker was stepped"),
-        "retry_unprovoked": PLAIN,
+        "retry_unprovoked": _excused("a send-back had no clear answer"),
         "retry_early": _excused("the clock of a broker was stepped"),
         "retried_too_often": PLAIN,
         "dead_too_early": PLAIN,

@@ -6,6 +6,8 @@ other things half a minute later, told that it had sent it back (`send_back`; as
 that tell it at all: of one that tells nothing, although the run set out to record it, it is unknown); or it came from
 its own topic with reconsume times, which a client counts that tries again by itself, and the group had not been given
 it before, with fewer and without success.
+So it is where, at rest (rest.py), more retries of a step came from places of their own than deliveries had failed one
+step before (allowed where an answer to a send-back was lost); a fault may have a broker move a retry twice.
 **retry_early**: it came before the delay of that step was over (level 3 for the first retry, one more for each; allowed
 where a broker's clock was stepped). **retried_too_often**: more retries than the group allows. **dead_too_early**: it
 became a dead letter although no delivery had used up the retries, or says itself that it was tried less often.
@@ -39,6 +41,7 @@ from checkers.delays import CLOCK_ROUGHNESS_NS, clock_stepped
 from checkers.event_times import began_latest, ended_earliest
 from checkers.kernel import Context, Kernel, finding_at, queue_of
 from checkers.promises import NS_PER_S, Judgement, judge
+from checkers.rest import spans_at_rest
 from checkers.verdict import Finding, Tally
 
 RETRY, DEAD = "%RETRY%", "%DLQ%"
@@ -148,6 +151,8 @@ def _judge(columns: Columns, context: Context, group: str, story: _Story) -> Ite
             what = "a dead letter that no member has sent back"
             yield _finding(columns, context, row, "retry_unprovoked", what, group)
     yield from _dead_twice(columns, context, group, story, retries_max)
+    if tells:
+        yield from _retried_twice(columns, context, group, story)
 
 
 def _may_be_sent_back(
@@ -221,6 +226,44 @@ def _dead_twice(
     for row in extra:
         what = f"{len(places)} dead letters, and {reasons} deliveries used up the retries"
         yield _finding(columns, context, row, "duplicate_dead_letter", what, group, excuse)
+
+
+def _retried_twice(
+    columns: Columns, context: Context, group: str, story: _Story
+) -> Iterator[Finding]:
+    """At rest, retries of one step, each at a place of its own, beyond the deliveries that had failed before."""
+    deliveries, rests = columns.deliveries, spans_at_rest(context)
+    steps: dict[int, dict[tuple[int, int], int]] = {}
+    for row in story.retried:
+        if not any(_repeats(deliveries, r, row) for r in story.retried):
+            place = int(deliveries.queue[row]), int(deliveries.queue_offset[row])
+            steps.setdefault(int(deliveries.tries[row]), {}).setdefault(place, row)
+    for tries, places in steps.items():
+        rows = list(places.values())
+        reasons = [
+            r
+            for r in (*story.first, *story.retried)
+            if len(rows) > 1 and _provokes(context, deliveries, r, rows[-1])
+        ]
+        for row in rows[len(reasons) :] if reasons else ():
+            what = f"{len(rows)} retries {tries}, and {len(reasons)} deliveries had failed before"
+            since_ns, until_ns = (int(deliveries.invoke_ns[r]) for r in (reasons[0], row))
+            if not any(at.start_ns <= since_ns and until_ns <= at.end_ns for at in rests):
+                continue
+            excuse = _unclear(columns, context, group, row, len(rows) - len(reasons))
+            yield _finding(columns, context, row, "retry_unprovoked", what, group, excuse)
+
+
+def _unclear(columns: Columns, context: Context, group: str, row: int, extra: int) -> str | None:
+    """Why a message may have been sent back more often for the retry of a row than its members know."""
+    key = columns.names.key(int(columns.deliveries.message[row]))
+    tries = int(columns.deliveries.tries[row]) - 1
+    told = context.timeline.sent_back.get(key or "", ())
+    mine = [of for of in told if of.group == group and of.tries == tries]
+    unclear = sum(not (of.is_clear and of.by_broker) for of in mine)
+    return (
+        f"{unclear} send-backs of it may have left a copy each time" if unclear >= extra else None
+    )
 
 
 def _claimed(columns: Columns, context: Context, kinds: Ints) -> Iterator[Finding]:

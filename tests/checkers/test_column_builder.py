@@ -62,6 +62,24 @@ def test_the_same_call_twice_without_an_answer_is_two_deliveries() -> None:
     assert columns.deliveries.outcome.tolist() == [Outcome.UNKNOWN, Outcome.OK]
 
 
+@pytest.mark.parametrize(
+    ("ends", "pairs"),
+    [
+        (("ok", "ok"), [(2, 1, Outcome.OK), (3, 0, Outcome.OK)]),
+        (("ok",), [(0, 0, Outcome.UNKNOWN), (2, 1, Outcome.OK)]),
+        (("info", "ok"), [(2, 1, Outcome.UNKNOWN), (3, 0, Outcome.OK)]),
+    ],
+)
+def test_of_two_calls_at_once_each_has_an_end_of_its_own(
+    ends: tuple[str, ...], pairs: list[tuple[int, int, Outcome]]
+) -> None:
+    calls = [f"1 {end} consume a@0:0" for end in ("invoke", "invoke", *ends)]
+    rows = build_columns(history(*calls))[0].deliveries
+
+    columns = (rows.op_index, rows.invoke_index, rows.outcome)
+    assert list(zip(*(column.tolist() for column in columns), strict=True)) == pairs
+
+
 def test_a_consume_that_did_not_happen_leaves_no_row() -> None:
     columns, _ = build_columns(history("1 invoke consume a", "1 fail consume a"))
 

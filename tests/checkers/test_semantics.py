@@ -106,6 +106,32 @@ def test_a_dead_letter_has_used_up_its_retries_and_no_more() -> None:
 
 
 @pytest.mark.parametrize(
+    ("failures", "places", "copied", "found"),
+    [
+        (1, (0,), False, set()),
+        (1, (0, 1), False, {"retry_unprovoked"}),
+        (1, (0, 0), False, set()),  # the same one again
+        (2, (0, 1), False, set()),
+        (1, (0, 1), True, {"retry_unprovoked_allowed"}),  # a client made a copy of its own
+    ],
+)
+def test_one_failure_makes_one_retry(
+    failures: int, places: tuple[int, ...], copied: bool, found: set[str]
+) -> None:
+    story = Story().send(0.0, "a")
+    for at_s in range(failures):
+        story.consume(1.0 + at_s, "a", 0, "info")
+    value = {"group": GROUP, "topic": "t", "broker": "b", "queue": 0}
+    value |= {"messages": [["a", 0, 0]], "copied": copied}
+    story.op(5.0, "ok", "send_back", value, process=100)
+    for number, offset in enumerate(places):
+        story.consume(9.0 + number, "a", offset, topic=RETRY_TOPIC, tries=1)
+    assert story.counts("retries", **LADDER) == found
+    near = story.counts("retries", **LADDER, faults=(fault("kill", "n9", at_s=8, healed_s=9),))
+    assert near == set()  # not asked
+
+
+@pytest.mark.parametrize(
     ("retries", "read", "broker", "valid"),
     [
         (2, "info", "b", "unknown"),

@@ -225,7 +225,9 @@ def retries(ops: Sequence[Op], retries_max: Mapping[str, int], levels_ms: Sequen
         dead = {(g.queue, g.offset) for g in many if g not in lived}
         if len(dead) > max(used_up, 1):
             found["duplicate_dead_letter", key, group] += len(dead) - max(used_up, 1)
-    return found + claimed_tries(ops)
+        if any(op.f == "send_back" and op.value["group"] == group for op in ops):
+            found["retry_unprovoked", key, group] += _retried_twice(ops, lived)
+    return +found + claimed_tries(ops)
 
 
 def claimed_tries(ops: Sequence[Op]) -> Found:
@@ -242,6 +244,30 @@ def claimed_tries(ops: Sequence[Op]) -> Found:
             for before in deliveries[:at]
         )
     )
+
+
+def _retried_twice(ops: Sequence[Op], lived: Sequence[Delivery]) -> int:
+    """Retries beyond the failures one step before, those that lie at one place counted once."""
+    extra = 0
+    for tries in {given.tries for given in lived}:
+        places: dict[tuple[Any, int], Delivery] = {}
+        for given in lived:
+            place = given.queue, given.offset
+            again = any(
+                (e.queue, e.offset) == place and e.tries < tries and e.began < given.began
+                for e in lived
+            )
+            if given.queue[0].startswith("%RETRY%") and given.tries == tries and not again:
+                places.setdefault(place, given)
+        last = max((given.began for given in places.values()), default=0)
+        failed = [
+            given
+            for given in lived
+            if given.tries == tries - 1 and given.began < last
+            if not given.consumed or _overlong(ops, given)
+        ]
+        extra += max(0, len(places) - len(failed)) if failed else 0
+    return extra
 
 
 def _wrong_retry(

@@ -49,6 +49,21 @@ def _again(run: Run, rng: Random, site: Site, later_ns: int) -> Run | None:
 
 
 @KINDS.mutation(
+    "duplicate_unexplained",
+    "two calls of a listener are given the same messages at once",
+    workloads=CALM,
+)
+def given_to_two_calls(run: Run, rng: Random, site: Site) -> Run | None:
+    like = pick_single(run, rng, site, lambda d: d.alone and is_settled(run, d, d.time_ns))
+    if like is None:
+        return None
+    draft = Draft(run)
+    for at in dict.fromkeys((like.begin, like.at)):
+        draft.insert(draft[at], after=at)
+    return draft.finish()
+
+
+@KINDS.mutation(
     "unowned_delivery",
     "one message is given to a second member that does not have the queue",
     workloads=CALM,

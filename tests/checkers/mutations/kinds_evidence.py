@@ -445,3 +445,18 @@ def _shifted(value: dict[str, Any], queue: list[Any], first: int) -> dict[str, A
                 for row in changed["searched"]
             ]
     return changed
+
+
+@KINDS.mutation(
+    EVIDENCE,
+    "a broker opened its store again in the middle of the run, and no fault or exit says why",
+    unknown_is_enough=True,
+)
+def opened_for_no_reason(run: Run, rng: Random, site: Site) -> Run | None:
+    starts = [seen for seen in run.observations if seen["kind"] == "recovery"]
+    start = choose(rng, starts, lambda seen: run.is_at("rest", seen["time_ns"], run.end_ns))
+    if start is None or site == "fault" or "recovery" not in run.facts.due:
+        return None
+    draft = Draft(run)
+    draft.observations.append({**start, "time_ns": (start["time_ns"] + run.end_ns) // 2})
+    return draft.finish()

@@ -257,6 +257,34 @@ def unreadable_topic(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
+    "retry_unprovoked",
+    "a broker makes two retries of a message that was sent back once",
+    workloads=("retry",),
+)
+def retried_twice(run: Run, rng: Random, site: Site) -> Run | None:
+    """At rest: both are consumed, one behind the other."""
+    retries = [d for d in run.deliveries if d.topic.startswith("%RETRY%")]
+    last = {d.place: d for d in retries}
+    like = choose(rng, retries, lambda d: d.type == "ok" and run.is_at("rest", 0, run.end_ns))
+    if like is None or site == "fault":
+        return None
+    draft = Draft(run)
+    message = message_of(run, like)
+    physical = max(d.physical for d in run.deliveries if d.broker == like.broker) + 5000
+    behind = last[like.place]
+    copy = [message[0], behind.offset + 1, physical, *message[3:5]]
+    draft.deliver(like, behind.time_ns + MS, [copy], process=behind.process, node=behind.node)
+    for at, op in draft.ops():
+        if op.f == "drain" and op.value["topic"] == like.topic:
+            rows = [
+                [*row[:3], row[3] + 1, row[4] + 1] if row[:2] == [like.broker, like.queue] else row
+                for row in op.value["queues"]
+            ]
+            draft.alter(at, queues=rows)
+    return draft.finish()
+
+
+@KINDS.mutation(
     EVIDENCE,
     "the dead letters of a broker were not read to their end, and the last one is missing",
     workloads=("retry",),
@@ -274,6 +302,22 @@ def dead_letters_unread(run: Run, rng: Random, site: Site) -> Run | None:
         if op.f == "try_read" and (op.value["topic"], op.value["broker"]) == like.place[:2]:
             error = f"nothing came from offset {like.offset} on in 10 s"
             draft.replace(op.index, type="info", error=error)
+    return draft.finish()
+
+
+@KINDS.mutation(
+    EVIDENCE,
+    "nothing says whether the dead letters of a broker can be read",
+    workloads=("retry",),
+    unknown_is_enough=True,
+)
+def dead_letters_untried(run: Run, rng: Random, site: Site) -> Run | None:
+    tried = [op for op in run.ops if op.f == "try_read"]
+    op = choose(rng, tried, lambda _: (site == "fault") == bool(run.facts.faults))
+    if op is None or "try_read" not in run.facts.due:
+        return None
+    draft = Draft(run)
+    draft.drop(op.index)
     return draft.finish()
 
 

@@ -205,6 +205,36 @@ def undecided_never_asked(run: Run, rng: Random, site: Site) -> Run | None:
     return draft.finish()
 
 
+@KINDS.mutation(
+    "unresolved_transaction",
+    "a broker asks for a transaction that its producer never decides half a minute late",
+    workloads=("transactional",),
+)
+def asked_too_late(run: Run, rng: Random, site: Site) -> Run | None:
+    """At rest, and while producers are asked about others."""
+    checks = [op for op in run.ops if op.f == "check_back"]
+    asked = {op.value["key"] for op in checks}
+    last_ns = max((op.time_ns for op in checks), default=0)
+    undecided = [
+        sent
+        for sent in run.sends.values()
+        if sent.key in asked and run.ops[sent.begin].value.get("transaction") == "unknown"
+    ]
+    late_ns = 30 * S
+    sent = choose(
+        rng,
+        undecided,
+        lambda s: s.time_ns + late_ns < last_ns and run.is_at("rest", 0, s.time_ns + late_ns),
+    )
+    if sent is None or site == "fault":
+        return None
+    draft = Draft(run)
+    for op in checks:
+        if op.value["key"] == sent.key:
+            draft.move(op.index, op.time_ns + late_ns)
+    return draft.finish()
+
+
 def _once(run: Run, sent: Sent) -> bool:
     found = run.by_key.get(sent.key, [])
     return len(found) == 1 and is_normal(run, found[0])
