@@ -17,7 +17,7 @@ OWN_BROKERS = "only our own brokers go on with the queue offsets of a topic that
 OWN_NEED = "cluster.own_brokers"
 # The fault changes servers for all their clients, not only the topics and groups of the run.
 SERVERS_NEED = "cluster.servers"
-# Servers may be somebody's, whose processes and links are not ours to break, while those of clients are.
+# Servers may belong to an external cluster: their processes and links are not ours to break, those of clients are.
 NEEDS_OF_NODES = (
     "process.server",
     "process.client",
@@ -69,7 +69,7 @@ class NetworkControl(Protocol):
         ...
 
     async def black_hole(self, node: str) -> None:
-        """The host is gone: nothing gets in or out, and nobody is told (no RST, no FIN)."""
+        """The host is gone: nothing gets in or out, and no peer is notified (no RST, no FIN)."""
         ...
 
     async def end_black_hole(self, node: str) -> None: ...
@@ -101,7 +101,7 @@ class DiskControl(Protocol):
     async def power_cut(self, nodes: Sequence[str]) -> Evidence:
         """Cut the power of all these nodes in one instant; unsynced data is lost.
 
-        Evidence: `alive` nodes that were running. How much was lost (`counters`) a real disk tells only after power_on.
+        Evidence: `alive` nodes that were running. How much was lost (`counters`) a real disk shows only after power_on.
         """
         ...
 
@@ -122,7 +122,7 @@ class DiskControl(Protocol):
         ...
 
     async def fill(self, node: str, free_bytes: int, over_s: float) -> None:
-        """Let somebody else's data take the space, all but this much, within this time; returns when it is taken."""
+        """Let foreign data take the space, all but this much, within this time; returns when it is taken."""
         ...
 
     async def fail(self, node: str, *, writes: int, fsyncs: int) -> None:
@@ -210,7 +210,7 @@ class ClusterControl(Protocol):
         ...
 
     async def reset_offsets(self, topic: str) -> int:
-        """Send every group that shares the topic back to its beginning; returns how many masters told the members."""
+        """Send every group that shares the topic back to its beginning; returns how many masters notified members."""
         ...
 
     async def change_option(self, name: str, value: str) -> dict[str, str]:

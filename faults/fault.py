@@ -60,7 +60,7 @@ class Fault(ABC):
     empties: ClassVar[bool] = False  # leaves its targets without any data, to be fetched again
     permanent: ClassVar[bool] = False  # is never healed: the targets are gone for good
     strikes_all: ClassVar[bool] = False  # every broker is a target
-    in_swarms: ClassVar[bool] = True  # else drawn only where a workload or somebody asks for it
+    in_swarms: ClassVar[bool] = True  # else drawn only where a workload or the user asks for it
     beside_share: ClassVar[float] = 0.0  # of the seeds that have it beside their swarm
     beside_count: ClassVar[int] = 1  # how often it then comes, at most
     share: ClassVar[float] = 1.0  # of the runs of a workload that has it by itself

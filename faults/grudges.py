@@ -11,7 +11,7 @@ Pair = tuple[str, str]  # (source, target): packets from source to target are dr
 
 
 def both_ways(left: Iterable[str], right: Sequence[str]) -> list[Pair]:
-    """Nobody of one side hears anybody of the other."""
+    """No node of one side hears a node of the other."""
     return [pair for a in left for b in right for pair in ((a, b), (b, a))]
 
 
@@ -27,7 +27,7 @@ def one(node: str, others: Iterable[str]) -> list[Pair]:
 
 
 def one_way(node: str, others: Iterable[str]) -> list[Pair]:
-    """The node is heard by all, and hears nobody."""
+    """The node is heard by all others, and hears none of them."""
     return [(other, node) for other in others if other != node]
 
 

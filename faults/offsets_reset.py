@@ -19,15 +19,15 @@ class OffsetsReset(Fault):
     )
     needs = ("cluster",)
     max_per_run = 2
-    in_swarms: ClassVar[bool] = False  # nobody expects an operator by chance
+    in_swarms: ClassVar[bool] = False  # an operator does not reset offsets by chance
     duration_s = (1.0, 2.0)
 
     def draw(self, random: Random, situation: Situation) -> Strike | None:
         return Strike(targets=(), params={"topic": situation.topic})
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
-        told = await controls.cluster.reset_offsets(planned.params["topic"])
-        return {"bitten": told > 0, "brokers_told": told}
+        notified = await controls.cluster.reset_offsets(planned.params["topic"])
+        return {"bitten": notified > 0, "brokers_told": notified}
 
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
         return fired

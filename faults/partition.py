@@ -67,7 +67,7 @@ class PartitionHalves(Partition):
 
 class PartitionOne(Partition):
     name = "partition-one"
-    summary = "cut one broker off from everybody"
+    summary = "cut one broker off from all other nodes"
 
     def grudge(self, nodes: Sequence[str]) -> list[grudges.Pair]:
         return grudges.one(nodes[0], nodes)
@@ -75,7 +75,7 @@ class PartitionOne(Partition):
 
 class PartitionOneWay(Partition):
     name = "partition-one-way"
-    summary = "one broker is heard by everybody and hears nobody"
+    summary = "one broker is heard by all other nodes and hears none"
 
     def grudge(self, nodes: Sequence[str]) -> list[grudges.Pair]:
         return grudges.one_way(nodes[0], nodes)

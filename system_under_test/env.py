@@ -1,7 +1,7 @@
 """What a node gets from the world besides asyncio: storage, clocks, randomness and a log.
 
 The real implementation is `system_under_test.real_env`; the simulator has its own. Storage is synchronous and
-POSIX-like: whoever must not block calls it through `loop.run_in_executor(None, file.fdatasync)`, or often through a
+POSIX-like: code that must not block calls it through `loop.run_in_executor(None, file.fdatasync)`, or often through a
 `Worker`.
 """
 
@@ -183,6 +183,6 @@ class Env:
     clock: Clock
     random: Random
     log: Log
-    tls: Tls | None = None  # None: nobody speaks it here
+    tls: Tls | None = None  # None: this node speaks no TLS
     make_worker: Callable[[], Worker] = ExecutorWorker
     connections_max: int = 1 << 20  # that a port may accept, so that descriptors are left for files

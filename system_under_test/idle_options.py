@@ -1,6 +1,6 @@
 """Options of RocketMQ 4.9.8 without effect here: Java's threads, buffers and pages, and features that are not there.
 
-Nodes tell them with RocketMQ's defaults, since mqadmin and dashboards read them. A change of one is accepted, and has
+Nodes list them with RocketMQ's defaults, since mqadmin and dashboards read them. A change of one is accepted, and has
 no effect. Numbers of threads are those of a machine with one processor, which is what a node uses.
 """
 

@@ -1,4 +1,4 @@
-"""What reaches nobody but the event loop goes to the log of the node, a line each, and not without end.
+"""Errors that reach only the event loop go to the log of the node: one line each, repetitions counted.
 
 asyncio prints a traceback for each: without free descriptors a thousand a second, on a disk that has other uses.
 """
@@ -13,7 +13,7 @@ from typing import Any
 from system_under_test.env import Log
 
 REPEAT_AFTER_NS = 10_000_000_000
-KINDS_MAX = 100  # different messages that are told apart
+KINDS_MAX = 100  # different messages that are distinguished
 
 
 class LoopErrors:

@@ -133,7 +133,7 @@ def format_value(parse: Callable[[str], object], value: Any) -> str:
 
 
 def required(value: str) -> str | None:
-    """REQUIRED, or OPTIONAL, which is None: what is not asked for is not among the options that a node tells."""
+    """REQUIRED, or OPTIONAL, which is None: what is not asked for is not among the options that a node reports."""
     if value not in ("", "OPTIONAL", "REQUIRED"):
         raise ValueError("OPTIONAL and REQUIRED are allowed")
     return "REQUIRED" if value == "REQUIRED" else None

@@ -1,7 +1,7 @@
 """Where the hardened system and Apache RocketMQ 4.9.8 decide differently: one table, one line a decision.
 
 A policy is a function, a small object or a number that its component is given and calls without asking for the mode.
-Whoever wants to know how a mode behaves reads this table and nothing else; `tests/system_under_test/test_policies.py`
+This table alone decides how a mode behaves; `tests/system_under_test/test_policies.py`
 shows the difference that each line makes.
 """
 
@@ -222,9 +222,9 @@ def broker_policies(config: BrokerConfig) -> BrokerPolicies:
 class NameServerPolicies:
     """Decisions of a name server."""
 
-    slave_topics: SlaveTopics  # after amnesia, nobody knows the topics of a lost master
+    slave_topics: SlaveTopics  # after amnesia, no name server knows the topics of a lost master
     leaves: Leaves  # R32: an old master that stops takes the new one's address along
-    # A name server that stood still expires everybody.
+    # A name server that stood still expires every broker.
     pause_guard: Callable[[int], PauseGuard | NoGuard]
     silence_clock_ns: Callable[[Clock], int]  # so does one whose wall clock steps
     answer_unknown: Callable[[RemotingCommand], RemotingCommand | None]

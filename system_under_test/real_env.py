@@ -229,7 +229,7 @@ class JsonLinesLog:
             "event": event,
             **fields,
         }
-        # A full disk below the log, or nobody at the other end of the pipe, must not end what is logged about.
+        # A full disk below the log, or a pipe that has no reader, must not stop the node that logs.
         with contextlib.suppress(OSError):
             # One write a line: lines of several processes on one pipe must not mix.
             self._output.write(json.dumps(line, default=str) + "\n")

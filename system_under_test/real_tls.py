@@ -27,7 +27,7 @@ class TlsOptions:
 
     mode: TlsMode = TlsMode.PERMISSIVE  # tls.server.mode
     client_enabled: bool = False  # tls.enable
-    test_mode: bool = True  # tls.test.mode.enable: no file is needed, nobody is verified
+    test_mode: bool = True  # tls.test.mode.enable: no file is needed, no peer is verified
     server_key: str | None = None  # tls.server.keyPath
     server_key_password: str | None = None  # tls.server.keyPassword
     server_certificate: str | None = None  # tls.server.certPath

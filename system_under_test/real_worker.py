@@ -51,5 +51,5 @@ def _work(jobs: SimpleQueue[tuple[Job, Done] | None], loop: asyncio.AbstractEven
             job()
         except BaseException as raised:  # whatever it is, the loop has to know
             error = raised
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed: no caller waits any more
             loop.call_soon_threadsafe(done, error)

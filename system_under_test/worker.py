@@ -1,4 +1,4 @@
-"""A worker where nobody has threads of its own to give: jobs go to the executor of the event loop."""
+"""A worker for environments without threads of their own: jobs go to the executor of the event loop."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class ExecutorWorker:
     def run(self, job: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         """See Worker."""
 
-        def tell(future: asyncio.Future[None]) -> None:
+        def settle(future: asyncio.Future[None]) -> None:
             if not future.cancelled():
                 done(future.exception())
 
-        asyncio.get_running_loop().run_in_executor(None, job).add_done_callback(tell)
+        asyncio.get_running_loop().run_in_executor(None, job).add_done_callback(settle)
 
     def close(self) -> None:
         """See Worker. The executor belongs to the loop."""

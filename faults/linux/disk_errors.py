@@ -94,7 +94,7 @@ class DiskErrors:
     async def repair(self) -> None:
         """Unmount, check and mount a file system that gave up. The processes must be dead.
 
-        Raises DiskError while somebody uses it, CommandFailed if it cannot be repaired.
+        Raises DiskError while a process uses it, CommandFailed if it cannot be repaired.
         """
         await self._disk.unmount()
         if self._disk.file_system == "ext4":

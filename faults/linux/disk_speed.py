@@ -64,7 +64,7 @@ async def cgroup_version(machine: Machine) -> CgroupVersion:
 
 
 def limit_line(version: CgroupVersion, device_number: str, writes_per_s: int) -> str:
-    """What the limit's file is told."""
+    """The line to write to the limit's file."""
     if version == "v1":
         return f"{device_number} {writes_per_s}"
     return f"{device_number} wiops={writes_per_s}"

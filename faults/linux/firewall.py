@@ -1,4 +1,4 @@
-"""Packets that vanish, by an nftables table of our own: nobody else's rules are read or touched.
+"""Packets that vanish, by an nftables table of our own: rules of other programs are not read or touched.
 
 The table is made anew from what is dropped with each change, in one transaction; the counters are objects with names,
 so they live until `heal()`. To TCP both directions are as lost as on a wire, it waits longer and longer before it tries
@@ -23,7 +23,7 @@ PRIORITY = -10  # before other people's filters, so that what we drop is counted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spared:
-    """Whoever tells the machine what to do: an address, and the machine's own TCP port to which it connects."""
+    """A controller of the machine: its address, and the machine's own TCP port to which it connects."""
 
     address: str
     port: int
@@ -37,7 +37,7 @@ class Spared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drop:
-    """What is dropped: packets from `source` to `target`; None is anybody."""
+    """What is dropped: packets from `source` to `target`; None is any address."""
 
     source: str | None = None
     target: str | None = None
@@ -104,7 +104,7 @@ class Firewall:
     """The table on one machine, or in one network namespace (the machine's prefix).
 
     Two faults may drop the same; it is restored when both have ended. A black hole spares the connection over
-    which a machine elsewhere is told what to do, if there is one.
+    which a machine elsewhere is controlled, if there is one.
     """
 
     def __init__(self, machine: Machine, *, spared: Spared | None = None) -> None:
@@ -140,7 +140,7 @@ class Firewall:
     async def black_hole(self) -> None:
         """Drop everything in and out, without a word: no RST, no FIN. Loopback is kept. ARP still answers.
 
-        Only in a network namespace of a node's own, or where it is spared over what the machine is told.
+        Only in a network namespace of a node's own, or where the connection that controls the machine is spared.
         """
         self._black_holes += 1
         await self._load()
@@ -185,7 +185,7 @@ class Firewall:
             argv = ["nft", "--json", "list", "counters", "table", *TABLE.split()]
             return counted(await self.machine.run(argv))
         except CommandFailed as error:
-            if "No such file" in error.stderr:  # somebody flushed all rules of the machine
+            if "No such file" in error.stderr:  # all rules of the machine were flushed
                 return {}
             raise
 
@@ -202,7 +202,7 @@ class Firewall:
         await self._load()
 
     async def _load(self) -> None:
-        """What somebody else left under our name goes with the first load."""
+        """A table that was left under our name goes with the first load."""
         async with self._loading:
             is_first = self._table is None
             if self._table is None:

@@ -134,7 +134,7 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Journal:
-    """A journal as somebody else reads it."""
+    """A journal as another process reads it."""
 
     path: Path
     owner: Owner
@@ -174,7 +174,7 @@ def journals(folder: Path) -> list[Path]:
 
 
 def _check_folder(folder: Path) -> None:
-    """Whoever can write a journal tells us what to remove. Raises FaultError if that is somebody else."""
+    """A journal says what we remove. Raises FaultError if another user can write to its folder."""
     found = folder.stat()
     if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise FaultError(f"{folder} is not ours alone to write; allowed: a folder of your own")

@@ -1,7 +1,7 @@
 """The disk of one node: a sparse image on a tmpfs of its own, a loop device, a small file system.
 
 A file system of its own can be taken away (`power_loss.py`), be full (`disk_space.py`) or fail (`disk_errors.py`)
-without a word to anybody else. The image lies in memory, so what the kernel has written to it is safe.
+without an effect on other disks. The image lies in memory, so what the kernel has written to it is safe.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class LoopDisk:
         await self.machine.run(argv)
 
     async def unmount(self) -> None:
-        """Unmount it, and see that nobody has it mounted any more. Nothing happens if it is not mounted.
+        """Unmount it, and see that it is mounted nowhere any more. Nothing happens if it is not mounted.
 
         Raises DiskError while processes use it, also as a copy of the mount in a mount namespace of theirs: mounted
         again, it would be the same file system with the same page cache.

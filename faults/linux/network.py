@@ -2,10 +2,10 @@
 
 The bridge stands in a namespace, too, where no rules of other people reach it (Docker drops what bridges forward);
 the machine itself has one link into it, under the first address. Addresses are of 198.18.0.0/15, which is set aside
-for tests of networks (RFC 2544), so nobody is hidden by them.
+for tests of networks (RFC 2544), so they hide no real host.
 
 Enter a namespace with the prefix of its node. `ip netns exec` would also copy all mounts into a mount namespace, and
-a disk that somebody has such a copy of cannot be unmounted.
+a disk with such a copy of its mount cannot be unmounted.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class PowerCut:
     async def come_back(self) -> PowerLoss:
         """Mount the disk again and compare. The processes must be dead.
 
-        Raises DiskError while somebody still uses the disk, CommandFailed if its file system cannot be mounted.
+        Raises DiskError while a process still uses the disk, CommandFailed if its file system cannot be mounted.
         """
         disk = self._disk
         await disk.unmount()
@@ -57,7 +57,7 @@ class PowerCut:
 
 
 async def cut_power(disk: LoopDisk) -> PowerCut:
-    """Take the file system away in one instant. Nobody may write meanwhile: stop the processes first."""
+    """Take the file system away in one instant. No process may write meanwhile: stop the processes first."""
     await disk.machine.script(
         fingerprint_script,
         "take",

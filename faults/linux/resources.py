@@ -14,7 +14,7 @@ REMOVAL_TIMEOUT_S = 60.0
 
 # Scripts say "removed" if there was something. $1 is the name, what follows are the details in the order of KINDS.
 
-# Only if this pid still is the process that we started: same boot, same start time. A zombie is nobody's harm.
+# Only if this pid still is the process that we started: same boot, same start time. A zombie does no harm.
 _PROCESS = """
 same() {
   stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
@@ -88,7 +88,7 @@ devices=$(found "$1")
 [ -n "$devices" ] || exit 0
 for device in $devices; do losetup --detach "$device" || exit 1; done
 for round in $(seq 100); do [ -n "$(found "$1")" ] || { echo removed; exit 0; }; sleep 0.05; done
-echo "somebody still has $devices open" >&2; exit 1
+echo "$devices is still open elsewhere" >&2; exit 1
 """
 
 _LINK = """
@@ -179,7 +179,7 @@ class Resource:
 
 
 def removal_argv(resource: Resource) -> list[str]:
-    """The command that removes it. Raises FaultError for a folder that can be nobody's to remove."""
+    """The command that removes it. Raises FaultError for a folder that must never be removed."""
     if resource.kind == "folder":
         _check_folder(resource.name)
     kind = KINDS[resource.kind]

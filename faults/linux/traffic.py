@@ -143,7 +143,7 @@ class Traffic:
         return counters_of(await self._machine.run(argv))
 
     async def heal(self) -> None:
-        """Remove our qdisc, and none that is somebody else's."""
+        """Remove our qdisc, and none that another program has made."""
         if self._qdisc is not None:
             await self._machine.remove(self._qdisc)
             self._qdisc = None

@@ -51,7 +51,7 @@ class Book:
         self._hosts[host] = None
 
     def behind(self, address: Address) -> Server | None:
-        """The server that somebody is led to there; None if that is no address of the proxy."""
+        """The server that this address leads to; None if it is no address of the proxy."""
         if address.host not in self._hosts:
             return None
         for door in self._doors.values():

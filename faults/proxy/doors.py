@@ -1,6 +1,6 @@
 """Doors: where clients come in. Each door has a listener of its own for every server.
 
-Who comes through a door with a name is known by it, even where all clients share one address. Everybody else uses the
+Who comes through a door with a name is known by it, even where all clients share one address. Any other client uses the
 common door, and is known by source address or by what its frames say.
 """
 
@@ -95,7 +95,7 @@ class Door:
 
     def _open_name_server(self, server: Server) -> None:
         wanted = self._plan.next_name_server()
-        [found] = listen(self._host, [wanted])  # no other port: clients were told where to look
+        [found] = listen(self._host, [wanted])  # no other port: clients know this address
         self._add(server, server.address, found)
 
     def _open_broker(self, server: Server) -> None:

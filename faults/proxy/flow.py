@@ -117,7 +117,7 @@ class Flow:
             self._freeze(item)
 
     def discard(self) -> None:
-        """Nobody is there any more to get it."""
+        """Drop what is queued: its receiver has gone."""
         self._queue.clear()
         self._held = 0
 

@@ -1,4 +1,4 @@
-"""Who a client is, as far as its frames tell."""
+"""Who a client is, as far as its frames show."""
 
 from __future__ import annotations
 

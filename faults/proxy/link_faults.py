@@ -13,7 +13,7 @@ from faults.errors import FaultError
 
 __all__ = ["Direction", "Effect", "LinkFault", "LinkFaultError", "LinkFaultKind", "effect_of"]
 
-ANYBODY = "*"
+ANY_END = "*"
 
 
 class LinkFaultError(FaultError):
@@ -50,8 +50,8 @@ class LinkFault:
 
     number: int
     kind: LinkFaultKind
-    client: str = ANYBODY
-    server: str = ANYBODY
+    client: str = ANY_END
+    server: str = ANY_END
     direction: Direction = Direction.BOTH
     delay_ms: float = 0.0
     jitter_ms: float = 0.0

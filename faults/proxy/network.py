@@ -1,4 +1,4 @@
-"""Partitions, delays and narrow links through a proxy, where nobody is root and the machines belong to others."""
+"""Partitions, delays and narrow links through a proxy, without root and on machines of other owners."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class ProxyNetwork:
             self._before[source, target] = held + fault.pieces
 
     async def heal(self) -> None:
-        """Restore every pair, end delays and limits; faults that somebody else has ordered stay."""
+        """Restore every pair, end delays and limits; faults that other callers have ordered stay."""
         for source, target in tuple(self._now):
             await self.restore(source=source, target=target)
         for node in tuple(self._delays):

@@ -34,7 +34,7 @@ class ProxyError(FaultError):
 
 
 class Proxy(Striking):
-    """Stands between clients and a RocketMQ; nobody has to know but for the address of the name servers.
+    """Stands between clients and a RocketMQ; clients need only its address for the name servers.
 
         async with Proxy(["10.0.0.1:9876"]) as proxy:
             start_clients(proxy.name_server_address)
@@ -55,7 +55,7 @@ class Proxy(Striking):
         name_servers: the real ones, `host:port`; they need not run yet. `address_for` takes others.
         listen: the address of this machine to listen on; 0.0.0.0 for all.
         port: of the first name server, brokers from 1035 above it; 0: free ports.
-        advertise: the host that clients are told; None: the one by which they reached the proxy.
+        advertise: the host that clients are given; None: the one by which they reached the proxy.
         passes_tls: let clients with TLS talk to name servers, although their routes cannot be rewritten.
         seed: of the jitter.
         on_event: gets sentences for people.

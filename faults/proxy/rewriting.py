@@ -22,7 +22,7 @@ HEADER_AT = 2 * LENGTH_SIZE  # behind the length and the word with the header's 
 MASTER = "0"
 # Fields of requests in which a broker names itself: 103, 104, 322, and the heartbeats of 5.x.
 BROKER_FIELD, HA_FIELD = "brokerAddr", "haServerAddr"
-# Fields in which a broker is told of others: answers to 103, and what 5.x tells (905, 906).
+# Fields in which a broker learns of others: answers to 103, and what 5.x sends (905, 906).
 TOLD_BROKERS = ("masterAddr", "masterAddress", "minBrokerAddr", "offlineBrokerAddr")
 # Requests of brokers with a record in them; in any other the body may be anything.
 WITH_RECORD = (RequestCode.CHECK_TRANSACTION_STATE, RequestCode.CONSUME_MESSAGE_DIRECTLY)
@@ -33,7 +33,7 @@ class Rewriter:
     """The rules of one connection.
 
     Args:
-        client: learns what frames tell of the client.
+        client: learns what frames say about the client.
     """
 
     def __init__(self, translator: Translator, client: ClientIdentity) -> None:
@@ -74,7 +74,7 @@ class NameServerRewriter(Rewriter):
         return command.encode() if changed or body is not None else frame
 
     def _registering(self, ext: dict[str, str]) -> str:
-        """The name of the broker that speaks of itself; "" for anybody else."""
+        """The name of the broker that registers itself; "" for any other request."""
         if not {BROKER_FIELD, "brokerName", "brokerId"} <= ext.keys():
             return ""
         self._broker_name = ext["brokerName"]
@@ -97,7 +97,7 @@ class NameServerRewriter(Rewriter):
 
 
 class BrokerRewriter(Rewriter):
-    """Connections to brokers: message ids and records on their way down; requests tell who the client is."""
+    """Connections to brokers: message ids and records on their way down; requests identify the client."""
 
     def up(self, frame: bytes) -> bytes:
         command = _decoded_header(frame)

@@ -32,7 +32,7 @@ class Server:
 
     @property
     def has_name(self) -> bool:
-        """Whether anybody has said one."""
+        """Whether a name is known."""
         return self.name != str(self.address)
 
     @property

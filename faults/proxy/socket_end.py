@@ -17,7 +17,7 @@ LINGER_NONE = struct.pack("ii", 1, 0)  # close() sends RST and forgets what was 
 
 
 class EndOwner(Protocol):
-    """What is told of what happens at a socket."""
+    """Receives the events of a socket."""
 
     def made(self, end: SocketEnd) -> None: ...
 
@@ -63,7 +63,7 @@ class SocketEnd(asyncio.Protocol):
         elif self._transport is not None and not self._transport.is_closing():
             try:
                 self._transport.write_eof()
-            except OSError:  # the peer has reset it, and asyncio has not told us yet
+            except OSError:  # the peer has reset it, and asyncio has not reported it yet
                 self.reset()
 
     def reset(self) -> None:

@@ -49,7 +49,7 @@ class LinkStatus:
 
 
 class Totals:
-    """Counts of links: those of closed connections are kept, those of open ones are added when somebody looks."""
+    """Counts of links: those of closed connections are kept, those of open ones are added on each reading."""
 
     def __init__(self) -> None:
         self._closed: dict[tuple[str, Server], LinkStatus] = {}

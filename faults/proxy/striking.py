@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from faults.proxy.choices import choice
-from faults.proxy.link_faults import ANYBODY, Direction, LinkFault, LinkFaultKind
+from faults.proxy.link_faults import ANY_END, Direction, LinkFault, LinkFaultKind
 
 __all__ = ["Striking"]
 
@@ -26,8 +26,8 @@ class Striking(ABC):
         delay_ms: float,
         jitter_ms: float = 0.0,
         *,
-        client: str = ANYBODY,
-        server: str = ANYBODY,
+        client: str = ANY_END,
+        server: str = ANY_END,
         direction: str = "both",
     ) -> LinkFault:
         """Everything takes `delay_ms` longer, give or take `jitter_ms`, and stays in order. Raises LinkFaultError."""
@@ -44,8 +44,8 @@ class Striking(ABC):
         self,
         bytes_per_s: int,
         *,
-        client: str = ANYBODY,
-        server: str = ANYBODY,
+        client: str = ANY_END,
+        server: str = ANY_END,
         direction: str = "both",
     ) -> LinkFault:
         """So many bytes a second pass each link and direction. Raises LinkFaultError."""
@@ -58,7 +58,7 @@ class Striking(ABC):
         )
 
     def drop(
-        self, *, client: str = ANYBODY, server: str = ANYBODY, direction: str = "both"
+        self, *, client: str = ANY_END, server: str = ANY_END, direction: str = "both"
     ) -> LinkFault:
         """What is sent vanishes for good; connections stay open, new ones are accepted.
 
@@ -68,12 +68,12 @@ class Striking(ABC):
         return self.strike(LinkFaultKind.DROP, client=client, server=server, direction=direction)
 
     def freeze(
-        self, *, client: str = ANYBODY, server: str = ANYBODY, direction: str = "both"
+        self, *, client: str = ANY_END, server: str = ANY_END, direction: str = "both"
     ) -> LinkFault:
         """Connections are accepted and nothing passes; after heal() everything does, in order."""
         return self.strike(LinkFaultKind.FREEZE, client=client, server=server, direction=direction)
 
-    def cut(self, *, client: str = ANYBODY, server: str = ANYBODY) -> LinkFault:
+    def cut(self, *, client: str = ANY_END, server: str = ANY_END) -> LinkFault:
         """Connections are reset, those that there are and new ones."""
         return self.strike(LinkFaultKind.CUT, client=client, server=server)
 
@@ -81,8 +81,8 @@ class Striking(ABC):
         self,
         kind: str,
         *,
-        client: str = ANYBODY,
-        server: str = ANYBODY,
+        client: str = ANY_END,
+        server: str = ANY_END,
         direction: str = "both",
         delay_ms: float = 0.0,
         jitter_ms: float = 0.0,

@@ -22,7 +22,7 @@ class Translator(Protocol):
         ...
 
     def registered_broker(self, address: str, name: str = "") -> str:
-        """What a name server is to tell everybody in place of a broker's own address."""
+        """What a name server is to publish in place of a broker's own address."""
         ...
 
     def registered_ha(self, address: str, name: str = "") -> str:

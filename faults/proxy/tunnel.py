@@ -206,7 +206,7 @@ class Tunnel:
         return Piece(rewrite(piece.data), is_frame=True)
 
     def _refuses_tls(self, way: _Way) -> bool:
-        """Whether it does: nobody sees the routes inside TLS, so this client would pass by all faults of brokers."""
+        """Whether it does: routes inside TLS cannot be rewritten, so this client would bypass all faults of brokers."""
         server = self.gate.server
         if way.source is not self.client_end:
             return False

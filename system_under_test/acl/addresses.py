@@ -21,7 +21,7 @@ class BadPattern(ValueError):
 
 
 def make_matcher(pattern: str) -> IsWhite:
-    """A function that tells whether an address matches. Raises BadPattern."""
+    """A predicate that holds for the addresses that match. Raises BadPattern."""
     pattern = pattern.strip()
     if not pattern:
         return lambda _: False

@@ -24,7 +24,7 @@ from system_under_test.store.metadata_file import replace_atomically
 
 
 class AclException(ValueError):
-    """The request is not allowed; its sender is told with code 1, under the name that RocketMQ gives it."""
+    """The request is not allowed; its sender gets code 1, under the name that RocketMQ gives it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class AccessGuard:
             self._log.error("accounts not read", error=str(error))
 
     def check(self, request: RemotingCommand, host: str) -> None:
-        """Raises AclException, or ValueError for a request whose rights cannot be told: it cannot be read."""
+        """Raises AclException, or ValueError for a request whose rights cannot be determined: it cannot be read."""
         accounts = self.accounts
         if any(is_white(host) for is_white in accounts.global_white):
             return

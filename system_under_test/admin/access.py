@@ -35,7 +35,7 @@ async def delete_account(admin: AdminClient, address: str, access_key: str) -> N
 async def put_global_white(
     admin: AdminClient, address: str, addresses: str, path: str | None = None
 ) -> None:
-    """From these addresses, joined with commas, everybody may do everything; `path` names one of several files."""
+    """Allow every request from these addresses, joined with commas; `path` names one of several files."""
     header = {"globalWhiteAddrs": addresses}
     if path is not None:
         header["aclFileFullPath"] = path

@@ -115,7 +115,7 @@ class AdminClient:
     async def ask_name_servers(
         self, code: int, header: Header | Mapping[str, str] | None = None, body: bytes = b""
     ) -> dict[str, RemotingCommand]:
-        """The answers of all name servers by address: they tell each other nothing, so writes go to all."""
+        """The answers of all name servers by address: they share no state, so writes go to all."""
         answers = (self.ask(address, code, header, body) for address in self.name_servers)
         return dict(zip(self.name_servers, await asyncio.gather(*answers), strict=True))
 
@@ -129,7 +129,7 @@ class AdminClient:
         return read_body("a name server", code, body_type, answer)
 
     async def route(self, topic: str) -> TopicRouteData:
-        """Where the queues of a topic are; AdminError with code 17 if nobody knows it."""
+        """Where the queues of a topic are. Raises AdminError with code 17 if no name server knows it."""
         header = GetRouteInfoHeader(topic=topic, accept_standard_json_only=True)
         code = RequestCode.GET_ROUTEINFO_BY_TOPIC
         return await self.name_server_body(code, TopicRouteData, header)

@@ -7,7 +7,7 @@ from system_under_test.protocol.codes import RequestCode
 
 
 async def put_key_value(admin: AdminClient, namespace: str, key: str, value: str) -> None:
-    """On every name server: they do not tell each other."""
+    """On every name server: they share no state."""
     pair = {"namespace": namespace, "key": key, "value": value}
     await admin.ask_name_servers(RequestCode.PUT_KV_CONFIG, pair)
 

@@ -189,7 +189,7 @@ async def pull(
     expression: str = ALL,
     group: str = GROUP,
 ) -> PullAnswer:
-    """One pull that nobody waits in and that moves no offset."""
+    """One pull that is not held at the broker and commits no offset."""
     version_ms = admin.env.clock.wall_ms()
     wanted = Subscription(queue.topic, expression, version_ms=version_ms)
     command = pull_command(group, queue, wanted, offset=offset, count_max=count_max)

@@ -31,7 +31,7 @@ async def reset_offsets(
 ) -> list[OffsetChange]:
     """Let a group go on at a time, or at the end of the queues.
 
-    Members that are online are told by the broker; the offsets of a group that is offline are set. Without `is_force`
+    The broker notifies members that are online; the offsets of a group that is offline are set. Without `is_force`
     no offset moves forward.
     """
     changes = []
@@ -39,7 +39,7 @@ async def reset_offsets(
         header = ResetOffsetHeader(topic=topic, group=group, timestamp=time_ms, is_force=is_force)
         code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
         try:
-            told = await admin.ask_body(address, code, ResetOffsetBody, header)
+            reset = await admin.ask_body(address, code, ResetOffsetBody, header)
         except AdminError as error:
             if error.code != ResponseCode.CONSUMER_NOT_ONLINE:
                 raise
@@ -47,7 +47,7 @@ async def reset_offsets(
         else:
             changes += [
                 OffsetChange(queue=queue, after=offset)
-                for queue, offset in sorted(told.offset_table.items())
+                for queue, offset in sorted(reset.offset_table.items())
             ]
     return changes
 

@@ -54,7 +54,7 @@ class Acknowledger:
 
     @property
     def awaits_write(self) -> bool:
-        """Whether somebody waits for the page cache alone."""
+        """Whether a send waits for the page cache alone."""
         return bool(self._unwritten)
 
     def written(self) -> None:
@@ -82,7 +82,7 @@ class Acknowledger:
             self._check_deadlines()
 
     def slaves_lost(self) -> None:
-        """A replica has gone; if it was the last usable one, nobody waits for it any longer."""
+        """A replica has gone; if it was the last usable one, no send waits for it any longer."""
         if self._policy.waits_for_lost_slaves:
             return
         if self._waiting and not self._ha.slave_available(self._store.end_offset):
@@ -90,7 +90,7 @@ class Acknowledger:
             self.settle()
 
     def fail_all(self) -> None:
-        """The disk has failed: answer everybody with FLUSH_DISK_TIMEOUT."""
+        """The disk has failed: answer every waiting send with FLUSH_DISK_TIMEOUT."""
         answers, self._unwritten = self._unwritten, []
         for answer in answers:
             answer(ResponseCode.FLUSH_DISK_TIMEOUT)

@@ -67,7 +67,7 @@ class Broker:
         """Serve, replicate and register. Raises CannotListen; then `stop` is still needed.
 
         A master that has nothing yet but may get it back from its slaves registers once it has it: until then clients
-        shall read from the slaves, and hear from nobody that there is no such topic, group or offset.
+        shall read from the slaves, and get no answer that there is no such topic, group or offset.
         """
         restores = self._parts.catch_up.restores_metadata
         if restores:
@@ -86,7 +86,7 @@ class Broker:
         self._registers.set()
 
     async def until_registered(self) -> None:
-        """Return when name servers have been told for the first time, or are too slow to be waited for."""
+        """Return after the first registration, or when the name servers are too slow to be waited for."""
         with suppress(TimeoutError):
             async with asyncio.timeout(REGISTERED_TIMEOUT_S):
                 await self._registers.wait()

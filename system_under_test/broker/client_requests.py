@@ -79,7 +79,7 @@ class ClientRequests:
         return RemotingCommand.response(request, ResponseCode.SUCCESS)
 
     def consumer_list(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        """The client ids of a group; code 1 if nobody is there."""
+        """The client ids of a group; code 1 if it has no member."""
         header = GetConsumerListHeader.from_ext(request.ext_fields)
         group = self._clients.consumer_group(header.consumer_group)
         if group is None:
@@ -93,7 +93,7 @@ class ClientRequests:
 
 
 def notify_consumers_changed(group: str, connection: Connection) -> None:
-    """Tell one member that its group has changed: it rebalances at once."""
+    """Notify one member that its group has changed: it rebalances at once."""
     header = NotifyConsumerIdsChangedHeader(consumer_group=group)
     connection.invoke_oneway(
         RemotingCommand.request(

@@ -1,7 +1,7 @@
 """Who is connected: producer and consumer groups (RocketMQ, ConsumerManager, ProducerManager).
 
 Membership is by connection. A member leaves by code 35, by the end of its connection, or after 120 s of silence; the
-rest of its consumer group is told with code 40 and rebalances at once.
+rest of its consumer group is notified with code 40 and rebalances at once.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ class Clients:
 
     Args:
         notify: sends code 40 for a group to one member's connection.
-        may_notify: whether a group wants to be told of changes.
-        tells_of_silent_members: whether the group is told of a member that expired.
+        may_notify: whether a group wants to be notified of changes.
+        tells_of_silent_members: whether the group is notified of a member that expired.
         on_empty: called when the last member of a consumer group has gone.
     """
 
@@ -200,7 +200,7 @@ class Clients:
     def heartbeat(
         self, connection: Connection, heartbeat: HeartbeatData, *, language: int, version: int
     ) -> None:
-        """Register or refresh everything that one heartbeat lists; tell groups that changed."""
+        """Register or refresh everything that one heartbeat lists; notify groups that changed."""
 
         def enter(members: dict[int, Member]) -> bool:
             known = members.get(connection.key)

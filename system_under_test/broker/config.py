@@ -67,7 +67,7 @@ class BrokerConfig:
     ha_silence_max_s: float = 20.0  # haHousekeepingInterval
     ha_reconnect_delay_s: float = 1.0
     offset_check_in_slave: bool = False  # offsetCheckInSlave: a slave corrects offsets, too
-    slave_read: bool = False  # slaveReadEnable: whoever is far behind is told to pull from a slave
+    slave_read: bool = False  # slaveReadEnable: a group far behind is sent to a slave
 
     sync_flush_timeout_s: float = 5.0  # syncFlushTimeout
     slave_timeout_s: float = 3.0  # slaveTimeout
@@ -192,7 +192,7 @@ class BrokerConfig:
 
     @property
     def corrects_offsets(self) -> bool:
-        """Whether a pull at a wrong offset is told the right one: what a slave lacks, its master may have."""
+        """Whether a pull at a wrong offset is answered with the right one: what a slave lacks, its master may have."""
         return self.role is not BrokerRole.SLAVE or self.offset_check_in_slave
 
     @property

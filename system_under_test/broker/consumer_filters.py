@@ -199,7 +199,7 @@ class ConsumerFilters:
         self.changed = True
         try:
             compiled = self.compile(subscription.expression_type, expression)
-        except FilterSyntaxError:  # pulls will tell the client
+        except FilterSyntaxError:  # the client's pulls will report it
             self._forget(topic, group)
             return
         self._put(
@@ -268,7 +268,7 @@ class ConsumerFilters:
     # --- the extension of the queues -------------------------------------------------------------------------------
 
     def bit_map(self, topic: str, properties: Callable[[], Mapping[str, str]]) -> bytes:
-        """The bits of all groups whose expression is true of a message; b"" if nobody filters the topic."""
+        """The bits of all groups whose expression is true of a message; b"" if no group filters the topic."""
         groups = self._by_topic.get(topic)
         if not groups:
             return b""
@@ -332,7 +332,7 @@ class ConsumerFilters:
             expression_type=str(document["expressionType"]),
             version=int(document["clientVersion"]),
             born_ms=born_ms,
-            # Nobody is there when a broker starts.
+            # No client is connected when a broker starts.
             dead_ms=dead_ms or max(born_ms, self._now_ms() - DEAD_WHEN_LOADED_MS),
             bits=BloomBits(
                 bit_count=int(bits["bitNum"]), positions=tuple(map(int, bits["bitPos"]))

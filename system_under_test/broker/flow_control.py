@@ -29,8 +29,8 @@ from system_under_test.remoting.connection import not_supported
 
 SCAN_INTERVAL_S = 0.010  # RocketMQ: BrokerFastFailure
 UNFLUSHED_BYTES_MAX = 64 << 20
-STUCK_SYNC_NS = 50_000_000  # whoever arrives in such a flush waits for the next one anyway
-STUCK_ASYNC_NS = 500_000_000  # nobody waits for this flush: only a disk that hangs counts
+STUCK_SYNC_NS = 50_000_000  # a send that arrives in such a flush waits for the next one anyway
+STUCK_ASYNC_NS = 500_000_000  # no send waits for this flush: only a disk that hangs counts
 
 REJECTED = "[REJECTREQUEST]system busy, start flow control for a while"
 OVERLOADED = "[OVERLOAD]system busy, start flow control for a while"
@@ -117,7 +117,7 @@ class FlowControl:
             asyncio.get_running_loop().call_soon(self._serve, queue)
 
     def _serve(self, queue: RequestQueue) -> None:
-        """One turn's share of a queue, in order. Whose client has gone is not served: nobody would learn of it."""
+        """One turn's share of a queue, in order. A request whose client has gone is dropped unserved."""
         queue.is_scheduled = False
         if queue.is_blocked or self._stopped:
             return

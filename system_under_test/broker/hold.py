@@ -52,8 +52,8 @@ class HeldPulls:
     """Held pulls by topic and queue id.
 
     A pull leaves when a matching message has been dispatched, when its time is up, or when its connection has
-    closed. Whoever takes it out answers it. There is a limit to how many one peer, and all of them, may have, and to
-    their text.
+    closed. The caller that takes it out answers it. There is a limit to how many one peer, and all of them, may have,
+    and to their text.
     """
 
     def __init__(self, *, held_max: int = HELD_MAX, held_of_one_max: int = HELD_OF_ONE_MAX) -> None:

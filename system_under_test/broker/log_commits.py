@@ -19,7 +19,7 @@ class LogCommits:
     While a flush is stuck nothing is committed: a write to a disk that hangs would stop the whole broker.
 
     Args:
-        on_commit: called when a commit was made that nobody waited for.
+        on_commit: called after a commit that no caller waited for.
     """
 
     def __init__(

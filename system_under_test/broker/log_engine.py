@@ -21,7 +21,7 @@ __all__ = ["LogEngine"]
 
 
 class LogEngine:
-    """Composes them; whoever wants something of one asks that one.
+    """Composes them; a caller that needs one of them uses it directly.
 
     Args:
         on_failure: called when a write or an fsync has failed: nothing is promised any more.

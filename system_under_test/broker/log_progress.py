@@ -32,7 +32,7 @@ __all__ = ["LogProgress"]
 
 
 class LogProgress:
-    """Drives one log from put to visible. `on_visible` is told what consumers may now see.
+    """Drives one log from put to visible. `on_visible` gets what consumers may now see.
 
     Args:
         worker: flushes the log.
@@ -77,7 +77,7 @@ class LogProgress:
         )
         self.commits = LogCommits(config, store, flow, on_commit=self._after_puts, now_ns=now_ns)
         self._is_scheduled = False
-        self.on_visible: Callable[[list[Dispatched]], None] = _nobody
+        self.on_visible: Callable[[list[Dispatched]], None] = _ignore
 
     # What others do with it
 
@@ -132,7 +132,7 @@ class LogProgress:
         await self._queue_flusher.drain()
 
     def stop_answering(self) -> None:
-        """Answer whoever can be answered; nobody's time runs out any more."""
+        """Answer the sends that can be answered, and watch no deadline any more."""
         self._acknowledger.settle()
         self._acknowledger.stop()
 
@@ -154,7 +154,7 @@ class LogProgress:
         self.dispatch()
 
     def failed(self, task: FlushTask | QueueFlushTask | Removal | None, error: OSError) -> None:
-        """Nobody knows what of `task` (None: what a cleaning did itself) is on the disk."""
+        """How much of `task` (None: of what a cleaning did itself) is on the disk is unknown."""
         self._store.fail_flush(task, error)
         if self._store.failure is not None:
             self._fail(error)
@@ -195,5 +195,5 @@ class LogProgress:
         self._log_flusher.wake()  # finds out if the checkpoint could not be written
 
 
-def _nobody(_visible: list[Dispatched]) -> None:
+def _ignore(_visible: list[Dispatched]) -> None:
     """Before the processors are there."""

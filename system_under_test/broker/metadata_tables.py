@@ -21,7 +21,7 @@ __all__ = ["MetadataTables", "load_files", "make_tables"]
 class MetadataTables:
     """The tables that slaves copy from their master, and that a master with a new disk gets back from its slaves.
 
-    All but `filters`: consumers tell their expressions to slaves, too.
+    All but `filters`: consumers send their expressions to slaves, too.
     """
 
     topics: Topics

@@ -23,12 +23,12 @@ __all__ = ["Neighbours"]
 
 
 class Neighbours:
-    """Asks and tells other nodes, as a client of theirs.
+    """Sends requests to other nodes, as a client of theirs.
 
     Args:
         queue_keys: (topic, queue id) of every queue in the store.
         on_topics: given the master's table of topics as a slave copied it.
-        on_master: told the HA address of the master, when a name server has told its addresses.
+        on_master: called with the HA address of the master, when a name server has sent its addresses.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Neighbours:
         self.restore = MetadataRestore(self._client, tables, env.log)
 
     def _registered_topics(self) -> TopicConfigTable:
-        """What name servers are told. The master may be gone before a slave has copied its latest topics."""
+        """What this broker registers. The master may be gone before a slave has copied its latest topics."""
         table = self._tables.topics.table()
         if self._config.is_slave:
             table = covering(table, self._queue_keys())

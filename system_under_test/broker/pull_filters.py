@@ -87,7 +87,7 @@ class FilterPolicy:
 
 
 class ExpressionFilter:
-    """An SQL92 expression; with `known`, it is the group's, and bits may tell beforehand."""
+    """An SQL92 expression; with `known`, it is the group's, and bits may decide beforehand."""
 
     __slots__ = ("_compiled", "_known", "_trusts_bits")
 

@@ -18,7 +18,7 @@ from system_under_test.store.message_store import GetResult
 
 
 class PullReports:
-    """Told of every answer to a pull.
+    """Receives every answer to a pull.
 
     Args:
         is_ready: whether messages can be stored now.

@@ -6,9 +6,7 @@ from bisect import bisect_left, bisect_right
 from itertools import accumulate, chain, repeat
 from math import ceil
 
-ROUND_S = (
-    60.0  # RocketMQ, StoreStatsService.printTPSInterval: what is told is of the last whole round
-)
+ROUND_S = 60.0  # RocketMQ, StoreStatsService.printTPSInterval: reports cover the last whole round
 NS_PER_MS = 1_000_000
 
 # Where the ranges end, in ms, and how RocketMQ names them. A time that is an end belongs to the next range.
@@ -80,7 +78,7 @@ class PutTimes:
     def quantile_ms(self, share: float) -> float:
         """The time that this share of the puts did not exceed, interpolated inside its bucket; 0 without puts.
 
-        What took longer than the last bucket is told as the longest time (RocketMQ: as an eternity).
+        What took longer than the last bucket is reported as the longest time (RocketMQ: as an eternity).
         """
         buckets = [0] * (len(BUCKET_ENDS_MS) + 1)
         for elapsed_ms, puts in self._told.items():

@@ -30,7 +30,7 @@ class QueueLock:
 
 
 class QueueLocks:
-    """All locks of one broker, by group and queue. `on_expired` is told which go to somebody else at last."""
+    """All locks of one broker, by group and queue. `on_expired` is called when another client gets an expired one."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class QueueLocks:
         return None if lock is None or lock.is_expired(self._now_ns()) else lock.client_id
 
     def forget_expired(self) -> None:
-        """Drop the locks that anybody may take: clients that never come back must not fill the memory."""
+        """Drop the expired locks: clients that never come back must not fill the memory."""
         now_ns = self._now_ns()
         for group, locks in list(self._groups.items()):
             alive = {queue: lock for queue, lock in locks.items() if not lock.is_expired(now_ns)}

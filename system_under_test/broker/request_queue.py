@@ -71,5 +71,5 @@ class RequestQueue:
         return late
 
     def head_wait_ms(self, now_ns: int) -> int:
-        """How long the head has waited; 0 if nobody waits (RocketMQ, headSlowTimeMills)."""
+        """How long the head has waited; 0 if the queue is empty (RocketMQ, headSlowTimeMills)."""
         return (now_ns - self._waiting[0].arrived_ns) // NS_PER_MS if self._waiting else 0

@@ -59,7 +59,7 @@ PUT_CODES = {
 
 LONG_NAMED = frozenset((RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE))
 
-# Called with the end offset of a stored message, whoever waits for it, and its WAIT property.
+# Called with the end offset of a stored message, the callback of its sender, and its WAIT property.
 Acknowledge = Callable[[int, Answer, bool], None]
 
 

@@ -70,7 +70,7 @@ class SubscriptionGroups:
         return self._groups.get(group)
 
     def hears_of_changes(self, group: str) -> bool:
-        """Whether members of the group are told when others come or go."""
+        """Whether members of the group are notified when others come or go."""
         settings = self._groups.get(group)
         wanted = settings is None or settings.notify_consumer_ids_changed_enable
         return wanted and self._config.notify_consumer_ids_changed

@@ -95,7 +95,7 @@ class TopicChange:
 
     topic: str | None
     by_send: bool = False
-    deleted: bool = False  # somebody deleted a topic
+    deleted: bool = False  # a topic was deleted
 
 
 class Topics:
@@ -324,7 +324,7 @@ def make_retry_topic(group: str, queues: int, *, unit_mode: bool = False) -> Top
 
 
 def unit_flag(topic: str, unit_mode: bool) -> int:
-    """The flag of a topic that somebody of one unit has made by sending or subscribing."""
+    """The flag of a topic that a client of one unit has made by sending or subscribing."""
     if not unit_mode:
         return 0
     return UNIT_SUBSCRIPTION_FLAG if topic.startswith(RETRY_PREFIX) else UNIT_FLAG

@@ -36,7 +36,7 @@ class WaitingSends:
     Args:
         sync_flush: an answer waits for the local flush.
         sync_replication: an answer waits for one slave, if one is usable.
-        times: is told how long each of them waited.
+        times: records how long each of them waited.
     """
 
     def __init__(
@@ -105,23 +105,23 @@ class WaitingSends:
         return ResponseCode.FLUSH_SLAVE_TIMEOUT if late else None
 
     def _safe_offset(self, flushed_offset: int, replicated_offset: int) -> int:
-        """Whoever waits for the log up to here has what was asked for."""
+        """The physical offset up to which every waiting send has what it asked for."""
         if not self._sync_replication:
             return flushed_offset
         return min(flushed_offset, replicated_offset) if self._sync_flush else replicated_offset
 
     def slaves_lost(self) -> None:
-        """No slave is left: whoever waits for one need not wait for the time-out (answer 11)."""
+        """No slave is left: a send that waits for one need not wait for its time-out (answer 11)."""
         for send in self._queue:
             send.slave_usable = False
 
     def fail_all(self) -> None:
-        """The disk has failed: nobody will ever know whether these messages are durable (answer 10)."""
+        """The disk has failed: whether these messages are durable stays unknown (answer 10)."""
         while self._queue:
             self._queue.popleft().answer(ResponseCode.FLUSH_DISK_TIMEOUT)
 
     def next_deadline_ns(self, now_ns: int) -> int | None:
-        """When the head has to be looked at again; None if nobody waits."""
+        """When the head has to be looked at again; None if no send waits."""
         if not self._queue:
             return None
         timeouts_ns = (self.flush_timeout_ns, self.slave_timeout_ns)

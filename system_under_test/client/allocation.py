@@ -108,7 +108,7 @@ def allocate_as_told(
     _client_ids: Sequence[str],
     _client_id: str,
 ) -> list[MessageQueue]:
-    """CONFIG: these queues, whoever else is there."""
+    """CONFIG: these queues, whatever members the group has."""
     return sorted(told)
 
 

@@ -19,12 +19,12 @@ class Assignment:
     """One consumer's queues, of all its topics.
 
     With `locking` a queue is taken only when its broker has given it to this client alone, and given back only after
-    the listener has finished with it: nobody else may have it until then.
+    the listener has finished with it: no other client may have it until then.
 
     Args:
         make: what consumes a queue, not started yet.
         on_commit: called with what was just committed.
-        on_change: called after queues were lost, or have become free, without anybody having asked for it.
+        on_change: called after queues were lost, or have become free, without a rebalance having asked for it.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Assignment:
         return await self.locking.lock(queues)
 
     def _give_up(self, queues: list[MessageQueue]) -> None:
-        """These belong to somebody else from now on."""
+        """These belong to other members from now on."""
         if self.locking is None:
             self.commit(queues)
             for queue in queues:
@@ -178,7 +178,7 @@ class Assignment:
         self._commit(targets)
 
     def _start_over(self, targets: Mapping[MessageQueue, int], locking: QueueLocking) -> None:
-        """Whoever has these queues next, we or another member, begins where it is committed now."""
+        """The next owner of these queues, this member or another, begins at the offset committed now."""
         self._commit(targets)
         for queue in targets:
             consumer = self._consumers.pop(queue)

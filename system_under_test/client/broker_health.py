@@ -6,7 +6,7 @@ A broker that plays dead keeps its connections open and answers nothing, so noth
   ping, and an unanswered ping means that the broker is silent;
 - a connection that failed or ended: the broker is silent until a new connection has brought an answer.
 
-One question to a silent broker is always open. In the moment when it answers, whoever avoided it is told. Ping and
+One question to a silent broker is always open. Once it answers, the callers that avoided it are notified. Ping and
 question are code 38, which reads and changes nothing: a frozen broker may execute hundreds of them when it wakes.
 """
 

@@ -57,7 +57,7 @@ class Consumer(Protocol):
 
 
 class ClientConfig(Protocol):
-    """What every kind of client is told. `client_id` is `ip@name` and unique in the cluster."""
+    """The options of every kind of client. `client_id` is `ip@name` and unique in the cluster."""
 
     @property
     def client_id(self) -> str: ...
@@ -123,8 +123,8 @@ class ClientInstance:
         """Ask the name servers now.
 
         Raises:
-            NoNameServer: nobody answers. A route known from earlier stays in use.
-            RouteNotFound: nobody knows the topic. A route known from earlier stays in use.
+            NoNameServer: no name server answers. A route known from earlier stays in use.
+            RouteNotFound: no name server knows the topic. A route known from earlier stays in use.
         """
         self._topics[topic] = None
         brokers = await self.name_servers.route(topic)
@@ -133,7 +133,7 @@ class ClientInstance:
         return self.routes.update(topic, brokers, asyncio.get_running_loop().time())
 
     def known_publish_route(self, topic: str) -> Route | None:
-        """The route to send to `topic`, if nobody has to be asked for it."""
+        """The route to send to `topic`, if no name server has to be asked for it."""
         known = self.routes.route(topic)
         return known if known is not None and self._can_publish(known) else None
 
@@ -295,8 +295,8 @@ class ClientInstance:
     def _back(self, address: str) -> None:
         self._beat(address)
         self._refresh.wake()
-        for tell in self.on_broker_back:
-            tell(address)
+        for notify in self.on_broker_back:
+            notify(address)
         if self.consumer is not None:
             self.consumer.broker_back(address)
 

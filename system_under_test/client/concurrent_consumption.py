@@ -31,7 +31,7 @@ class ConcurrentConsumption:
         self._env = parts.client.env
         self._loop = asyncio.get_running_loop()
         self._tasks: dict[int, asyncio.Task[None]] = {}  # by a number of their own
-        # What nobody took back, each with a call of its own: fresh messages may have passed it.
+        # What no broker took back, each with a call of its own: fresh messages may have passed it.
         self._retries: deque[list[Message]] = deque()
         self._expiring: asyncio.Task[None] | None = None
         self._last_task = 0
@@ -101,7 +101,7 @@ class ConcurrentConsumption:
     async def _send_back(
         self, messages: ProcessQueue, failed: list[Message], delay_level: int
     ) -> list[Message]:
-        """Messages that nobody but us has after all; the others are finished."""
+        """The messages that no broker took back; the others are finished."""
         send_back = self._parts.send_back
         if send_back is None:
             return failed

@@ -1,4 +1,4 @@
-"""What a push consumer is told."""
+"""Options of a push consumer."""
 
 from __future__ import annotations
 

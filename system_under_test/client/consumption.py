@@ -17,7 +17,7 @@ CONSUME_TIMEOUT_S = 900.0  # RocketMQ: consumeTimeout, 15 minutes
 SUSPEND_S = 1.0  # RocketMQ: suspendCurrentQueueTimeMillis
 UNLIMITED = -1
 
-# Has the message come again, later: message, its queue, delay level. False if nobody has it now but us.
+# Has the message come again, later: message, its queue, delay level. False if only this client has it now.
 SendBack = Callable[[Message, MessageQueue, int], Awaitable[bool]]
 
 

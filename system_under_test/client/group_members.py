@@ -24,7 +24,7 @@ HEDGE_S = 0.5  # then the next broker is asked as well
 async def member_ids(client: ClientInstance, route: Route, group: str) -> list[str] | None:
     """The client ids of the group, from one broker of the route; None if no broker has this client in its list.
 
-    A broker that has just restarted knows nobody, and its list would take away all our queues: a list without
+    A broker that has just restarted knows no member, and its list would take away all our queues: a list without
     ourselves is no answer.
     """
     questions = [partial(_ask, client, address, group) for address in _in_order(client, route)]

@@ -1,7 +1,7 @@
 """A consumer that is polled (RocketMQ: DefaultLitePullConsumerImpl).
 
 It pulls in the background. `subscribe` makes it a member of its group, which shares queues out; `assign` gives it
-queues that nobody shares. What a poll has handed out counts as consumed with the next poll or commit, so a crash brings
+queues outside the group. What a poll has handed out counts as consumed with the next poll or commit, so a crash brings
 it again (RocketMQ until 4.6 committed what was fetched, issue 1470).
 """
 
@@ -66,7 +66,7 @@ class LitePullConsumer:
     Args:
         on_assignment: called with all queues of a subscribed member, sorted, after they changed.
         on_commit: called with the offsets that were just committed.
-        on_offset_read: called with each offset that a broker told.
+        on_offset_read: called with each offset that a broker returned.
         on_commit_sent: called with the brokers that offsets were sent to.
         allocate: in place of the strategy that the configuration names.
     """
@@ -160,7 +160,7 @@ class LitePullConsumer:
         self._rebalancing.wake()
 
     async def assign(self, queues: Iterable[MessageQueue]) -> None:
-        """Have these queues and no others, whoever else has them. Raises ValueError after subscribe()."""
+        """Have these queues and no others, even if other clients have them. Raises ValueError after subscribe()."""
         if self._parts_of and not self._is_assigned:
             raise ValueError("this consumer has subscribed; it cannot have queues assigned as well")
         self._is_assigned = True
@@ -294,7 +294,7 @@ class LitePullConsumer:
         return await self._offsets.stored(queue)
 
     def commit(self) -> None:
-        """What was handed out is consumed: tell the brokers, one way."""
+        """What was handed out is consumed: report it to the brokers, one way."""
         self._finish()
         self._assigned.commit(self._assigned.queues)
         self._committed_at_s = asyncio.get_running_loop().time()
@@ -324,7 +324,7 @@ class LitePullConsumer:
     def _cached(self) -> int:
         return sum(consumer.cached for consumer in self._assigned.consumers)
 
-    # What the client instance asks and tells
+    # What the client instance calls
 
     def heartbeat_data(self) -> ConsumerData:
         return ConsumerData(

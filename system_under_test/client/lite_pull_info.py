@@ -1,4 +1,4 @@
-"""What a polled consumer tells administrators (RocketMQ: DefaultLitePullConsumerImpl.consumerRunningInfo)."""
+"""What a polled consumer reports to administrators (RocketMQ: DefaultLitePullConsumerImpl.consumerRunningInfo)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from system_under_test.remoting.connection import not_supported
 
 
 class LitePullInfo:
-    """Answers code 307. Nothing else can be asked: nobody but the application moves its offsets or takes messages."""
+    """Answers code 307 and no other request: only the application moves its offsets or takes messages."""
 
     def __init__(
         self,

@@ -43,7 +43,7 @@ class LockTable:
         return self._take(lambda queue: not self.is_held(queue, now_s))
 
     def take_of(self, broker_names: Iterable[str]) -> list[MessageQueue]:
-        """Forget the locks at these brokers, and return them: nobody knows who has the queues now."""
+        """Forget the locks at these brokers, and return them: which client has the queues now is unknown."""
         names = list(broker_names)
         return self._take(lambda queue: queue.broker_name in names)
 

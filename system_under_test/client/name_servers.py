@@ -3,8 +3,8 @@
 RocketMQ asks one chosen name server and finds out after 3 s that it hangs; the caller sees an error. Here every
 question goes to all of them at once:
 
-- whoever answers within PATIENCE_S is heard, and what they know is united;
-- a server that does not is *silent*: nobody waits for it any more, until it has answered a question again. At most one
+- every answer within PATIENCE_S counts, and what the servers know is united;
+- a server that does not is *silent*: no question waits for it until it has answered one again. At most one
   question to it is open at a time, on a connection of its own;
 - "no such topic" (code 17) is believed only when no other server knows better.
 """
@@ -45,7 +45,7 @@ class NameServers:
 
     @property
     def silent(self) -> list[str]:
-        """The servers that nobody waits for at the moment."""
+        """The servers that no question waits for at the moment."""
         return list(self._silent)
 
     async def route(self, topic: str) -> dict[str, BrokerRoute] | None:

@@ -164,7 +164,7 @@ class OffsetStore:
         self._report({queue.broker_name: (broker_id, lambda: True)})
 
     def _report(self, sent: Mapping[str, tuple[int, Callable[[], bool]]]) -> None:
-        """Tell where offsets went: by broker name a broker id, and what tells whether they have arrived."""
+        """Report where offsets went: by broker name a broker id, and a check whether they have arrived."""
         if self._on_sent is None or not sent:
             return
         rows = []

@@ -20,15 +20,15 @@ def place_of_key(key: str, count: int) -> int:
 class OrderedQueues:
     """The queues of each topic that keys are spread over.
 
-    A broker that has vanished from the route keeps its place, because it comes back; one that nobody may write to any
-    more has lost it, as has one that an order configuration (`orderTopicConf`) does not name.
+    A broker that has vanished from the route keeps its place, because it comes back; one that has become read-only
+    has lost it, as has one that an order configuration (`orderTopicConf`) does not name.
     """
 
     def __init__(self) -> None:
         self._counts: dict[str, dict[str, int]] = {}  # by topic and broker name
 
     def queue_of(self, key: str, route: Route) -> MessageQueue | None:
-        """The queue for `key`; None if nobody can write to the topic."""
+        """The queue for `key`; None if no queue of the topic can be written to."""
         counts = self._counts_of(route)
         place = sum(counts.values())
         if not place:

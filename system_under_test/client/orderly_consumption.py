@@ -51,7 +51,7 @@ class OrderlyConsumption:
         return [] if self._task is None else [self._task]
 
     def expire(self, messages: ProcessQueue) -> None:
-        """Nothing: however long the listener takes, nobody may overtake it."""
+        """Nothing: however long the listener takes, no message may overtake it."""
 
     async def _consume(self, messages: ProcessQueue) -> None:
         try:

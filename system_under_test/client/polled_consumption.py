@@ -1,4 +1,4 @@
-"""Messages of one queue that wait until somebody polls for them (RocketMQ: DefaultLitePullConsumerImpl)."""
+"""Messages of one queue that wait until the application polls for them (RocketMQ: DefaultLitePullConsumerImpl)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PolledConsumption:
         self._is_closed = True
 
     def expire(self, messages: ProcessQueue) -> None:
-        """Nothing: nobody knows how long whoever polls may take."""
+        """Nothing: the application may take as long as it likes between polls."""
 
     def hand_out(self, count_max: int) -> list[Message]:
         """The next messages of the queue; empty if there are none."""
@@ -58,7 +58,7 @@ class PolledConsumption:
             messages.finish(done)
 
     def forget(self) -> None:
-        """What was handed out does not count: somebody has sought another place."""
+        """What was handed out does not count: the application has sought another offset."""
         self._handed_out = []
 
     @property

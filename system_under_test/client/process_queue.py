@@ -15,7 +15,7 @@ from system_under_test.protocol.message import Message
 class ProcessQueue:
     """Arrived messages by queue offset.
 
-    `next_offset` is what to pull next. A message is pending (nobody has it), taken (the listener has it) or finished;
+    `next_offset` is what to pull next. A message is pending (not handed out), taken (the listener has it) or finished;
     `give_back` makes a taken one pending again.
     """
 
@@ -106,7 +106,7 @@ class ProcessQueue:
         self._pending.extendleft(reversed(messages))
 
     def finish(self, messages: Sequence[Message]) -> None:
-        """The listener succeeded, or somebody else has the messages now; those finished before are ignored."""
+        """The listener succeeded, or another client has the messages now; those finished before are ignored."""
         for message in messages:
             offset = message.queue_offset
             if self._unfinished.pop(offset, None) is not None:

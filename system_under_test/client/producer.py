@@ -174,7 +174,7 @@ class Producer:
         return split_result(messages, result, progress)
 
     async def send_one_way(self, message: Message) -> None:
-        """Send one message and ask for no answer: nobody says whether it was stored.
+        """Send one message one way: no answer says whether it was stored.
 
         Raises:
             SendFailed: nothing was sent.
@@ -205,7 +205,7 @@ class Producer:
     async def send_in_transaction(
         self, message: Message, execute: Execute, *, check_after_s: int | None = None
     ) -> TransactionResult:
-        """Store a half message, execute the local transaction, and tell the broker how that ended.
+        """Store a half message, execute the local transaction, and report its outcome to the broker.
 
         The message exists for consumers once the broker knows of a COMMIT, from here or from `check`, which it asks if
         it hears nothing; `check_after_s` is how long it waits with that. `execute` runs only after SEND_OK: weaker
@@ -218,7 +218,7 @@ class Producer:
         return await self._transactions.send(message, execute, check_after_s)
 
     async def request(self, message: Message, *, timeout_s: float | None = None) -> Reply:
-        """Send a message and wait for the reply of whoever consumes it.
+        """Send a message and wait for the reply of the consumer that gets it.
 
         Raises:
             SendFailed: see there for what may have been stored nevertheless.

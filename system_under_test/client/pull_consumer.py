@@ -48,7 +48,7 @@ class PullConsumer:
     ) -> None:
         """
         Args:
-            on_offset_read: called with each offset that a broker told.
+            on_offset_read: called with each offset that a broker returned.
             on_commit_sent: called with the broker that has taken an offset.
         """
         self._config = config

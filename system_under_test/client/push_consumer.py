@@ -52,7 +52,7 @@ class PushConsumer:
             brings them again (see ConsumerConfig for when and how often); later ones go on meanwhile, but in order.
         on_assignment: called with all queues of this member, sorted, after they changed.
         on_commit: called with the offsets that were just committed.
-        on_offset_read: called with each offset that a broker told where a queue was to begin.
+        on_offset_read: called with each offset that a broker returned where a queue was to begin.
         on_commit_sent: called with the brokers that offsets were sent to.
         on_sent_back: called with each message that was sent back (see send_back).
         allocate: in place of the strategy that the configuration names.
@@ -157,7 +157,7 @@ class PushConsumer:
         """Answer a request that the listener was given from this queue (see request_reply).
 
         Raises:
-            SendFailed: whoever asked has not got the answer, or may not have.
+            SendFailed: the requester has not got the answer, or may not have.
             ValueError: the message is no request.
         """
         if self._sender is None:
@@ -175,7 +175,7 @@ class PushConsumer:
             await self._tracing.stop()
         await self._client.stop()
 
-    # What the client instance asks and tells
+    # What the client instance calls
 
     def heartbeat_data(self) -> ConsumerData:
         return ConsumerData(

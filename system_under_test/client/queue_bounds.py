@@ -52,7 +52,7 @@ class QueueBounds:
         is_retry = queue.topic.startswith(RETRY_PREFIX)
         match consume_from:
             case ConsumeFrom.FIRST_OFFSET:
-                return 0  # if the queue starts later, the first pull is told so
+                return 0  # if the queue starts later, the answer to the first pull says so
             case ConsumeFrom.LAST_OFFSET:
                 return 0 if is_retry else await self.max_offset(queue)
             case ConsumeFrom.TIMESTAMP:

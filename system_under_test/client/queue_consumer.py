@@ -43,7 +43,7 @@ class QueueConsumer:
         self._puller.resume()
 
     def drop(self) -> None:
-        """The queue belongs to somebody else now: nothing it still answers or finishes counts."""
+        """The queue belongs to another member now: what is still answered or finished does not count."""
         self._puller.drop()
         self._consumption.drop()
 

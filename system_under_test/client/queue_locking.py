@@ -1,6 +1,6 @@
 """Asking brokers for queues that this client may consume alone (RocketMQ: RebalanceImpl.lock, lockAll, unlock).
 
-A lock is in the memory of a master. Whoever cannot be sure any more that it has one gives the queue up at once: the
+A lock is in the memory of a master. A client that cannot be sure to have one any more gives the queue up at once: the
 broker says no, has been silent for too long, or was lost and may have forgotten everything. RocketMQ goes on with what
 it has cached, which others may have consumed meanwhile.
 """
@@ -74,14 +74,14 @@ class QueueLocking:
         self._tell_lost(self._table.take_expired(self._loop.time()))
 
     def broker_lost(self, address: str) -> None:
-        """A broker is silent or its connection ended: after a restart it would give our queues to anybody."""
+        """A broker is silent or its connection ended: after a restart it would give our queues to any client."""
         names = {queue.broker_name: None for queue in self._table.queues}
         self._tell_lost(
             self._table.take_of(name for name in names if self._client.master(name) == address)
         )
 
     def unlock(self, queues: Iterable[MessageQueue]) -> None:
-        """Give queues back, one way. Whoever is not told finds them free after a minute."""
+        """Give queues back, one way. A broker that misses this frees them after a minute."""
         for broker_name, ours in by_broker(queues).items():
             for queue in ours:
                 self._table.forget(queue)

@@ -78,7 +78,7 @@ class PullParts:
     """What all queues of one topic share.
 
     `commits_on_pull`: whether pulls carry the group's offset to the master. `is_paused` is asked before each pull of a
-    queue; whoever ends a pause resumes the puller. `queues_owned` says how many queues of a topic the consumer has.
+    queue; the caller that ends one resumes the puller. `queues_owned` says how many queues of a topic the consumer has.
     """
 
     client: ClientInstance
@@ -137,7 +137,7 @@ class QueuePuller:
         self._pull()
 
     def drop(self) -> None:
-        """The queue belongs to somebody else now: nothing it still answers counts."""
+        """The queue belongs to another member now: pulls that are still answered do not count."""
         self.is_dropped = True
         if self._next_pull is not None:
             self._next_pull.cancel()

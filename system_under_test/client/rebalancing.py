@@ -68,7 +68,7 @@ class Rebalancing:
             route = self._client.routes.route(topic)
             share = None if route is None else await self._share(route)
             if share is None:
-                # A retry topic may not be there before the first heartbeat, and its route tells when it is.
+                # A retry topic may not be there before the first heartbeat, and its route shows when it is.
                 is_settled = is_settled and topic.startswith(RETRY_PREFIX)
                 continue
             changed, complete = await self._assigned.take_share(topic, share)

@@ -1,4 +1,4 @@
-"""Asking whoever consumes a topic, and waiting for the answer (RocketMQ: DefaultMQProducerImpl.request, MessageUtil).
+"""Sends a request to a consumer of a topic and awaits the reply (RocketMQ: DefaultMQProducerImpl.request, MessageUtil).
 
 The reply goes to a broker that the requester is connected to, which pushes it on.
 """
@@ -33,14 +33,14 @@ REPLY_TOPIC = "REPLY_TOPIC"  # RocketMQ: MixAll.REPLY_TOPIC_POSTFIX
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What somebody answered, and where the request is."""
+    """What a consumer answered, and where the request is."""
 
     message: Message
     sent: SendResult
 
 
 class RequestTimeout(ClientError):
-    """The request was stored, and nobody answered in time: it may have been consumed (RocketMQ: 10006)."""
+    """The request was stored, and no reply came in time: it may have been consumed (RocketMQ: 10006)."""
 
     def __init__(self, text: str, sent: SendResult) -> None:
         super().__init__(text)
@@ -76,7 +76,7 @@ class Requests:
         return Reply(message=reply.result(), sent=sent)
 
     def replied(self, request: RemotingCommand) -> RemotingCommand:
-        """Code 326. A reply that nobody waits for any more is taken all the same. Raises ValueError."""
+        """Code 326. A reply to a request that has timed out is taken all the same. Raises ValueError."""
         header = ReplyMessageHeader.from_ext(request.ext_fields)
         properties = decode_properties(header.properties or "")
         waiting = self._waiting.get(properties.get(CORRELATION_ID, ""))
@@ -99,7 +99,7 @@ def wants_reply(message: Message) -> bool:
 
 
 def reply_message(request: Message, body: bytes) -> Message:
-    """The answer to a request. Raises ValueError if nobody can be answered."""
+    """The answer to a request. Raises ValueError if the message cannot be answered."""
     properties = request.properties
     if not wants_reply(request) or CLUSTER not in properties:
         raise ValueError("this message is no request: it does not say who waits for an answer")

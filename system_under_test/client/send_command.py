@@ -53,7 +53,7 @@ def send_command(
     properties = message.properties
     times, times_max = 0, None
     if message.topic.startswith(RETRY_PREFIX) and RECONSUME_TIMES in properties:
-        # What the broker is told in the header alone: its copy must not say so again (4.9.8 removes them, too).
+        # What the broker gets in the header alone: its copy must not say so again (4.9.8 removes them, too).
         properties = dict(properties)
         times = int(properties.pop(RECONSUME_TIMES))
         limit = properties.pop(RECONSUME_TIMES_MAX, None)

@@ -75,9 +75,7 @@ class Sender:
         )
         self._ordered = OrderedQueues() if ordered is None else ordered
         self._ids: UniqueIdGenerator | None = None
-        self.on_sent: OnSent | None = (
-            None  # told of each send that has ended, and how many ms it took
-        )
+        self.on_sent: OnSent | None = None  # called after each send, with how many ms it took
         client.on_broker_back.append(self._broker_back)
 
     def identify(self, message: Message) -> None:

@@ -11,9 +11,9 @@ NULL = "null"  # what is not known
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceEvent:
-    """One record. What its kind does not tell is None; times are ms since 1970.
+    """One record. What its kind does not record is None; times are ms since 1970.
 
-    `status` is `sent` or `failed`, `begun`, how a listener ended, or what a broker was told of a transaction.
+    `status` is `sent` or `failed`, `begun`, how a listener ended, or the state of a transaction as sent to a broker.
     """
 
     kind: str  # Pub, SubBefore, SubAfter, EndTransaction
@@ -88,7 +88,7 @@ def _event(fields: list[str]) -> TraceEvent:
 
 
 def _published(fields: list[str]) -> TraceEvent:
-    """Old clients know of no offset message id (13 fields), new ones tell their host (15)."""
+    """Old clients know of no offset message id (13 fields), new ones name their host (15)."""
     has_place = len(fields) > 13
     succeeded = _flag(fields[13] if has_place else fields[12])
     return TraceEvent(
@@ -111,7 +111,7 @@ def _published(fields: list[str]) -> TraceEvent:
 
 
 def _consumed(fields: list[str]) -> TraceEvent:
-    """Old clients tell only whether it succeeded, those of the cloud neither time nor group."""
+    """Old clients record only whether it succeeded, those of the cloud neither time nor group."""
     code = ContextCode.SUCCESS if _flag(fields[4]) else ContextCode.FAILED
     if len(fields) > 6:
         code = ContextCode(int(fields[6]))

@@ -153,7 +153,7 @@ def transaction_ended(
     state: str,
     from_check: bool,
 ) -> TraceRecord:
-    """A broker was told how a transaction ended; `state` is COMMIT_MESSAGE, ROLLBACK_MESSAGE or UNKNOW."""
+    """The outcome of a transaction as sent to its broker; `state` is COMMIT_MESSAGE, ROLLBACK_MESSAGE or UNKNOW."""
     fields = (
         now_ms,
         region,

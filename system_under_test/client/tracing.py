@@ -102,7 +102,7 @@ class Tracing:
         )
 
     def ended(self, end: TransactionEnd) -> None:
-        """A broker was told, or is, how a transaction ended."""
+        """The outcome of a transaction has gone, or goes now, to its broker."""
         self._add(
             transaction_ended(
                 end.message,

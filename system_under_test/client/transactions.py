@@ -1,7 +1,7 @@
 """Messages that exist only if something else was done as well (RocketMQ: TransactionMQProducer, TransactionListener).
 
-A half message is stored first, where nobody sees it. Then the local transaction runs, and the broker is told how it
-ended. If it hears nothing, it asks some producer of the group, again and again.
+A half message is stored first, where no consumer sees it. Then the local transaction runs, and its outcome goes to
+the broker. A broker that hears nothing asks some producer of the group, again and again.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Execute = Callable[[Message], Awaitable[TransactionState]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionResult:
-    """`sent` is where the half message is; `is_told` whether the state went out to its broker (nobody answers)."""
+    """`sent` is where the half message is; `is_told` whether the state went out to its broker (one way)."""
 
     sent: SendResult
     state: TransactionState
@@ -61,7 +61,7 @@ class TransactionResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionEnd:
-    """What a broker is told of a transaction; `from_check` if it had asked. `broker` is its address, if it is known."""
+    """What a broker gets of a transaction; `from_check` if it had asked. `broker` is its address, if it is known."""
 
     message: Message
     state: TransactionState

@@ -41,7 +41,7 @@ async def wait_until(
 
 
 def succeeded(future: asyncio.Future[T]) -> bool:
-    """Whether the future holds a result. Looking also tells asyncio that its exception was seen."""
+    """Whether the future holds a result. Looking also marks its exception as retrieved for asyncio."""
     return future.done() and not future.cancelled() and future.exception() is None
 
 
@@ -60,7 +60,7 @@ async def first_good(
     """Ask one after the other until an answer is good; None when all were asked and all are done.
 
     The next is asked as soon as the last one has failed or answered badly, and in any case after `patience_s`. An
-    earlier question stays open: whoever answers well first wins.
+    earlier question stays open: the first good answer wins.
     """
     asked: list[asyncio.Future[T]] = []
 

@@ -1,1 +1,1 @@
-"""The registry that tells clients which broker serves which topic (RocketMQ: namesrv)."""
+"""The registry from which clients learn which broker serves which topic (RocketMQ: namesrv)."""

@@ -88,7 +88,7 @@ class NameServer:
         return self._requests.answer(request, connection=connection, now_ns=now_ns)
 
     def connection_closed(self, connection: Connection) -> None:
-        """A broker is as alive as the connection it registered on; after a pause we cannot tell."""
+        """A broker is as alive as the connection it registered on; after a pause that is unknown."""
         if self._guard.look(self._env.clock.monotonic_ns()):
             self.routes.detach(connection.key)
             return

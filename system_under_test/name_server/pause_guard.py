@@ -1,8 +1,8 @@
-"""Knowing that this process stood still, so that its own absence is not taken for everybody else's.
+"""Detects that this process stood still, so that its own pause is not taken for the silence of all brokers.
 
 A name server that was stopped (SIGSTOP, a paused machine, a starved CPU) wakes up with old timestamps and a queue of
 connections that broke meanwhile. RocketMQ expires the brokers first and reads their registrations afterwards, and
-answers TOPIC_NOT_EXIST in between. Here, whoever was known before the pause gets one registration period to come back.
+answers TOPIC_NOT_EXIST in between. Here, a broker known before the pause gets one registration period to come back.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class PauseGuard:
         self._grace_until_ns = now_ns
 
     def look(self, now_ns: int) -> bool:
-        """Note that the process runs, and tell whether a pause is too recent to judge others."""
+        """Note that the process runs, and return whether a pause is too recent to judge others."""
         if now_ns - self._seen_ns > PAUSE_NS:
             self._grace_until_ns = now_ns + GRACE_NS
         self._seen_ns = now_ns

@@ -58,7 +58,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MasterAddresses:
-    """What a registering slave is told; both None for a master, or while no master is live."""
+    """What a registering slave learns; both None for a master, or while no master is live."""
 
     address: str | None = None
     ha_address: str | None = None
@@ -218,13 +218,13 @@ class RouteTable:
         return self._destroy_all(late)
 
     def connection_closed(self, key: int) -> list[str]:
-        """Forget whoever registered on this connection; return the addresses."""
+        """Forget the brokers that registered on this connection; return their addresses."""
         gone = self._registered_on(key)
         self._destroy_all(gone)
         return gone
 
     def detach(self, key: int) -> None:
-        """Keep whoever registered on this connection, until drop_detached()."""
+        """Keep the brokers that registered on this connection, until drop_detached()."""
         for address in self._registered_on(key):
             self._live[address].connection_key = None
 

@@ -26,10 +26,10 @@ def readable_topics(
     topics: dict[str, TopicConfig],
     known: Mapping[str, Mapping[str, QueueData]],
 ) -> dict[str, TopicConfig]:
-    """What no master has told, to be read only: whoever starts after the master's end knows nothing else.
+    """Topics that no master has registered, as read-only: a name server started after the master's end has no others.
 
     RocketMQ 5.x does so (isPrimeSlave). And queues that the master got while we could not be reached: its slave has
-    their messages, and nobody would read them.
+    their messages, and no consumer would read them.
     """
     found = {}
     for topic, config in topics.items():
@@ -64,12 +64,12 @@ def running_time_ns(clock: Clock) -> int:
 
 
 def wall_time_ns(clock: Clock) -> int:
-    """Silence is measured by the wall clock (RocketMQ: System.currentTimeMillis), so a step can expire everybody."""
+    """Silence is measured by the wall clock (RocketMQ: System.currentTimeMillis), so a step can expire every broker."""
     return clock.wall_ms() * 1_000_000
 
 
 def refuse_unknown(request: RemotingCommand) -> RemotingCommand | None:
-    """Code 3: whoever asks knows at once."""
+    """Code 3: the caller knows at once."""
     return RemotingCommand.response(
         request,
         ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
@@ -78,5 +78,5 @@ def refuse_unknown(request: RemotingCommand) -> RemotingCommand | None:
 
 
 def ignore_unknown(_request: RemotingCommand) -> RemotingCommand | None:
-    """No answer: whoever asks waits for its timeout (RocketMQ, DefaultRequestProcessor returns null)."""
+    """No answer: the caller waits for its timeout (RocketMQ, DefaultRequestProcessor returns null)."""
     return None

@@ -139,7 +139,7 @@ class ProducerTable(JsonBody):
     data: dict[str, list[ProducerInfo]] = field(default_factory=dict)
 
 
-# What consumers tell of themselves: 307, 309
+# What consumers report about themselves: 307, 309
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

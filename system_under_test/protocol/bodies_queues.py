@@ -133,7 +133,7 @@ class BrokerConsumeStats(JsonBody):
 class QueueTimeSpan(JsonBody):
     """Store times of the first, the last and the last consumed message of a queue, in ms, -1 if there is none.
 
-    Java makes the text of each from the number; nobody reads it back.
+    Java makes the text of each from the number; no client parses it.
     """
 
     message_queue: MessageQueue
@@ -167,7 +167,7 @@ class CorrectionOffsets(JsonBody):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetOffsetBody(JsonBody):
-    """The answer to code 222, and what code 220 tells clients."""
+    """The answer to code 222, and what code 220 sends to clients."""
 
     offset_table: dict[MessageQueue, Int64] = field(default_factory=dict)
 

@@ -81,7 +81,7 @@ class RemotingCommand:
         *,
         oneway: bool = False,
     ) -> RemotingCommand:
-        """A new request; whoever sends it sets `opaque`."""
+        """A new request; the connection that sends it sets `opaque`."""
         return RemotingCommand(code, ext_fields, body, flag=ONEWAY_FLAG if oneway else 0)
 
     @staticmethod

@@ -1,6 +1,6 @@
 """Compressed bodies (RocketMQ: MessageSysFlag, MessageDecoder.decode). Brokers store them as they come.
 
-ZLIB alone is undone here: the standard library has neither LZ4 nor Zstandard, and producers use these only if told to.
+ZLIB alone is undone here: the standard library has neither LZ4 nor Zstandard, and producers use these only on request.
 """
 
 from __future__ import annotations

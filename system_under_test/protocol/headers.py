@@ -321,7 +321,7 @@ class RegisterBrokerHeader(UnregisterBrokerHeader):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterBrokerResponse(Header):
-    """What a slave is told of its master; nothing if there is none."""
+    """What a slave learns of its master; nothing if there is none."""
 
     ha_server_addr: str | None = None
     master_addr: str | None = None

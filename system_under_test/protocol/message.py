@@ -38,7 +38,7 @@ _HEAD_SIZE = _HEAD.size
 _OFFSETS = struct.Struct(">qq")
 _OFFSETS_AT = 20
 _LAST_SYS_FLAG_AT = 39
-# Everything before the body, and the flags that tell its form: by whether born host and store host are IPv6.
+# Everything before the body, and the flags that give its form: by whether born host and store host are IPv6.
 _FRONTS = {
     (born_is_v6, store_is_v6): (
         struct.Struct(f">iiIiiqqiq{20 if born_is_v6 else 8}sq{20 if store_is_v6 else 8}siqi"),

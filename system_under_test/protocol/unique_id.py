@@ -17,7 +17,7 @@ _INT16_MASK = 0xFFFF
 
 
 class UniqueIdGenerator:
-    """Makes ids (property UNIQ_KEY) that no other process makes, without asking anybody.
+    """Makes ids (property UNIQ_KEY) that no other process makes, without asking a server.
 
     An id is 32 or 56 hex characters: address, low 16 bits of the process id, 32 bits that the process has drawn,
     milliseconds since the month began (UTC), a 16-bit counter.

@@ -89,7 +89,7 @@ class RemotingClient:
         return request.future
 
     async def invoke_oneway(self, address: str, command: RemotingCommand) -> None:
-        """Send a request that nobody answers. Raises RemotingConnectError."""
+        """Send a one-way request. Raises RemotingConnectError."""
         (await self.connect(address)).invoke_oneway(command)
 
     async def connect(self, address: str) -> Connection:
@@ -185,7 +185,7 @@ class RemotingClient:
 
 
 class OpenOne(NamedTuple):
-    """A connection, and what tells that it has gone."""
+    """A connection, and a future that is done once it has gone."""
 
     connection: Connection
     gone: asyncio.Future[None]
@@ -223,7 +223,7 @@ class PendingConnect:
         self._requests.fail_all(error_type, text)
         if not self.opened.done():
             self.opened.set_exception(error_type(text))
-            self.opened.exception()  # nobody has to wait for it: the requests were told themselves
+            self.opened.exception()  # marked as retrieved: each request has got the error itself
 
     def _timed_out(self, request: PendingRequest) -> RemotingError:
         return RemotingConnectError(

@@ -1,7 +1,7 @@
 """One TCP connection between two nodes, seen from either end (RocketMQ: NettyRemotingAbstract, NettyDecoder).
 
-Bytes go through the frame decoder; requests go to the handler, at once and in order; responses go to whoever waits
-for them. Both ends may ask. Nothing here starts a task.
+Bytes go through the frame decoder; requests go to the handler, at once and in order; responses go to the callers
+that wait for them. Both ends may ask. Nothing here starts a task.
 
 Everything a peer can do is bounded: input holds at most one frame, output at most OUTPUT_SIZE_MAX (all connections of
 a server together: see `held_memory`), silence lasts at most IDLE_TIMEOUT_S. Bytes that break the protocol end the
@@ -158,7 +158,7 @@ class Connection(asyncio.Protocol):
             request.fail(error)
 
     def invoke_oneway(self, command: RemotingCommand) -> None:
-        """Send a request that nobody answers."""
+        """Send a one-way request."""
         command.opaque = self._next_opaque()
         command.flag |= ONEWAY_FLAG
         if self._sign is not None:
@@ -247,7 +247,7 @@ class Connection(asyncio.Protocol):
         try:
             self._answer(request, handler(self, request))
         except Exception as error:
-            # A ValueError is about what the peer sent, and the peer is told; anything else is about us.
+            # A ValueError is about what the peer sent, and goes back to the peer; anything else is about us.
             if not isinstance(error, ValueError):
                 self._log.error("request failed", code=request.code, error=describe(error))
             self._answer(request, failed(request, error))
@@ -273,7 +273,7 @@ class Connection(asyncio.Protocol):
             self._count_memory()
 
     def _count_memory(self, *, is_new: bool = False) -> None:
-        """Tell how much is held for this peer; end it if it leaves too much unread."""
+        """Report how much is held for this peer; end it if it leaves too much unread."""
         if self.closed:
             return
         held_size = self._decoder.held_size
@@ -337,7 +337,7 @@ def not_supported(request: RemotingCommand) -> RemotingCommand:
 
 
 def refuse_request(_: Connection, request: RemotingCommand) -> RemotingCommand:
-    """The handler of whoever serves nothing."""
+    """The handler of a node that serves no requests."""
     return not_supported(request)
 
 

@@ -1,6 +1,6 @@
 """Descriptors are shared with the files of the store: peers may not take them all.
 
-A broker that cannot open its next file for want of a descriptor must stop. RocketMQ leaves it to whoever sets ulimit.
+A broker that cannot open its next file for want of a descriptor must stop. RocketMQ leaves it to the host's ulimit.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["ConnectionLimit", "TurnedAway"]
 
 
 class ConnectionLimit:
-    """How many connections one port takes; the first that is too many is told, until there is room again."""
+    """How many connections one port takes; the first refusal is logged, until there is room again."""
 
     __slots__ = ("_log", "_most", "_was_full")
 

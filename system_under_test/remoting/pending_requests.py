@@ -40,7 +40,7 @@ class PendingRequest:
     def fail(self, error: Exception) -> None:
         if not self.future.done():
             self.future.set_exception(error)
-            # Whoever asked two nodes and took the first answer does not look at the other future any more.
+            # A caller that asked two nodes and took the first answer does not look at the other future any more.
             self.future.exception()
 
 
@@ -70,7 +70,7 @@ class PendingRequests:
             self._sweep_at(request.deadline_s)
 
     def answer(self, response: RemotingCommand) -> None:
-        """Hand the response to whoever waits; one that nobody waits for any more is dropped."""
+        """Complete the request that this response answers; a response to no pending request is dropped."""
         request = self._requests.pop(response.opaque, None)
         if request is None:
             return
@@ -114,5 +114,5 @@ class PendingRequests:
         for request in requests:
             if (
                 not request.future.done()
-            ):  # whoever gave up a request must not end the connection for it
+            ):  # a request that its caller gave up must not end the connection
                 request.fail(self._timed_out(request))

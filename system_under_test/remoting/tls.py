@@ -21,7 +21,7 @@ CHUNK_SIZE = 256 * 1024
 
 
 class FirstByte(asyncio.Protocol):
-    """Stands in front of a connection until its first byte tells what the peer speaks."""
+    """Stands in front of a connection until its first byte shows what the peer speaks."""
 
     def __init__(self, connection: Connection, tls: Tls, log: Log) -> None:
         self._connection = connection
@@ -130,7 +130,7 @@ class TlsSession(asyncio.Transport, asyncio.Protocol):
             self._send()
         except ssl.SSLError as error:
             self._log.warning("TLS failed", peer=self._connection.address, error=str(error))
-            self._send()  # the alert that tells the peer why
+            self._send()  # the alert that gives the peer the reason
             self._transport.close()
 
     def pause_writing(self) -> None:

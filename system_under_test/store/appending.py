@@ -83,7 +83,7 @@ class Appender:
         Raises:
             MessageIllegal: nothing was stored, and never will be.
             NoSpace: nothing was stored; it may work later.
-            OSError: a file operation failed; nobody knows what was stored.
+            OSError: a file operation failed; what was stored is unknown.
         """
         queue = self._known_queue(message)
         record = self._encode(message)

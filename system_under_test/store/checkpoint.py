@@ -2,7 +2,7 @@
 
 One 4096-byte page; its three int64 lie in one sector, so a power cut leaves the old or the new values, never a mixture.
 Recovery rebuilds everything from the file that holds this time. So the times may be too early, never too late: they
-are taken before the fsync that they tell of begins.
+are taken before the fsync that they vouch for begins.
 """
 
 from __future__ import annotations

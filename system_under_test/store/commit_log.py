@@ -1,8 +1,8 @@
 """The broker's one log of records (RocketMQ, CommitLog): where the next record goes, and how bytes get to the files.
 
 Offsets are physical offsets. `flushed_offset` <= `written_offset` <= `end_offset`: on the platter, in the page cache,
-appended. What lies between the last two waits in a buffer; whoever wants to read it calls `write_out` first. With a
-transient store pool it stays there until `commit`, or until enough waits: then nobody can read it.
+appended. What lies between the last two waits in a buffer; a caller that reads it calls `write_out` first. With a
+transient store pool it stays there until `commit`, or until enough waits: until then it cannot be read.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ RECORD_OVERHEAD_MAX = 64 << 10
 class StoreConfig:
     """Where a store lives, how large its files are and when its writes become durable.
 
-    With `buffered` puts wait in a buffer until `write_out` or `begin_flush`: nobody may be answered before. Without it
+    With `buffered` puts wait in a buffer until `write_out` or `begin_flush`: no put may be answered before. Without it
     each put reaches the page cache, and so survives the process, before it returns.
 
     `message_size_max` and the options of `pull_limits`, `retention` and `pool` may change while the store is open.

@@ -117,7 +117,7 @@ class ConsumeQueue:
             self.min_offset = self.first_at_or_beyond(log_min_offset)
 
     def hide(self) -> None:
-        """Let nobody read the entries that there are; `min_offset` never goes back behind them."""
+        """Hide the present entries from readers; `min_offset` never goes back behind them."""
         self.min_offset = self.max_offset
 
     def hide_below(self, offset: int) -> None:
@@ -234,7 +234,7 @@ class ConsumeQueue:
         self.extension.begin_after(last)
 
     def drop_extension_file(self) -> MappedFile | None:
-        """Like `drop_first_file`, for the extension; None if it has none that nobody needs."""
+        """Like `drop_first_file`, for the extension; None if it has none that is obsolete."""
         if self.extension is None or self.min_offset >= self.max_offset:
             return None
         codes = self._codes(self.min_offset, 1)

@@ -1,12 +1,12 @@
-"""Tells a record that the disk has changed from a torn tail, while a store is recovered.
+"""Distinguishes a record that the disk has changed from a torn tail, while a store is recovered.
 
 A torn tail was never durable: the log ends before it. A record that was durable once and does not add up now is
 damaged, and the log goes on behind it. Two things prove that bytes were durable. A queue entry is written only when a
 flush has covered its record, and so everything before it. The checkpoint names a store time before which everything
 was durable. Stale bytes of an older tail prove nothing: records there are older than those before them.
 
-Headers, topics and properties have no checksum. If one of them changed, the record's queue entry tells what it was;
-without an entry its neighbours tell size and place, and recovery gives it the place that a queue misses.
+Headers, topics and properties have no checksum. If one of them changed, the record's queue entry shows what it was;
+without an entry its neighbours give size and place, and recovery gives it the place that a queue misses.
 RocketMQ ends the log at the first record that does not add up (CommitLog.recoverNormally, recoverAbnormally).
 """
 

@@ -47,7 +47,7 @@ class DiskWatch:
         self._queue_folder = queue_folder
         self._warning_ratio = warning_ratio
         self.is_full = False  # writes are refused
-        self.look_interval_s = 1.0  # how often whoever wants to write looks again
+        self.look_interval_s = 1.0  # between two looks of a caller that wants to write
         self._next_look_ns = 0
 
     def used_ratio(self, folder: str) -> float:

@@ -19,7 +19,7 @@ Sync = Callable[[Callable[[], None]], None]  # calls what it is given, which may
 
 
 def at_once(run: Callable[[], None]) -> None:
-    """Whoever waits for a flush learns that it failed."""
+    """The caller that waits for a flush learns that it failed."""
     run()
 
 
@@ -145,7 +145,7 @@ class QueueFlushTask:
         self._checkpoint.sync()
 
     def finish(self) -> None:
-        """Only now may the checkpoint tell that the queues are durable up to the times of this task."""
+        """Only now may the checkpoint say that the queues are durable up to the times of this task."""
         self._plan.finish()
         self._checkpoint.write(
             physic_ms=self.physic_ms, logics_ms=self.logics_ms, index_ms=self.index_ms

@@ -152,7 +152,7 @@ class Flushing:
         )
 
     def finish_queues(self, task: QueueFlushTask) -> None:
-        """Let the checkpoint tell what `task` has made durable. Call after `run` has returned."""
+        """Let the checkpoint record what `task` has made durable. Call after `run` has returned."""
         if task.epoch != self._epoch or self._health.failure is not None:
             return
         try:

@@ -1,6 +1,6 @@
 """Whether a store still does its work, and what it answers once it does not.
 
-After a failed write or fsync nobody knows what is on the platter: the store has failed for good. A full disk is no
+After a failed write or fsync the content of the platter is unknown: the store has failed for good. A full disk is no
 failure: it refuses writes for as long as it is full.
 """
 

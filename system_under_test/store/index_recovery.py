@@ -157,7 +157,7 @@ class IndexRecovery:
         )
 
     def _is_gapless(self, first: int) -> bool:
-        """Drop what follows a file that somebody removed, and return False.
+        """Drop what follows a file that was removed from outside, and return False.
 
         The record after the last one before it shows that: it has a key, and is not in the index.
         """
@@ -178,7 +178,7 @@ class IndexRecovery:
     def _is_of_this_log(self) -> bool:
         """Whether the last message of the index lies where it says, under a key of its own.
 
-        An index that somebody brought from elsewhere may be as sound as any, and hides what this log holds.
+        An index that was copied from another store may be as sound as any, and hides what this log holds.
         """
         newest = self._index.newest
         if newest is None:

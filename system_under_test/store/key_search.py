@@ -1,7 +1,7 @@
 """Searches messages by key and store time (RocketMQ, IndexService.queryOffset and DefaultMessageStore.queryMessage).
 
 The index holds hashes of keys and seconds, not keys and milliseconds. RocketMQ returns what looks right and leaves the
-rest to whoever asked: other keys of the same hash count against the limit, a message stored later in the second in
+rest to the caller: other keys of the same hash count against the limit, a message stored later in the second in
 which the time range begins is passed over, and a clock that was set back ends the search early. Ours reads each
 record, so that what it returns is right, and nothing that is right is left out before the limit.
 """

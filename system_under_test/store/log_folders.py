@@ -8,7 +8,7 @@ __all__ = ["LogFolders", "default_log_folder"]
 
 
 def default_log_folder(root: str) -> str:
-    """Where the log of a store lies that is not told anything else."""
+    """Where the log of a store lies unless configured otherwise."""
     return f"{root}/commitlog"
 
 

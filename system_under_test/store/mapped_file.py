@@ -247,7 +247,7 @@ class MappedFileQueue:
         """Remove the files at and beyond `offset`, last first, and make what lies beyond it zeros.
 
         If old files were deleted and the sequence ends where it begins now, one empty file stays: its name is all that
-        tells a later start how far the sequence has come.
+        shows a later start how far the sequence has come.
         The removal is durable before the wipe begins: a short file must be the last one. The wipe is durable after
         the caller's fsync: the file counts as new until then.
         """

@@ -1,7 +1,7 @@
 """Finds messages by key: a row of index files, of which the last one grows (RocketMQ, IndexService).
 
 Entries are made when a message becomes visible. They reach the files with the flush of the consume queues, whose time
-in the checkpoint vouches for both. RocketMQ's own time of the index tells, as there, that full files are durable as a
+in the checkpoint vouches for both. RocketMQ's own time of the index says, as there, that full files are durable as a
 whole: a Java broker that opens the store after a crash throws away what is younger, and so never believes slots that
 were only in our memory.
 """

@@ -6,7 +6,7 @@ Synchronous and without an event loop. Who appends, flushes and dispatches when 
 
 At most one flush of the log and one of the queues may be in flight. Queue entries are built only up to
 `flushed_offset`: a consumer must not see, and move its offset past, a message that a power cut may still take.
-After a failed write or fsync nobody knows what is on the platter. The store then refuses everything for good; the
+After a failed write or fsync the content of the platter is unknown. The store then refuses everything for good; the
 broker must exit, and the next start finds out by recovery.
 """
 
@@ -221,7 +221,7 @@ class MessageStore:
         return self._flushing.begin_queues()
 
     def finish_queue_flush(self, task: QueueFlushTask) -> None:
-        """Let the checkpoint tell what `task` has made durable. Call after `run` has returned."""
+        """Let the checkpoint record what `task` has made durable. Call after `run` has returned."""
         self._flushing.finish_queues(task)
 
     # --- dispatch --------------------------------------------------------------------------------------------------

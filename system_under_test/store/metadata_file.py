@@ -61,7 +61,7 @@ class MetadataFile:
 
 
 class UnsafeMetadataFile(MetadataFile):
-    """As RocketMQ does it (ConfigManager, MixAll.string2File): no fsync, and a failure is nobody's business."""
+    """As RocketMQ does it (ConfigManager, MixAll.string2File): no fsync, and write errors are ignored."""
 
     __slots__ = ()
 

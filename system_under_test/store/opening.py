@@ -39,7 +39,7 @@ def _open(parts: StoreParts) -> RecoveryReport:
         make_durable_folder(storage, folder)
     if parts.config.log_folders:
         running.lock_log_folders(parts.log_folders.writable)
-    # What the dead process was not told of is in the page cache at most, which is forgotten below.
+    # What was not reported to the dead process is in the page cache at most, which is forgotten below.
     for folder in (parts.config.root, *parts.config.log_folders):
         storage.take_errors(folder)
     for folder in (parts.queues.folder, parts.index.folder):

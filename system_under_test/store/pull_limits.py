@@ -34,7 +34,7 @@ class PullLimits(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedPullLimits:
-    """RocketMQ's, unless told otherwise (MessageStoreConfig)."""
+    """RocketMQ's, unless configured otherwise (MessageStoreConfig)."""
 
     memory_bytes: int = 3 << 30  # accessMessageInMemoryMaxRatio of the RAM
     transfer_memory_bytes: int = 256 << 10  # maxTransferBytesOnMessageInMemory

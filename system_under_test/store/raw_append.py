@@ -62,7 +62,7 @@ class RawAppender:
 
         Raises:
             RecordInvalid, NoSpace: nothing was appended.
-            OSError: a file operation failed; nobody knows what was appended.
+            OSError: a file operation failed; what was appended is unknown.
         """
         self._check_offset(offset)
         joined = self._partial + data

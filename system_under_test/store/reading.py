@@ -49,7 +49,7 @@ class GetResult(NamedTuple):
     is_far_behind: bool = False  # the last entry looked at leads to what is not in memory any more
 
 
-# RocketMQ makes a queue when somebody asks for it, so it never answers NO_MATCHED_LOGIC_QUEUE.
+# RocketMQ makes a queue when a client asks for it, so it never answers NO_MATCHED_LOGIC_QUEUE.
 NO_QUEUE = GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
 
 
@@ -59,7 +59,7 @@ class QueueReader:
     __slots__ = ("_limits", "_log", "_lost", "on_damage")
 
     def __init__(self, log: CommitLog, limits: PullLimits, lost: Set[int] = frozenset()) -> None:
-        """`on_damage` is told the physical offset of each damaged record met; those in `lost` are passed over."""
+        """`on_damage` gets the physical offset of each damaged record met; those in `lost` are passed over."""
         self._lost = lost
         self._log = log
         self._limits = limits

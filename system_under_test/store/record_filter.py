@@ -13,7 +13,7 @@ class ExtensionUnit(NamedTuple):
 
     tags_code: int
     store_timestamp_ms: int
-    bit_map: bytes  # of the groups that want it; b"" if nobody asked when it got its entry
+    bit_map: bytes  # of the groups that want it; b"" if no group filtered when it got its entry
 
 
 class RecordFilter(Protocol):

@@ -20,7 +20,7 @@ __all__ = ["RecordReader"]
 class RecordReader:
     """Sees what is written out: None where no record is.
 
-    `on_damage` is told the offset of a record whose body does not match its checksum, unless it is in `lost`.
+    `on_damage` gets the offset of a record whose body does not match its checksum, unless it is in `lost`.
     """
 
     __slots__ = ("_commit_log", "_lost", "_scanner", "on_damage")

@@ -109,7 +109,7 @@ class _Walk:
                 self._add_entry(placed)
 
     def _placed(self, record: ScannedRecord) -> ScannedRecord | None:
-        """The record with its true place in a queue, which has no checksum; None if nothing tells it."""
+        """The record with its true place in a queue, which has no checksum; None if nothing shows it."""
         tail = self.tails.get((record.topic, record.queue_id))
         if self._damaged_records is None or (tail is not None and record.queue_offset == tail.end):
             return record
@@ -346,7 +346,7 @@ class Recovery:
         if not log.files.files:
             return
         # The dead process may have seen an fsync fail, after which the page cache looks clean and the platter is not.
-        # The files have forgotten their cache. Where that was only a wish, write again what nobody vouches for; then
+        # The files have forgotten their cache. Where that was only a wish, write again what is not proven durable; then
         # sync whatever the walk has read.
         if walk.doubtful_from is not None:
             self._write_again(walk.doubtful_from, walk.end)

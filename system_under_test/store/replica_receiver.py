@@ -127,7 +127,7 @@ class LogReceiver:
         return own_is_sound or self._log.mend_record(offset, theirs)
 
     def _begin_where_sender_begins(self, offset: int) -> None:
-        """The sender has deleted what is before `offset`; so has everybody who has nothing beyond it."""
+        """The sender has deleted what is before `offset`; a replica that has nothing beyond it does, too."""
         self._position = offset
         end = self._log.end_offset
         if offset > end > 0:

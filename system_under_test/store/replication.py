@@ -14,7 +14,7 @@ What is different from RocketMQ 4.9, on the same wire:
 - It acknowledges only bytes that it has compared or appended, and with sync flush only flushed ones.
 - The first report asks for a position and acknowledges nothing, and no report beyond the sender's end counts
   (RocketMQ #1155). A report of 0 is served from the start of the whole log, not of its last file (RocketMQ #3661).
-- A sender that has sent everything says so at once with a heartbeat, so nobody waits 5 s to learn it.
+- A sender that has sent everything says so at once with a heartbeat, so no replica waits 5 s to learn it.
 - With sync flush a sender sends only what it has flushed: its replica is never ahead of it after a power cut.
 """
 

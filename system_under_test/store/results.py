@@ -9,7 +9,7 @@ __all__ = ["Dispatched", "PutResult", "PutStatus"]
 
 
 class PutStatus(Enum):
-    """Whether a message was appended. Flush and replication are judged by whoever waits for them."""
+    """Whether a message was appended. Flush and replication are judged by the caller that waits for them."""
 
     PUT_OK = "PUT_OK"
     MESSAGE_ILLEGAL = "MESSAGE_ILLEGAL"

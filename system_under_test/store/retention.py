@@ -40,7 +40,7 @@ ForceRule = Callable[[Sequence[ConsumeQueue], int, int, LeastCommitted], bool]
 def only_consumed(
     queues: Sequence[ConsumeQueue], start: int, end: int, least_committed: LeastCommitted
 ) -> bool:
-    """Whether every group has consumed the log from `start` to `end`: what nobody reads counts as not consumed."""
+    """Whether every group has consumed the log from `start` to `end`: what no group reads counts as not consumed."""
     for queue in queues:
         first, behind = queue.first_at_or_beyond(start), queue.first_at_or_beyond(end)
         if first < behind and (least_committed(queue.topic, queue.queue_id) or 0) < behind:
@@ -51,7 +51,7 @@ def only_consumed(
 def regardless(
     _queues: Sequence[ConsumeQueue], _start: int, _end: int, _least: LeastCommitted
 ) -> bool:
-    """RocketMQ deletes fresh messages that nobody has consumed when a disk is 85 % full."""
+    """RocketMQ deletes fresh messages that no group has consumed when a disk is 85 % full."""
     return True
 
 
@@ -67,7 +67,7 @@ class Removal:
         self.error: OSError | None = None
 
     def run(self) -> None:
-        """If the file cannot be removed, `error` tells and it can be tried again. Raises OSError if the sync fails."""
+        """If the file cannot be removed, `error` says why; it can be tried again. Raises OSError if the sync fails."""
         self.error = None
         try:
             if self._storage.exists(self.path):
@@ -221,6 +221,6 @@ class Retention:
     def _is_expired(self, mapped_file: MappedFile) -> bool:
         try:
             modified_ms = self._storage.modified_ms(mapped_file.path)
-        except FileNotFoundError:  # somebody else has removed it
+        except FileNotFoundError:  # removed from outside the store
             return True
         return self._clock.wall_ms() >= modified_ms + self._config.reserved_ms

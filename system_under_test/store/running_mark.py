@@ -1,7 +1,7 @@
 """The files `lock` and `abort`: who has the store open, and whether the last one closed it properly.
 
 A commit log in folders of its own is locked in each of them, too, by a file beside it: two stores with different roots
-could be told to keep their logs in the same place.
+could be configured to keep their logs in the same place.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class StoreFile:
     def forget_cache(self) -> None:
         """Believe the disk alone (see `File.forget_cache`); a file that was not open is not afterwards.
 
-        Linux tells of a failed write-back once, if nobody has heard of it yet also a later process. What failed is
+        Linux reports a failed write-back once, also to a later process if no earlier one has seen it. What failed is
         not on the disk, and that is all that counts here.
         """
         was_open = self._file is not None

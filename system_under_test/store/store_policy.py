@@ -63,7 +63,7 @@ class StorePolicy:
     # R04 (RocketMQ #10666): without a wipe, a later recovery runs from the new tail into the old one
     cut_log: Callable[[MappedFileQueue, int], None]
     # A full disk: queue entries have their space before a send is acknowledged, and dispatch waits for space. Without,
-    # the broker goes on acknowledging what nobody will ever see (RocketMQ: ReputMessageService dies of the error).
+    # the broker goes on acknowledging what no consumer will see (RocketMQ: ReputMessageService dies of the error).
     keeps_room_for_entries: bool
     # (index, how to read the log, whether of a slave); R14: a bad record takes what follows it along
     dispatcher: Callable[[MessageIndex, ReadLog, bool], Dispatcher]

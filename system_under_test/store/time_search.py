@@ -38,7 +38,7 @@ def nearest_in_file(reader: QueueReader, queue: ConsumeQueue, timestamp_ms: int)
 
     A copy of a store, or a repair of its end, gives old files a new time: the answer is too early then. A clock that
     was set back between a put and its dispatch gives a file a time before that of its messages: the answer is in the
-    file behind, and whoever begins there skips them. Of equal times any may be found.
+    file behind, and a reader that begins there skips them. Of equal times any may be found.
     """
     files = queue.files.files
     chosen = next((file for file in files if queue.files.modified_ms(file) >= timestamp_ms), None)

@@ -21,7 +21,7 @@ LO_SIZELIMIT_OFFSET = 32
 
 
 def shut_down(folder: str) -> None:
-    """Take the file system away under everybody; nothing more is written, every call says EIO."""
+    """Shut the file system down under all its users; nothing more is written, every call fails with EIO."""
     opened = os.open(folder, os.O_RDONLY)
     try:
         fcntl.ioctl(opened, EXT4_IOC_SHUTDOWN, struct.pack("I", NO_LOG_FLUSH))

@@ -28,7 +28,7 @@ TEXTS = ("secretKey", "whiteRemoteAddress", "defaultTopicPerm", "defaultGroupPer
 
 
 class AccessControl:
-    """The guard of one broker; without aclEnable everybody may do everything."""
+    """The guard of one broker; without aclEnable every request is allowed."""
 
     def __init__(
         self, env: Env, config: BrokerConfig, policy: AclPolicy, store: MessageStore
@@ -122,7 +122,7 @@ class AccessControl:
         return RemotingCommand.response(request, ResponseCode.SUCCESS)
 
     def _info(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        """Which version of its accounts this broker has; of their content nobody is told."""
+        """Which version of its accounts this broker has, and nothing of their content."""
         if self.guard is None:
             return RemotingCommand.response(request, ResponseCode.SYSTEM_ERROR, NOT_ENABLED)
         version = self.guard.accounts.version.to_json()

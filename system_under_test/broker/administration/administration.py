@@ -101,7 +101,7 @@ class Administration:
         schedule.call("slow consumers", CHECK_INTERVAL_S, self._slow_consumers.check)
 
     def _lock_expired(self, group: str, queue: MessageQueue) -> None:
-        """Its owner has been silent for a minute, and somebody else has the queue now."""
+        """Its owner has been silent for a minute, and another client has the queue now."""
         self._log.warning("queue lock had expired", group=group, queue=str(queue))
 
     def _sample_rates(self) -> None:

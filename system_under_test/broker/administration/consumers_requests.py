@@ -74,7 +74,7 @@ class ConsumerRequests:
     def consumer_connections(
         self, connection: Connection, request: RemotingCommand
     ) -> RemotingCommand:
-        """Members, subscriptions and the way of consuming of a group; code 206 if nobody is there."""
+        """Members, subscriptions and the way of consuming of a group; code 206 if it has no member."""
         name = ConsumerConnectionsHeader.from_ext(request.ext_fields).consumer_group
         group = self._parts.clients.consumer_group(name)
         if group is None:

@@ -1,7 +1,7 @@
 """Options that change while a broker runs (RocketMQ, Configuration and AdminBrokerProcessor.updateBrokerConfig).
 
-A change reaches the one config object that all components read; who has derived something of it is told by
-`on_change`. What RocketMQ reads only when it starts waits for the next start, too; so do options that say who the
+A change reaches the one config object that all components read; `on_change` notifies those that derived a value
+from it. What RocketMQ reads only when it starts waits for the next start, too; so do options that say who the
 broker is, or how its files look: half a broker with another flush mode or another name would be worse than either.
 """
 
@@ -90,7 +90,7 @@ NEXT_START_FIELDS = frozenset(
 
 
 class BlackListed(ValueError):
-    """An option that nobody may change over the network."""
+    """An option that cannot be changed over the network."""
 
 
 class LiveConfig:
@@ -166,8 +166,8 @@ class LiveConfig:
             else:
                 setattr(self._config, field, value)
         self.version = DataVersion(timestamp=self._now_ms(), counter=self.version.counter + 1)
-        for tell in self.on_change:
-            tell()
+        for notify in self.on_change:
+            notify()
         if self._config.broker_permission != permission:
             self._on_permission()
         self._save([name for name in properties if self._changes(name)])

@@ -98,7 +98,7 @@ class QueueEntryRequests:
 
 
 def nothing(_entry: Entry, _unit: ExtensionUnit | None) -> bool:
-    """Nobody is there to get it."""
+    """No member would get the entry."""
     return False
 
 
@@ -106,15 +106,15 @@ def describe(entry: Entry, unit: ExtensionUnit | None, *, delivers: bool) -> Con
     """One line of the answer."""
     extended = bits = None
     if unit is not None:
-        told: dict[str, object] = {
+        fields: dict[str, object] = {
             "msgStoreTime": unit.store_timestamp_ms,
             "size": UNIT_SIZE + len(unit.bit_map),
             "tagsCode": unit.tags_code,
         }
         if unit.bit_map:
-            told["filterBitMap"] = b64encode(unit.bit_map).decode()
+            fields["filterBitMap"] = b64encode(unit.bit_map).decode()
             bits = bits_text(unit.bit_map)
-        extended = json_dialect.dumps(told).decode()
+        extended = json_dialect.dumps(fields).decode()
     return ConsumeQueueEntry(
         physic_offset=entry.physical_offset,
         physic_size=entry.size,

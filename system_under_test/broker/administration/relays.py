@@ -58,7 +58,7 @@ class RelayRequests:
     # Reset: 222 -> 220
 
     def reset_offset(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        """Tell every member of a group where to go on. The broker's own table is theirs to change."""
+        """Send every member of a group its new offsets. The broker's own table is theirs to change."""
         header = ResetOffsetHeader.from_ext(request.ext_fields)
         try:
             targets = dict(self._targets(header))
@@ -139,7 +139,7 @@ class RelayRequests:
     def running_info(
         self, connection: Connection, request: RemotingCommand
     ) -> RemotingCommand | None:
-        """What one member tells of itself."""
+        """What one member reports about itself."""
         header = ConsumerRunningInfoHeader.from_ext(request.ext_fields)
         return self._relay(connection, request, header.consumer_group, header.client_id)
 
@@ -304,9 +304,9 @@ def pass_back(
         return
     error = answer.exception()
     if error is None:
-        told = answer.result()
+        answered = answer.result()
         response = RemotingCommand.response(
-            request, told.code, told.remark, dict(told.ext_fields), told.body
+            request, answered.code, answered.remark, dict(answered.ext_fields), answered.body
         )
     elif isinstance(error, RemotingTimeout):
         response = RemotingCommand.response(

@@ -23,7 +23,7 @@ class Cleaning:
     """One removal at a time, in the executor, with a pause behind each; codes 306, 316 and 329.
 
     Args:
-        fail: called when the disk failed, with the removal of which nobody knows whether it is durable.
+        fail: called when the disk failed, with the removal that may or may not be durable.
         is_topic: whether a topic is configured.
         is_ready: whether this is a master that has everything its replicas have. The topics of others may be older
             than their log.

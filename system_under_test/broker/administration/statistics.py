@@ -1,7 +1,7 @@
 """What a broker counts (RocketMQ, BrokerStatsManager and BrokerStats).
 
 Processors only add to one small object a queue, or a queue and group; everything else - topics, groups, the broker, the
-windows - is made of these once in 10 s, and when somebody asks.
+windows - is made of these once in 10 s, and on request.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class BrokerStatistics:
     Args:
         now_ms: wall clock.
         cluster: the key of what is counted for the broker as a whole.
-        utc_offset_s: of the day whose totals are told.
+        utc_offset_s: of the day whose totals are reported.
     """
 
     def __init__(self, cluster: str, *, now_ms: Callable[[], int], utc_offset_s: int = 0) -> None:

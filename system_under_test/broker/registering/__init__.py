@@ -1,1 +1,1 @@
-"""How a broker tells name servers of itself (RocketMQ, BrokerOuterAPI)."""
+"""How a broker registers at name servers (RocketMQ, BrokerOuterAPI)."""

@@ -61,7 +61,7 @@ def _ordered(body: bytes) -> tuple[str, ...] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrationEvents:
-    """What a broker is told of the answers."""
+    """What a broker learns from the answers."""
 
     on_master: Callable[[str, str], None]  # address and HA address; for slaves
     on_ordered: Callable[[Collection[str]], None]  # the topics that are ordered
@@ -79,7 +79,7 @@ class KeepsRegistered(Protocol):
         ...
 
     def topics_changed(self, change: TopicChange) -> None:
-        """Tell the name servers soon."""
+        """Register the change soon."""
         ...
 
     async def stop(self) -> None:
@@ -96,7 +96,7 @@ class NameServerCalls:
         self._log = log
 
     async def register(self, name_server: str, table: TopicConfigTable) -> Registered:
-        """Tell these topics and wait for the answer. Raises RemotingError, Refused or ValueError."""
+        """Register these topics and wait for the answer. Raises RemotingError, Refused or ValueError."""
         response = await self._client.invoke(
             name_server,
             self._registration(table),
@@ -106,11 +106,11 @@ class NameServerCalls:
         return Registered.from_response(response)
 
     async def register_oneway(self, name_server: str, table: TopicConfigTable) -> None:
-        """Tell these topics and wait for nothing but the connection. Raises RemotingError."""
+        """Register these topics and wait for nothing but the connection. Raises RemotingError."""
         await self._client.invoke_oneway(name_server, self._registration(table))
 
     async def is_changed(self, name_server: str, version: DataVersion) -> bool:
-        """Whether the name server knows another version, or cannot tell."""
+        """Whether the name server knows another version, or cannot answer."""
         request = RemotingCommand.request(
             RequestCode.QUERY_DATA_VERSION,
             self._identity().to_ext(),

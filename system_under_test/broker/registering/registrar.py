@@ -20,10 +20,10 @@ __all__ = ["Registrar"]
 
 
 class Registrar:
-    """Tells name servers of one broker, and knows whether it has tried all of them once (`tried`).
+    """Registers one broker at name servers, and knows whether it has tried all of them once (`tried`).
 
     Args:
-        table: makes the topics to tell.
+        table: makes the topics to register.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Registration with each name server on its own, so that a hung one delays nobody and all of them get everything."""
+"""Registration with each name server on its own, so that a hung one delays no other and all of them get everything."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from system_under_test.protocol.bodies import TopicConfigTable
 from system_under_test.remoting import RemotingClient
 
 # After a failure, and as long as a slave does not know its master; RocketMQ waits for the next round of 30 s. The first
-# one is short, because whoever starts with us is there in a moment; each further one is twice as long.
+# one is short, because a node that starts with us is there in a moment; each further one is twice as long.
 FIRST_RETRY_S = 0.1
 RETRY_MAX_S = 1.0
 
@@ -128,6 +128,6 @@ class Registration(Registrar):
         else:
             self._ordered[name_server] = answer.ordered
         if self._ordered:
-            # Name servers do not tell each other: what one of them calls ordered is, until all of them forgot it.
+            # Name servers share no state: what one of them calls ordered is, until all of them forgot it.
             topics = dict.fromkeys(topic for known in self._ordered.values() for topic in known)
             self._events.on_ordered(topics)

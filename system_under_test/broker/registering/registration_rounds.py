@@ -44,7 +44,7 @@ class RegistrationRounds(Registrar):
         """Nothing to do: each round takes the name servers that are configured then."""
 
     def topics_changed(self, change: TopicChange) -> None:
-        """A topic made by a send is told one-way with all others; one that an administrator changed, alone."""
+        """A topic made by a send is registered one-way with all others; one that an administrator changed, alone."""
         if change.by_send:
             self._spawn(self._round_oneway(self._table()))
         elif change.topic is None:

@@ -111,7 +111,7 @@ class MasterCatchUp:
         self.is_needed = True
 
     async def peer_heard(self, peer: str) -> bool:
-        """A replica has given all of its log; if we have a new disk, it shall tell its metadata, too."""
+        """A replica has given all of its log; a broker with a new disk asks it for its metadata, too."""
         return not self.restores_metadata or await self._restore.restore_from(peer)
 
     async def end(self) -> bool:

@@ -1,4 +1,4 @@
-"""Options of replication, and what it tells the broker."""
+"""Options of replication, and the events that it reports to the broker."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class HaConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HaEvents:
-    """What HaService tells the broker. All are called on the loop."""
+    """What HaService reports to the broker. All are called on the loop."""
 
     on_progress: Callable[[], None]  # a replica has acknowledged more
     on_slaves_lost: Callable[[], None]  # a replica has gone

@@ -1,7 +1,7 @@
-"""The reading side of replication: a slave that follows its master, and whoever fetches what other replicas have.
+"""The reading side of replication: a slave that follows its master, and the fetch of what other replicas have.
 
 A slave whose master does not answer asks the other slaves: what a synchronous master has acknowledged is on one slave,
-and nobody knows on which. It takes what continues its own log, and never cuts because of a slave.
+but which one is unknown. It takes what continues its own log, and never cuts because of a slave.
 """
 
 from __future__ import annotations
@@ -73,13 +73,13 @@ class HaFollower:
         return self._link is not None and self._link.receiver is self._receiver
 
     def is_other_slave(self, host: str) -> bool:
-        """Whether whoever connects from there can only be another slave."""
+        """Whether a peer that connects from `host` can only be another slave."""
         slaves = [peer for peer in self._config.peers if peer != self._master_address]
         masters = (self._master_address,) if self._master_address is not None else ()
         return bool(masters) and host in map(host_of, slaves) and host not in map(host_of, masters)
 
     def acknowledge(self) -> None:
-        """The log is flushed further: tell the master."""
+        """The log is flushed further: report that to the master."""
         if self._link is not None and self.is_following:
             self._link.write(self._receiver.report())
 
@@ -110,7 +110,7 @@ class HaFollower:
             await self._pause()
 
     async def _pause(self) -> None:
-        """Before the next attempt; it ends early when we are told of another master."""
+        """Before the next attempt; it ends early when another master is announced."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._config.reconnect_delay_s):
                 await self._master_is_new.wait()

@@ -23,7 +23,7 @@ class HaRequests:
     ) -> RemotingCommand | None:
         """Let a master accept sends that waits for a replica; answered once it does.
 
-        What only that replica has is lost. The answer's field `lifted` is "false" if nobody waited for anything.
+        What only that replica has is lost. The answer's field `lifted` is "false" if there was no catch-up to lift.
         """
         if self._is_slave:
             text = "a slave accepts no sends, so it has no catch-up to lift"

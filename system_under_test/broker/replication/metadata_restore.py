@@ -28,7 +28,7 @@ class MetadataRestore:
         self._log = log
 
     async def restore_from(self, peer: str) -> bool:
-        """Ask the replica whose HA address this is; False if it did not tell everything."""
+        """Ask the replica whose HA address this is; False if it did not give everything."""
         host, ha_port = parse_address(peer)
         address = (
             f"{host}:{ha_port - 1}"  # RocketMQ: the HA port is always the one after the main port

@@ -41,7 +41,7 @@ class RecordRepair:
         self.on_settled: Callable[[], None] = lambda: None
 
     def damaged(self, physical_offset: int) -> None:
-        """Begin to mend a record, unless that is under way. Whoever meets it again begins anew."""
+        """Begin to mend a record, unless that is under way. A read that meets it again begins anew."""
         self.met += 1
         if physical_offset not in self._repairs:
             repair = asyncio.get_running_loop().create_task(self._repair(physical_offset))

@@ -9,7 +9,7 @@ NS_PER_MS = 1_000_000
 
 
 class ClockSteps:
-    """Tells how far the wall clock has jumped between two looks."""
+    """Measures how far the wall clock has jumped between two looks."""
 
     __slots__ = ("_ahead_ms", "_clock")
 

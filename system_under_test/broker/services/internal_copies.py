@@ -1,6 +1,6 @@
 """Messages that the broker itself writes: delivered delayed ones, retries, transaction records.
 
-RocketMQ writes them with setWaitStoreMsgOK(false): whoever asked for one is answered, and progress counts, while the
+RocketMQ writes them with setWaitStoreMsgOK(false): the requester of one is answered, and progress counts, while the
 copy may still be in memory only. Here they wait like sends.
 """
 
@@ -23,8 +23,8 @@ class CopyPolicy:
     """When a copy counts.
 
     Attributes:
-        waits: whoever asked for a copy waits for its flush and replication.
-        hears: what whoever asked for a copy hears of how safe it is.
+        waits: the requester of a copy waits for its flush and replication.
+        hears: the code that the requester of a copy gets, by how safe the copy is.
         safe_end: up to which physical offset copies count as progress.
     """
 
@@ -44,7 +44,7 @@ def weak_is_success(_code: ResponseCode) -> ResponseCode:
 
 
 class InternalCopies:
-    """Puts messages and lets the flush and whoever waits for it know.
+    """Appends messages, and reports each to the flush and to the caller that waits for it.
 
     Args:
         statistics: counts them like what was sent.
@@ -70,10 +70,10 @@ class InternalCopies:
         self.safe_end = safe_end  # physical offset below which copies count
 
     def put(self, message: Message) -> PutResult:
-        """Append a copy; nobody waits for it."""
+        """Append a copy without waiting for it."""
         result = self._append(message)
         if result.status is PutStatus.PUT_OK:
-            self._acknowledge(result.end_offset, _nobody, False)
+            self._acknowledge(result.end_offset, _unawaited, False)
         return result
 
     def put_for(self, message: Message, answer: Answer, *, waits: bool | None = None) -> PutResult:
@@ -98,5 +98,5 @@ class InternalCopies:
         return result
 
 
-def _nobody(_code: int) -> None:
-    """Nobody waits for the copy."""
+def _unawaited(_code: int) -> None:
+    """Ignores the answer: no caller waits for the copy."""

@@ -42,7 +42,7 @@ class ServicePolicies:
 
     copies: CopyPolicy  # R61: what the broker writes itself is waited for
     remaining_time: RemainingTime  # a delayed message from the future, after the clock was set back
-    retry_queues: RetryQueues  # R48: retries in queues that nobody reads
+    retry_queues: RetryQueues  # R48: retries in queues that no consumer reads
     transactions: TransactionPolicy  # R26, R27, and a half message that is ended twice
 
 

@@ -28,7 +28,7 @@ PUSH_TIME_PROPERTY = "PUSH_REPLY_TIME"
 class ReplyProcessor:
     """Pushes a reply to the client that asked; then stores it, if that is wanted.
 
-    The answer to the replier tells whether the push has worked.
+    The answer to the replier says whether the push has worked.
     """
 
     def __init__(

@@ -50,7 +50,7 @@ def queues_of_topic(topic: TopicConfig, _group: SubscriptionGroupConfig) -> int:
 
 
 def queues_of_group(_topic: TopicConfig, group: SubscriptionGroupConfig) -> int:
-    """As RocketMQ: the topic may have fewer, and nobody reads the others (issue 3953, bug R48)."""
+    """As RocketMQ: the topic may have fewer, and no consumer reads the others (issue 3953, bug R48)."""
     return group.retry_queue_nums
 
 

@@ -182,7 +182,7 @@ class TransactionCheck:
         return result
 
     def _choose_producer(self, group: str) -> Connection | None:
-        """One connection of the group, in turn; None if nobody is there."""
+        """One open connection of the group, in turn; None if there is none."""
         members = self._clients.producers(group)
         for _ in range(min(CHANNEL_TRIES_MAX, len(members))):
             connection = members[self._turn % len(members)].connection

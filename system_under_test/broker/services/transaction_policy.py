@@ -20,7 +20,7 @@ class TransactionPolicy:
         waits_for_the_future: a half message that seems to be from the future, as log times never go back when the clock
             does, is asked about when it has been here for long enough, instead of at once.
         counts_every_visit: a visit of the check counts although no producer was asked (issue 8311); such a message is
-            given up without anybody ever having been asked.
+            given up without a producer ever having been asked.
         skips_unreadable: a half message that cannot be read ends this round and every later one at the same place in
             4.9.8 (issue 1568): no later transaction is ever checked.
         keeps_flag: a half message that is put back keeps its user flag; 4.9.8 sets it to 0.

@@ -93,7 +93,7 @@ class TransactionRequests:
         if header.commit_or_rollback == TRANSACTION_COMMIT:
             waits = waits_for_store(half.properties)
             check_put(self._copies.put_for(self._make_final(half), answer, waits=waits))
-            # Behind the message in the log: whoever recovers the op message recovers the message, too.
+            # Behind the message in the log: a recovery that finds the op message finds the message, too.
             self._halves.end(offset)
         else:
             check_put(self._halves.end(offset))
