@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Outcome, Piece, Touches
+from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Piece, Touches
 from checkers.kernel import Context, Kernel, Split, finding_at, nothing_missing
 from checkers.place_index import index_of
 from checkers.promises import Damage, Judgement, judge
@@ -193,11 +193,10 @@ class _Places:
         places = np.flatnonzero(self.sender != UNKNOWN)
         rows = self.sender[places]
         began, process = sends.invoke_index[rows], sends.process[rows]
-        back = (began[1:] <= began[:-1]) & (process[1:] == process[:-1])
-        for at in np.flatnonzero(back).tolist():
-            pair = self.sent_at(int(places[at])), self.sent_at(int(places[at + 1]))
-            if _is_shuffled(pair):
-                yield pair
+        back = np.flatnonzero((began[1:] <= began[:-1]) & (process[1:] == process[:-1]))
+        shuffled = _are_shuffled(sends.where(rows[back]), sends.where(rows[back + 1]))
+        for at in back[shuffled].tolist():
+            yield self.sent_at(int(places[at])), self.sent_at(int(places[at + 1]))
 
 
 def _fill(table: Ints, places: Ints, physical: Ints) -> None:
@@ -214,18 +213,22 @@ def _goes_back(pair: Pair) -> bool:
 
 
 def _is_shuffled(pair: Pair) -> bool:
-    """Whether both are of one request, and the later one in the queue is the earlier one in the request."""
     lower, upper = (of.touches for of in pair)
-    together = all(
-        getattr(lower, name)[0] == getattr(upper, name)[0]
-        for name in ("queue", "process", "invoke_ns", "time_ns")
+    return bool(_are_shuffled(lower, upper)[0])
+
+
+def _are_shuffled(lower: Touches, upper: Touches) -> Mask:
+    """Whether both are of one request, and the later one in the queue is the earlier one in the request; (sends,)."""
+    together = lower.queue == upper.queue
+    for name in ("process", "invoke_ns", "time_ns"):
+        together &= getattr(lower, name) == getattr(upper, name)
+    met = (upper.op_index > lower.invoke_index) | (upper.op_index == lower.op_index)
+    found: Mask = together & np.where(
+        upper.invoke_index == lower.invoke_index,
+        upper.message < lower.message,  # one op, whose messages have keys in their order
+        met & (upper.invoke_index < lower.invoke_index),
     )
-    met = upper.op_index[0] > lower.invoke_index[0] or upper.op_index[0] == lower.op_index[0]
-    if (
-        upper.invoke_index[0] == lower.invoke_index[0]
-    ):  # one op, whose messages have keys in their order
-        return bool(together and upper.message[0] < lower.message[0])
-    return bool(together and met and upper.invoke_index[0] < lower.invoke_index[0])
+    return found
 
 
 def _inconsistent(columns: Columns, context: Context, places: _Places, row: int) -> Finding:
