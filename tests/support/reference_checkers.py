@@ -109,26 +109,23 @@ def deliveries_of(ops: Sequence[Op]) -> list[Delivery]:
 def _consumes(ops: Sequence[Op]) -> Iterator[tuple[Op, Op]]:
     """Pairs of invocation and completion; a lone op stands for both.
 
-    A call that began again before it had ended counts as one that never ended, and one completion later is its own.
+    Of calls with the same messages that are open at a time the last one ends first.
     """
-    waiting: dict[Any, Op] = {}
-    never_ended: list[Any] = []
+    waiting: list[tuple[Any, Op]] = []
     for op in (op for op in ops if op.f == "consume"):
         value = op.value
         names = ("group", "topic", "broker", "queue")
         first, last = value["messages"][0][1], value["messages"][-1][1]
         identity = (op.process, *(value[name] for name in names), first, last)
-        begun = waiting.pop(identity, None)
         if op.type == "invoke":
-            if begun is not None:
-                yield begun, begun
-                never_ended.append(identity)
-            waiting[identity] = op
-        elif begun is None and identity in never_ended:
-            never_ended.remove(identity)
-        elif op.type != "fail":
-            yield begun or op, op
-    for op in waiting.values():
+            waiting.append((identity, op))
+            continue
+        begun = next((one for one in reversed(waiting) if one[0] == identity), None)
+        if begun is not None:
+            waiting.remove(begun)
+        if op.type != "fail":
+            yield (op if begun is None else begun[1]), op
+    for _, op in waiting:
         yield op, op
 
 
