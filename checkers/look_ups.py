@@ -10,8 +10,9 @@ clock of the broker was wrong, because then store times do not ascend; faithful 
 broker must not serve such a record, whether it or its disk damaged it.
 
 **refused_read**: a message is in its queue, and a broker answers again and again that it has failed (SYSTEM_ERROR) when
-it is asked for this place, or for the offset of its store time. A group that comes to this place stays there. Of a
-message that is not in its queue such an answer says no more than that: whether it may be gone is a question of `loss`.
+it is asked for this place, or for the offset of its store time. A group that comes to this place stays there. A broker
+that fails to read the place of a message that is missing from the queue is no finding here: `loss` judges whether the
+message may be missing.
 
 Look-ups that hold fewer messages than were asked for leave the answer unknown, and so does a broker that answers no
 search by time, or refuses it with another code.
