@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
+from typing import Any
 
 from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.kinds import KINDS
@@ -21,12 +23,15 @@ def _grown(run: Run, rng: Random, site: Site, name: str, more: int) -> Run | Non
     )
     if seen is None:
         return None
-    begin = next(
-        of
-        for of in seen_of(run, "resources")
-        if (of["node"], of["when"]) == (seen["node"], "begin")
-    )
+    begin = _at_begin(run, seen["node"])
     return with_seen(run, seen, **{name: (begin[name] or 0) + more})
+
+
+def _at_begin(run: Run, node: str) -> Mapping[str, Any]:
+    """What a server held before the load."""
+    return next(
+        of for of in seen_of(run, "resources") if (of["node"], of["when"]) == (node, "begin")
+    )
 
 
 @KINDS.mutation("task_leak", "a server has 40 tasks more than before the load")
@@ -68,14 +73,17 @@ def _measured(run: Run, rng: Random, site: Site, name: str, begin: int, end: int
     return draft.finish()
 
 
-def _with_entries(run: Run, rng: Random, site: Site, table: str, entries: int) -> Run | None:
-    """A table of a broker has so many entries more in the end."""
+def _with_entries(
+    run: Run, rng: Random, site: Site, table: str, entries: int, *, since_begin: bool = False
+) -> Run | None:
+    """A table of a broker has so many entries more in the end than it had then, or than before the load."""
     brokers = [of for of in seen_of(run, "resources") if of["when"] == "end" and of.get("tables")]
     seen = choose(rng, brokers, lambda _: is_side(run, site))
     if seen is None:
         return None
     tables = seen["tables"]
-    return with_seen(run, seen, tables={**tables, table: tables.get(table, 0) + entries})
+    counted = _at_begin(run, seen["node"])["tables"] if since_begin else tables
+    return with_seen(run, seen, tables={**tables, table: counted.get(table, 0) + entries})
 
 
 @KINDS.mutation("table_leak", "a broker holds 3 pulls of consumers that are gone")
@@ -100,7 +108,7 @@ def half_message_leak(run: Run, rng: Random, site: Site) -> Run | None:
 
 @KINDS.oddity("a broker may have heard of the harness's producer after the first look")
 def one_more_producer(run: Run, rng: Random, site: Site) -> Run | None:
-    return _with_entries(run, rng, site, "producers", 1)
+    return _with_entries(run, rng, site, "producers", 1, since_begin=True)
 
 
 @KINDS.mutation(EVIDENCE, "what servers hold was not measured", unknown_is_enough=True)
