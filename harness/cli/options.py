@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -107,6 +108,15 @@ _OPTIONS = (
         "ten has it.",
     ),
     click.option("--defect", help="Plant a known bug first; see `staticfire defects`."),
+)
+
+
+runs_option = click.option(
+    "--runs",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="Folder that keeps the runs.",
 )
 
 

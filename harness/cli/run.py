@@ -21,6 +21,7 @@ from harness.cli.options import (
     check_nodes,
     choose_faults,
     given_options,
+    runs_option,
     said_options,
 )
 from harness.cli.progress import show_progress
@@ -38,13 +39,7 @@ if TYPE_CHECKING:
 @click.option("--seed", type=int, help="Everything not given is drawn from it. Default: a new one.")
 @campaign_options
 @fleet_options
-@click.option(
-    "--runs",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("runs"),
-    show_default=True,
-    help="Folder that keeps the runs.",
-)
+@runs_option
 @click.option(
     "--dry-run", "is_dry_run", is_flag=True, help="Print the campaign with its plan, and stop."
 )

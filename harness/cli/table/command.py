@@ -18,7 +18,13 @@ from harness.campaign_file import campaign_names
 from harness.campaign_limits import PLACES
 from harness.cli.fleet_options import fleet_options
 from harness.cli.hunt.seed_range import seed_range
-from harness.cli.options import check_nodes, choose_faults, given_options, missing_in
+from harness.cli.options import (
+    check_nodes,
+    choose_faults,
+    given_options,
+    missing_in,
+    runs_option,
+)
 from harness.cli.run import make_folder, run_in
 from harness.cli.somebodys_cluster import take_cluster
 from harness.cli.status import (
@@ -70,13 +76,7 @@ TARGETS = ("own", "apache")
     help="Range of seeds, both ends included, or one number.",
 )
 @fleet_options
-@click.option(
-    "--runs",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("runs"),
-    show_default=True,
-    help="Folder that keeps the runs.",
-)
+@runs_option
 @click.option("--print", "only_prints", is_flag=True, help="Print the table of --out, run nothing.")
 def table(
     out: Path,
