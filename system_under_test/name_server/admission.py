@@ -57,7 +57,7 @@ class Admission:
         for option, what, value, is_allowed in rules:
             if not is_allowed:
                 reason = f"this broker may not register: {option} does not list its {what} {value[:SHOWN_MAX]!r}"
-                self._refusals.tell(
+                self._refusals.log_once(
                     "broker was refused",
                     peer=host,
                     broker=broker.broker_name,

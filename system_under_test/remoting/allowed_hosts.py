@@ -45,7 +45,7 @@ class RefusalLog:
         self._log = log
         self._known: dict[tuple[str, ...], None] = {}
 
-    def tell(self, event: str, **fields: str) -> None:
+    def log_once(self, event: str, **fields: str) -> None:
         shown = {name: value[:SHOWN_MAX] for name, value in fields.items()}
         key = (event, *shown.values())
         if key in self._known or len(self._known) >= REFUSALS_LOGGED_MAX:

@@ -1,4 +1,4 @@
-"""The door of the HA port: which hosts may connect to it, and TLS in which each side shows a certificate."""
+"""Access to the HA port: which hosts may connect to it, and TLS in which each side shows a certificate."""
 
 from __future__ import annotations
 
@@ -103,7 +103,9 @@ class HaGate(asyncio.Protocol):
             self._connection.data_received(bytes(self._early))
 
     def _refuse(self, transport: asyncio.Transport, reason: str) -> None:
-        self._door.refusals.tell("replica was refused", peer=peer_host(transport), reason=reason)
+        self._door.refusals.log_once(
+            "replica was refused", peer=peer_host(transport), reason=reason
+        )
         transport.abort()
 
 

@@ -45,9 +45,9 @@ def test_an_entry_that_is_no_block_is_an_error(entry: str) -> None:
 def test_a_refusal_is_logged_once(log: MemoryLog) -> None:
     refusals = RefusalLog(log)
     for _ in range(3):
-        refusals.tell("refused", peer="10.0.0.1")
-        refusals.tell("refused", peer="x" * SHOWN_MAX + "y")
-    refusals.tell("refused elsewhere", peer="10.0.0.1")
+        refusals.log_once("refused", peer="10.0.0.1")
+        refusals.log_once("refused", peer="x" * SHOWN_MAX + "y")
+    refusals.log_once("refused elsewhere", peer="10.0.0.1")
     assert log.events == [
         ("warning", "refused", {"peer": "10.0.0.1"}),
         ("warning", "refused", {"peer": "x" * SHOWN_MAX}),
@@ -58,5 +58,5 @@ def test_a_refusal_is_logged_once(log: MemoryLog) -> None:
 def test_refusals_do_not_fill_the_log(log: MemoryLog) -> None:
     refusals = RefusalLog(log)
     for number in range(REFUSALS_LOGGED_MAX + 5):
-        refusals.tell("refused", peer=str(number))
+        refusals.log_once("refused", peer=str(number))
     assert len(log.events) == REFUSALS_LOGGED_MAX
