@@ -29,9 +29,8 @@ from checkers.promises import NS_PER_S
 from checkers.spans import Span
 from checkers.timeline import Found, LookUp
 
-STARTED_WITHIN_NS = (
-    60 * NS_PER_S
-)  # after the end of what stopped a broker: it may end more than once on its way up
+# After the end of what stopped a broker: it may end more than once on its way up.
+STARTED_WITHIN_NS = 60 * NS_PER_S
 RECOVERIES_DUE = "recovery"  # in RunFacts.due: every start of a broker was to be written down
 
 

@@ -36,9 +36,8 @@ class Struck:
     node: str
     start_ns: int
     end_ns: int | None = None
-    affects: tuple[str, ...] | None = (
-        None  # what it did to this target then; None: all that the fault does
-    )
+    # What it did to this target then; None: all that the fault does.
+    affects: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,9 +19,8 @@ GROUPS_MAX = 1_000  # that one connection is a member of
 MEMBERS_MAX = 100_000  # of all groups; a connection is a member of each of its groups
 NAME_LENGTH_MAX = 1_024  # characters of a client id, a group or a topic
 SUBSCRIPTIONS_SIZE_MAX = 32 << 20  # of all groups, as `size_of` counts
-ELEMENT_SIZE = (
-    100  # bytes, about, that a subscription, a tag or a tags code takes beside its characters
-)
+# Bytes, about, that a subscription, a tag or a tags code takes beside its characters.
+ELEMENT_SIZE = 100
 
 
 class Member:
