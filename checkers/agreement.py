@@ -112,7 +112,7 @@ def _too_many_empty(tally: Tally) -> str | None:
 class _Asked(NamedTuple):
     """What was looked up of one topic on one broker; arrays of shape (messages,), by message."""
 
-    since: int  # op index of the first look-up
+    since: int  # op index before which a send must have ended to be asked for
     message: Ints
     queue: Ints  # its number
     offset: Ints
@@ -161,10 +161,23 @@ def _asked(columns: Columns, context: Context, queue: QueueKey) -> _Asked | None
         rows = [(ids[row.key], row.queue, row.queue_offset) for one in mine for row in one.found]
         rows += [(ids[row.key], row.queue, row.queue_offset) for one in mine for row in one.torn]
         table = np.array(sorted(rows), np.int64).reshape(-1, 3)
-        context.cache[of] = _Asked(mine[0].op_index, *table.T) if complete else None
+        since = _begun_after(context, queue.broker)
+        context.cache[of] = _Asked(since, *table.T) if complete else None
     known = context.cache[of]
     assert known is None or isinstance(known, _Asked)
     return known
+
+
+def _begun_after(context: Context, broker: str) -> int:
+    """The op after which the look-ups of a broker began: a drain, or the last look-up of another broker.
+
+    A look-up has no invocation. What is to be asked of a broker is chosen before its first one, and a message that was
+    on its way for long may be acknowledged in between.
+    """
+    timeline = context.timeline
+    mine = min(one.op_index for one in timeline.look_ups if one.broker == broker)
+    before = (one.op_index for one in (*timeline.look_ups, *timeline.drains.values()))
+    return max((index for index in before if index < mine), default=mine)
 
 
 def _look_ups(context: Context, queue: QueueKey) -> list[LookUp]:

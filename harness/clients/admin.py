@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from harness.clients.contents import contents_of
@@ -27,6 +27,7 @@ LOOK_UPS_AT_ONCE = 16
 REFUSAL_MAX = 300  # characters of it that are kept
 MENDING_TRIES, MENDING_PAUSE_S = 20, 0.5  # of a broker that asks its replicas for a record
 BUSY_TRIES, BUSY_PAUSE_S = 20, 0.1  # of a broker whose queue of requests is full
+FIRST_OFFSET_TRIES, FIRST_OFFSET_PAUSE_S = 4, 2.0  # of a broker that is deleting log files
 
 
 class AdminError(Exception):
@@ -176,9 +177,32 @@ async def look_up(remoting: RemotingClient, request: Request) -> dict[str, Any]:
 
     found = await asyncio.gather(*map(find, request["messages"]))
     messages = [row for row in found if row is not None]
-    lacking = dict.fromkeys(queue for _, queue, *_, in_queue in messages if not in_queue)
-    firsts = [[queue, await _first_offset(remoting, request, queue)] for queue in lacking]
+    lacking: dict[int, int] = {}  # the last offset that each queue lacks
+    for _, queue, offset, *_, in_queue in messages:
+        if not in_queue:
+            lacking[queue] = max(offset, lacking.get(queue, 0))
+    firsts = await _first_offsets(remoting, request, lacking)
     return {"messages": messages, "first_offsets": firsts, **({"torn": torn} if torn else {})}
+
+
+async def _first_offsets(
+    remoting: RemotingClient, request: Request, lacking: Mapping[int, int]
+) -> list[list[int]]:
+    """[queue, first offset] of the queues in `lacking`, which has an offset that each lacks.
+
+    A broker deletes log files one by one, and raises the first offsets after the last one of a round. So a queue that
+    lacks what it claims to have is asked again a little later.
+    """
+    firsts: dict[int, int] = {}
+    for tried in range(FIRST_OFFSET_TRIES):
+        behind = [queue for queue, offset in lacking.items() if firsts.get(queue, 0) <= offset]
+        if not behind:
+            break
+        if tried:
+            await asyncio.sleep(FIRST_OFFSET_PAUSE_S)
+        for queue in behind:
+            firsts[queue] = await _first_offset(remoting, request, queue)
+    return [[queue, first] for queue, first in firsts.items()]
 
 
 async def search_times(remoting: RemotingClient, request: Request) -> dict[str, Any]:

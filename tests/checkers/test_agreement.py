@@ -164,6 +164,23 @@ def test_a_start_of_a_broker_has_a_reason(known: dict[str, Any], is_explained: b
     assert (reason == told) is not is_explained
 
 
+@pytest.mark.parametrize("after_the_drain", [False, True])
+def test_a_send_acknowledged_during_the_look_ups_is_not_asked_for(
+    run: Run, after_the_drain: bool
+) -> None:
+    draft = Draft(run)
+    first = next(op.value["broker"] for op in run.ops if op.f == "look_up")
+    acknowledged = (op for op in run.ops if op.f == "send" and op.type == "ok")
+    last = max(op.index for op in acknowledged if op.value["broker"] == first)
+    draft.look_up(run.ops[last].value["key"], lambda _: None)
+    if after_the_drain:
+        for op in run.ops:
+            if op.f == "drain":
+                draft.move(op.index, run.ops[last].time_ns - 1)
+
+    assert verdict_of(draft.finish()).valid is (True if after_the_drain else "unknown")
+
+
 def test_what_is_not_recorded_is_not_asked(run: Run) -> None:
     """A history of an earlier version, or of another harness."""
     draft = Draft(run)

@@ -10,7 +10,7 @@ import pytest
 from harness.clients import admin
 from harness.clients.admin import carry_out
 from harness.clients.port import Outcome, Request
-from system_under_test.protocol.codes import ResponseCode
+from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand
 from system_under_test.protocol.message import Message, encode_record
 from system_under_test.remoting import RemotingClient
@@ -114,6 +114,33 @@ def test_a_record_that_is_none_is_named() -> None:
     [[key, queue, offset, error]] = answer.value["torn"]
     assert (key, queue, offset) == ("k", 0, 7)
     assert "record at 0" in error
+
+
+class Deleting(Answering):
+    """A broker that has deleted a message, and raises the first offset of its queue some answers later."""
+
+    def __init__(self, late: int) -> None:
+        self._late = late
+
+    async def invoke(self, address: str, command: RemotingCommand, *_: Any, **__: Any) -> Any:
+        if command.code != RequestCode.GET_MIN_OFFSET:
+            return RemotingCommand.response(command, ResponseCode.QUERY_NOT_FOUND, None, {}, b"")
+        self._late -= 1
+        first = "7" if self._late >= 0 else "9"
+        return RemotingCommand.response(command, ResponseCode.SUCCESS, None, {"offset": first}, b"")
+
+
+@pytest.mark.parametrize(("late", "first"), [(0, 9), (1, 9), (3, 9), (99, 7)])
+def test_a_queue_that_lacks_what_it_claims_to_have_is_asked_again(
+    late: int, first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admin, "FIRST_OFFSET_PAUSE_S", 0.0)
+    replies: list[Outcome] = []
+    wanted = {"topic": "T", "address": "a:1", "messages": [["j", 0, 5, 50], ["k", 0, 8, 80]]}
+    broker = cast(RemotingClient, Deleting(late))
+    asyncio.run(carry_out(broker, {"f": "look_up", **wanted}, replies.append))
+
+    assert replies[0].value["first_offsets"] == [[0, first]]
 
 
 @pytest.mark.parametrize(
