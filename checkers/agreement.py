@@ -176,7 +176,8 @@ def _begun_after(context: Context, broker: str) -> int:
     """
     timeline = context.timeline
     mine = min(one.op_index for one in timeline.look_ups if one.broker == broker)
-    before = (one.op_index for one in (*timeline.look_ups, *timeline.drains.values()))
+    before = [one.op_index for one in timeline.look_ups]
+    before += [drain.op_index for drain in timeline.drains.values()]
     return max((index for index in before if index < mine), default=mine)
 
 
