@@ -161,8 +161,9 @@ def _asked(columns: Columns, context: Context, queue: QueueKey) -> _Asked | None
         rows = [(ids[row.key], row.queue, row.queue_offset) for one in mine for row in one.found]
         rows += [(ids[row.key], row.queue, row.queue_offset) for one in mine for row in one.torn]
         table = np.array(sorted(rows), np.int64).reshape(-1, 3)
-        since = _begun_after(context, queue.broker)
-        context.cache[of] = _Asked(since, *table.T) if complete else None
+        context.cache[of] = (
+            _Asked(_begun_after(context, queue.broker), *table.T) if complete else None
+        )
     known = context.cache[of]
     assert known is None or isinstance(known, _Asked)
     return known

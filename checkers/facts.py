@@ -155,6 +155,7 @@ class RunFacts:
     timings: Timings = field(default_factory=Timings)
     name_servers: tuple[str, ...] = ()
     reserved_s: float = 0.0  # younger messages that not all groups have consumed are not deleted
+    late_groups: tuple[str, ...] = ()  # made when others had consumed, and retention may have deleted
     floors: Floors = field(default_factory=Floors)
     disks_observed: bool = True  # the harness looked at the disks at each acknowledgement
     routes_observed: bool = False  # the harness asked the name servers, again and again
@@ -210,6 +211,7 @@ class RunFacts:
                     group: tuple(tags) for group, tags in fields.get("wanted_before", {}).items()
                 },
                 "delay_levels_ms": tuple(fields.get("delay_levels_ms", ())),
+                "late_groups": tuple(fields.get("late_groups", ())),
                 "orderly": tuple(fields.get("orderly", ())),
                 "broadcasting": tuple(fields.get("broadcasting", ())),
                 "assigned": tuple(fields.get("assigned", ())),

@@ -55,6 +55,9 @@ class Context:
         wanted: Mask = subscribed[sends.topic]
         if group in self.facts.wanted_tags:
             wanted &= self.matches(columns, sends, group)
+        if group in self.facts.late_groups:
+            low, *_ = _drain_columns(columns, self.timeline, group)
+            wanted &= (sends.queue == UNKNOWN) | (sends.queue_offset >= low[sends.queue])
         return wanted
 
     def matches(self, columns: Columns, sends: Touches, group: str) -> Mask:

@@ -94,6 +94,7 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
         exits=tuple(_exits(ops)),
         due=tuple(_due(campaign, bool(living), ops)),
         gone=next((str(op.error) for op in ops if op.f == CLUSTER_GONE), ""),
+        late_groups=tuple(_side_groups(ops, made_anew=True)),
         reserved_s=3600.0 * int(dict(campaign.broker_properties).get("fileReservedTime", 72)),
         clock_uncertainty_ns=_clock_uncertainty(ops),
         wall_epoch_ms=EPOCH_MS if campaign.environment == "simulation" else None,
@@ -150,10 +151,13 @@ def groups_of(campaign: Campaign) -> dict[str, list[Membership]]:
     return groups
 
 
-def _side_groups(ops: Sequence[Op]) -> dict[str, tuple[str, ...]]:
-    """The groups that administrators made beside the load (`harness/side_topics.py`), and their topics."""
+def _side_groups(ops: Sequence[Op], *, made_anew: bool = False) -> dict[str, tuple[str, ...]]:
+    """The groups that administrators made beside the load (`harness/side_topics.py`), and their topics.
+
+    `made_anew`: only the group of each topic that was made once the first one had consumed.
+    """
     made = (op.value["evidence"] for op in ops if op.f in SIDE_STARTS and "evidence" in op.value)
-    return {group: (seen["topic"],) for seen in made for group in seen["groups"]}
+    return {group: (seen["topic"],) for seen in made for group in seen["groups"][made_anew:]}
 
 
 def _evenly(campaign: Campaign, groups: Mapping[str, Sequence[Membership]]) -> tuple[str, ...]:

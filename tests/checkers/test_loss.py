@@ -183,6 +183,30 @@ def test_a_loss_that_the_profile_allows_is_counted_and_not_a_violation() -> None
 
 
 @pytest.mark.parametrize(
+    ("late", "low", "valid"), [((), 3, False), (("h",), 3, True), (("h",), 0, False)]
+)
+def test_what_retention_took_before_a_group_was_made_is_not_for_that_group(
+    late: tuple[str, ...], low: int, valid: Validity
+) -> None:
+    ops = ("0 ok send a", "1 ok consume a", "9 ok drain 0:5:5 min=3 t=10")
+    verdict = check_loss(
+        *ops,
+        f"9 ok drain 0:5:5 min={low} group=h t=10",
+        groups={"g": ("t",), "h": ("t",)},
+        late_groups=late,
+        reserved_s=60.0,
+    )
+    assert verdict.valid == valid
+
+
+def test_a_late_group_excuses_no_other_one() -> None:
+    ops = ("0 ok send a", "9 ok drain 0:5:5 min=3 t=10", "9 ok drain 0:5:5 min=3 group=h t=10")
+    groups = {"g": ("t",), "h": ("t",)}
+    verdict = check_loss(*ops, groups=groups, late_groups=("h",), reserved_s=60.0)
+    assert keys(verdict, "lost") == ("a",)
+
+
+@pytest.mark.parametrize(
     ("reserved_s", "valid"), [(0.0, "unknown"), (1.0, "unknown"), (60.0, False)]
 )
 def test_what_is_gone_unread_before_its_time_is_lost(reserved_s: float, valid: Validity) -> None:

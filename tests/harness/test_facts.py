@@ -149,7 +149,9 @@ def test_groups_beside_the_load_are_known_to_the_checkers() -> None:
         f="start_topic-anew",
         value={"fault_id": 7, "evidence": evidence},
     )
-    groups = run_facts(CAMPAIGN, [], [started]).groups
+    facts = run_facts(CAMPAIGN, [], [started])
+    groups = facts.groups
+    assert facts.late_groups == ("g-side-7-again",)
     assert groups["g-side-7"] == groups["g-side-7-again"] == ("T-side-7",)
     assert set(groups) - set(run_facts(CAMPAIGN, [], []).groups) == set(evidence["groups"])
 
