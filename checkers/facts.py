@@ -155,7 +155,8 @@ class RunFacts:
     timings: Timings = field(default_factory=Timings)
     name_servers: tuple[str, ...] = ()
     reserved_s: float = 0.0  # younger messages that not all groups have consumed are not deleted
-    late_groups: tuple[str, ...] = ()  # made when others had consumed, and retention may have deleted
+    # Made when other groups had consumed, and retention may have deleted.
+    late_groups: tuple[str, ...] = ()
     floors: Floors = field(default_factory=Floors)
     disks_observed: bool = True  # the harness looked at the disks at each acknowledgement
     routes_observed: bool = False  # the harness asked the name servers, again and again
