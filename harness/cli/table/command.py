@@ -169,7 +169,7 @@ def _campaign_of(cell: Cell, fleet: FleetOptions) -> Campaign | Row:
     take_cluster(given, fleet)
     named = dict(given)
     try:
-        choose_faults(cell.seed, given, fleet)
+        missing = choose_faults(cell.seed, given, fleet)
         campaign = draw_campaign(cell.seed, given)
     except (BadInput, CampaignError, FaultError) as error:
         verdict = SIMULATION_ONLY if _is_for_simulation(named) else NOT_HERE
@@ -178,6 +178,9 @@ def _campaign_of(cell: Cell, fleet: FleetOptions) -> Campaign | Row:
         check_nodes(campaign, fleet)
     except (CampaignError, FaultError) as error:
         raise BadInput(f"campaign {cell.campaign}: {error}") from error
+    for policy in named.get("policies", ()):
+        if (reason := missing.get(f"policy {policy}")) is not None:
+            _say(f"{cell.campaign} in {cell.environment} goes without policy {policy}: {reason}")
     return campaign
 
 

@@ -185,6 +185,25 @@ def test_what_an_environment_lacks_is_said_in_the_table(
     assert out.read_bytes() == before
 
 
+def test_the_policies_that_another_target_cannot_have_are_said(
+    runs: Runs, out: Path, staticfire: Staticfire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "check_nodes", lambda *_: None)  # no distribution is here
+    campaign = tmp_path / "quirks.toml"
+    campaign.write_text(
+        '[campaign]\nmode = "faithful"\npolicies = ["store.sync", "may_force"]\nfaults = []\n'
+    )
+    chosen = ("--campaigns", campaign, "--home", tmp_path)
+    said = table(staticfire, out, *chosen, "--target", "apache", "--environments", "processes")
+    reason = "only our own brokers can be given single behaviours of RocketMQ 4.9.8"
+    assert said.err.splitlines()[:2] == [
+        f"{campaign} in processes goes without policy {policy}: {reason}"
+        for policy in ("store.sync", "may_force")
+    ]
+    assert len(runs.made) == 1
+    assert "goes without" not in table(staticfire, out, "--campaigns", campaign).err
+
+
 def test_a_short_run_of_the_simulation(out: Path, staticfire: Staticfire, tmp_path: Path) -> None:
     campaign = tmp_path / "short.toml"
     campaign.write_text(
