@@ -14,14 +14,16 @@ POLL_S = 0.25
 PROBE_PROCESS = 99_999
 PROBE_BYTES = 64
 NOT_YET = 14  # SERVICE_NOT_AVAILABLE: a broker of ours says so until it has what its replicas have
+SILENCE = -1  # in place of a code: the broker took a send and answered nothing
+SILENT_S = 1.0  # a connection that is lost sooner has been ended by the broker's side: it may be on its way up
 
 
 class Prober:
     """Sends through the producer that no fault touches, and writes them down like any other send.
 
     Args:
-        refusing_s: a broker that has refused sends with one code for so long will not serve; None: it is asked until
-            the bound is over.
+        refusing_s: a broker that has refused sends with one code, or taken them without an answer, for so long will
+            not serve; None: it is asked until the bound is over. Time in which servers boot does not count for silence.
     """
 
     def __init__(self, environment: Environment, refusing_s: float | None = None) -> None:
@@ -51,27 +53,43 @@ class Prober:
         """
         [master] = [b.node for b in self._environment.shape.masters if b.broker_name == broker_name]
         deadline_ns = self._environment.now_ns() + int(bound_s * 1e9)
-        refusal, refused_ns = None, 0  # the code, and since when
+        refusal, refused_ns = None, 0  # the code or SILENCE, and since when
         for number in itertools.count():
+            began_ns, awake_ns = self._environment.now_ns(), self._awake_ns()
             outcome = await self._send(broker_name, f"{prefix}-{broker_name}-{number}")
-            code = outcome.value.get("code")
+            code = self._refusal(outcome, began_ns)
             if code != refusal:
-                refusal, refused_ns = code, self._environment.now_ns()
+                refusal = code
+                refused_ns = awake_ns if code == SILENCE else self._environment.now_ns()
             if self._is_served(broker_name, outcome) or self._environment.now_ns() > deadline_ns:
                 return outcome
             if self._environment.is_dead(master):
                 return outcome._replace(error=f"{master} ends again and again; {outcome.error}")
             if self._is_final(refusal, refused_ns):
-                error = f"code {refusal} for {self._refusing_s:g} s, no longer waited for: {outcome.error}"
+                what = "no answer" if refusal == SILENCE else f"code {refusal}"
+                error = f"{what} for {self._refusing_s:g} s, no longer waited for: {outcome.error}"
                 return outcome._replace(error=error)
             await asyncio.sleep(POLL_S)
         raise AssertionError("count() never ends")
 
+    def _refusal(self, outcome: Outcome, began_ns: int) -> int | None:
+        """The code that the broker refused with, SILENCE, or None for anything else."""
+        code: int | None = outcome.value.get("code")
+        if code is not None or outcome.type != "info" or "status" in outcome.value:
+            return code
+        lasted_ns = self._environment.now_ns() - began_ns
+        return SILENCE if lasted_ns >= SILENT_S * 1e9 else None
+
+    def _awake_ns(self) -> int:
+        """The run's clock without the time in which servers booted: one that boots may take what it cannot answer."""
+        return self._environment.now_ns() - self._environment.booting_ns()
+
     def _is_final(self, refusal: int | None, since_ns: int) -> bool:
-        """Whether the broker has refused with this code for so long that it will not serve."""
+        """Whether the broker has refused with this code, or been silent, for so long that it will not serve."""
         if self._refusing_s is None or refusal in (None, NOT_YET):
             return False
-        return self._environment.now_ns() - since_ns > self._refusing_s * 1e9
+        now_ns = self._awake_ns() if refusal == SILENCE else self._environment.now_ns()
+        return now_ns - since_ns > self._refusing_s * 1e9
 
     async def _send(self, broker_name: str, key: str) -> Outcome:
         value: dict[str, Any] = {

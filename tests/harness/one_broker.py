@@ -22,3 +22,6 @@ class OneBroker:
 
     def is_lost(self, node: str) -> bool:
         return False
+
+    def booting_ns(self) -> int:
+        return 0
