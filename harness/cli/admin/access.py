@@ -69,7 +69,7 @@ async def update_acl_config(
 
 
 @admin_command(
-    "deleteAccessConfig",
+    "deleteAclConfig",
     "Delete an account.",
     "-c DefaultCluster -a billing-app",
     BROKER,

@@ -38,14 +38,19 @@ Found = TypeVar("Found")
 NOTHING = Record({"done": "nothing, this was a dry run"})
 
 
+ALIASES = {"deleteaccessconfig": "deleteAclConfig"}  # mqadmin's second names, in lower case
+
+
 class AdminGroup(click.Group):
-    """Finds commands whatever the case of their letters, as mqadmin does not but users do."""
+    """Finds commands under both of mqadmin's names, whatever the case of their letters, as mqadmin does."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         found = super().get_command(ctx, cmd_name)
         if found is not None:
             return found
-        same = [name for name in self.commands if name.lower() == cmd_name.lower()]
+        wanted = cmd_name.lower()
+        wanted = ALIASES.get(wanted, wanted).lower()
+        same = [name for name in self.commands if name.lower() == wanted]
         return self.commands[same[0]] if same else None
 
 

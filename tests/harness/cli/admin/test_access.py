@@ -54,12 +54,12 @@ def test_accounts(admin: Admin, folder: Path) -> None:
     )
     assert "Need admin permission" in admin.refusal("updateTopic", *where, "-t", "Mine", *user)
 
-    admin.text("deleteAccessConfig", *where, "-a", "billing-app", *keys)
+    admin.text("deleteAclConfig", *where, "-a", "billing-app", *keys)
     assert "No acl config for billing-app" in admin.refusal(
         "sendMessage", "-t", "Orders", "-p", "x", *user
     )
     assert "there is no account billing-app" in admin.refusal(
-        "deleteAccessConfig", *where, "-a", "billing-app", *keys
+        "deleteAclConfig", *where, "-a", "billing-app", *keys
     )
     admin.text("updateGlobalWhiteAddr", *where, "-g", "127.0.0.*", *keys)
     [version] = admin.json("clusterAclConfigVersion", *where, tls)

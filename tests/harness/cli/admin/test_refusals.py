@@ -74,7 +74,7 @@ ARGUMENTS = {
     "wipeWritePerm": "-b broker-a",
     "addWritePerm": "-b broker-a",
     "updateAclConfig": "-b {b} -a somebody -s 12345678",
-    "deleteAccessConfig": "-b {b} -a somebody",
+    "deleteAclConfig": "-b {b} -a somebody",
     "updateGlobalWhiteAddr": "-b {b} -g 10.0.0.*",
     "clusterAclConfigVersion": "-b {b}",
 }
@@ -207,6 +207,15 @@ def test_examples_parse(staticfire: Staticfire) -> None:
 
 def test_the_case_of_a_command_does_not_matter(staticfire: Staticfire) -> None:
     assert staticfire("admin", "CLUSTERLIST", "--help").status == 0
+
+
+@pytest.mark.parametrize("name", ["deleteAccessConfig", "DELETEACCESSCONFIG"])
+def test_a_command_answers_to_the_second_name_that_mqadmin_has_for_it(
+    name: str, staticfire: Staticfire
+) -> None:
+    said = staticfire("admin", name, "--help")
+    assert said.status == 0
+    assert "staticfire admin deleteAclConfig" in said.out
 
 
 # Nodes that do not answer, or answer nonsense
