@@ -13,6 +13,7 @@ from faults.linux.clock import FakeClock
 from faults.linux.disk_errors import DiskErrors
 from faults.linux.disk_space import DiskSpace
 from faults.linux.disk_speed import DiskSpeed
+from faults.linux.executor import CommandFailed
 from faults.linux.firewall import Firewall
 from faults.linux.loop_disk import LoopDisk
 from faults.linux.machine import Machine
@@ -84,6 +85,7 @@ class _Disk:
     speed: DiskSpeed
     counters: Counter[str] = field(default_factory=Counter)
     cut: PowerCut | None = None
+    cuts_begun: int = 0
     is_full: bool = False
     is_failing: bool = False
 
@@ -128,6 +130,7 @@ class LoopDisks:
     async def _cut(self, node: str) -> None:
         real = self._environment.nodes[node]
         broken = self._disks[node]
+        broken.cuts_begun += 1
         broken.cut = await cut_power(broken.disk)
         real.powered = False
         await self._environment.kill(node)
@@ -173,12 +176,21 @@ class LoopDisks:
         broken.counters["eio"] += failing.bitten
 
     async def slow(self, node: str, factor: float) -> None:
-        """Of the processes that the node has, and gets, until it is mended."""
+        """Of the processes that the node has, and gets, until it is mended.
+
+        A disk that loses its power while its speed is measured is slow all the same, but there is no proof.
+        """
         broken = self._disks[node]
         process = self._environment.nodes[node].running
         if process is None:
             return
-        slowed = await broken.speed.slow([process.pid], factor)
+        cuts = broken.cuts_begun
+        try:
+            slowed = await broken.speed.slow([process.pid], factor)
+        except CommandFailed:
+            if broken.cuts_begun == cuts:
+                raise
+            return
         if slowed.bitten:
             broken.counters["slow_ns"] += slowed.fsync_ns - slowed.fsync_ns_before
 
