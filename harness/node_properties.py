@@ -34,7 +34,32 @@ RESERVED_PROPERTIES = frozenset(
 )
 # Slaves go without: they refuse to start with it.
 MASTER_PROPERTIES = frozenset(("transientStorePoolEnable",))
+# Paths of these that begin so lie in the node's own store: nodes may share a machine.
+STORE_ROOT = "/store"
+PATH_PROPERTIES = frozenset(
+    (
+        "readOnlyCommitLogStorePaths",
+        "storePathCommitLog",
+        "storePathConsumeQueue",
+        "storePathIndex",
+    )
+)
 Config = TypeVar("Config", BrokerConfig, NameServerConfig)
+
+
+def in_store(properties: Iterable[tuple[str, str]], store: str) -> tuple[tuple[str, str], ...]:
+    """The properties of a node whose store is the folder `store`: what lies below `STORE_ROOT` lies there."""
+    return tuple(
+        (name, _in_folder(value, store) if name in PATH_PROPERTIES else value)
+        for name, value in properties
+    )
+
+
+def _in_folder(paths: str, store: str) -> str:
+    return ",".join(
+        store + path.removeprefix(STORE_ROOT) if path.startswith(f"{STORE_ROOT}/") else path
+        for path in paths.split(",")
+    )
 
 
 def with_properties(

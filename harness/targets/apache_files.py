@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from faults.shape import BrokerNode
 from harness.campaign import Campaign
+from harness.node_properties import in_store
 from harness.targets.own_cluster import INDEX_NUMBERS, INDEX_SLOTS, QUEUE_FILE_BYTES
 from system_under_test import java_properties
 
@@ -70,7 +71,7 @@ def broker_file(
             "maxHashSlotNum": str(INDEX_SLOTS),
             "maxIndexNum": str(INDEX_NUMBERS),
             "timerWheelEnable": "false",  # of RocketMQ 5: files of 100 MB for what no workload asks
-            **_of_file(dict(campaign.broker_properties)),
+            **_of_file(dict(in_store(campaign.broker_properties, store))),
         }
     )
 

@@ -12,7 +12,7 @@ from harness.accounts import ACCOUNTS_FILE, CREDENTIALS_FILE, LOAD, OPERATOR
 from harness.campaign import Campaign, CampaignError, Properties
 from harness.environments.environment import ADMIN, PROBE
 from harness.environments.place import Serving
-from harness.node_properties import with_properties
+from harness.node_properties import STORE_ROOT, in_store, with_properties
 from harness.shown import shown
 from harness.targets.consumer_options import consumer_options
 from harness.workloads.catalogue import WORKLOADS
@@ -34,7 +34,6 @@ from system_under_test.store.metadata_file import replace_atomically
 
 NAME_SERVER_PORT = 9876
 BROKER_PORT = 10911
-STORE_ROOT = "/store"
 # What a server that is well answers in a moment.
 NAME_SERVER_QUESTION = RequestCode.GET_BROKER_CLUSTER_INFO
 BROKER_QUESTION = RequestCode.GET_BROKER_RUNTIME_INFO
@@ -148,7 +147,8 @@ class OwnCluster:
             ha_peers=tuple(self._ha_address_for(broker.node, other.node) for other in others),
             **self._access_control(broker.node),
         )
-        return _with_properties(config, campaign.broker_properties, node_config.BROKER_PROPERTIES)
+        properties = in_store(campaign.broker_properties, config.store_path)
+        return _with_properties(config, properties, node_config.BROKER_PROPERTIES)
 
     def _access_control(self, node: str) -> dict[str, Any]:
         if not self._campaign.acl:

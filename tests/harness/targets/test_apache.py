@@ -140,6 +140,18 @@ def test_options_that_are_system_properties_become_arguments() -> None:
     assert not any(name.startswith("rocketmq.") for name in found)
 
 
+def test_folders_of_the_store_are_below_the_node() -> None:
+    folders = "/store/commitlog,/store/commitlog-2,/elsewhere"
+    given = (("storePathCommitLog", folders), ("messageDelayLevel", "/store/1s"))
+    target = target_of(draw_campaign(1, {**GIVEN, "broker_properties": given}))
+    found = properties_of(
+        target.server_order("broker-a-0", ("ns-1",)), "/places/broker-a-0/broker.properties"
+    )
+    store = target.store_folder("broker-a-0")
+    assert found["storePathCommitLog"] == f"{store}/commitlog,{store}/commitlog-2,/elsewhere"
+    assert found["messageDelayLevel"] == "/store/1s"
+
+
 def test_brokers_and_clients_reach_name_servers_by_what_stands_between() -> None:
     def reach(node: str, address: str, kind: ServerKind) -> str:
         return f"{node}/{address}"

@@ -158,3 +158,18 @@ def test_a_command_is_the_client_of_producers_and_consumers_alone(
         assert line["client_id"].endswith(f"@{node}")
     for node in ("admin", "probe"):
         assert target.client_order(node, ["ns-1"])[0].argv[-2] == "harness.clients"
+
+
+def test_folders_of_the_store_are_below_the_node(places: dict[str, Somewhere]) -> None:
+    given = (("storePathCommitLog", "/store/commitlog,/store/commitlog-2"),)
+    target = OwnProcesses(
+        replace(CAMPAIGN, broker_properties=given),
+        cast(dict[str, Place], places),
+        python="python",
+        code=("/code",),
+    )
+    order = target.server_order("broker-a-0", CAMPAIGN.shape().name_servers)
+    file = order.files["/places/broker-a-0/broker.properties"]
+    store = target.store_folder("broker-a-0")
+    found = fields_of(file, node_config.BROKER_PROPERTIES)
+    assert found["commit_log_path"] == f"{store}/commitlog,{store}/commitlog-2"
