@@ -25,6 +25,7 @@ from system_under_test.broker.neighbours import Neighbours
 from system_under_test.broker.periodic import Schedule
 from system_under_test.broker.processors import Processors
 from system_under_test.broker.pull_filters import PullFilters, QueueBits
+from system_under_test.broker.registering.known_answers import answered_once_known
 from system_under_test.broker.replication.catch_up import CatchUpMark, MasterCatchUp
 from system_under_test.broker.store_config import make_store_config
 from system_under_test.broker.topics import TopicChange
@@ -149,10 +150,11 @@ class Components:
             is_ready=accepts_sends,
             least_committed=self.tables.offsets.least_committed,
         )
-        self.handlers = (
+        self.handlers = answered_once_known(
             self.processors.handlers(self.engine.ha)
             | self.access.handlers()
-            | self.cleaning.handlers()
+            | self.cleaning.handlers(),
+            self.neighbours.registration,
         )
         self.engine.flow.set_handlers(self.handlers)
         self.administration.live_config.on_change += [

@@ -82,6 +82,13 @@ class KeepsRegistered(Protocol):
         """Register the change soon."""
         ...
 
+    def when_known(self, then: Callable[[], None]) -> None:
+        """Call `then` once each name server has answered a registration with every change so far, or failed to.
+
+        At once if that is so; after registerBrokerTimeoutMills at the latest.
+        """
+        ...
+
     async def stop(self) -> None:
         """Unregister everywhere, as far as name servers answer."""
         ...

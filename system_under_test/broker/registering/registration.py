@@ -40,6 +40,7 @@ class Registration(Registrar):
         self._tasks: dict[str, asyncio.Task[None]] = {}  # by name server
         self._is_running = False
         self._untried: dict[str, None] = {}
+        self._known: dict[str, int] = {}  # the latest change of which each name server was told
         self._lacks_master = config.is_slave and config.ha_master_address is None
 
     def start(self) -> None:
@@ -55,18 +56,21 @@ class Registration(Registrar):
             self._tasks.pop(name_server).cancel()
             self._changed.pop(name_server)
             self._ordered.pop(name_server, None)
+            self._known.pop(name_server)
             self._has_tried(name_server)
         loop = asyncio.get_running_loop()
         for name_server in wanted:
             if name_server not in self._tasks:
                 self._changed[name_server] = asyncio.Event()
                 self._untried[name_server] = None
+                self._known[name_server] = -1
                 self.tried.clear()
                 task = loop.create_task(self._keep_registered(name_server))
                 self._tasks[name_server] = task
 
     def topics_changed(self, _change: TopicChange) -> None:
         """Register again at once."""
+        self._changes += 1
         for event in self._changed.values():
             event.set()
 
@@ -84,7 +88,9 @@ class Registration(Registrar):
         retry_s = FIRST_RETRY_S
         while True:
             changed.clear()
+            change = self._changes
             registered = await self._register(name_server)
+            self._known[name_server] = change
             self._has_tried(name_server)
             if registered and not self._lacks_master:
                 delay_s, retry_s = self._config.register_period_s, FIRST_RETRY_S
@@ -100,6 +106,10 @@ class Registration(Registrar):
         self._untried.pop(name_server, None)
         if not self._untried:
             self.tried.set()
+        self._answer_waiting()
+
+    def _known_change(self) -> int:
+        return min(self._known.values(), default=self._changes)
 
     async def _register(self, name_server: str) -> bool:
         table = self._table()

@@ -35,6 +35,7 @@ class RegistrationRounds(Registrar):
         super().__init__(config, client, table, log, events)
         self._turn = asyncio.Lock()  # RocketMQ: the methods are synchronized
         self._tasks: dict[asyncio.Task[None], None] = {}
+        self._known = 0  # the change whose round was the latest to end
 
     def start(self) -> None:
         self.tried.clear()
@@ -44,13 +45,28 @@ class RegistrationRounds(Registrar):
         """Nothing to do: each round takes the name servers that are configured then."""
 
     def topics_changed(self, change: TopicChange) -> None:
-        """A topic made by a send is registered one-way with all others; one that an administrator changed, alone."""
+        """A topic made by a send is registered one-way with all others; one that an administrator changed, alone.
+
+        That one was deleted is told by the next round.
+        """
+        if change.deleted:
+            return
+        self._changes += 1
         if change.by_send:
-            self._spawn(self._round_oneway(self._table()))
+            round_ = self._round_oneway(self._table())
         elif change.topic is None:
-            self._spawn(self._round(self._table()))
+            round_ = self._round(self._table())
         else:
-            self._spawn(self._round(only(self._table(), change.topic)))
+            round_ = self._round(only(self._table(), change.topic))
+        self._spawn(self._tell(self._changes, round_))
+
+    def _known_change(self) -> int:
+        return self._known
+
+    async def _tell(self, change: int, round_: Coroutine[Any, Any, None]) -> None:
+        await round_
+        self._known = change
+        self._answer_waiting()
 
     async def stop(self) -> None:
         """Unregister everywhere, as far as name servers answer."""

@@ -74,7 +74,8 @@ def values_in(root: object) -> dict[str, object]:
             elif id(member) not in seen:
                 seen.add(id(member))
                 todo.append((f"{path}.{name}", member))
-    return {path: value for path, value in found.items() if "topics._version" not in path}
+    counts = ("topics._version", "registration._changes")  # of changes
+    return {path: v for path, v in found.items() if not any(part in path for part in counts)}
 
 
 def members_of(value: Any) -> Iterator[tuple[str, object]]:

@@ -105,7 +105,7 @@ async def change_order_config(remoting: RemotingClient, host: Host, code: int) -
     assert (await remoting.invoke(f"{host.address}:9876", request, 1.0)).code == 0
 
 
-async def create_topic(remoting: RemotingClient, topic: str) -> None:
+async def create_topic(remoting: RemotingClient, topic: str, *, timeout_s: float = 1.0) -> None:
     ext = {
         "topic": topic,
         "defaultTopic": "TBW102",
@@ -115,8 +115,12 @@ async def create_topic(remoting: RemotingClient, topic: str) -> None:
         "topicFilterType": "SINGLE_TAG",
         "order": "false",
     }
-    response = await remoting.invoke(BROKER_ADDRESS, RemotingCommand.request(17, ext), 1.0)
+    response = await remoting.invoke(BROKER_ADDRESS, RemotingCommand.request(17, ext), timeout_s)
     assert response.code == 0
+
+
+def now_s() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def test_hung_name_server_delays_nobody() -> None:
@@ -127,15 +131,124 @@ def test_hung_name_server_delays_nobody() -> None:
         cluster.start_broker()
         await asyncio.sleep(1)
         hung.pause()
-        await create_topic(remoting, "New")
-        await asyncio.sleep(0.1)
-        assert await route_code(remoting, lively, "New") == 0
-        await create_topic(remoting, "Newer")
-        await asyncio.sleep(0.1)
-        assert await route_code(remoting, lively, "Newer") == 0
+        for topic in ("New", "Newer"):
+            creation = asyncio.create_task(create_topic(remoting, topic, timeout_s=7.0))
+            await asyncio.sleep(0.1)
+            assert await route_code(remoting, lively, topic) == 0
+            await creation
         hung.resume()
         await asyncio.sleep(8)  # the time-out of the hung registration, and a retry
         assert await route_code(remoting, hung, "Newer") == 0
+
+    Cluster().run(story)
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("options", [{}, {"force_register": False}], ids=str)
+def test_name_servers_know_what_was_done_to_a_topic_when_it_is_answered(
+    mode: Mode, options: dict[str, Any]
+) -> None:
+    async def story(cluster: Cluster, remoting: RemotingClient) -> None:
+        for host in cluster.name_servers:
+            cluster.start_name_server(host)
+        await asyncio.sleep(0.1)
+        cluster.start_broker(mode=mode, **options)
+        await asyncio.sleep(1)
+        for n in range(5):
+            await create_topic(remoting, f"New{n}")
+            for host in cluster.name_servers:
+                assert await route_code(remoting, host, f"New{n}") == 0
+        change = RemotingCommand.request(25, body=b"brokerPermission=4")
+        assert (await remoting.invoke(BROKER_ADDRESS, change, 1.0)).code == 0
+        for host in cluster.name_servers:
+            assert (await route(remoting, host, "New0"))["perm"] == 4
+
+    Cluster().run(story)
+
+
+def test_no_registration_brings_a_topic_back_whose_deletion_is_answered() -> None:
+    """An administrator deletes it at the brokers, then at the name servers."""
+
+    async def story(cluster: Cluster, remoting: RemotingClient) -> None:
+        for host in cluster.name_servers:
+            cluster.start_name_server(host)
+        await asyncio.sleep(0.1)
+        cluster.start_broker()
+        await asyncio.sleep(1)
+        slow = cluster.name_servers[0]
+        slow.pause()
+        creation = asyncio.create_task(create_topic(remoting, "New", timeout_s=7.0))
+        await asyncio.sleep(0.1)  # a registration with the topic is on its way
+        request = RemotingCommand.request(215, {"topic": "New"})
+        deletion = asyncio.create_task(remoting.invoke(BROKER_ADDRESS, request, 7.0))
+        await asyncio.sleep(1)
+        assert not deletion.done()
+        slow.resume()
+        assert (await deletion).code == 0
+        await creation
+        for host in cluster.name_servers:
+            forget = RemotingCommand.request(216, {"topic": "New"})
+            assert (await remoting.invoke(f"{host.address}:9876", forget, 1.0)).code == 0
+        await asyncio.sleep(1)
+        for host in cluster.name_servers:
+            assert await route_code(remoting, host, "New") == TOPIC_NOT_EXIST
+
+    Cluster().run(story)
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_hung_name_server_delays_a_creation_for_6_s_and_nothing_else(mode: Mode) -> None:
+    async def story(cluster: Cluster, remoting: RemotingClient) -> None:
+        for host in cluster.name_servers:
+            cluster.start_name_server(host)
+        await asyncio.sleep(0.1)
+        cluster.start_broker(mode=mode)
+        await asyncio.sleep(1)
+        cluster.name_servers[0].pause()
+        begin_s = now_s()
+        creation = asyncio.create_task(create_topic(remoting, "New", timeout_s=7.0))
+        await asyncio.sleep(0.1)
+        assert not await is_ordered(remoting, "New")
+        assert now_s() - begin_s < 0.2
+        await creation
+        assert 5.9 < now_s() - begin_s < 6.2
+
+    Cluster().run(story)
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("has_died", [True, False], ids=["dead", "refuses"])
+def test_name_server_that_is_gone_or_refuses_delays_no_creation(mode: Mode, has_died: bool) -> None:
+    async def story(cluster: Cluster, remoting: RemotingClient) -> None:
+        others = NameServerConfig(
+            listen_host="10.0.0.1", kv_config_path="/kvConfig.json", register_brokers=("other",)
+        )
+        first = cluster.name_servers[0]
+        first.start("ns1", lambda env: name_server_main(env, others))
+        cluster.start_name_server(cluster.name_servers[1])
+        await asyncio.sleep(0.1)
+        cluster.start_broker(mode=mode)
+        await asyncio.sleep(1)
+        if has_died:
+            kill(first)
+        begin_s = now_s()
+        await create_topic(remoting, "New")
+        assert now_s() - begin_s < 0.1
+        assert await route_code(remoting, cluster.name_servers[1], "New") == 0
+
+    Cluster().run(story)
+
+
+def test_options_that_concern_no_route_are_answered_while_a_name_server_hangs() -> None:
+    async def story(cluster: Cluster, remoting: RemotingClient) -> None:
+        for host in cluster.name_servers:
+            cluster.start_name_server(host)
+        await asyncio.sleep(0.1)
+        cluster.start_broker()
+        await asyncio.sleep(1)
+        cluster.name_servers[0].pause()
+        change = RemotingCommand.request(25, body=b"maxMessageSize=1000")
+        assert (await remoting.invoke(BROKER_ADDRESS, change, 0.2)).code == 0
 
     Cluster().run(story)
 
@@ -255,12 +368,15 @@ def test_hung_name_server_delays_the_others_in_faithful_mode(mode: Mode, code: i
         cluster.start_broker(mode=mode)
         await asyncio.sleep(1)
         hung.pause()
-        await create_topic(remoting, "New")
-        await create_topic(remoting, "Newer")
+        creations = [
+            asyncio.create_task(create_topic(remoting, topic, timeout_s=7.0))
+            for topic in ("New", "Newer")
+        ]
         await asyncio.sleep(1)
         assert await route_code(remoting, lively, "Newer") == code
         await asyncio.sleep(12)
         assert await route_code(remoting, lively, "Newer") == 0
+        await asyncio.gather(*creations)
 
     Cluster().run(story)
 
