@@ -15,7 +15,7 @@ from system_under_test.broker.services.internal_copies import InternalCopies
 from system_under_test.protocol.codes import RequestCode, ResponseCode
 from system_under_test.protocol.command import RemotingCommand, size_of
 from system_under_test.protocol.headers import ReplyMessageHeader, SendMessageHeader
-from system_under_test.protocol.message import Message, encode_properties
+from system_under_test.protocol.message import Message, decode_properties, encode_properties
 from system_under_test.remoting import Connection, RemotingError
 from system_under_test.remoting.address import format_address
 from system_under_test.store.message_store import PutStatus
@@ -53,6 +53,9 @@ class ReplyProcessor:
             header, message = self._send.read(connection, request)
         except SendRefused as refusal:
             return self._send.answer_refusal(request, refusal)
+        # As it came: unlike a send, a reply does not get the name of the cluster (RocketMQ).
+        message.property_text = header.properties or ""
+        message.properties = decode_properties(message.property_text)
         finish = partial(self._finish, connection, request, message)
         requester_id = message.properties.get(REPLY_TO_PROPERTY)
         if requester_id is None:
@@ -65,12 +68,14 @@ class ReplyProcessor:
         size = size_of(request)
         if not self._asked.begin(1, size):
             return self._asked.refuse(request)
-        message.properties[PUSH_TIME_PROPERTY] = str(self._now_ms())
         pushed = requester.invoke_nowait(self._make_push(header, message), PUSH_TIMEOUT_S)
         pushed.add_done_callback(partial(self._pushed, requester_id, size, finish))
         return None
 
     def _make_push(self, header: SendMessageHeader, message: Message) -> RemotingCommand:
+        """The time of the push is in it, but not in the record."""
+        now_ms = self._now_ms()
+        properties = {**message.properties, PUSH_TIME_PROPERTY: str(now_ms)}
         push = ReplyMessageHeader(
             producer_group=header.producer_group,
             topic=header.topic,
@@ -82,8 +87,8 @@ class ReplyProcessor:
             flag=header.flag,
             born_host=format_address(*message.born_host),
             store_host=format_address(*message.store_host),
-            store_timestamp=self._now_ms(),
-            properties=encode_properties(message.properties).decode(),
+            store_timestamp=now_ms,
+            properties=encode_properties(properties).decode(),
             reconsume_times=header.reconsume_times,
             unit_mode=header.unit_mode,
         )

@@ -44,8 +44,7 @@ def test_reply_is_pushed_and_stored(bench: Bench) -> None:
         assert push.ext_fields["bornHost"] == "10.0.0.9:40001"
         assert push.ext_fields["storeHost"] == "10.0.0.1:10911"
         pushed = decode_properties(push.ext_fields["properties"])
-        assert pushed["CORRELATION_ID"] == "c1"
-        assert pushed["PUSH_REPLY_TIME"] == str(bench.clock.now_ms)
+        assert pushed == {**PROPERTIES, "PUSH_REPLY_TIME": str(bench.clock.now_ms)}
         assert replier.sent == []
         asker.asked[-1][2].set_result(RemotingCommand.response(push, 0))
         await asyncio.sleep(0)
@@ -54,8 +53,16 @@ def test_reply_is_pushed_and_stored(bench: Bench) -> None:
         assert len(answer.ext_fields["msgId"]) == 32
         bench.publish()
         assert [message.body for message in bench.stored(REPLY_TOPIC)] == [b"answer"]
+        assert [message.properties for message in bench.stored(REPLY_TOPIC)] == [PROPERTIES]
 
     asyncio.run(story())
+
+
+def test_reply_keeps_the_properties_of_its_sender(bench: Bench) -> None:
+    """Another cluster's name, and WAIT, which a send loses."""
+    properties = {"MSG_TYPE": "reply", "CLUSTER": "other", "WAIT": "true"}
+    assert reply(bench, properties) is not None
+    assert [message.properties for message in bench.stored(REPLY_TOPIC)] == [properties]
 
 
 @pytest.mark.parametrize("fails", ["refused", "silent"])
