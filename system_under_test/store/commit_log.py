@@ -189,13 +189,17 @@ class CommitLog:
             del starts[:-STARTS_MAX]
 
     def may_start_at(self, offset: int) -> bool:
-        """Whether a record starts at `offset`, as far as is known.
-
-        It is known of what was appended, or walked by recovery, since the store was opened, up to STARTS_MAX records.
-        """
+        """Whether a record starts at `offset`, as far as is known."""
         starts = self._starts
         number = bisect_right(starts, offset)
         return number == 0 or starts[number - 1] == offset
+
+    def knows_starts_at(self, offset: int) -> bool:
+        """Whether `may_start_at` is certain of `offset`.
+
+        It is of what was appended, or walked by recovery, since the store was opened, up to STARTS_MAX records.
+        """
+        return bool(self._starts) and offset >= self._starts[0]
 
     def record_start_before(self, offset: int) -> int:
         """The last place at or before `offset` where a record or a blank starts, or what is written ends."""

@@ -265,9 +265,16 @@ class MessageStore:
         return (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
 
     def look_up(self, physical_offset: int) -> bytes | None:
-        """The record that starts at `physical_offset`, which a client may have made up; None if none does."""
+        """The record that starts at `physical_offset`, which a client may have made up; None if none does.
+
+        Of an old one its queue entry has to say so: bytes inside a body have none that leads to them.
+        """
         self._make_readable()
-        return self._records.find(physical_offset)
+        record = self._records.find(physical_offset)
+        if record is None or self._commit_log.knows_starts_at(physical_offset):
+            return record
+        parsed = self._records.parse(record, physical_offset)
+        return record if parsed is not None and self._has_entry(parsed) else None
 
     def record_of_entry(self, physical_offset: int) -> bytes | None:
         """The record to which an entry of this store leads; None if it is damaged or gone."""

@@ -44,6 +44,22 @@ def body_at(disk: StoreOnDisk, offset: int) -> bytes | None:
 
 @pytest.mark.parametrize("queue_id", [0, 1])
 @pytest.mark.parametrize("queue_offset", QUEUE_OFFSETS)
+def test_a_record_inside_an_old_body_is_none(queue_offset: int, queue_id: int) -> None:
+    disk = opened()
+    offset = put_forged(disk, queue_offset, queue_id)
+    fill(disk)
+    disk.put_visible()
+    disk.store.close()
+    disk.open()
+    assert not disk.store._commit_log.knows_starts_at(offset)
+    assert disk.store.record_of_entry(offset) is not None
+    assert body_at(disk, offset) is None
+    assert body_at(disk, 0) == b"first"
+    assert body_at(disk, offset - RECORD_HEADER_SIZE) is not None
+
+
+@pytest.mark.parametrize("queue_id", [0, 1])
+@pytest.mark.parametrize("queue_offset", QUEUE_OFFSETS)
 @pytest.mark.parametrize("dispatched", [False, True])
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_record_inside_a_body_is_none(
@@ -136,6 +152,7 @@ def test_starts_of_the_newest_records_are_kept(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(commit_log, "STARTS_MAX", 10)
     disk = opened()
     offsets = fill(disk)
+    disk.put_visible()
     log = disk.store._commit_log
     known = offsets[-(len(log._starts)) :]
     assert 10 <= len(known) <= 20
